@@ -225,8 +225,8 @@ class LogWatch:
         self._homes.pop(partition, None)
 
     def after_start(self, unused: Collection[str]) -> None:
-        """The node serves: what recovery has left. A log in one of the directories that it does not use, `unused`, is judged when a node starts
-        that does: it was not recovered, or an append after its recovery was torn."""
+        """The node serves: what recovery has left. A log in one of `unused`, directories that it does not use or that are to be replaced, is judged
+        when a node starts that uses it: it was not recovered, or an append after its recovery was torn."""
         self.is_starting = False
         for partition in sorted(self.logs):
             if self.data_dir_of(partition) in unused:
@@ -234,6 +234,16 @@ class LogWatch:
             batches, invalid = self._scan(partition)
             self._history.add(Recovered(self._now_us(), LogKey(self._cluster, partition), list(batches), invalid))
             self.logs[partition] = batches
+
+    def is_torn(self, data_dir: str) -> bool:
+        """Whether a log in that directory has bytes that are no valid batch, behind its recovery point or in front of it."""
+        folders = [folder for folder in self._disk.names(data_dir) if not folder.endswith(NO_CURRENT_LOG)]
+        return any(self._is_torn(f"{data_dir}/{folder}/{name}") for folder in folders for name in self._disk.names(f"{data_dir}/{folder}"))
+
+    def _is_torn(self, path: str) -> bool:
+        data = self._disk.contents(path) if path.endswith(SUFFIX) else b""
+        sound = [batch.size_in_bytes for _, batch in _batches(data) if batch.is_valid()]
+        return sum(sound) != len(data)
 
     # Inside
 

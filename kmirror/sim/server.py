@@ -7,8 +7,9 @@ shutdown) end that life. `watch` sees the logs on its disk.
 A node that does not start again, or that ends by itself, is a finding: `start_failed` says why. Unless its disks are to blame (`is_disk_bad`):
 a node may refuse to start, or end, because a volume of its log directories fails, is full, came back empty and is not formatted, or lied;
 `refused` says why then, and the operator of the story mends the disk (`mend_disks`) and starts it again. A disk that lied to a node which
-refuses to start, or to use it, is replaced. Of a replica that lies in two directories, because one failed while it took the place of the other, the operator
-removes the one that it left, as Kafka says.
+refuses to start, or to use it, is replaced; and so is one on which a log is torn below its recovery point, where no recovery looks. Of a
+replica that lies in two directories, because one failed while it took the place of the other, the operator removes the one that it left, as
+Kafka says.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class SimServer:
         self._empty: dict[str, None] = {}
         self._needs_restart = False
         self._unused: list[str] = []
+        self._torn: list[str] = []
         self.refused: str | None = None
         self.refuses_mirrors: Callable[[], bool] | None = None
         self.volumes = [self.node.disk.mount(path) for path in self._config.log_dirs]
@@ -88,7 +90,7 @@ class SimServer:
     @property
     def needs_restart(self) -> bool:
         """Whether its disks were bad in this life: a directory that went offline comes back with the next start only."""
-        return self._needs_restart or self.is_disk_bad or self.refused is not None or bool(self._unused_dirs())
+        return self._needs_restart or self.is_disk_bad or self.refused is not None or bool(self._torn or self._unused_dirs())
 
     def _unused_dirs(self) -> list[str]:
         """Those that the running node does not use, or not any more: what failed under a log is refused at once, and offline a little later."""
@@ -121,7 +123,7 @@ class SimServer:
         """Space is freed, disks work again; the node is off, and what came back empty is formatted."""
         assert not self.alive, f"{self.name} is running"
         for volume in self.volumes:
-            if volume.has_lied and (self.refused is not None or volume.path in self._unused):
+            if volume.has_lied and (self.refused is not None or volume.path in self._unused or volume.path in self._torn):
                 self.replace_disk(volume.path)
             volume.mend()
         for folder in self.watch.former_folders():
@@ -132,6 +134,7 @@ class SimServer:
             self._format(runtime)
             self.node.kill()
             self._empty.clear()
+        self._torn.clear()
         self._tell("has its disks mended")
 
     def start(self) -> None:
@@ -170,7 +173,8 @@ class SimServer:
             speak(server.broker.apis, self._dialect)
         if self.refuses_mirrors is not None and server.broker is not None:
             refuse(server.broker.apis, self.refuses_mirrors)
-        self.watch.after_start(self._unused_dirs())
+        self._torn = [volume.path for volume in self.volumes if volume.has_lied and self.watch.is_torn(volume.path)]
+        self.watch.after_start([*self._unused_dirs(), *self._torn])
         self._tell("serves")
         started.set_result(None)
 

@@ -156,6 +156,20 @@ def test_a_torn_log_counts_against_a_node_that_uses_its_directory_and_against_no
         assert [entry.values for entry in watch.logs[ORDERS]] == [(b"first",), (b"second",)]
 
 
+@pytest.mark.parametrize("torn", [batch(2, b"third")[:28], bytes(42), batch(2, b"third")[:-1] + b"x"], ids=["short", "zeros", "flipped"])
+@pytest.mark.parametrize("folder", ["keys-0", "__cluster_metadata-0"])
+def test_a_torn_log_is_found_in_any_segment_of_any_topic(torn, folder):
+    disk, watch, _ = watched()
+    disk.make_dirs(f"/two/{folder}")
+    disk.write_bytes(f"/two/{folder}/00.log", batch(0, b"first") + batch(1, b"second"))
+    disk.write_bytes(f"/two/{folder}/03.log", batch(3, b"fourth"))
+    assert not watch.is_torn("/one") and not watch.is_torn("/two")
+    disk.write_bytes(f"/two/{folder}/00.log", batch(0, b"first") + batch(1, b"second") + torn)
+    assert not watch.is_torn("/one") and watch.is_torn("/two")
+    disk.rename(f"/two/{folder}", f"/two/{folder}.{'1' * 32}-delete")
+    assert not watch.is_torn("/two"), "it is no log any more"
+
+
 def fleet() -> tuple[SimWorld, SimFleet]:
     world = SimWorld(SimLoop(1))
     made = SimFleet(world, History(), KnownChains(), brokers=1, log_dirs=2)
