@@ -2,11 +2,11 @@
 
     python tools/conformance.py [--missing] [pytest options]
 
-`tests/conformance/items.txt` has a line for each item of the decisions' sections A to F. A test shows an item when the
-item's number stands in its name or in its parameter's id, in any case and with any separator (`test_d3_14b_...`, `[D3-14b]`),
-or in its mark: `@pytest.mark.item("B12")`. E15 is the KIP's own test plan: its items name the suites that cover them, and every test of
-those suites counts. An item passes when it has tests and all of them pass. `--missing` runs nothing and names the items that
-have no test. Histories of section F are tests of the simulator. The exit code is 0 when no item failed.
+The items are the entries of `docs/RULES.md`. A test shows an item when the item's number stands in its name or in its parameter's id, in any case
+and with any separator (`test_d3_14b_...`, `[D3-14b]`), or in its mark: `@pytest.mark.item("B12")`. E15 is the KIP's own test plan:
+`tests/conformance/suites.txt` names the suites that cover its items, and every test of those suites counts. An item passes when it has tests and
+all of them pass. `--missing` runs nothing and names the items that have no test. Histories of section F are tests of the simulator. The exit code
+is 0 when no item failed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SUITES = ("tests/conformance", "tests/simulation")
-ITEMS = ROOT / "tests" / "conformance" / "items.txt"
+RULES = ROOT / "docs" / "RULES.md"
+SUITES_OF_ITEMS = ROOT / "tests" / "conformance" / "suites.txt"
 
 
 @dataclass
 class Item:
-    """A line of the checklist and the outcomes of its tests; `suites`: files and folders, all of whose tests are its own."""
+    """An entry of the rules and the outcomes of its tests; `suites`: files and folders, all of whose tests are its own."""
 
     number: str
     title: str
@@ -48,16 +49,16 @@ class Item:
 
 
 def checklist() -> list[Item]:
-    """Every item, in the order of the decisions."""
+    """Every item, in the order of the rules."""
+    suites = {words[0]: words[1:] for line in SUITES_OF_ITEMS.read_text().splitlines() if (words := line.split()) and words[0] != "#"}
     items: list[Item] = []
     section = ""
-    for line in ITEMS.read_text().splitlines():
+    for line in RULES.read_text().splitlines():
         if line.startswith("## "):
             section = line[3:]
-        elif line and not line.startswith("#"):
-            number, _, rest = line.partition(" ")
-            title, _, suites = rest.partition(" = ")
-            items.append(Item(number, title, section, suites.split()))
+        elif line.startswith("### "):
+            number, _, title = line[4:].partition(". ")
+            items.append(Item(number, title, section, suites.get(number, [])))
     return items
 
 

@@ -75,7 +75,7 @@ async def _end(stage: MirrorStage) -> None:
 
 
 async def compacted_mirror_paused_long(stage: MirrorStage) -> None:
-    """A5: B is paused for longer than A keeps tombstones; a key that was deleted at A, and at B, does not come back."""
+    """B is paused for longer than A keeps tombstones; a key that was deleted at A, and at B, does not come back."""
     writer = await _open(stage, backoff_ms=NEVER_MS)
     for key in (GONE, *OTHERS, *KEPT):
         await _write(stage, writer, key)
@@ -92,7 +92,7 @@ async def compacted_mirror_paused_long(stage: MirrorStage) -> None:
 
 
 async def compacted_follower_away_long(stage: MirrorStage) -> None:
-    """A5: a follower of a compacted mirror is down for longer than tombstones are kept; the key that it saw deleted does not come back."""
+    """A follower of a compacted mirror is down for longer than tombstones are kept; the key that it saw deleted does not come back."""
     writer = await _open(stage, backoff_ms=SELDOM_MS)
     for key in (GONE, *OTHERS, *KEPT):
         await _write(stage, writer, key)

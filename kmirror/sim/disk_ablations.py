@@ -1,9 +1,9 @@
-"""Rules of disks that have no switch in the program, each taken out from here for the time of one run. The numbers are those of issue 15.
+"""Rules of disks that have no switch in the program, each taken out from here for the time of one run.
 
-disk_errors_are_no_bytes  A2   what recovery cannot do for want of room or for a failing disk proves nothing against a segment
-cut_reaches_future        A4   what is cut off a log is cut off the copy that is being moved, which is compared before it takes its place
-formatted_only            A9   a log directory without meta.properties is refused
-disk_is_the_replicas      A10  a disk that fails under a mirror's leader is that replica's: nobody writes FAILED for it
+disk_errors_are_no_bytes  what recovery cannot do for want of room or for a failing disk proves nothing against a segment
+cut_reaches_future        what is cut off a log is cut off the copy that is being moved, which is compared before it takes its place
+formatted_only            a log directory without meta.properties is refused
+disk_is_the_replicas      a disk that fails under a mirror's leader is that replica's: nobody writes FAILED for it
 """
 
 from __future__ import annotations

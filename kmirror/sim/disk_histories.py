@@ -55,7 +55,7 @@ async def _mend_and_restart(stage: MirrorStage, server: SimServer) -> None:
 
 
 async def directory_fails(stage: MirrorStage) -> None:
-    """A1: one log directory of a broker at A fails; the partitions in its healthy one go on being copied, from it and to it."""
+    """One log directory of a broker at A fails; the partitions in its healthy one go on being copied, from it and to it."""
     await _open(stage)
     server = _leader_of_some(stage, "a")
     path = server.volumes[1].path
@@ -78,7 +78,7 @@ def _leader_of_some(stage: MirrorStage, cluster: str) -> SimServer:
 
 
 async def leaders_disk_fills(stage: MirrorStage) -> None:
-    """A10: the disk of the mirror's leader is full; another replica leads, and mirrors on, without an operator."""
+    """The disk of the mirror's leader is full; another replica leads, and mirrors on, without an operator."""
     await stage.open(replication_factor=3, log_dirs=2)
     await stage.write("a", batches=3)
     await stage.mirror("a", "b")
@@ -100,7 +100,7 @@ async def leaders_disk_fills(stage: MirrorStage) -> None:
 
 
 async def move_during_cut(stage: MirrorStage) -> None:
-    """A4: A's leader is about to change its log directory when A becomes the mirror; the log is cut and mirrored anew in equal epochs."""
+    """A's leader is about to change its log directory when A becomes the mirror; the log is cut and mirrored anew in equal epochs."""
     await stage.open(replication_factor=2, log_dirs=2, configs=ALONE, config=MOVE_CONFIG)
     stage.history.min_in_sync_replicas = 1
     await stage.write("a", batches=2)
@@ -119,7 +119,7 @@ async def move_during_cut(stage: MirrorStage) -> None:
 
 
 async def full_disk_at_restart(stage: MirrorStage) -> None:
-    """A2: a broker or the controller starts on a disk that is full; it says so or leaves the directory alone, and has lost nothing when there is room."""
+    """A broker or the controller starts on a disk that is full; it says so or leaves the directory alone, and has lost nothing when there is room."""
     await stage.open(replication_factor=3)
     await stage.write("a", batches=5)
     await stage.mirror("a", "b")
@@ -139,7 +139,7 @@ async def full_disk_at_restart(stage: MirrorStage) -> None:
 
 
 async def unreadable_disk_at_restart(stage: MirrorStage) -> None:
-    """A2: the same with a disk that cannot be read for a while, or no file descriptors left, or no rights."""
+    """The same with a disk that cannot be read for a while, or no file descriptors left, or no rights."""
     await stage.open(replication_factor=3)
     await stage.write("a", batches=5)
     await stage.mirror("a", "b")
@@ -173,7 +173,7 @@ def _expect_nothing_lost(stage: MirrorStage, server: SimServer, since: int) -> N
 
 
 async def directory_comes_back_empty(stage: MirrorStage) -> None:
-    """A9: a broker's second disk is replaced; it does not start on it before it is formatted, and then its replicas get into the ISR again."""
+    """A broker's second disk is replaced; it does not start on it before it is formatted, and then its replicas get into the ISR again."""
     await _open(stage)
     server = _leader_of_some(stage, "b")
     server.crash()

@@ -27,11 +27,11 @@ share_groups_synced      SYN15 where share groups begin is synced
 markers_swallowed        C41  a marker for a partition that has become a mirror is answered with success, and not appended
 mirrors_not_deleted      B30  a mirror's topic is deleted only when its partitions are STOPPED
 deleted_is_forgotten     D3-34 the states and last mirror epochs of a topic that is deleted are forgotten
-states_by_birth_count    15 A7: states are placed by the number of partitions that __mirror_state was made with
-stopped_log_believed     15 A7: ... and a log whose own reset only this cluster's records follow is not stopped once more
-state_topic_not_grown    15 A7: nobody grows __mirror_state
-refusal_is_no_verdict    15 A10: a source that refuses to be read is asked again, and nothing is FAILED by it
-errors_of_one_partition  15 A1: what a follower cannot take of one partition is that one's, and its fetcher goes on
+states_by_birth_count    states are placed by the number of partitions that __mirror_state was made with
+stopped_log_believed     ... and a log whose own reset only this cluster's records follow is not stopped once more
+state_topic_not_grown    nobody grows __mirror_state
+refusal_is_no_verdict    a source that refuses to be read is asked again, and nothing is FAILED by it
+errors_of_one_partition  what a follower cannot take of one partition is that one's, and its fetcher goes on
 batch_epochs_hidden      C19  consumers are sent no batch with a leader epoch above the partition's own
 offset_epochs_hidden     C19  ... and are told none with an offset, committed or found
 reset_in_recovery        C10  a reset empties the producer state in recovery, too

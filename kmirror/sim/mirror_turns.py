@@ -2,10 +2,10 @@
 loses what it had (`sim.lost_sources`).
 
     switch off    the passive cluster's mirror is deleted, at times the active one's former mirror, too; mirror.version is lowered to 0, clients write
-                  there, it is raised, and the mirror is made again (A6)
+                  there, it is raised, and the mirror is made again
     grow          an operator tries to (and must hear INVALID_PARTITIONS), and then the partitions are there by what a controller of another
-                  version wrote (A7)
-    refuse        the active cluster takes the rights of whoever works for mirrors away, and gives them back (A10)
+                  version wrote
+    refuse        the active cluster takes the rights of whoever works for mirrors away, and gives them back
 
 What must hold then is what always holds. In particular a refusal fails nothing: when it ends, so does the delay.
 """

@@ -22,7 +22,7 @@ def _values(stage: MirrorStage, cluster: str) -> set[bytes]:
 
 
 async def source_comes_back_empty(stage: MirrorStage) -> None:
-    """A8: the one replica of A's topic loses its disk; A leads on with an empty log, and B keeps what it has."""
+    """The one replica of A's topic loses its disk; A leads on with an empty log, and B keeps what it has."""
     stage.history.min_in_sync_replicas = 1
     await stage.open(replication_factor=1, configs=ALONE)
     await stage.write("a", batches=BATCHES)
@@ -61,7 +61,7 @@ async def old_source(stage: MirrorStage) -> None:
 
 
 async def old_source_topic_made_anew(stage: MirrorStage) -> None:
-    """A8: a source without topic ids; its topic is deleted and made anew between two refreshes of the mirror, and B keeps what it has."""
+    """A source without topic ids; its topic is deleted and made anew between two refreshes of the mirror, and B keeps what it has."""
     await stage.open(replication_factor=3, dialect="2.1", config={"mirror.metadata.refresh.interval.ms": "20000"})
     await stage.write("a", batches=BATCHES)
     await stage.mirror("a", "b")
@@ -78,7 +78,7 @@ async def old_source_topic_made_anew(stage: MirrorStage) -> None:
 
 
 async def source_refuses_for_a_while(stage: MirrorStage) -> None:
-    """A10: A refuses B's mirror for longer than two refreshes; B loses nothing by it, nor by the way out of FAILED."""
+    """A refuses B's mirror for longer than two refreshes; B loses nothing by it, nor by the way out of FAILED."""
     await stage.open(replication_factor=3)
     await stage.write("a", batches=3)
     await stage.mirror("a", "b")

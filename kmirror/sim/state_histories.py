@@ -25,7 +25,7 @@ LONG_MS = 120_000
 
 
 async def state_topic_grows(stage: MirrorStage) -> None:
-    """A7: `__mirror_state` has more partitions than it was made with; the stopped topic of B, which is written to, would be stopped once more."""
+    """`__mirror_state` has more partitions than it was made with; the stopped topic of B, which is written to, would be stopped once more."""
     await stage.open(replication_factor=3)
     await stage.write("a", batches=3)
     await b_takes_over(stage)

@@ -286,6 +286,39 @@ def test_d3_29b_clients_wait_while_the_reset_is_written_again(tmp_path: Path) ->
     run(scenario)
 
 
+@pytest.mark.parametrize("epoch", [3, -1], ids=["reset-in-the-log", "no-epoch-stored"])
+def test_d3_29c_clients_write_where_the_reset_is_there(tmp_path: Path, epoch: int) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await store(machine, State.STOPPED, epoch=epoch)
+        machine.local(batch(0, b"a", epoch=3), batch(1, b"b", epoch=4))
+        written = len(machine.states_written())
+        machine.name("m.removed")
+        assert machine.produce(batch(0, b"early")) is Errors.NOT_LEADER_OR_FOLLOWER
+        await machine.advance(1_000)
+        assert machine.produce(batch(0, b"late")) is Errors.NONE
+        assert (machine.state(), len(machine.states_written()), len(machine.headers())) == ("STOPPED", written, 3)
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d5_1_a_source_topic_that_is_another_one_fails_the_partition(tmp_path: Path) -> None:
+    """Waiting mends nothing, and nothing is cut."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await store(machine, State.PREPARING)
+        machine.local(batch(0, b"a"))
+        machine.source.topic_ids["t"] = Uuid(b"\2" * 16)
+        machine.name(MIRROR)
+        await machine.reach("FAILED")
+        assert len(machine.headers()) == 1 and "id" in str(machine.driver().status.reason)
+        await machine.close()
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), ApiException(Errors.KAFKA_STORAGE_ERROR, "the folder is offline")])
 def test_d3_24_d3_37_a_disk_that_fails_in_a_step_is_one_replicas_and_the_step_is_tried_again(
     tmp_path: Path, error: Exception, monkeypatch: Any

@@ -126,7 +126,7 @@ def two_dirs(tmp_path) -> dict[int, dict[str, str]]:  # type: ignore[no-untyped-
 
 @pytest.mark.parametrize("is_removed", [False, True])
 def test_a_directory_that_lost_its_data_is_refused_until_it_is_formatted_and_then_filled(tmp_path, is_removed: bool) -> None:
-    """It was used unformatted: its replicas stayed out of the ISR for good (issue 15, A9)."""
+    """It was used unformatted: its replicas stayed out of the ISR for good."""
     with EmbeddedCluster(brokers=2, config=FAST, node_config=two_dirs(tmp_path)) as cluster:
         admin = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
         admin.create_topics([NewTopic("d", PARTITIONS, 2)])["d"].result(REACHED_S)

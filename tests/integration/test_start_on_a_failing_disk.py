@@ -1,4 +1,4 @@
-"""A whole node (broker and controller) is started on a disk of which any call may fail, and loses nothing by it (issue 15, A2).
+"""A whole node (broker and controller) is started on a disk of which any call may fail, and loses nothing by it.
 
 A node with topics and records in two log directories is killed, and its data copied. On each copy a start meets an error of the disk at
 one call, or from there on; then the node starts on the same data without a fault. It either refuses, in one line that names what failed

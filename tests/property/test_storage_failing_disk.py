@@ -4,7 +4,7 @@ A log directory is filled (two topics: segments, transactions with an aborted on
 log start, a torn tail, no clean shutdown), and copied. On each copy one call of the load fails, or that one and all behind it, with
 each kind of error; then the directory is loaded again without a fault. What is there afterwards is what a load without any fault
 finds: the `.log` files byte for byte, the offsets, producers and epochs. Found outside: a full disk at restart (`ENOSPC` while an
-index was rebuilt) was taken for a corrupt segment, which was emptied; a cluster's metadata went with it (issue 15, A2).
+index was rebuilt) was taken for a corrupt segment, which was emptied; a cluster's metadata went with it.
 """
 
 from __future__ import annotations

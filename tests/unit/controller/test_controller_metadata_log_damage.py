@@ -1,4 +1,4 @@
-"""Damage to `__cluster_metadata`: what was committed is never cut away silently, what was not is (issue 15, A2)."""
+"""Damage to `__cluster_metadata`: what was committed is never cut away silently, what was not is."""
 
 from __future__ import annotations
 

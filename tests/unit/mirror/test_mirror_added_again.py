@@ -1,4 +1,4 @@
-"""A topic that is added again to a mirror keeps what the source still has of it (issue 15, A10): remove and add emptied it and copied it anew."""
+"""A topic that is added again to a mirror keeps what the source still has of it: remove and add emptied it and copied it anew."""
 
 from __future__ import annotations
 

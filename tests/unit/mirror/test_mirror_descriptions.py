@@ -32,7 +32,7 @@ def metrics(machine: MirrorMachine) -> dict[str, Any]:
     return {name.name: value for name, value in readings}
 
 
-# --- a disk of one replica (A10) ----------------------------------------------------------------------------------------
+# --- a disk of one replica --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("error", [OSError(28, "no space left"), ApiException(Errors.KAFKA_STORAGE_ERROR, "no space left")])
@@ -153,7 +153,7 @@ def test_a_reason_that_nobody_remembers_is_in_the_log_of_the_broker_that_led_bef
     run(scenario)
 
 
-# --- lags (B1) ------------------------------------------------------------------------------------------------------------
+# --- lags -------------------------------------------------------------------------------------------------------------
 
 
 def test_the_lag_of_a_source_that_is_away_is_not_known(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_partition_that_was_never_fetched_has_no_lag(tmp_path: Path) -> None:
     run(scenario)
 
 
-# --- states that do not move (B2) -----------------------------------------------------------------------------------------
+# --- states that do not move ------------------------------------------------------------------------------------------
 
 
 def test_a_topic_that_was_made_anew_at_the_source_stays_stopped_with_a_reason(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A partition becomes a mirror while it is on its way to another log directory (issue 15, A4)."""
+"""A partition becomes a mirror while it is on its way to another log directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mirror does not follow a source that lost its log (issue 15, A8): it fails with a reason, and keeps everything."""
+"""A mirror does not follow a source that lost its log: it fails with a reason, and keeps everything."""
 
 from __future__ import annotations
 

@@ -307,7 +307,7 @@ def test_what_the_leaders_cleaner_did_is_no_difference(tmp_path: Path, theirs: s
 
 
 def test_a_follower_that_came_back_after_the_downgrade_of_the_feature_was_not_verified(tmp_path: Path) -> None:
-    """The mirrors were deleted and mirror.version lowered to 0 while it was away (issue 15, A6); its own batches of equal epochs stayed."""
+    """The mirrors were deleted and mirror.version lowered to 0 while it was away; its own batches of equal epochs stayed."""
 
     async def scenario() -> None:
         follower = Follower(tmp_path, configs={"cleanup.policy": "delete"})

@@ -271,7 +271,7 @@ class TestAlignment:
         assert [violation.rule for violation in checkers.check(story.history, ["alignment"])] == ["alignment"]
 
     def test_without_a_last_mirror_epoch_what_the_source_has_may_stay(self, mirrored):
-        """A topic that is added again keeps it, and drops what was written since (issue 15, A10)."""
+        """A topic that is added again keeps it, and drops what was written since."""
         mirrored.state(B, State.PREPARING)
         mirrored.state(B, State.MIRRORING)
         assert checkers.check(mirrored.history, ["alignment"]) == []

@@ -1,6 +1,6 @@
 """What a node does with log directories that are not all its own: Apache's cases and messages.
 
-A directory that lost its `meta.properties` was used unformatted; its replicas never joined the ISR again (issue 15, A9).
+A directory that lost its `meta.properties` was used unformatted; its replicas never joined the ISR again.
 """
 
 from __future__ import annotations
