@@ -99,11 +99,12 @@ def diff_parts_on_spark(
 
 
 def _pieces(comparison: Comparison) -> list[tuple[ComparedChunks, int]]:
-    """The parts in groups of about `TASK_BYTES` of either log, large ones cut, and the bytes of each."""
+    """The parts in groups of about `TASK_BYTES` of either log, large ones cut, and the bytes of each. Equal logs are a group without a part: somebody
+    says so, and looks up the facts of both."""
     left, right, found, _ = comparison
     parts = [piece for whole in found.parts for piece in cut_part(left, right, whole, TASK_BYTES)]
     sizes = {part: part_bytes(left, right, part) for part in parts}
-    groups = pack_by(parts, sizes.__getitem__, task_bytes=2 * TASK_BYTES, open_cost=0)
+    groups = pack_by(parts, sizes.__getitem__, task_bytes=2 * TASK_BYTES, open_cost=0) or [[]]
     return [
         (ComparedChunks(group, 0 if number else found.equal_bytes), sum(sizes[part] for part in group))
         for number, group in enumerate(groups)

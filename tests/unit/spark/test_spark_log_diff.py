@@ -68,11 +68,23 @@ def test_the_report_does_not_depend_on_the_engine(
     assert report_of(capsys, *dirs, "--engine", "local", "--output", tmp_path / "out") == expected
 
 
-def test_a_partition_that_differs_everywhere_is_many_tasks(
-    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("texts", "code", "counts", "least"),
+    [(("value", "other"), 1, {"bytes-differ": 200}, 8), (("value", "value"), 0, {}, 1)],
+    ids=["differs everywhere", "equal"],
+)
+def test_a_large_partition_is_told_apart_by_as_many_tasks_as_it_differs(
+    spark: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    texts: tuple[str, str],
+    code: int,
+    counts: dict[str, int],
+    least: int,
 ) -> None:
-    """It was told apart by one: the whole cluster waited for it."""
-    for side, text in (("a", "value"), ("b", "other")):
+    """One that differed everywhere was told apart by one task, for which the whole cluster waited; of an equal one nothing was left to be joined."""
+    for side, text in zip("ab", texts):
         parts = [batch(5 * number, text=text) for number in range(200)]
         folder = write_segments(tmp_path / side / "huge-0", (0, parts))
         sizes = [sum(map(len, parts[:number])) for number in range(200)]
@@ -92,10 +104,10 @@ def test_a_partition_that_differs_everywhere_is_many_tasks(
     monkeypatch.setattr(log_diff, "_run", counted)
     reports = []
     for arguments in ((), ("--engine", "spark"), ("--engine", "spark", "--output", str(tmp_path / "out"))):
-        assert main([str(tmp_path / "a"), str(tmp_path / "b"), "--json", *arguments]) == 1
+        assert main([str(tmp_path / "a"), str(tmp_path / "b"), "--json", *arguments]) == code
         reports.append(json.loads(capsys.readouterr().out)["partitions"])
-    assert reports[0] == reports[1] == reports[2] and reports[0][0]["difference_counts"] == {"bytes-differ": 200}
-    assert len(tasks) == 2 and min(tasks) >= 8
+    assert reports[0] == reports[1] == reports[2] and reports[0][0]["difference_counts"] == counts
+    assert min(tasks) >= least
 
 
 def test_progress_is_told_as_tasks_end(spark: Any, dirs: tuple[Path, Path]) -> None:
