@@ -7,7 +7,10 @@ DIR ?=
 # Tests wait more than they compute: three at a time keep two cores busy.
 WORKERS ?= 3
 
-.PHONY: demo test lint bench golden conformance interop foreign messages clean
+.PHONY: help demo test lint bench golden conformance interop foreign messages clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -15,27 +18,27 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $(STAMP)
 
-demo: $(STAMP)
+demo: $(STAMP)  ## two clusters, a mirror, a disaster, a failover and a failback: build/demo
 	$(BIN)/kmirror demo --output build/demo
 
-test: $(STAMP)
+test: $(STAMP)  ## unit, property, golden, conformance and integration tests
 	$(BIN)/python -m pytest tests -m "not interop and not foreign" -n $(WORKERS) --dist loadfile
 
-golden: $(STAMP)
+golden: $(STAMP)  ## the golden tests, over other vectors with DIR=folder
 	KMIRROR_GOLDEN_DIR=$(if $(DIR),$(abspath $(DIR)),) $(BIN)/python -m pytest tests/golden
 
-conformance: $(STAMP)
+conformance: $(STAMP)  ## each rule of KIP-1279 with its tests
 	$(BIN)/python tools/conformance.py
 
-interop: $(STAMP)
+interop: $(STAMP)  ## the suites with Apache Kafka and other programs (JDK, Maven)
 	$(BIN)/python tools/kafka_jars.py --all
 	$(BIN)/python -m pytest tests/interop -m interop -n $(WORKERS) --dist loadfile
 
-foreign: $(STAMP)
+foreign: $(STAMP)  ## other clients' own suites (cargo, Go, Node)
 	$(BIN)/python tools/foreign_suites.py
 	$(BIN)/python -m pytest tests/interop/foreign -m foreign
 
-lint: $(STAMP)
+lint: $(STAMP)  ## ruff, generated files, layers, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python tools/generate_messages.py --check
@@ -43,12 +46,12 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-bench: $(STAMP)
+bench: $(STAMP)  ## every benchmark; python -m benches --list names them
 	$(BIN)/python -m benches
 
-messages: $(STAMP)
+messages: $(STAMP)  ## generate the wire modules from protocol/
 	$(BIN)/python tools/generate_messages.py
 	$(BIN)/python tools/generate_record_schemas.py
 
-clean:
+clean:  ## remove what was built, the virtual environment too
 	rm -rf build dist $(VENV)

@@ -1,7 +1,6 @@
-"""The entry point of kmirror's pytest plugin (`kmirror.pytest_plugin`).
+"""The pytest plugin's entry point, outside the package, because pytest rewrites the assertions of every module of an entry point's package.
 
-It stands outside the package because pytest rewrites the assertions of the whole package that an entry point is in: for a development
-install of kmirror that would be every module of the broker, in every test run.
+For a development install of kmirror that would be the whole broker, in every test run. The plugin itself is `kmirror.pytest_plugin`.
 """
 
 from kmirror.pytest_plugin import (

@@ -4,7 +4,7 @@
     kmirror spark-package --without numpy,pyarrow           the same for workers that have these two
     kmirror spark-package --output kmirror-spark.zip        modules alone, for --py-files
 
-Beside the archive lies a program for `spark-submit`, which runs `kafka-log-diff` or `verify-logs`. The lines to use are printed; SPARK.md says more.
+Beside the archive lies a program for `spark-submit`, which runs `kafka-log-diff` or `verify-logs`. The lines to use are printed; docs/SPARK.md says more.
 """
 
 from __future__ import annotations

@@ -296,7 +296,7 @@ def test_upg2_a_cluster_is_formatted_with_it_on_metadata_version_4_3_only(tmp_pa
 
 def guide() -> str:
     """MIRRORING.md as running text."""
-    return " ".join((ROOT / "MIRRORING.md").read_text().replace("**", "").split())
+    return " ".join((ROOT / "docs" / "MIRRORING.md").read_text().replace("**", "").split())
 
 
 def format_of(field: dict[str, Any]) -> Any:

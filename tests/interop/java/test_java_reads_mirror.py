@@ -1,7 +1,7 @@
 """Java's clients read a mirror whose batches have leader epochs above the destination's, below it, and others while they read.
 
 A Java client that hears of a leader epoch above the one in its metadata drops that metadata, and then has no leader to read from
-(MIRRORING.md, "Java consumers and leader epochs"). It needs the leader anew when a member is replaced (epochs of OffsetFetch and ListOffsets)
+(docs/MIRRORING.md, "Java consumers and leader epochs"). It needs the leader anew when a member is replaced (epochs of OffsetFetch and ListOffsets)
 and when the leader changes (epochs of batches that it committed), so both happen here, before the failover and after it.
 """
 
