@@ -1,9 +1,10 @@
 """One mirrored partition that this broker leads: the driver of its state machine.
 
-The driver is a loop of steps (`step_loop`). A step looks at the levels (state, `mirror.name`, what the source was last seen to have), asks
-`mirror_state_machine.lookup` which row applies, has the row's next state committed at the coordinator, and does the row's
-work. When there is nothing to do it sleeps until it is woken: by a metadata update, a refresh, its fetcher, or a retry.
-Nothing is remembered of events, so a crash, a leader change or a lost wake-up costs time only.
+The driver is a loop of steps (`step_loop`). A step looks at the levels (state, `mirror.name`, what the source was last seen to have), raises
+the event that they amount to, and executes the row that `mirror_state_machine` has for it (`_take`): an action is a method
+(`ACTIONS`), a next state is committed at the coordinator. Where nothing is to be done it goes on with the work of the state
+(`WORK`). When that has nothing to do either it sleeps until it is woken: by a metadata update, a refresh, its fetcher, or a
+retry. Nothing is remembered of events, so a crash, a leader change or a lost wake-up costs time only.
 
     load state -> (D3-27..30 on gaining leadership) -> levels -> PREPARING: `preparing.align` (D5)
                                                                -> STOPPING: `stopping.stop` (D4)
@@ -16,7 +17,8 @@ and looking for the source's leader. Every failure has a reason that DescribeMir
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import ClassVar
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.metadata.mirror_names import association_of, is_unclean_election_supported, max_truncation_records
@@ -237,13 +239,13 @@ class MirrorPartition:
             return self._failed(str(error) or type(error).__name__)
         except ApiException as error:
             if error.error is Errors.KAFKA_STORAGE_ERROR:
-                return self._storage_failed(error.message)
+                return await self._storage_failed(error.message)
             retry_ms = self._failed(str(error))
             return 0 if error.error is Errors.INVALID_REQUEST and not self.status.loaded else retry_ms
         except KmirrorError as error:
             return self._failed(str(error))
         except OSError as error:
-            return self._storage_failed(str(error))
+            return await self._storage_failed(str(error))
 
     def _failed(self, reason: str) -> int:
         if self.status.reason != reason:
@@ -261,7 +263,7 @@ class MirrorPartition:
             return await self._load()
         if self._storage_error is not None:
             error, self._storage_error = self._storage_error, None
-            return self._storage_failed(error)
+            return await self._storage_failed(error)
         if self._rejected is not None:
             return await self._fail()
         if self._gained:
@@ -272,7 +274,7 @@ class MirrorPartition:
         if wanted is WantedState.NOT_MIRRORED:
             return None
         if wanted is not WantedState.STOP and self._source_deleted and self.status.state not in (_S.UNKNOWN, _S.STOPPING, _S.STOPPED):
-            return await self._stop_for_deleted_source()
+            return await self._take(_E.SOURCE_TOPIC_DELETED)
         return await self._level(wanted)
 
     async def _fail(self) -> int:
@@ -284,29 +286,14 @@ class MirrorPartition:
         self._rejected = None
         return 0
 
-    def _storage_failed(self, error: str) -> int:
+    async def _storage_failed(self, error: str) -> int | None:
         """D3-37: nothing is written, for it is this replica's disk. What was to be done is tried again, here until somebody else leads."""
-        row = lookup(self.status.state, _E.STORAGE_FAILED)
-        if MirrorAction.REMOVE_FETCHER in row.actions:
-            self._services.fetchers.remove_partition(self.id.topic_partition)
-        elif self.status.state is _S.FAILED:
-            return self._failed(self.status.reason or error)
-        reason = f"{DISK_FAILED}: {error}; it goes on when a replica with a healthy disk leads, or when the log directory is back"
-        if self._storage_error_told != reason or self.status.reason is None:  # None: it went on in between
-            self._storage_error_told = reason
-            _log.error("mirror %s, %s, %s: %s", self.id.mirror_name, self.id.topic_partition, self.status.state.name, reason)
-        self.status.reason = reason
-        return self._services.config.mirror_truncation_backoff_ms
+        is_failed = self.status.state is _S.FAILED
+        return await self._take(_E.STORAGE_FAILED, reason=self.status.reason or error if is_failed else error)
 
     async def _level(self, wanted: WantedState) -> int | None:
-        guard = await self._guard(wanted)
-        row = lookup(self.status.state, wanted.event, guard)
-        if row.next_state is not None:
-            return await self._enter(row)
-        if MirrorAction.RETRY in row.actions:
-            self.status.reason = row.guard.value
-            return None
-        return await self._work()
+        row = lookup(self.status.state, wanted.event, await self._guard(wanted))
+        return await self._work() if row.is_empty else await self._execute(row)
 
     async def _guard(self, wanted: WantedState) -> MirrorGuard:
         if self.status.state is _S.UNKNOWN and wanted is WantedState.STOP:
@@ -320,36 +307,36 @@ class MirrorPartition:
 
     async def _work(self) -> int | None:
         """The work of the state we are in; its completion is an event of its own."""
-        state = self.status.state
-        if state is _S.PREPARING:
-            await self._loop.interruptible(self._prepare())
-            return 0
-        if state is _S.MIRRORING:
-            return await self._keep_fetching()
-        if state is _S.PAUSING:
-            self._services.fetchers.remove_partition(self.id.topic_partition)
-            return await self._take(_E.FETCHER_REMOVED)
-        if state is _S.STOPPING:
-            await stopping.stop(self)
-            return await self._take(_E.STOP_COMPLETED)
-        if state is not _S.FAILED:  # it is as it should be: what kept it from another state, which is not wanted any more, is no reason now
+        work = self.WORK.get(self.status.state)
+        if work is not None:
+            return await work(self)
+        if (
+            self.status.state is not _S.FAILED
+        ):  # it is as it should be: what kept it from a state that is not wanted any more is no reason now
             self.status.reason = None
         return None
 
-    async def _prepare(self) -> None:
+    async def _prepare(self) -> int | None:
+        retry_ms = await self._loop.interruptible(self._align())
+        return 0 if retry_ms is None else retry_ms
+
+    async def _align(self) -> int | None:
         try:
             await preparing.align(self)
         except RejectedError as error:
-            await self._take(_E.SOURCE_REJECTED, reason=str(error))
-            return
+            return await self._take(_E.SOURCE_REJECTED, reason=str(error))
         except preparing.ReplicasMissingError as error:
             guard = MirrorGuard.DEADLINE_PASSED if error.deadline_passed else MirrorGuard.DEADLINE_AHEAD
-            row = lookup(_S.PREPARING, _E.REPLICAS_MISSING, guard)
-            if row.next_state is None:
-                raise
-            await self._enter(row, reason=str(error))
-            return
-        await self._take(_E.TRUNCATED)
+            return await self._take(_E.REPLICAS_MISSING, guard, reason=str(error))
+        return await self._take(_E.ALIGNED)
+
+    async def _end_fetching(self) -> int | None:
+        self._services.fetchers.remove_partition(self.id.topic_partition)
+        return await self._take(_E.FETCHER_REMOVED)
+
+    async def _stop(self) -> int | None:
+        await stopping.stop(self)
+        return await self._take(_E.STOP_COMPLETED)
 
     async def _keep_fetching(self) -> int | None:
         if self.mirror.is_suspended:
@@ -420,13 +407,7 @@ class MirrorPartition:
         if self.status.state is _S.STOPPED:
             lost = self.wanted is not WantedState.RUN and await stopping.is_reset_lost(self)
             guard = MirrorGuard.RESET_LOST if lost else MirrorGuard.RESET_THERE
-        row = lookup(self.status.state, _E.LEADERSHIP_GAINED, guard)
-        if MirrorAction.REWRITE in row.actions and self._services.safeguards.state_rewritten_on_election:
-            await self.write_state(StateWrite(self.id.topic, self.id.partition, self.status.state, rewrite=True))
-        if MirrorAction.FENCE_WRITES in row.actions:
-            await stopping.stop(self)
-        if row.next_state is not None:
-            await self._enter(row)
+        await self._take(_E.LEADERSHIP_GAINED, guard)
         if self.status.loaded:  # else the leadership was lost and gained again meanwhile: begin anew
             self._gained = False
         self._apply_read_only()
@@ -434,58 +415,121 @@ class MirrorPartition:
 
     async def _unclean_election(self) -> int:
         guard = MirrorGuard.UNCLEAN_SUPPORTED if self.unclean_supported else MirrorGuard.UNCLEAN_UNSUPPORTED
-        row = lookup(self.status.state, _E.UNCLEAN_ELECTION, guard)
-        if MirrorAction.LOG in row.actions and len(self.partition.assigned_replicas) > 1:  # else its one replica is the log
-            _log.warning("%s: elected uncleanly while mirroring; %s", self.id.topic_partition, guard.value)
-        if row.next_state is not None:
-            self._services.fetchers.remove_partition(self.id.topic_partition)
-            self.status.is_prepared_again = True
-            await self._enter(row)
+        await self._take(_E.UNCLEAN_ELECTION, guard, reason=guard.value)
         self._unclean = False
         return 0
 
-    async def _stop_for_deleted_source(self) -> int:
-        """D3-22: the name first, so that nothing starts PREPARING again without an operator (B5)."""
-        if self.wanted is WantedState.RUN:
-            await self.mirror.pause_name(self.id.topic)
-        return await self._take(_E.SOURCE_TOPIC_DELETED)
+    async def _take(self, event: MirrorEvent, guard: MirrorGuard = MirrorGuard.ALWAYS, *, reason: str | None = None) -> int | None:
+        """Execute what the table has for an event. When the next step is due: 0 at once, n after n ms, None when woken."""
+        return await self._execute(lookup(self.status.state, event, guard), reason)
 
-    async def _take(self, event: MirrorEvent, *, reason: str | None = None) -> int:
-        row = lookup(self.status.state, event)
-        if row.is_illegal:
-            _log.error("%s: %s in state %s must not happen; nothing is done", self.id.topic_partition, event.name, self.status.state.name)
+    async def _execute(self, row: Row, reason: str | None = None) -> int | None:
+        """`reason`: why, where the event says it; it is shown with FAILED, or while the partition waits."""
+        for action in row.first:
+            await self.ACTIONS[action](self, row, reason)
         if row.next_state is not None:
-            await self._enter(row, reason=reason)
-        return 0
+            await self._enter(row, row.next_state, reason if row.next_state is _S.FAILED else None)
+        retry_ms: int | None = 0
+        for action in row.then:
+            retry_ms = await self.ACTIONS[action](self, row, reason)
+        return retry_ms
 
-    async def _enter(self, row: Row, *, reason: str | None = None) -> int:
-        """Persist the row's next state, then adopt it and do what must be done at once."""
-        assert row.next_state is not None, row
+    async def _enter(self, row: Row, next_state: MirrorPartitionState, reason: str | None) -> None:
+        """Commit the row's next state, and adopt it."""
         previous = self.status.state
-        if MirrorAction.BUMP_IF_NEEDED in row.actions:
-            await stopping.bump_if_needed(self)
-        if row.next_state is _S.STOPPING and self.status.has_mirrored:
+        if next_state is _S.STOPPING and self.status.has_mirrored:
             await stopping.enter(self)
-        elif previous is _S.MIRRORING and row.next_state is _S.PREPARING:
-            await stopping.enter(self, row.next_state)
+        elif previous is _S.MIRRORING and next_state is _S.PREPARING:
+            await stopping.enter(self, next_state)
         else:
-            why = reason if row.next_state is _S.FAILED else None
-            await self.write_state(StateWrite(self.id.topic, self.id.partition, row.next_state, reason=why))
-        self.status.state = row.next_state
+            await self.write_state(StateWrite(self.id.topic, self.id.partition, next_state, reason=reason))
+        self.status.state = next_state
         self.status.reason = reason
-        self.status.is_prepared_again = self.status.is_prepared_again and row.next_state is _S.PREPARING
-        if row.next_state in (_S.PREPARING, _S.MIRRORING):
-            self.status.has_mirrored = row.next_state is _S.MIRRORING
+        self.status.is_prepared_again = self.status.is_prepared_again and next_state is _S.PREPARING
+        if next_state in (_S.PREPARING, _S.MIRRORING):
+            self.status.has_mirrored = next_state is _S.MIRRORING
             self.status.missing_since_ms = None
-        level = logging.ERROR if row.next_state is _S.FAILED else logging.INFO
+        level = logging.ERROR if next_state is _S.FAILED else logging.INFO
         suffix = f" ({reason})" if reason else ""
         name = f"{self.id.mirror_name}, {self.id.topic_partition}"
-        _log.log(level, "mirror %s: %s -> %s by %s%s", name, previous.name, row.next_state.name, row.number, suffix)
-        if MirrorAction.REMOVE_FETCHER in row.actions or row.next_state in (_S.STOPPING, _S.FAILED):
-            self._services.fetchers.remove_partition(self.id.topic_partition)
+        _log.log(level, "mirror %s: %s -> %s by %s%s", name, previous.name, next_state.name, row.number, suffix)
         if not self._gained:
             self._apply_read_only()
+
+    # --- actions: what is done, and when the next step is due -----------------------------------------------------------
+
+    async def _bump_if_needed(self, row: Row, reason: str | None) -> int | None:
+        await stopping.bump_if_needed(self)
         return 0
+
+    async def _log_illegal(self, row: Row, reason: str | None) -> int | None:
+        _log.error("%s: %s in state %s must not happen; nothing is done", self.id.topic_partition, row.event.name, row.state.name)
+        return 0
+
+    async def _log_unclean(self, row: Row, reason: str | None) -> int | None:
+        if len(self.partition.assigned_replicas) > 1:  # else its one replica is the log
+            _log.warning("%s: elected uncleanly while mirroring; %s", self.id.topic_partition, reason)
+        return 0
+
+    async def _pause_name(self, row: Row, reason: str | None) -> int | None:
+        """Before the state, so that nothing starts PREPARING again without an operator (B5)."""
+        if self.wanted is WantedState.RUN:
+            await self.mirror.pause_name(self.id.topic)
+        return 0
+
+    async def _prepare_again(self, row: Row, reason: str | None) -> int | None:
+        self.status.is_prepared_again = True
+        return 0
+
+    async def _remove_fetcher(self, row: Row, reason: str | None) -> int | None:
+        self._services.fetchers.remove_partition(self.id.topic_partition)
+        return 0
+
+    async def _retry(self, row: Row, reason: str | None) -> int | None:
+        return self._failed(reason or row.guard.value)
+
+    async def _rewrite_state(self, row: Row, reason: str | None) -> int | None:
+        if self._services.safeguards.state_rewritten_on_election:
+            await self.write_state(StateWrite(self.id.topic, self.id.partition, self.status.state, rewrite=True))
+        return 0
+
+    async def _tell_disk_failure(self, row: Row, error: str | None) -> int | None:
+        reason = f"{DISK_FAILED}: {error}; it goes on when a replica with a healthy disk leads, or when the log directory is back"
+        if self._storage_error_told != reason or self.status.reason is None:  # None: it went on in between
+            self._storage_error_told = reason
+            _log.error("mirror %s, %s, %s: %s", self.id.mirror_name, self.id.topic_partition, self.status.state.name, reason)
+        self.status.reason = reason
+        return self._services.config.mirror_truncation_backoff_ms
+
+    async def _wait_for_change(self, row: Row, reason: str | None) -> int | None:
+        self.status.reason = reason or row.guard.value
+        return None
+
+    async def _write_reset_again(self, row: Row, reason: str | None) -> int | None:
+        await stopping.stop(self)
+        return 0
+
+    ACTIONS: ClassVar[dict[MirrorAction, Callable[[MirrorPartition, Row, str | None], Awaitable[int | None]]]] = {
+        MirrorAction.BUMP_IF_NEEDED: _bump_if_needed,
+        MirrorAction.LOG_ILLEGAL: _log_illegal,
+        MirrorAction.LOG_UNCLEAN: _log_unclean,
+        MirrorAction.PAUSE_NAME: _pause_name,
+        MirrorAction.PREPARE_AGAIN: _prepare_again,
+        MirrorAction.REMOVE_FETCHER: _remove_fetcher,
+        MirrorAction.RETRY: _retry,
+        MirrorAction.REWRITE_STATE: _rewrite_state,
+        MirrorAction.TELL_DISK_FAILURE: _tell_disk_failure,
+        MirrorAction.WAIT: _wait_for_change,
+        MirrorAction.WRITE_RESET_AGAIN: _write_reset_again,
+    }
+    WORK: ClassVar[dict[MirrorPartitionState, Callable[[MirrorPartition], Awaitable[int | None]]]] = {
+        _S.PREPARING: _prepare,
+        _S.MIRRORING: _keep_fetching,
+        _S.PAUSING: _end_fetching,
+        _S.STOPPING: _stop,
+    }
+
+    # --- writes -------------------------------------------------------------------------------------------------------
 
     async def write_state(self, write: StateWrite) -> None:
         """Commit at the coordinator. INVALID_REQUEST means that it knows another state; after any other error the state may be stored all the

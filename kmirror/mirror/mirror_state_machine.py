@@ -1,28 +1,30 @@
-"""The state machine of one mirrored partition, as a table.
+"""The state machine of one mirrored partition, as a table that the driver executes.
 
-Theory. Each partition of a mirror topic has one machine, run by the leader of the *destination* partition and stored by
-the coordinator of (mirror, topic id, partition) in `__mirror_state`. Three rules make it safe:
+Each partition of a mirror topic has one machine. The leader of the *destination* partition runs it, and the coordinator of
+(mirror, topic id, partition) stores its state in `__mirror_state`. Three rules make it safe:
 
-* *Persist, then act.* A transition is committed as a type-2 record before anything is done about it, so that a crash at
-  any moment finds a state from which the work can be done again; every step of the work is idempotent.
+* *Persist, then act.* A transition is committed as a type-2 record before anything is done about it. A crash at any moment
+  leaves a state from which the work can be done again, and every step of the work is idempotent.
 * *Levels, not edges.* What is wanted is read off the topic's `mirror.name` (`X` run, `X.paused` pause, `….removed` stop,
-  absent: not mirrored) and is looked at again after every transition, state load, leader change and refresh. No event can
+  absent: not mirrored). It is looked at again after every transition, state load, leader change and refresh. No event can
   be missed, because nothing is remembered of events.
-* *One table.* `TABLE` lists every (state, event) pair. A pair has one row or several told apart by their guards; a pair
-  without a row cannot be: `tests/conformance/test_mirror_state_machine.py` counts them. Rows without a next state and
-  without actions are the pairs in which nothing is to be done (`IGNORED`) or which must not happen (`ILLEGAL`: it is
-  logged, changes nothing and writes nothing).
+* *One table.* `TABLE` has a row, or several told apart by their guards, for each state and event, and `MirrorPartition`
+  does nothing but execute it: what a row says comes `first`, then its next state is committed, then what comes `then`. Rows
+  without any of these are pairs in which nothing is to be done (`IGNORED`) or which must not happen (`ILLEGAL`: logged).
+
+The work of a state (aligning, fetching, stopping) goes on while the machine is in it, and ends in an event of its own:
+`MirrorPartition` has it by state. What else can happen to a partition changes no state, and `ELSEWHERE` says who deals with it.
 
 `VALID_TRANSITIONS` says which state may follow which and is what WriteMirrorStates checks; the table's rows stay inside it
-(asserted by the tests). The same state again is always allowed and writes nothing, except where a row says `REWRITE`:
+(asserted by the tests). The same state again is always allowed and writes nothing, except where a row says `REWRITE_STATE`:
 after gaining leadership in PREPARING and STOPPING the same state is appended as a new record first, so that an isolated
 old coordinator cannot answer with a state that has passed (F19).
 
-Where the KIP contradicts itself the decision's number stands in the row (`facts`: D3-1 ... D3-37, B1 ..., C1 ...).
-A storage error is the replica's, not the partition's (D3-37): nothing is written, for FAILED would outlive the leader whose disk it was, and
-healthy replicas take over. The KIP's FAILED for it would need an operator where an election does.
-Known holes, inherent in the KIP: failback discards what lies beyond the failover point; the cut at STOPPING discards open
-transactions and what is interleaved with them; a cycle over three clusters empties all three.
+Numbers such as D3-16 are rules of docs/RULES.md, whose diagram of the states is drawn from this table
+(`tools/state_diagram.py`). A storage error is the replica's, not the partition's: nothing is written, for FAILED would
+outlive the leader whose disk it was, and healthy replicas take over (D3-37). The KIP's FAILED for it would need an operator
+where an election does. Known holes, inherent in the KIP: failback discards what lies beyond the failover point; the cut at
+STOPPING discards open transactions and what is interleaved with them; a cycle over three clusters empties all three.
 """
 
 from __future__ import annotations
@@ -58,33 +60,19 @@ class MirrorPartitionState(IntEnum):
 
 
 class MirrorEvent(Enum):
-    """What can happen to a partition. The first four are levels read off `mirror.name`; the rest are moments."""
+    """What moves a machine. The first three are levels read off `mirror.name`; the rest are moments."""
 
     RUN_WANTED = "mirror.name is X"
     PAUSE_WANTED = "mirror.name is X.paused"
     STOP_WANTED = "mirror.name ends .removed"
-    NAME_CLEARED = "mirror.name was deleted"
-    STATE_UNAVAILABLE = "the coordinator is not available or loading"
-    TRUNCATED = "LME truncation finished on the leader and all replicas that count"
-    LAST_MIRROR_EPOCH_UNKNOWN = "the LME request failed, is incomplete or unauthorised"
-    LAST_MIRROR_EPOCH_NONE = "the source has no API 99 or answers a definite -1"
-    BELOW_MIN_ISR = "the ISR is below min ISR"
+    ALIGNED = "the leader's log and all replicas that count are cut to what the source has"
     REPLICAS_MISSING = "unclean-election support is on and a replica is outside the ISR"
-    RECORDS_FETCHED = "a fetch response with records"
-    SOURCE_LEADER_LOST = "the source's leader moved, is fenced or unreachable"
-    OFFSET_OUT_OF_RANGE = "the source answered OFFSET_OUT_OF_RANGE"
-    DIVERGED = "the source's epochs diverge or its log ends before ours"
     SOURCE_REJECTED = "malformed batch, other topic id, or a source that lost its log"
     FETCHER_REMOVED = "the fetcher no longer owns the partition"
     SOURCE_TOPIC_DELETED = "the source topic is unknown in two consecutive refreshes"
     STOP_COMPLETED = "all steps of stopping are done"
-    STEP_FAILED = "a step of stopping failed"
     LEADERSHIP_GAINED = "this broker became leader and loaded the state"
-    LEADERSHIP_LOST = "this broker is leader no longer"
     UNCLEAN_ELECTION = "the destination's leader was elected uncleanly"
-    CONFIG_ALTERED = "the mirror's configuration was altered"
-    TOPIC_DELETED = "the destination topic was deleted"
-    SOURCE_CLUSTER_CHANGED = "the source's cluster id differs from the remembered one"
     STORAGE_FAILED = "a local storage error"
 
 
@@ -105,26 +93,19 @@ class MirrorGuard(Enum):
 
 
 class MirrorAction(Enum):
-    """What the driver does after the next state is committed, in the order listed."""
+    """What the driver does for a row (`MirrorPartition.ACTIONS` has a method for each)."""
 
-    PREPARE = "run D5"
-    STOP = "run D4"
-    START_FETCHER = "create the fetcher at the local log end offset"
-    REMOVE_FETCHER = "remove the fetcher and wait until it no longer owns the partition"
-    SUSPEND_FETCHER = "stop fetching and metadata sync until the source is the known one"
-    RECREATE_FETCHER = "close and rebuild the connections"
-    BUMP_IF_NEEDED = "bump the leader epoch when it is not above the log's latest batch epoch"
-    REWRITE = "append the same state as a new record first; reload when that is refused"
-    RETRY = "try again after the backoff"
-    LOG = "say so in the log"
-    APPEND = "append the batches unchanged; the log start follows the source"
-    RESOLVE_LEADER = "find the source's leader again"
-    TRUNCATE = "truncate where the fetch protocol says"
-    PAUSE_NAME = "have the controller set mirror.name to X.paused first"
-    OPEN_WRITES = "clear the read-only flag"
-    FENCE_WRITES = "answer Produce with NOT_LEADER_OR_FOLLOWER until the reset is written again"
-    FORGET = "drop cached state and pending work"
-    REMOVE_TOPIC = "WriteMirrorStates with RemovedTopics"
+    BUMP_IF_NEEDED = "raise the leader epoch unless it is above the log's latest batch epoch"
+    LOG_ILLEGAL = "log that this must not happen"
+    LOG_UNCLEAN = "log that the leader was elected uncleanly, unless its one replica is the log"
+    PAUSE_NAME = "have the controller set mirror.name to X.paused"
+    PREPARE_AGAIN = "remember that it has mirrored: the guard against a source that lost its log holds"
+    REMOVE_FETCHER = "take the partition from its fetcher"
+    RETRY = "log the reason once, and try again after mirror.truncation.backoff.ms"
+    REWRITE_STATE = "append the state again as a new record"
+    TELL_DISK_FAILURE = "log the failing disk once, and try again after mirror.truncation.backoff.ms"
+    WAIT = "show the reason, and look again when something has changed"
+    WRITE_RESET_AGAIN = "run the steps of stopping once more, while Produce gets NOT_LEADER_OR_FOLLOWER"
 
 
 class Row(NamedTuple):
@@ -134,12 +115,23 @@ class Row(NamedTuple):
     state: MirrorPartitionState
     event: MirrorEvent
     guard: MirrorGuard
+    first: tuple[MirrorAction, ...]
+    """Before the next state is committed, in that order."""
     next_state: MirrorPartitionState | None
-    actions: tuple[MirrorAction, ...]
+    then: tuple[MirrorAction, ...]
+    """After it, in that order. The last one says when the next step is due."""
 
     @property
-    def is_illegal(self) -> bool:
-        return self.number == ILLEGAL
+    def is_empty(self) -> bool:
+        return self.next_state is None and not self.first and not self.then
+
+
+class Elsewhere(NamedTuple):
+    """A rule that moves no machine: what happens, and the `module:name` in `kmirror.mirror` that deals with it."""
+
+    number: str
+    what: str
+    by: str
 
 
 IGNORED: Final = "ignored"
@@ -176,64 +168,46 @@ def _rows() -> Iterator[Row]:
         state: MirrorPartitionState,
         event: MirrorEvent,
         next_state: MirrorPartitionState | None,
-        *actions: MirrorAction,
+        *then: MirrorAction,
         guard: MirrorGuard = _G.ALWAYS,
+        first: tuple[MirrorAction, ...] = (),
     ) -> Row:
-        return Row(number, state, event, guard, next_state, actions)
+        return Row(number, state, event, guard, first, next_state, then)
 
     active = (_S.PREPARING, _S.MIRRORING, _S.PAUSING, _S.PAUSED, _S.FAILED)
-    yield row("D3-1", _S.UNKNOWN, _E.RUN_WANTED, _S.PREPARING, _A.PREPARE)
-    yield row("D3-1", _S.UNKNOWN, _E.PAUSE_WANTED, _S.PREPARING, _A.PREPARE)
-    yield row("D3-2", _S.UNKNOWN, _E.STATE_UNAVAILABLE, None, _A.RETRY)
-    yield row("D3-4", _S.STOPPED, _E.RUN_WANTED, _S.PREPARING, _A.PREPARE, guard=_G.SOURCE_TOPIC_SAME)
-    yield row("D3-5", _S.STOPPED, _E.RUN_WANTED, None, _A.LOG, _A.RETRY, guard=_G.SOURCE_TOPIC_OTHER)
-    yield row("D3-6", _S.PREPARING, _E.TRUNCATED, _S.MIRRORING, _A.START_FETCHER)
-    yield row("D3-7", _S.PREPARING, _E.LAST_MIRROR_EPOCH_UNKNOWN, None, _A.LOG, _A.RETRY)
-    yield row("D3-8", _S.PREPARING, _E.BELOW_MIN_ISR, None, _A.LOG, _A.RETRY)
-    yield row("D3-9", _S.PREPARING, _E.REPLICAS_MISSING, None, _A.LOG, _A.RETRY, guard=_G.DEADLINE_AHEAD)
-    yield row("D3-10", _S.PREPARING, _E.REPLICAS_MISSING, _S.FAILED, _A.LOG, guard=_G.DEADLINE_PASSED)
-    yield row("D3-11", _S.PREPARING, _E.LAST_MIRROR_EPOCH_NONE, None, _A.TRUNCATE)
-    yield row("D3-12", _S.MIRRORING, _E.RECORDS_FETCHED, None, _A.APPEND)
-    yield row("D3-13", _S.MIRRORING, _E.SOURCE_LEADER_LOST, None, _A.RESOLVE_LEADER, _A.RETRY)
-    yield row("D3-13", _S.PREPARING, _E.SOURCE_LEADER_LOST, None, _A.RESOLVE_LEADER, _A.RETRY)
-    yield row("D3-14", _S.MIRRORING, _E.OFFSET_OUT_OF_RANGE, None, _A.TRUNCATE)
-    yield row("D3-15", _S.MIRRORING, _E.DIVERGED, None, _A.LOG, _A.TRUNCATE)
-    yield row("D3-16", _S.MIRRORING, _E.SOURCE_REJECTED, _S.FAILED, _A.LOG, _A.REMOVE_FETCHER)
-    yield row("D5-1", _S.PREPARING, _E.SOURCE_REJECTED, _S.FAILED, _A.LOG)
+    yield row("D3-1", _S.UNKNOWN, _E.RUN_WANTED, _S.PREPARING)
+    yield row("D3-1", _S.UNKNOWN, _E.PAUSE_WANTED, _S.PREPARING)
+    yield row("D3-4", _S.STOPPED, _E.RUN_WANTED, _S.PREPARING, guard=_G.SOURCE_TOPIC_SAME)
+    yield row("D3-5", _S.STOPPED, _E.RUN_WANTED, None, _A.WAIT, guard=_G.SOURCE_TOPIC_OTHER)
+    yield row("D3-6", _S.PREPARING, _E.ALIGNED, _S.MIRRORING)
+    yield row("D3-9", _S.PREPARING, _E.REPLICAS_MISSING, None, _A.RETRY, guard=_G.DEADLINE_AHEAD)
+    yield row("D3-10", _S.PREPARING, _E.REPLICAS_MISSING, _S.FAILED, _A.REMOVE_FETCHER, guard=_G.DEADLINE_PASSED)
+    yield row("D3-16", _S.MIRRORING, _E.SOURCE_REJECTED, _S.FAILED, _A.REMOVE_FETCHER)
+    yield row("D5-1", _S.PREPARING, _E.SOURCE_REJECTED, _S.FAILED, _A.REMOVE_FETCHER)
     yield row("D3-17", _S.MIRRORING, _E.PAUSE_WANTED, _S.PAUSING, _A.REMOVE_FETCHER)
     yield row("D3-18", _S.PAUSING, _E.FETCHER_REMOVED, _S.PAUSED)
-    yield row("D3-19", _S.PAUSED, _E.RUN_WANTED, _S.MIRRORING, _A.START_FETCHER)
-    yield row("D3-20a", _S.UNKNOWN, _E.STOP_WANTED, _S.STOPPING, _A.STOP, guard=_G.RESET_MISSING)
-    yield row("D3-20b", _S.UNKNOWN, _E.STOP_WANTED, _S.STOPPED, _A.BUMP_IF_NEEDED, _A.OPEN_WRITES, guard=_G.RESET_IS_LAST)
+    yield row("D3-19", _S.PAUSED, _E.RUN_WANTED, _S.MIRRORING)
+    yield row("D3-20a", _S.UNKNOWN, _E.STOP_WANTED, _S.STOPPING, _A.REMOVE_FETCHER, guard=_G.RESET_MISSING)
+    yield row("D3-20b", _S.UNKNOWN, _E.STOP_WANTED, _S.STOPPED, guard=_G.RESET_IS_LAST, first=(_A.BUMP_IF_NEEDED,))
     for state in active:
-        yield row("D3-21", state, _E.STOP_WANTED, _S.STOPPING, _A.STOP)
-        yield row("D3-22", state, _E.SOURCE_TOPIC_DELETED, _S.STOPPING, _A.PAUSE_NAME, _A.STOP)
-    yield row("D3-23", _S.STOPPING, _E.STOP_COMPLETED, _S.STOPPED, _A.OPEN_WRITES)
-    yield row("D3-24", _S.STOPPING, _E.STEP_FAILED, None, _A.LOG, _A.RETRY)
+        yield row("D3-21", state, _E.STOP_WANTED, _S.STOPPING, _A.REMOVE_FETCHER)
+        yield row("D3-22", state, _E.SOURCE_TOPIC_DELETED, _S.STOPPING, _A.REMOVE_FETCHER, first=(_A.PAUSE_NAME,))
+    yield row("D3-23", _S.STOPPING, _E.STOP_COMPLETED, _S.STOPPED)
     yield row("D3-25", _S.STOPPED, _E.STOP_WANTED, None)
-    for state in _S:
-        yield row("D3-26", state, _E.LEADERSHIP_LOST, None, _A.REMOVE_FETCHER, _A.FORGET)
-    yield row("D3-27", _S.MIRRORING, _E.LEADERSHIP_GAINED, None, _A.START_FETCHER)
-    yield row("D3-28", _S.PREPARING, _E.LEADERSHIP_GAINED, None, _A.REWRITE, _A.PREPARE)
-    yield row("D3-29", _S.STOPPING, _E.LEADERSHIP_GAINED, None, _A.REWRITE, _A.STOP)
-    yield row("D3-29b", _S.STOPPED, _E.LEADERSHIP_GAINED, None, _A.FENCE_WRITES, _A.STOP, _A.OPEN_WRITES, guard=_G.RESET_LOST)
-    yield row("D3-29c", _S.STOPPED, _E.LEADERSHIP_GAINED, None, _A.OPEN_WRITES, guard=_G.RESET_THERE)
+    yield row("D3-27", _S.MIRRORING, _E.LEADERSHIP_GAINED, None)
+    yield row("D3-28", _S.PREPARING, _E.LEADERSHIP_GAINED, None, first=(_A.REWRITE_STATE,))
+    yield row("D3-29", _S.STOPPING, _E.LEADERSHIP_GAINED, None, first=(_A.REWRITE_STATE,))
+    yield row("D3-29b", _S.STOPPED, _E.LEADERSHIP_GAINED, None, guard=_G.RESET_LOST, first=(_A.WRITE_RESET_AGAIN,))
+    yield row("D3-29c", _S.STOPPED, _E.LEADERSHIP_GAINED, None, guard=_G.RESET_THERE)
     yield row("D3-30", _S.PAUSING, _E.LEADERSHIP_GAINED, _S.PAUSED)
     yield row("D3-30", _S.PAUSED, _E.LEADERSHIP_GAINED, None)
-    yield row(IGNORED, _S.FAILED, _E.LEADERSHIP_GAINED, None)
-    yield row(IGNORED, _S.UNKNOWN, _E.LEADERSHIP_GAINED, None)
-    yield row("D3-31", _S.MIRRORING, _E.UNCLEAN_ELECTION, _S.PREPARING, _A.LOG, _A.PREPARE, guard=_G.UNCLEAN_SUPPORTED)
-    yield row("D3-31", _S.MIRRORING, _E.UNCLEAN_ELECTION, None, _A.LOG, guard=_G.UNCLEAN_UNSUPPORTED)
-    for state in _S:
-        yield row("D3-32", state, _E.CONFIG_ALTERED, None, *((_A.RECREATE_FETCHER,) if state is _S.MIRRORING else ()))
-        yield row("D3-34", state, _E.TOPIC_DELETED, None, _A.REMOVE_TOPIC, _A.FORGET)
-    yield row("D3-33", _S.STOPPED, _E.NAME_CLEARED, None, _A.FORGET)
-    yield row("D3-33", _S.UNKNOWN, _E.NAME_CLEARED, None, _A.FORGET)
-    yield row("D3-35", _S.MIRRORING, _E.SOURCE_CLUSTER_CHANGED, None, _A.SUSPEND_FETCHER, _A.LOG)
-    yield row("D3-35", _S.PREPARING, _E.SOURCE_CLUSTER_CHANGED, None, _A.LOG, _A.RETRY)
+    unclean = (_A.LOG_UNCLEAN, _A.REMOVE_FETCHER, _A.PREPARE_AGAIN)
+    yield row("D3-31", _S.MIRRORING, _E.UNCLEAN_ELECTION, _S.PREPARING, guard=_G.UNCLEAN_SUPPORTED, first=unclean)
+    yield row("D3-31", _S.MIRRORING, _E.UNCLEAN_ELECTION, None, guard=_G.UNCLEAN_UNSUPPORTED, first=(_A.LOG_UNCLEAN,))
     for state in _S:
         if state is not _S.FAILED:
-            yield row("D3-37", state, _E.STORAGE_FAILED, None, _A.LOG, _A.REMOVE_FETCHER, _A.RETRY)
+            yield row("D3-37", state, _E.STORAGE_FAILED, None, _A.REMOVE_FETCHER, _A.TELL_DISK_FAILURE)
+    yield row("D3-37", _S.FAILED, _E.STORAGE_FAILED, None, _A.RETRY)
 
 
 _NOTHING_TO_DO: Final[dict[MirrorEvent, tuple[MirrorPartitionState, ...]]] = {
@@ -241,19 +215,31 @@ _NOTHING_TO_DO: Final[dict[MirrorEvent, tuple[MirrorPartitionState, ...]]] = {
     _E.RUN_WANTED: (_S.PREPARING, _S.MIRRORING, _S.PAUSING, _S.STOPPING, _S.FAILED),
     _E.PAUSE_WANTED: (_S.PREPARING, _S.PAUSING, _S.PAUSED, _S.STOPPING, _S.STOPPED, _S.FAILED),
     _E.STOP_WANTED: (_S.STOPPING,),
-    # answers that were under way when the state moved on
-    _E.STATE_UNAVAILABLE: PERSISTED_STATES,
+    # what was under way when the state moved on
     _E.FETCHER_REMOVED: (_S.UNKNOWN, _S.PREPARING, _S.MIRRORING, _S.PAUSED, _S.STOPPING, _S.STOPPED, _S.FAILED),
-    _E.RECORDS_FETCHED: tuple(state for state in _S if state is not _S.MIRRORING),
-    _E.SOURCE_LEADER_LOST: (_S.UNKNOWN, _S.PAUSING, _S.PAUSED, _S.STOPPING, _S.STOPPED, _S.FAILED),
-    _E.OFFSET_OUT_OF_RANGE: tuple(state for state in _S if state is not _S.MIRRORING),
-    _E.DIVERGED: tuple(state for state in _S if state is not _S.MIRRORING),
     _E.SOURCE_REJECTED: (_S.UNKNOWN, _S.PAUSING, _S.PAUSED, _S.STOPPING, _S.STOPPED, _S.FAILED),
     _E.SOURCE_TOPIC_DELETED: (_S.UNKNOWN, _S.STOPPING, _S.STOPPED),
     _E.UNCLEAN_ELECTION: tuple(state for state in _S if state is not _S.MIRRORING),
-    _E.SOURCE_CLUSTER_CHANGED: tuple(state for state in _S if state not in (_S.MIRRORING, _S.PREPARING)),
-    _E.STORAGE_FAILED: (_S.FAILED,),
+    _E.LEADERSHIP_GAINED: (_S.FAILED, _S.UNKNOWN),
 }
+
+ELSEWHERE: Final = (
+    Elsewhere("D3-2", "the coordinator is not available, or loads", "mirror_partition:MirrorPartition._load"),
+    Elsewhere("D3-7", "the last mirror epoch cannot be had now", "last_mirror_epoch:decide_last_mirror_epoch"),
+    Elsewhere("D3-8", "the ISR is below min ISR", "preparing:wait_for_replicas"),
+    Elsewhere("D3-11", "the source has no last mirror epoch", "preparing:align"),
+    Elsewhere("D3-12", "records are fetched", "mirror_fetcher:MirrorFetcher._append"),
+    Elsewhere("D3-13", "the source's leader moved, is fenced or unreachable", "mirror_fetcher:MirrorFetcher._find_leader"),
+    Elsewhere("D3-14", "the source answers OFFSET_OUT_OF_RANGE", "log_verifier:out_of_range"),
+    Elsewhere("D3-15", "the source's epochs diverge, or its log ends before ours", "log_verifier:diverged"),
+    Elsewhere("D3-24", "a step fails", "mirror_partition:MirrorPartition._try_step"),
+    Elsewhere("D3-26", "the leadership is lost", "mirror_partition:MirrorPartition.resign"),
+    Elsewhere("D3-32", "the mirror's configuration is altered", "mirror_manager:MirrorManager._reconnect"),
+    Elsewhere("D3-33", "the mirror is deleted", "mirror_coordinator_shard:MirrorCoordinatorShard.delete_mirror"),
+    Elsewhere("D3-34", "the destination topic is deleted", "mirror_manager:MirrorManager._forget_deleted_topic"),
+    Elsewhere("D3-35", "another source cluster answers", "mirror:Mirror.check_not_suspended"),
+)
+"""Rules of D3 that commit no state; each is code of its own."""
 
 
 def _build_table() -> dict[tuple[MirrorPartitionState, MirrorEvent], tuple[Row, ...]]:
@@ -262,10 +248,10 @@ def _build_table() -> dict[tuple[MirrorPartitionState, MirrorEvent], tuple[Row, 
         table.setdefault((row.state, row.event), []).append(row)
     for event, states in _NOTHING_TO_DO.items():
         for state in states:
-            table.setdefault((state, event), []).append(Row(IGNORED, state, event, _G.ALWAYS, None, ()))
+            table.setdefault((state, event), []).append(Row(IGNORED, state, event, _G.ALWAYS, (), None, ()))
     for state in _S:
         for event in _E:
-            table.setdefault((state, event), [Row(ILLEGAL, state, event, _G.ALWAYS, None, (_A.LOG,))])
+            table.setdefault((state, event), [Row(ILLEGAL, state, event, _G.ALWAYS, (), None, (_A.LOG_ILLEGAL,))])
     return {pair: tuple(rows) for pair, rows in table.items()}
 
 
@@ -286,15 +272,16 @@ def lookup(state: MirrorPartitionState, event: MirrorEvent, guard: MirrorGuard =
 class WantedState(Enum):
     """What `mirror.name` asks for."""
 
-    NOT_MIRRORED = MirrorEvent.NAME_CLEARED
+    NOT_MIRRORED = "mirror.name was deleted"
     RUN = MirrorEvent.RUN_WANTED
     PAUSE = MirrorEvent.PAUSE_WANTED
     STOP = MirrorEvent.STOP_WANTED
 
     @property
     def event(self) -> MirrorEvent:
-        event: MirrorEvent = self.value
-        return event
+        """The level, of a topic that is mirrored."""
+        assert isinstance(self.value, MirrorEvent), "a topic of no mirror has no machine"
+        return self.value
 
 
 def wanted_state(association: MirrorAssociation | None) -> WantedState:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
+
+T = TypeVar("T")
 
 PAUSE_AFTER_FAILURE_MS = 1_000
 
@@ -30,7 +33,7 @@ class StepLoop:
         self._woken = False
         self._task: asyncio.Task[None] | None = None
         self._retry: TimerHandle | None = None
-        self._attempt: asyncio.Task[None] | None = None
+        self._attempt: asyncio.Task[Any] | None = None
 
     def wake(self) -> None:
         """A step is made after the one that is under way, or at once."""
@@ -54,21 +57,23 @@ class StepLoop:
         if self._attempt is not None:
             self._attempt.cancel()
 
-    async def interruptible(self, work: Awaitable[None]) -> None:
-        """Part of a step: `work`, until it is done, fails, or is interrupted."""
+    async def interruptible(self, work: Awaitable[T]) -> T | None:
+        """Part of a step: `work`, until it is done, fails, or is interrupted (then None)."""
 
-        async def run() -> None:
-            await work
+        async def run() -> T:
+            return await work
 
         attempt = self._runtime.spawn(run(), name=f"mirror-attempt-{self._name}")
         self._attempt = attempt
         try:
-            await attempt
+            result: T = await attempt
+            return result
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if self.closed or not attempt.cancelled() or (current is not None and current.cancelling()):
                 attempt.cancel()
                 raise
+            return None
         finally:
             self._attempt = None
 

@@ -211,7 +211,7 @@ def _without_flush(configs: Mapping[str, str]) -> dict[str, str]:
 
 def _without_paused_row(table: Any) -> Any:
     key = (MirrorPartitionState.UNKNOWN, MirrorEvent.PAUSE_WANTED)
-    return {**table, key: (Row(IGNORED, *key, MirrorGuard.ALWAYS, None, ()),)}
+    return {**table, key: (Row(IGNORED, *key, MirrorGuard.ALWAYS, (), None, ()),)}
 
 
 def _where_asked(append: Any) -> Any:

@@ -187,6 +187,63 @@ def test_d3_3_a_state_that_is_found_is_adopted_and_looked_at_again(tmp_path: Pat
     run(scenario)
 
 
+ACTIVE = (State.PREPARING, State.MIRRORING, State.PAUSING, State.PAUSED, State.FAILED)
+ROWS = [
+    ("d3-4", State.STOPPED, "m", ["PREPARING", "MIRRORING"]),
+    ("d3-6 d3-28", State.PREPARING, "m", ["PREPARING", "MIRRORING"]),
+    ("d3-17 d3-18", State.MIRRORING, "m.paused", ["PAUSING", "PAUSED"]),
+    ("d3-19", State.PAUSED, "m", ["MIRRORING"]),
+    *(("d3-21", state, "m.removed", ["STOPPING", "STOPPED"]) for state in ACTIVE if state not in (State.PREPARING, State.PAUSING)),
+    ("d3-28 d3-21", State.PREPARING, "m.removed", ["PREPARING", "STOPPING", "STOPPED"]),
+    ("d3-30 d3-21", State.PAUSING, "m.removed", ["PAUSED", "STOPPING", "STOPPED"]),
+    ("d3-23 d3-29", State.STOPPING, "m.removed", ["STOPPING", "STOPPED"]),
+    ("d3-25", State.STOPPED, "m.removed", []),
+    ("d3-27", State.MIRRORING, "m", []),
+    ("d3-30 from PAUSING", State.PAUSING, "m.paused", ["PAUSED"]),
+    ("d3-30 from PAUSED", State.PAUSED, "m.paused", []),
+]
+
+
+@pytest.mark.parametrize(("stored", "value", "written"), [row[1:] for row in ROWS], ids=[f"{row[0]}-{row[1].name}" for row in ROWS])
+def test_the_rows_of_the_table_are_what_a_partition_does(tmp_path: Path, stored: State, value: str, written: list[str]) -> None:
+    """A new leader finds a state and a name. Each state that it commits, in order; who fetches then, and who may write."""
+
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await store(machine, stored)
+        machine.local(batch(0, b"a"))
+        machine.at_source(batch(0, b"a"))
+        before = len(machine.states_written())
+        machine.name(value)
+        last = written[-1] if written else stored.name
+        await machine.reach(last)
+        await machine.advance(1_000)
+        assert machine.states_written()[before:] == written
+        assert machine.mirror is not None and machine.mirror.fetchers.owns(T0) is (last == "MIRRORING")
+        assert (machine.produce(batch(0, b"x")) is Errors.NONE) is (last == "STOPPED")
+        assert len([header for header in machine.headers() if not header.is_control]) == (2 if last == "STOPPED" else 1)
+        await machine.close()
+
+    run(scenario)
+
+
+def test_d3_5_a_stopped_topic_whose_source_is_another_one_stays(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        machine = MirrorMachine(str(tmp_path))
+        await store(machine, State.STOPPED)
+        machine.source.topic_ids["t"] = Uuid(b"\2" * 16)
+        before = machine.states_written()
+        machine.name(MIRROR)
+        await machine.advance(2 * REFRESH_MS)
+        assert machine.state() == "STOPPED" and machine.states_written() == before
+        assert "missing or has another id" in str(machine.driver().status.reason)
+        machine.source.topic_ids["t"] = machine.cache.image.topics.topic("t").id
+        await machine.reach("MIRRORING", within_ms=2 * REFRESH_MS)
+        await machine.close()
+
+    run(scenario)
+
+
 @pytest.mark.item("B29")
 def test_d3_9_d3_10_a_replica_outside_the_isr_is_waited_for_and_then_fails(tmp_path: Path) -> None:
     async def scenario() -> None:

@@ -1,19 +1,28 @@
-"""D1, D2 and D3 of the KIP decisions, row by row, against the table."""
+"""The table of states as a table: complete, within the valid transitions, and executed. What its rows do is driven in `test_d_states_and_steps.py`
+and `test_d3_fetching.py`, by the rows' numbers."""
 
 from __future__ import annotations
+
+import importlib
+import inspect
+import re
 
 import pytest
 
 from kmirror.metadata.mirror_names import parse_association
+from kmirror.mirror import mirror_partition
+from kmirror.mirror.mirror_partition import MirrorPartition
 from kmirror.mirror.mirror_state_machine import (
+    ELSEWHERE,
     IGNORED,
+    ILLEGAL,
     TABLE,
     VALID_TRANSITIONS,
+    Elsewhere,
     MirrorAction,
     MirrorEvent,
     MirrorGuard,
     MirrorPartitionState,
-    Row,
     WantedState,
     is_valid_transition,
     lookup,
@@ -73,9 +82,10 @@ def test_next_states_are_valid_transitions() -> None:
 def test_illegal_and_ignored_rows_change_nothing() -> None:
     for rows in TABLE.values():
         for row in rows:
-            if row.is_illegal or row.number == IGNORED:
-                assert row.next_state is None
-                assert set(row.actions) <= {A.LOG}
+            if row.number == IGNORED:
+                assert row.is_empty
+            elif row.number == ILLEGAL:
+                assert (row.first, row.next_state, row.then) == ((), None, (A.LOG_ILLEGAL,))
 
 
 def test_guarded_pair_needs_a_known_guard() -> None:
@@ -83,77 +93,32 @@ def test_guarded_pair_needs_a_known_guard() -> None:
         lookup(S.STOPPED, E.RUN_WANTED)
 
 
-ROWS = [
-    ("D3-1", S.UNKNOWN, E.RUN_WANTED, G.ALWAYS, S.PREPARING, {A.PREPARE}),
-    ("D3-1", S.UNKNOWN, E.PAUSE_WANTED, G.ALWAYS, S.PREPARING, {A.PREPARE}),
-    ("D3-2", S.UNKNOWN, E.STATE_UNAVAILABLE, G.ALWAYS, None, {A.RETRY}),
-    ("D3-4", S.STOPPED, E.RUN_WANTED, G.SOURCE_TOPIC_SAME, S.PREPARING, {A.PREPARE}),
-    ("D3-5", S.STOPPED, E.RUN_WANTED, G.SOURCE_TOPIC_OTHER, None, {A.LOG, A.RETRY}),
-    ("D3-6", S.PREPARING, E.TRUNCATED, G.ALWAYS, S.MIRRORING, {A.START_FETCHER}),
-    ("D3-7", S.PREPARING, E.LAST_MIRROR_EPOCH_UNKNOWN, G.ALWAYS, None, {A.LOG, A.RETRY}),
-    ("D3-8", S.PREPARING, E.BELOW_MIN_ISR, G.ALWAYS, None, {A.LOG, A.RETRY}),
-    ("D3-9", S.PREPARING, E.REPLICAS_MISSING, G.DEADLINE_AHEAD, None, {A.LOG, A.RETRY}),
-    ("D3-10", S.PREPARING, E.REPLICAS_MISSING, G.DEADLINE_PASSED, S.FAILED, {A.LOG}),
-    ("D3-11", S.PREPARING, E.LAST_MIRROR_EPOCH_NONE, G.ALWAYS, None, {A.TRUNCATE}),
-    ("D3-12", S.MIRRORING, E.RECORDS_FETCHED, G.ALWAYS, None, {A.APPEND}),
-    ("D3-13", S.MIRRORING, E.SOURCE_LEADER_LOST, G.ALWAYS, None, {A.RESOLVE_LEADER, A.RETRY}),
-    ("D3-13", S.PREPARING, E.SOURCE_LEADER_LOST, G.ALWAYS, None, {A.RESOLVE_LEADER, A.RETRY}),
-    ("D3-14", S.MIRRORING, E.OFFSET_OUT_OF_RANGE, G.ALWAYS, None, {A.TRUNCATE}),
-    ("D3-15", S.MIRRORING, E.DIVERGED, G.ALWAYS, None, {A.LOG, A.TRUNCATE}),
-    ("D3-16", S.MIRRORING, E.SOURCE_REJECTED, G.ALWAYS, S.FAILED, {A.LOG, A.REMOVE_FETCHER}),
-    ("D3-17", S.MIRRORING, E.PAUSE_WANTED, G.ALWAYS, S.PAUSING, {A.REMOVE_FETCHER}),
-    ("D3-18", S.PAUSING, E.FETCHER_REMOVED, G.ALWAYS, S.PAUSED, set()),
-    ("D3-19", S.PAUSED, E.RUN_WANTED, G.ALWAYS, S.MIRRORING, {A.START_FETCHER}),
-    ("D3-20a", S.UNKNOWN, E.STOP_WANTED, G.RESET_MISSING, S.STOPPING, {A.STOP}),
-    ("D3-20b", S.UNKNOWN, E.STOP_WANTED, G.RESET_IS_LAST, S.STOPPED, {A.BUMP_IF_NEEDED, A.OPEN_WRITES}),
-    *(
-        ("D3-21", state, E.STOP_WANTED, G.ALWAYS, S.STOPPING, {A.STOP})
-        for state in (S.PREPARING, S.MIRRORING, S.PAUSING, S.PAUSED, S.FAILED)
-    ),
-    *(
-        ("D3-22", state, E.SOURCE_TOPIC_DELETED, G.ALWAYS, S.STOPPING, {A.PAUSE_NAME, A.STOP})
-        for state in (S.PREPARING, S.MIRRORING, S.PAUSING, S.PAUSED, S.FAILED)
-    ),
-    ("D3-23", S.STOPPING, E.STOP_COMPLETED, G.ALWAYS, S.STOPPED, {A.OPEN_WRITES}),
-    ("D3-24", S.STOPPING, E.STEP_FAILED, G.ALWAYS, None, {A.LOG, A.RETRY}),
-    ("D3-25", S.STOPPED, E.STOP_WANTED, G.ALWAYS, None, set()),
-    *(("D3-26", state, E.LEADERSHIP_LOST, G.ALWAYS, None, {A.REMOVE_FETCHER, A.FORGET}) for state in S),
-    ("D3-27", S.MIRRORING, E.LEADERSHIP_GAINED, G.ALWAYS, None, {A.START_FETCHER}),
-    ("D3-28", S.PREPARING, E.LEADERSHIP_GAINED, G.ALWAYS, None, {A.REWRITE, A.PREPARE}),
-    ("D3-29", S.STOPPING, E.LEADERSHIP_GAINED, G.ALWAYS, None, {A.REWRITE, A.STOP}),
-    ("D3-29b", S.STOPPED, E.LEADERSHIP_GAINED, G.RESET_LOST, None, {A.FENCE_WRITES, A.STOP, A.OPEN_WRITES}),
-    ("D3-30", S.PAUSING, E.LEADERSHIP_GAINED, G.ALWAYS, S.PAUSED, set()),
-    ("D3-30", S.PAUSED, E.LEADERSHIP_GAINED, G.ALWAYS, None, set()),
-    ("D3-31", S.MIRRORING, E.UNCLEAN_ELECTION, G.UNCLEAN_SUPPORTED, S.PREPARING, {A.LOG, A.PREPARE}),
-    ("D3-31", S.MIRRORING, E.UNCLEAN_ELECTION, G.UNCLEAN_UNSUPPORTED, None, {A.LOG}),
-    ("D3-32", S.MIRRORING, E.CONFIG_ALTERED, G.ALWAYS, None, {A.RECREATE_FETCHER}),
-    ("D3-33", S.STOPPED, E.NAME_CLEARED, G.ALWAYS, None, {A.FORGET}),
-    *(("D3-34", state, E.TOPIC_DELETED, G.ALWAYS, None, {A.REMOVE_TOPIC, A.FORGET}) for state in S),
-    ("D3-35", S.MIRRORING, E.SOURCE_CLUSTER_CHANGED, G.ALWAYS, None, {A.SUSPEND_FETCHER, A.LOG}),
-    *(("D3-37", state, E.STORAGE_FAILED, G.ALWAYS, None, {A.LOG, A.REMOVE_FETCHER, A.RETRY}) for state in S if state is not S.FAILED),
-]
+def test_every_action_is_a_method_and_every_method_is_in_a_row() -> None:
+    used = {action for rows in TABLE.values() for row in rows for action in (*row.first, *row.then)}
+    assert used == set(A) == set(MirrorPartition.ACTIONS)
 
 
-@pytest.mark.parametrize(("number", "state", "event", "guard", "next_state", "actions"), ROWS)
-def test_d3_row(number: str, state: S, event: E, guard: G, next_state: S | None, actions: set[A]) -> None:
-    row = lookup(state, event, guard)
-    assert row == Row(number, state, event, row.guard, next_state, row.actions)
-    assert set(row.actions) == actions
+def test_every_event_is_raised_by_the_driver() -> None:
+    raised = set(re.findall(r"_E\.([A-Z_]+)", inspect.getsource(mirror_partition)))
+    assert raised | {level.event.name for level in WantedState if level is not WantedState.NOT_MIRRORED} == {event.name for event in E}
+
+
+@pytest.mark.parametrize("rule", ELSEWHERE, ids=lambda rule: f"{rule.number}-is-dealt-with-elsewhere")
+def test_who_deals_with_a_rule_that_moves_no_machine(rule: Elsewhere) -> None:
+    module, _, name = rule.by.partition(":")
+    found: object = importlib.import_module(f"kmirror.mirror.{module}")
+    for part in name.split("."):
+        found = getattr(found, part)
+    assert callable(found) and rule.number not in {row.number for rows in TABLE.values() for row in rows}
 
 
 @pytest.mark.parametrize(
     ("state", "event"),
-    [
-        (S.FAILED, E.TRUNCATED),
-        (S.STOPPED, E.STOP_COMPLETED),
-        (S.MIRRORING, E.TRUNCATED),
-        (S.MIRRORING, E.STOP_COMPLETED),
-        (S.MIRRORING, E.NAME_CLEARED),
-        (S.PAUSED, E.STEP_FAILED),
-    ],
+    [(S.FAILED, E.ALIGNED), (S.STOPPED, E.STOP_COMPLETED), (S.MIRRORING, E.ALIGNED), (S.MIRRORING, E.STOP_COMPLETED)],
 )
 def test_what_must_not_happen_is_illegal(state: S, event: E) -> None:
-    assert lookup(state, event).is_illegal
+    row = lookup(state, event)
+    assert (row.number, row.then) == (ILLEGAL, (A.LOG_ILLEGAL,))
 
 
 def test_failed_leaves_only_to_stopping() -> None:
