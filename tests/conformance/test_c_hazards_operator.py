@@ -68,8 +68,8 @@ def properties(folder: Path, cluster: EmbeddedCluster) -> str:
 
 
 def documented(*words: str) -> None:
-    """A sentence of the README's list of what no tool can give back has all of these words."""
-    text = (ROOT / "README.md").read_text()
+    """A list item of docs/MIRRORING.md (what no tool can give back) has all of these words."""
+    text = (ROOT / "docs" / "MIRRORING.md").read_text()
     items = [re.sub(r"\s+", " ", item) for item in re.findall(r"^- (.*?)(?=^- |^$)", text, re.MULTILINE | re.DOTALL)]
     assert any(all(word in item for word in words) for item in items), words
 
@@ -168,7 +168,7 @@ def test_c22_secrets_are_told_to_nobody_and_a_named_topic_is_added_without_them(
 
 def test_c30_what_an_unclean_election_left_is_documented_and_found(tmp_path: Path) -> None:
     """Two leaders of one epoch number wrote other batches at the same offsets: nothing in the protocol shows it, the bytes do."""
-    documented("unclean election at the source", "mirror.support.unclean.leader.election=true", "`kafka-log-diff`")
+    documented("unclean election after the cut", "mirror.support.unclean.leader.election=true", "`kafka-log-diff`")
     source = open_log(write_log(tmp_path / "a" / "t-0", batch(0), batch(5, epoch=1), batch(10, epoch=1)))
     mirror = open_log(write_log(tmp_path / "b" / "t-0", batch(0), batch(5, epoch=1, text="lost"), batch(10, epoch=1)))
     verdict = diff_logs(source, mirror)
