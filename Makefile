@@ -49,9 +49,10 @@ lint: $(STAMP)  ## ruff, generated files, layers, types
 bench: $(STAMP)  ## every benchmark; python -m benches --list names them
 	$(BIN)/python -m benches
 
-messages: $(STAMP)  ## generate the wire modules from protocol/
+messages: $(STAMP)  ## generate the wire modules from protocol/, and the drawing of the states
 	$(BIN)/python tools/generate_messages.py
 	$(BIN)/python tools/generate_record_schemas.py
+	$(BIN)/python tools/state_diagram.py
 
 clean:  ## remove what was built, the virtual environment too
 	rm -rf build dist $(VENV)

@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+from tools import state_diagram
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FAMILIES = ["A", "B", "C", "F", "S", "RS", "CFG", "SYN", "ACL", "CLI", "ADM", "MET", "ERR", "FM", "THR", "UPG", "FEA", "NOT", "TST", "RPC"]
 CODE = re.compile(rf"(?<![\w.\-/{{])(?:(?:{'|'.join(FAMILIES)})\d{{1,3}}[a-z]?|D[1-6](?:-\d+[a-z]?)?)(?![\w-])")
@@ -60,3 +62,7 @@ def test_every_entry_has_a_title_and_says_something() -> None:
         assert CODE.fullmatch(code), f"{code}: the tree is not searched for it"
         assert title and len(title) <= MAX_TITLE and not title.endswith("."), code
         assert len(" ".join(lines).split()) >= 12, f"{code} says too little"
+
+
+def test_the_diagram_of_the_states_is_the_tables() -> None:
+    assert state_diagram.main(["--check"]) == 0
