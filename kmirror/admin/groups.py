@@ -18,7 +18,6 @@ from kmirror.wire.messages import (
     consumer_group_describe,
     delete_groups,
     describe_groups,
-    leave_group,
     list_groups,
     offset_commit,
     offset_delete,
@@ -227,20 +226,6 @@ class GroupAdmin(AdminRequests):
                         raise ApiException(error)
                     errors[TopicPartition(topic.name, row.partition_index)] = error_of(row.error_code, None)
             return {group_id: errors}
-
-        return (await self._by_coordinator([group_id], GROUP_COORDINATOR, ask))[group_id]
-
-    async def remove_members_from_consumer_group(
-        self, group_id: str, group_instance_ids: Iterable[str], *, reason: str = ""
-    ) -> dict[str, ApiException | None]:
-        """Make static members leave; what came of each."""
-        members = [leave_group.MemberIdentity(group_instance_id=name, reason=reason or None) for name in group_instance_ids]
-
-        async def ask(node: Node, ids: list[str]) -> dict[str, dict[str, ApiException | None]]:
-            request = leave_group.LeaveGroupRequest(group_id=group_id, members=members)
-            response = await self._send(node.host, node.port, request, self._timeout_ms)
-            raise_for(response.error_code, None)
-            return {group_id: {row.group_instance_id or row.member_id: error_of(row.error_code, None) for row in response.members}}
 
         return (await self._by_coordinator([group_id], GROUP_COORDINATOR, ask))[group_id]
 

@@ -75,9 +75,6 @@ class MetadataLoader:
             delta = delta_from_empty(self.image)
             publisher.on_metadata_update(delta, self.image, LoaderManifest(LoaderManifestType.SNAPSHOT, self.image.provenance))
 
-    def remove_publisher(self, publisher: MetadataPublisher) -> None:
-        self._publishers = [other for other in self._publishers if other is not publisher]
-
     def handle_commit(self, records: Buffer) -> None:
         """Load committed record batches. Batches below `next_offset` are skipped (a Fetch may begin inside what is known)."""
         for batch in iter_batches(records):

@@ -213,10 +213,3 @@ def alignment_point(
     if first_offset_above <= log_start_offset:
         return AlignmentPoint(log_start_offset, True)
     return AlignmentPoint(first_offset_above, False)
-
-
-def lower_to_batch_start(target: int, containing: AlignmentHeader | None) -> int:
-    """C35: a target inside a batch is lowered to the batch's base offset."""
-    if containing is not None and containing.base_offset < target <= containing.last_offset:
-        return containing.base_offset
-    return target

@@ -124,9 +124,6 @@ class SimDisk:
         """`operation` is a method of File or FileSystem: pwrite (pwritev too), pread, fsync, truncate, open, rename, remove..."""
         self._faults.append(DiskFault(operation, path_part, error_number, skip, count))
 
-    def clear_faults(self) -> None:
-        self._faults.clear()
-
     def corrupt(self, path: str, position: int, mask: int) -> None:
         """Flip the bits of `mask` in one byte, in the cache and for good."""
         self._tree.file_at(path).flip(position, mask)

@@ -9,7 +9,6 @@ What may coincide is said in `sim.fleet`.
 
 from __future__ import annotations
 
-from kmirror.common.errors import KmirrorError
 from kmirror.sim.faults import FaultRates
 from kmirror.sim.fleet_checkers import check_fleet
 from kmirror.sim.fleet_stage import FleetStage
@@ -45,12 +44,6 @@ async def _member_comes_or_goes(stage: FleetStage) -> None:
         await member.leave()
     else:
         member.consuming = False
-
-
-def _expect(condition: bool, what: str) -> None:
-    """KmirrorError (a violation of "progress") unless it holds."""
-    if not condition:
-        raise KmirrorError(f"expected: {what}")
 
 
 async def _leader(stage: FleetStage) -> str:

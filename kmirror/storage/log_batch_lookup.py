@@ -64,10 +64,6 @@ class LogBatchLookup(LogIo):
         last = self.last_batch()
         return None if last is None else last.partition_leader_epoch
 
-    def largest_batch_epoch(self) -> int | None:
-        """Largest epoch of any batch: a scan over all headers."""
-        return max((header.partition_leader_epoch for header in self.batch_headers()), default=None)
-
 
 def _headers_from(segment: LogSegment, offset: int) -> Iterator[BatchHeader]:
     """From a batch at or before `offset` on. A segment without files keeps none: an index beside a `partition.metadata` that is not synced

@@ -35,15 +35,6 @@ class LogOffsetMetadata(NamedTuple):
         return self.relative_position_in_segment - other.relative_position_in_segment
 
 
-class LogOffsetSnapshot(NamedTuple):
-    """The offsets of a log at one moment, with positions where known (Kafka's `LogOffsetSnapshot`)."""
-
-    log_start_offset: int
-    log_end_offset: LogOffsetMetadata
-    high_watermark: LogOffsetMetadata
-    last_stable_offset: LogOffsetMetadata
-
-
 class LoadedLogOffsets(NamedTuple):
     """What `LogLoader.load` found (Kafka's `LoadedLogOffsets`)."""
 

@@ -19,7 +19,6 @@ from kmirror.storage.log_file_names import FUTURE_DIR_SUFFIX
 from kmirror.storage.log_offset_metadata import (
     EpochAndOffset,
     LogOffsetMetadata,
-    LogOffsetSnapshot,
     LogStartOffsetIncrementReason,
 )
 from kmirror.storage.log_segment import LogSegment
@@ -66,7 +65,6 @@ class LogState(LogBatchLookup):
         self.topic_id = topic_id
         self._high_watermark = LogOffsetMetadata(log_start_offset)
         self._first_unstable_offset: LogOffsetMetadata | None = None
-        self._on_high_watermark_updated: Callable[[int], None] | None = None
         self.truncation_guard: TruncationGuard = _no_guard
         """Entered around every cut, whoever asks for it; `LogManager` puts its own here."""
         self._closed = False
@@ -239,14 +237,6 @@ class LogState(LogBatchLookup):
             unstable = self._first_unstable_offset = self.maybe_convert_to_offset_metadata(unstable.message_offset)
         return unstable
 
-    def fetch_offset_snapshot(self) -> LogOffsetSnapshot:
-        return LogOffsetSnapshot(
-            self.log_start_offset, self.log_end_offset_metadata, self.high_watermark_metadata, self.last_stable_offset_metadata
-        )
-
-    def set_offsets_listener(self, on_high_watermark_updated: Callable[[int], None] | None) -> None:
-        self._on_high_watermark_updated = on_high_watermark_updated
-
     def update_high_watermark(self, high_watermark: int | LogOffsetMetadata) -> int:
         """Clamped to [log start, log end]; the new value."""
         wanted = high_watermark if isinstance(high_watermark, LogOffsetMetadata) else LogOffsetMetadata(high_watermark)
@@ -280,8 +270,6 @@ class LogState(LogBatchLookup):
             log.warning("%s: non-monotonic update of high watermark from %s to %s", self.name, self._high_watermark, metadata)
         self._high_watermark = metadata
         self.producer_state_manager.on_high_watermark_updated(metadata.message_offset)
-        if self._on_high_watermark_updated is not None:
-            self._on_high_watermark_updated(metadata.message_offset)
         self._maybe_increment_first_unstable_offset()
 
     def _update_high_watermark_with_log_end_offset(self) -> None:

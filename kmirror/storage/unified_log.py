@@ -246,7 +246,6 @@ class UnifiedLog(LogAppends):
     def close(self) -> None:
         """Producer snapshot at the log end, final index entries, trimmed files. Flush before, for a clean shutdown."""
         with self._io(f"Error while closing log for {self.topic_partition}"):
-            self._on_high_watermark_updated = None
             self._closed = True
             if self._is_deferred:
                 self._partition_metadata_file.note()

@@ -105,11 +105,6 @@ class ProducersPartial:
     epoch_bumps: int = 0
     """Markers with a higher epoch than their data: transactions of protocol version 2 (KIP-890)."""
 
-    @property
-    def is_left_open(self) -> bool:
-        """Whether a producer without a marker may have been in a transaction before the run."""
-        return self.first_reset is None
-
 
 def join_runs(left: OpenRun | None, right: OpenRun | None) -> OpenRun | None:
     if left is None or right is None:

@@ -207,9 +207,6 @@ def test_a_late_publisher_gets_everything_at_once() -> None:
     assert manifest.type is LoaderManifestType.SNAPSHOT
     assert image is loader.image
     assert list(delta.topics.changed) == [A]
-    loader.remove_publisher(recorder)
-    loader.handle_commit(batch(2, RemoveTopicRecord(topic_id=A)))
-    assert len(recorder.seen) == 1
 
 
 def test_a_snapshot_drops_what_it_does_not_mention() -> None:

@@ -15,7 +15,6 @@ from kmirror.mirror.log_alignment import (
     alignment_point,
     headers,
     last_mirror_epoch_to_store,
-    lower_to_batch_start,
     lso_fixpoint,
     minimum_epoch_to_bump_above,
     summarize,
@@ -134,12 +133,6 @@ def test_d5_step_2(epoch: int, above: int | None, expected: AlignmentPoint) -> N
 
 def test_c3_empty_log_is_not_cut_by_a_known_epoch() -> None:
     assert alignment_point(4, None, has_batches=False, log_start_offset=7, log_end_offset=7) == AlignmentPoint(7, False)
-
-
-def test_c35_target_inside_a_batch_is_lowered() -> None:
-    assert lower_to_batch_start(305, data(300, 309)) == 300
-    assert lower_to_batch_start(300, data(300, 309)) == 300
-    assert lower_to_batch_start(310, None) == 310
 
 
 def test_reset_batch_is_recognised_by_its_source() -> None:

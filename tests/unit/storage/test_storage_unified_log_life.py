@@ -185,15 +185,12 @@ class TestLife:
         produce(log, batch(1))
         assert log.recovery_point == 2
 
-    def test_high_watermark_is_clamped_and_its_listener_told(self, logs: Logs) -> None:
+    def test_high_watermark_is_clamped(self, logs: Logs) -> None:
         log = logs.open()
-        seen: list[int] = []
-        log.set_offsets_listener(seen.append)
         produce(log, batch(5))
         assert (log.update_high_watermark(99), log.update_high_watermark(-5), log.maybe_update_high_watermark(0)) == (5, 0, None)
         assert log.maybe_increment_high_watermark(log.log_end_offset_metadata) is not None
         assert log.maybe_increment_high_watermark(log.log_end_offset_metadata) is None
-        assert seen == [5, 5, 0, 0, 0, 5]
 
     def test_a_failing_disk_takes_the_log_dir_offline(self, tmp_path: pathlib.Path) -> None:
         logs = Logs(tmp_path)
