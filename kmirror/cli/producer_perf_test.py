@@ -47,7 +47,7 @@ def build_parser() -> CommandParser:
 
 
 class Stats:
-    """Latencies of what was acknowledged; a line whenever the interval is over."""
+    """Latencies of acknowledged records; shows a line when an interval is over."""
 
     def __init__(self, interval_ms: int, now_s: Callable[[], float], show: Callable[[str], None], *, steady: bool = False) -> None:
         self._interval_s = interval_ms / 1000
@@ -89,7 +89,7 @@ class Stats:
 
 
 def payloads(options: argparse.Namespace) -> Callable[[int], bytes]:
-    """The payload of the n-th record."""
+    """Returns a function that returns the payload of the n-th record."""
     if options.payload_monotonic:
         return lambda number: str(number).encode()
     chance = random.Random(SEED)

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
 
 
 class _Ports:
-    """What formatting needs of the machine."""
+    """The parts of the machine that formatting needs."""
 
     def __init__(self) -> None:
         from kmirror.runtime.os_files import OsFileSystem
