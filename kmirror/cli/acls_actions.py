@@ -134,7 +134,7 @@ class AclCommand:
             print(f"ACLs for principal `{principal}`")
             _print_acls([row for row in bindings if row.principal == principal])
 
-    # --- what the options mean ----------------------------------------------------------------------------------------
+    # --- the meaning of the options ---------------------------------------------------------------
 
     def _wanted(self) -> dict[Resource, list[Entry]]:
         """Returns the rules to add or remove, by resource."""

@@ -1,4 +1,7 @@
-"""`kafka-get-offsets`: offsets of partitions, one `topic:partition:offset` a line, as Kafka's tool prints them; `--json`."""
+"""`kafka-get-offsets`: prints offsets of partitions like Kafka's tool; it also has `--json`.
+
+A line is `topic:partition:offset`.
+"""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Share(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A marked range of offsets, including `last`."""
+    """A range of offsets, including `last`, that is marked with a colour and a title."""
 
     first: int
     last: int

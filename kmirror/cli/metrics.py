@@ -68,7 +68,7 @@ def _seconds(text: str) -> float:
 
 
 async def endpoints(admin: AdminClient) -> dict[str, str]:
-    """Returns the URLs of brokers that have an endpoint, by `broker N`; KmirrorError if none has."""
+    """Returns the URL of each broker with an endpoint, by `broker N`; KmirrorError if none has."""
     found: dict[str, str] = {}
     for node in (await admin.describe_cluster()).nodes:
         entries = await admin.describe_configs(ConfigResourceType.BROKER, str(node.id))

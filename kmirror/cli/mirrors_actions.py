@@ -335,7 +335,7 @@ class MirrorCommand:
         """Whether the action ends only when the partitions are in their new state."""
         return bool(self._options.wait or self._options.accept_truncation)
 
-    # --- what they share ----------------------------------------------------------------------------------------------
+    # --- helpers of several actions ---------------------------------------------------------------
 
     async def _rows(self) -> list[MirrorPartitionDescription]:
         return (await self._admin.describe_mirrors([self._mirror]))[self._mirror].partitions

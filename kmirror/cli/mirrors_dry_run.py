@@ -1,4 +1,6 @@
-"""`kafka-mirrors --dry-run`: shows, by reading alone, which records an irreversible action would drop.
+"""`kafka-mirrors --dry-run`: shows which records an irreversible action would drop.
+
+It only reads.
 
 `--remove` (failover): the destination's batches are fetched and cut at their LSO fixpoint, as
 STOPPING does (D4 step 3). `--add` of a topic with records (failback): the source tells the last

@@ -69,7 +69,7 @@ class Reversal:
         self._steps: list[dict[str, str]] = []
         self._losses: list[DroppedRecords] = []
 
-    # --- doing it -----------------------------------------------------------------------------------------------------
+    # --- the steps --------------------------------------------------------------------------------
 
     async def run(self) -> None:
         configs = await self.reverse_configs()
@@ -233,7 +233,7 @@ class Reversal:
             raise ConfigError("this cluster is secured: --reverse-config must say how the old source connects to it")
         return str(self._options.bootstrap_server)
 
-    # --- saying it ----------------------------------------------------------------------------------------------------
+    # --- output -----------------------------------------------------------------------------------
 
     def _say(self, number: int, text: str) -> None:
         self._steps.append({"step": STEPS[number - 1], "text": text})

@@ -1,6 +1,7 @@
 """`kafka-producer-perf-test`: send records and measure; options and output of Kafka's tool. Needs the extra `kmirror[clients]`.
 
-Latency is from handing a record to the client until its acknowledgement. The figures are those of this machine's Python client.
+The latency of a record is the time from its hand-over to the client until its acknowledgement. The
+figures are those of this machine's Python client.
 """
 
 from __future__ import annotations

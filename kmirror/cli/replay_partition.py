@@ -344,7 +344,7 @@ class PartitionReplay:
         self._save()
         return True
 
-    # -- what happens on the way ------------------------------------------------------------------------------------------------
+    # -- reading, counting and saving --------------------------------------------------------------
 
     async def _batches(self, offset: int) -> AsyncIterator[RecordBatch]:
         blocks = blocks_from(self._files, self._partition, offset, size=self._block_bytes)

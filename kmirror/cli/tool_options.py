@@ -175,7 +175,7 @@ def _integer(name: str, text: Any, bits: int) -> int:
     return value
 
 
-# --- what may stand beside what ---------------------------------------------------------------------------------------
+# --- which options go together --------------------------------------------------------------------
 
 
 def require(options: argparse.Namespace, *names: str) -> None:
