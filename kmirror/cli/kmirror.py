@@ -8,7 +8,7 @@
     kmirror spark-package                             an archive for Spark workers that do not have kmirror
     kmirror metrics --url URL | --bootstrap-server S  the metrics of running nodes
     kmirror demo                                      two clusters, a mirror, failover and failback, and the proof
-    kmirror sim --seed N | --seeds A..B               the same in the deterministic simulator
+    kmirror sim --seed N | --seeds A..B               disasters in the deterministic simulator
 
 Only the chosen command's module is loaded. Errors are one line on stderr and exit code 1 (2 for
 wrong arguments).

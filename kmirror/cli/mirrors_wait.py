@@ -36,7 +36,7 @@ Progress = Callable[[int, int, str], None]
 
 
 class NotFinishedError(KmirrorError):
-    """The time is up; the same command goes on where this one ended. Exit code 2."""
+    """The time is up; the same command continues where this one ended. Exit code 2."""
 
 
 class Deadline:

@@ -87,7 +87,7 @@ class PartitionState(msgspec.Struct):
     lanes: list[LaneState]
     redo: list[OpenTransaction]
     is_settled: bool = False
-    """Whether nothing beyond `next_offset` can be there."""
+    """Whether it is certain that the destination has nothing beyond `next_offset`."""
     records: int = 0
     """Records that all runs together have sent."""
     size: int = 0
