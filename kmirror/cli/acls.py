@@ -54,7 +54,7 @@ def build_parser() -> ToolParser:
 
 
 def check(options: argparse.Namespace) -> None:
-    """What may stand beside what, in Kafka's order and words."""
+    """Check which options go together, in Kafka's order and with Kafka's messages."""
     given = options.given
     if {"bootstrap-server", "bootstrap-controller"} <= given:
         raise UsageError("Only one of --bootstrap-server or --bootstrap-controller must be specified")

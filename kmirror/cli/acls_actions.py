@@ -1,4 +1,4 @@
-"""The actions of `kafka-acls`: which rules a command line means, and adding, removing and listing them."""
+"""The actions of `kafka-acls`: add, remove and list the rules that a command line means."""
 
 from __future__ import annotations
 
@@ -134,10 +134,10 @@ class AclCommand:
             print(f"ACLs for principal `{principal}`")
             _print_acls([row for row in bindings if row.principal == principal])
 
-    # --- what the options mean ----------------------------------------------------------------------------------------
+    # --- the meaning of the options ---------------------------------------------------------------
 
     def _wanted(self) -> dict[Resource, list[Entry]]:
-        """The rules to add or remove, by resource."""
+        """Returns the rules to add or remove, by resource."""
         options = self._options
         wanted: dict[Resource, list[Entry]] = {}
         resources = self._resources(needed=True)
@@ -193,7 +193,10 @@ class AclCommand:
 
 
 def parse_operation(text: str) -> AclOperation:
-    """`DescribeConfigs`, `describe_configs`: any case, with or without underscores. UNKNOWN for what is none."""
+    """Parse `DescribeConfigs` or `describe_configs`, in any case, with or without underscores.
+
+    Returns UNKNOWN for anything else.
+    """
     by_name = {operation.name.replace("_", ""): operation for operation in AclOperation}
     return by_name.get(text.strip().replace("_", "").upper(), AclOperation.UNKNOWN)
 

@@ -10,7 +10,7 @@ from typing import Any
 from kmirror.cli.tool_options import ToolParser, print_json, require, run_tool
 
 LAST_API_OF_KAFKA = 92
-"""Those above are KIP-1279's: shown where they are served."""
+"""The APIs above are KIP-1279's; they are shown only if a broker serves them."""
 
 DESCRIPTION = "This tool helps to retrieve broker version information."
 
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _known() -> dict[int, tuple[str, int, int]]:
-    """Name, lowest and highest version of each API that is served to clients."""
+    """Returns the name, lowest and highest version of each API that is served to clients."""
     from kmirror.wire.api_keys import API_TABLE
 
     specs = [spec for spec in API_TABLE.values() if "broker" in spec.listeners]
@@ -55,7 +55,7 @@ def _known() -> dict[int, tuple[str, int, int]]:
 
 
 def usable(offered: tuple[int, int], known: tuple[int, int]) -> int | None:
-    """The highest version that both know."""
+    """Returns the highest version that both know."""
     highest = min(offered[1], known[1])
     return highest if highest >= max(offered[0], known[0]) else None
 

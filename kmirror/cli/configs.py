@@ -1,7 +1,9 @@
-"""`kafka-configs`: describe and change configurations, client quotas and SCRAM credentials; options and output of Kafka's tool, and `--json`.
+"""`kafka-configs`: describe and change configurations, client quotas and SCRAM credentials.
 
-An entity is named by `--entity-type` with `--entity-name` or `--entity-default`, or by a short form of both (`--topic t`, `--user-defaults`).
-`entities` turns either into pairs of type and name ("" is the default; no name: all of the type).
+It has the options and output of Kafka's tool, and `--json`. An entity is named by `--entity-type`
+with `--entity-name` or `--entity-default`, or by a short form of both (`--topic t`,
+`--user-defaults`). `entities` turns either into pairs of type and name. The name "" is the default;
+a type without a name means all entities of the type.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ def build_parser() -> ToolParser:
 
 
 def entities(options: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """Types and names, in the order in which Kafka's tool takes them."""
+    """Returns types and names, in the order in which Kafka's tool takes them."""
     given = options.given
     types = list(options.entity_type)
     types += [entity_type for name, entity_type in (SHORT_FORMS | SHORT_DEFAULTS).items() if name in given]
@@ -73,7 +75,7 @@ def entities(options: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 
 def check(options: argparse.Namespace) -> None:
-    """What may stand beside what, in Kafka's order and words."""
+    """Check which options go together, in Kafka's order and with Kafka's messages."""
     given = options.given
     if len({"alter", "describe"} & given) != 1:
         raise UsageError("Command must include exactly one action: --describe, --alter")

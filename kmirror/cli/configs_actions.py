@@ -1,4 +1,4 @@
-"""The actions of `kafka-configs`, over `AdminClient`: configurations here, quotas and SCRAM credentials in `configs_quotas`."""
+"""The actions of `kafka-configs`, over `AdminClient`; `configs_quotas` has quotas and SCRAM."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ConfigCommand:
         return 0
 
     def _arguments(self) -> str:
-        """The command line, as Kafka's tool repeats it."""
+        """Returns the command line as Kafka's tool repeats it."""
         return " ".join(self._options.words)
 
     async def _alter(self, admin: AdminClient) -> None:
@@ -125,7 +125,7 @@ def _as_json(entry: ConfigEntry) -> dict[str, Any]:
 
 
 async def _all_names(admin: AdminClient, kind: str) -> list[str]:
-    """Every entity of a type, the default of all brokers last."""
+    """Returns every entity of a type; the default of all brokers comes last."""
     if kind == "topics":
         return await admin.list_topics(include_internal=True)
     if kind in ("brokers", "broker-loggers"):
@@ -137,8 +137,12 @@ async def _all_names(admin: AdminClient, kind: str) -> list[str]:
 
 
 async def _mirror_names(admin: AdminClient, wanted: list[str]) -> list[str]:
-    """ListConfigResources needs DescribeConfigs on the cluster; who has it on mirrors alone is not to need anything there (ACL35): one that is
-    wanted is then asked for by its name, and all are those that may be described."""
+    """Returns the names of the mirrors to describe.
+
+    ListConfigResources needs DescribeConfigs on the cluster. Who has it only on mirrors must not
+    need it there (ACL35). For them, a wanted mirror is asked for by its name; otherwise all mirrors
+    that they may describe are listed.
+    """
     try:
         return [name for _, name in await admin.list_config_resources(ConfigResourceType.MIRROR)]
     except ApiException as error:
@@ -148,7 +152,7 @@ async def _mirror_names(admin: AdminClient, wanted: list[str]) -> list[str]:
 
 
 async def resource_configs(admin: AdminClient, kind: str, name: str, *, describe_all: bool) -> list[ConfigEntry]:
-    """The entries of one entity by name: those set for it, or all."""
+    """Returns the entries of one entity by name: those set for it, or all."""
     resource_type, source = RESOURCES[kind]
     if kind == "brokers" and not name:
         source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
@@ -158,7 +162,10 @@ async def resource_configs(admin: AdminClient, kind: str, name: str, *, describe
 
 
 def configs_to_add(options: argparse.Namespace) -> dict[str, str]:
-    """What `--add-config` and `--add-config-file` say; a value in square brackets may hold commas and equals signs."""
+    """Returns the configs of `--add-config` and `--add-config-file`.
+
+    A value in square brackets may contain commas and equals signs.
+    """
     values: dict[str, str] = {}
     if options.add_config_file is not None:
         values |= read_properties(Path(options.add_config_file))

@@ -22,7 +22,7 @@ CREDENTIAL = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)")
 
 
 async def alter_user_or_client(admin: AdminClient, types: list[str], names: list[str], added: dict[str, str], deleted: list[str]) -> None:
-    """Quotas of a user, of a client or of both together; or the SCRAM credentials of a user."""
+    """Change quotas of a user, a client or both together, or the SCRAM credentials of a user."""
     scram_added = {key: value for key, value in added.items() if key in MECHANISMS}
     scram_deleted = [key for key in deleted if key in MECHANISMS]
     unknown_added = [key for key in added if key not in MECHANISMS and key not in CLIENT_QUOTAS]
@@ -103,7 +103,7 @@ async def _alter_quotas(admin: AdminClient, types: list[str], names: list[str], 
 
 
 def _components(types: list[str], names: list[str]) -> list[ClientQuotaFilterComponent]:
-    """A name, the default (""), or, for a type without a name, any."""
+    """Returns filters: a name, the default (""), or any name for a type without one."""
     if len(names) > len(types):
         raise KmirrorError("More entity names specified than entity types")
     components = []
@@ -114,7 +114,7 @@ def _components(types: list[str], names: list[str]) -> list[ClientQuotaFilterCom
 
 
 async def describe(admin: AdminClient, types: list[str], names: list[str], *, as_json: bool) -> None:
-    """Quotas, then, for users alone, SCRAM credentials."""
+    """Print quotas and then, for users alone, SCRAM credentials."""
     quotas = await admin.describe_client_quotas(_components(types, names), strict=True)
     credentials: dict[str, list[tuple[ScramMechanism, int]] | ApiException] = {}
     if types == ["users"] and "" not in names:
@@ -150,7 +150,10 @@ async def describe(admin: AdminClient, types: list[str], names: list[str], *, as
 
 
 def java_double(value: float) -> str:
-    """As Java prints a double: plain from 0.001 to below ten million, else with an exponent (`1.048576E7`)."""
+    """Returns a double as Java prints it.
+
+    It is plain from 0.001 to below ten million, otherwise it has an exponent (`1.048576E7`).
+    """
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         text = repr(value)
         return text if "e" not in text else f"{value:f}"

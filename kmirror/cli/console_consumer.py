@@ -1,6 +1,8 @@
-"""`kafka-console-consumer`: records become lines of standard output; options of Kafka's tool, and `--json`. Needs the extra `kmirror[clients]`.
+"""`kafka-console-consumer`: prints records as lines of standard output.
 
-Ends after `--max-messages`, when nothing came for `--timeout-ms`, or with SIGINT; how many records there were is said on stderr.
+It has the options of Kafka's tool, and `--json`. It needs the extra `kmirror[clients]`. It ends
+after `--max-messages`, when nothing came for `--timeout-ms`, or with SIGINT; the number of records
+is printed on stderr.
 """
 
 from __future__ import annotations
@@ -83,7 +85,7 @@ def check(options: argparse.Namespace) -> None:
 
 
 def parse_offset(text: str) -> int:
-    """-2 for earliest, -1 for latest, or the number."""
+    """Returns -2 for earliest, -1 for latest, or the number."""
     word = text.lower()
     if word in ("earliest", "latest"):
         return -2 if word == "earliest" else -1
@@ -93,7 +95,7 @@ def parse_offset(text: str) -> int:
 
 
 def consumer_properties(options: argparse.Namespace) -> dict[str, str]:
-    """Java's property names, from files, properties and options."""
+    """Returns settings by Java's property names, from files, properties and options."""
     import random
 
     from kmirror.cli.tool_client import command_properties

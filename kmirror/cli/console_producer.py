@@ -1,6 +1,7 @@
-"""`kafka-console-producer`: lines of standard input become records; options of Kafka's tool. Needs the extra `kmirror[clients]`.
+"""`kafka-console-producer`: lines of standard input become records; options of Kafka's tool.
 
-Exit code 1 when a record could not be delivered (Kafka's tool says so in its log only).
+It needs the extra `kmirror[clients]`. The exit code is 1 if a record could not be delivered
+(Kafka's tool reports this only in its log).
 """
 
 from __future__ import annotations
@@ -81,7 +82,10 @@ def check(options: argparse.Namespace) -> None:
 
 
 def producer_properties(options: argparse.Namespace) -> dict[str, str]:
-    """Java's property names: an option that is given wins over the file, its default does not."""
+    """Returns settings by Java's property names.
+
+    An option that is given overrides the file; an option's default does not.
+    """
     from kmirror.cli.tool_client import command_properties
 
     properties = command_properties(options.command_config or options.producer_config)

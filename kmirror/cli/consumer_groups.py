@@ -1,6 +1,7 @@
-"""`kafka-consumer-groups`: list, describe and delete groups of consumers, reset and delete their offsets; as Kafka's tool, and `--json`.
+"""`kafka-consumer-groups`: list, describe and delete consumer groups, reset and delete offsets.
 
-As with Kafka's tool the exit code is 0 also when the cluster refused: "Error:" on stdout says so. Wrong options are exit code 1.
+It works like Kafka's tool, and has `--json`. As with Kafka's tool, the exit code is 0 even when the
+cluster refused; then "Error:" on stdout says so. Wrong options give exit code 1.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def build_parser() -> ToolParser:
 
 
 def check(options: argparse.Namespace) -> None:
-    """What may stand beside what, in Kafka's order and words."""
+    """Check which options go together, in Kafka's order and with Kafka's messages."""
     given = options.given
     if "validate-regex" not in given:
         require(options, "bootstrap-server")

@@ -91,7 +91,10 @@ class ConsumerGroupCommand:
                     print(offsets_table(group.group_id, rows, verbose=options.verbose))
 
     async def _offset_rows(self, admin: AdminClient, group: ConsumerGroupDescription) -> list[OffsetRow]:
-        """A row for each partition that a member has, members with most first; then those that are committed only."""
+        """Returns a row for each partition that a member has, members with most first.
+
+        Rows for partitions that only have a committed offset come last.
+        """
         committed = await admin.list_consumer_group_offsets(group.group_id)
         assigned: set[TopicPartition] = set()
         shares: list[tuple[str, str, str, list[TopicPartition]]] = []
@@ -141,7 +144,7 @@ class ConsumerGroupCommand:
 async def _partitions_to_delete(
     admin: AdminClient, topics: list[str]
 ) -> tuple[list[TopicPartition], dict[TopicPartition, ApiException | None]]:
-    """The partitions that are meant, and, with partition -1, the topics that do not exist."""
+    """Returns the partitions that are meant, and the missing topics, with partition -1."""
     names: list[TopicPartition] = []
     failed: dict[TopicPartition, ApiException | None] = {}
     for text in topics:
@@ -174,7 +177,7 @@ def _print_deletion(group_id: str, top: Errors) -> None:
 
 
 def _words(text: str | None, known: tuple[str, ...], problem: str, *, valid: tuple[str, ...]) -> list[str]:
-    """A list of states or types in any case and spelling with or without underscores."""
+    """Parse a list of states or types, in any case, with or without underscores."""
     if not text:
         return []
     by_name = {name.lower(): name for name in known}
@@ -216,7 +219,7 @@ def _group_json(group: ConsumerGroupDescription, rows: list[OffsetRow]) -> dict[
 
 
 def _validate_regex(pattern: str) -> int:
-    """What a broker would say of a subscription to it."""
+    """Print what a broker would say of a subscription to this pattern."""
     from kmirror.coordinator.group.topic_regex import throw_if_regular_expression_is_invalid
 
     try:

@@ -17,7 +17,7 @@ REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconc
 
 @dataclass(frozen=True, slots=True)
 class OffsetRow:
-    """One partition: what is committed, where the log ends, and who reads it."""
+    """One partition: its committed offset, the end of its log, and its reader."""
 
     name: TopicPartition
     committed: OffsetAndMetadata | None
@@ -47,7 +47,7 @@ class OffsetRow:
 
 
 def should_print(group: ConsumerGroupDescription, rows: int) -> bool:
-    """Say what the state means for what follows; whether something follows."""
+    """Print what the group's state means for the table; returns whether a table follows."""
     if group.state == "Dead":
         print(f"\nError: Consumer group '{group.group_id}' does not exist.")
     elif group.state == "Empty":
@@ -157,7 +157,7 @@ class MemberTable:
 
 
 def assignment_text(partitions: Iterable[TopicPartition]) -> str:
-    """`t1:0,1;t2:0`, sorted; "-" for none."""
+    """`t1:0,1;t2:0`, sorted; "-" for no partitions."""
     topics: dict[str, list[int]] = {}
     for name in sorted(partitions):
         topics.setdefault(name.topic, []).append(name.partition)

@@ -1,7 +1,8 @@
-"""`kafka-consumer-groups --reset-offsets`: which partitions of which groups go to which offsets, and committing that.
+"""`kafka-consumer-groups --reset-offsets`: computes and commits new offsets of groups.
 
-A scope (`--all-topics`, `--topic`) gives the partitions and a scenario (`--to-earliest`, `--shift-by`, ...) their offsets; a CSV file gives both.
-Offsets outside the log are moved to its nearer end. Without `--execute` nothing is committed.
+A scope (`--all-topics`, `--topic`) gives the partitions, and a scenario (`--to-earliest`,
+`--shift-by`, ...) gives their offsets; a CSV file gives both. Offsets outside the log are moved to
+its nearer end. Without `--execute` nothing is committed.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class ResetOffsets:
         return await named_partitions(admin, options.topic)
 
     async def _offsets(self, admin: AdminClient, group_id: str, names: list[TopicPartition]) -> Offsets:
-        """The new offset of each partition."""
+        """Returns the new offset of each partition."""
         options = self._options
         if options.to_offset is not None:
             return await _within_logs(admin, dict.fromkeys(names, options.to_offset))
@@ -122,7 +123,10 @@ class ResetOffsets:
 
 
 async def named_partitions(admin: AdminClient, texts: list[str]) -> list[TopicPartition]:
-    """Partitions by `topic:0,1` and whole topics by their names; KmirrorError for partitions that do not exist."""
+    """Returns partitions given as `topic:0,1`, and all partitions of topics given by name.
+
+    KmirrorError for partitions that do not exist.
+    """
     names = [name for text in texts if ":" in text for name in parse_partitions(text)]
     topics = [text for text in texts if ":" not in text]
     described = await admin.describe_topics({*topics, *(name.topic for name in names)})
@@ -138,7 +142,7 @@ async def named_partitions(admin: AdminClient, texts: list[str]) -> list[TopicPa
 
 
 def parse_partitions(text: str) -> list[TopicPartition]:
-    """`topic:0,1,2`."""
+    """Parse `topic:0,1,2`."""
     parts = text.split(":")
     if len(parts) != 2:
         raise UsageError(f"Invalid topic arg '{text}', expected topic name and partitions")
@@ -151,7 +155,7 @@ def parse_partitions(text: str) -> list[TopicPartition]:
 
 
 def parse_reset_plan(text: str, groups: list[str]) -> dict[str, Offsets]:
-    """Rows of `topic,partition,offset` (of the one group), or of `group,topic,partition,offset`."""
+    """Parse rows of `topic,partition,offset` (for one group) or `group,topic,partition,offset`."""
     plan: dict[str, Offsets] = {}
     for number, row in enumerate(csv.reader(io.StringIO(text)), start=1):
         if not row:
@@ -165,7 +169,10 @@ def parse_reset_plan(text: str, groups: list[str]) -> dict[str, Offsets]:
 
 
 def parse_datetime_ms(text: str) -> int:
-    """`YYYY-MM-DDThh:mm:ss.sss`, in UTC unless `Z` or an offset like +0100 or +01:00 follows."""
+    """Parse `YYYY-MM-DDThh:mm:ss.sss`.
+
+    The time is in UTC unless `Z` or an offset like +0100 or +01:00 follows.
+    """
     if not text.partition("T")[2]:
         raise KmirrorError("java.text.ParseException: Error parsing timestamp. It does not contain a 'T' according to ISO8601 format")
     value = text
@@ -183,7 +190,7 @@ def parse_datetime_ms(text: str) -> int:
 
 
 def parse_duration_ms(text: str) -> int:
-    """ISO 8601's `PnDTnHnMnS`."""
+    """Parse ISO 8601's `PnDTnHnMnS`."""
     match = DURATION.fullmatch(text)
     if match is None or not any(match[group] for group in (2, 4, 5, 6)) or match[3] in ("T", "t"):
         raise KmirrorError("Text cannot be parsed to a Duration")
@@ -200,13 +207,13 @@ def _committed(committed: Mapping[TopicPartition, OffsetAndMetadata | None], nam
 
 
 async def end_offsets(admin: AdminClient, names: Iterable[TopicPartition], timestamp: int) -> Offsets:
-    """The offset that `timestamp` stands for in each partition."""
+    """Returns the offset that `timestamp` stands for in each partition."""
     wanted = dict.fromkeys(names, timestamp)
     return {name: info.offset for name, info in all_or_raise(await admin.list_offsets_by_spec(wanted)).items()} if wanted else {}
 
 
 async def offsets_at_time(admin: AdminClient, names: list[TopicPartition], timestamp_ms: int) -> Offsets:
-    """The first record from that time on; the end of the log where there is none."""
+    """Returns the offset of the first record from that time on, or the end of the log."""
     found = await end_offsets(admin, names, timestamp_ms)
     empty = [name for name, offset in found.items() if offset == -1]
     for name in topic_partition_order(empty):
@@ -215,7 +222,7 @@ async def offsets_at_time(admin: AdminClient, names: list[TopicPartition], times
 
 
 async def _within_logs(admin: AdminClient, wanted: Offsets) -> Offsets:
-    """Offsets outside the log become its nearer end, with a warning."""
+    """Move offsets outside the log to its nearer end, with a warning."""
     starts, ends = await end_offsets(admin, wanted, EARLIEST_TIMESTAMP), await end_offsets(admin, wanted, LATEST_TIMESTAMP)
     result = {}
     for name, offset in wanted.items():
@@ -247,6 +254,10 @@ def csv_text(rows: list[tuple[str, TopicPartition, int]], *, with_group: bool) -
 
 
 def _csv_cell(text: str) -> str:
-    """Kafka's writer quotes what needs it, and every text of more than 24 characters, which it does not look through."""
+    """Quote a cell as Kafka's writer does.
+
+    It quotes texts that need it, and every text of more than 24 characters, which it does not
+    check.
+    """
     quoted = text.replace('"', '""')
     return f'"{quoted}"' if len(text) > MAX_UNQUOTED or re.search(r'[,"\s]', text) else text

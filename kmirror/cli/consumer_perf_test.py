@@ -77,7 +77,7 @@ def consumer_properties(options: argparse.Namespace) -> dict[str, str]:
 
 @dataclass
 class Progress:
-    """What was read until now; times are seconds since the epoch."""
+    """What has been read so far; times are seconds since the epoch."""
 
     start_s: float
     bytes: int = 0
@@ -85,7 +85,10 @@ class Progress:
     rebalance_s: float = 0.0
 
     def columns(self, before: Progress, now_s: float) -> str:
-        """From the total bytes on: totals, rates since `before`, rebalance and fetch times."""
+        """Returns the columns from the total bytes on.
+
+        They are totals, rates since `before`, rebalance and fetch times.
+        """
         elapsed_s = max(now_s - before.start_s, 1e-3)
         rebalance_s = self.rebalance_s - before.rebalance_s
         fetch_s = max(elapsed_s - rebalance_s, 1e-3)
@@ -97,7 +100,7 @@ class Progress:
 
 
 def format_time(seconds: float, layout: str) -> str:
-    """By the fields of Java's SimpleDateFormat that are usual."""
+    """Format a time with the usual fields of Java's SimpleDateFormat."""
     moment = datetime.fromtimestamp(seconds)
     for field, directive in DATE_FIELDS.items():
         layout = layout.replace(field, moment.strftime(directive))

@@ -1,12 +1,13 @@
-"""The console consumer's formatters for internal topics (Kafka's `CoordinatorRecordMessageFormatter`): a record as one JSON object.
+"""The console consumer's formatters for internal topics: a record as one JSON object.
 
-Each shows the types of records that it is about and leaves out all others, also those that it does not know:
+They work like Kafka's `CoordinatorRecordMessageFormatter`. Each shows the record types in its row
+and leaves out all others, including unknown ones:
 
     OffsetsMessageFormatter             __consumer_offsets       offsets that were committed
     GroupMetadataMessageFormatter       __consumer_offsets       groups of the classic protocol and their members
     ShareGroupMessageFormatter          __consumer_offsets       share groups
     TransactionLogMessageFormatter      __transaction_state      transactional ids
-    ShareGroupStateMessageFormatter     __share_group_state      what share groups have had
+    ShareGroupStateMessageFormatter     __share_group_state      what share groups have consumed
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from kmirror.common.errors import KmirrorError
 
 Types = dict[int, str]
 NO_VERSION = 2
-"""Length of the version that every key and value begins with."""
+"""Length of the version at the beginning of every key and value."""
 
 
 def _of(types: Types, *prefixes: str) -> Types:
@@ -35,7 +36,10 @@ FORMATTER_TYPES: dict[str, Types] = {
 
 
 def coordinator_record(types: Types, offset: int, key: bytes | None, value: bytes | None) -> bytes:
-    """The JSON of a record of one of `types`, nothing for another; KmirrorError where its bytes make no sense."""
+    """Returns the JSON of a record of one of `types`, and b"" for any other record.
+
+    KmirrorError if the record's bytes make no sense.
+    """
     from kmirror.wire.json_converter import dumps
 
     if key is None or len(key) < NO_VERSION:

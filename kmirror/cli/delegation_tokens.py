@@ -1,8 +1,11 @@
-"""`kafka-delegation-tokens`: create, renew, expire and describe delegation tokens; options and output of Kafka's tool, and `--json`.
+"""`kafka-delegation-tokens`: create, renew, expire and describe delegation tokens.
 
-The broker gives tokens to those who logged in by SASL, or with a certificate, and not with a token; so `--command-config` is required.
-Whoever has a token's HMAC has the token: it is printed, and given back with `--hmac` to renew or expire it. Without `--owner-principal`
-Kafka 4.3's tool asks for the tokens of nobody, and shows none; this one lists what the help of both says, all that the caller may see.
+It has the options and output of Kafka's tool, and `--json`. A broker issues tokens only to clients
+that logged in by SASL or with a certificate, and not with a token; so `--command-config` is
+required. Whoever has a token's HMAC has the token: the tool prints it, and takes it with `--hmac`
+to renew or expire the token. Without `--owner-principal`, Kafka 4.3's tool asks for the tokens of
+nobody and shows none. This tool does what the help of both says, and lists all tokens that the
+caller may see.
 """
 
 from __future__ import annotations

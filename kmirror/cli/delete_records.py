@@ -32,7 +32,7 @@ def check(options: argparse.Namespace) -> None:
 
 
 def parse_offsets(text: str) -> dict[TopicPartition, int]:
-    """The file's content; KmirrorError with Kafka's words for what is wrong."""
+    """Parse the file's content; KmirrorError with Kafka's words for what is wrong."""
     value = parse_object(text, "The input string is not a valid JSON")
     version = value.get("version", 1)
     if version != 1:
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         print("Executing records delete operation")
 
     async def delete(admin: AdminClient) -> dict[TopicPartition, int | ApiException]:
-        """A partition that does not exist is a result, too."""
+        """Delete the records; a partition that does not exist has a result, too."""
         described = await admin.describe_topics({name.topic for name in offsets})
         known = {TopicPartition(topic, row.partition) for topic, facts in described.items() for row in facts.partitions}
         missing = ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION)

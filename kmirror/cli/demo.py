@@ -2,13 +2,16 @@
 
     north serves ─> south mirrors it ─> north dies (SIGKILL) ─> south takes over ─> north comes back with only the delta ─> Spark compares
 
-Every step is what an operator would do: `kmirror format` and `start`, librdkafka's producer, `kafka-mirrors` with its
-options, `kafka-log-diff`. South is stalled (SIGSTOP) for the last 0.3 s before north dies, as a slow link would stall it, so
-that there is something to lose. What is measured: the time to fail over (from `--remove` to the first acknowledged record at
-south) and to fail back (from `--add` at north to lag 0), the records that the source had and the destination had not
-(lost at failover, truncated at failback), and the bytes that the failback transferred against the size of the logs.
+Every step is what an operator would do: `kmirror format` and `start`, librdkafka's producer,
+`kafka-mirrors` with its options, `kafka-log-diff`. South is stalled (SIGSTOP) for the last 0.3 s
+before north dies, as a slow link would stall it, so that some records are lost. The demonstration
+measures the time to fail over (from `--remove` to the first acknowledged record at south) and to
+fail back (from `--add` at north to lag 0); the records that the source had and the destination had
+not (lost at failover, truncated at failback); and the bytes that the failback transferred, compared
+with the size of the logs.
 
-Ends with a table, `report.json` and `report.html` in the output folder; exit code 0 only if the logs are equal.
+It ends with a table, and with `report.json` and `report.html` in the output folder. The exit code
+is 0 only if the logs are equal.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
 
 
 def run(command: str, options: argparse.Namespace) -> int:
-    """0 when both logs are equal at the end, 1 otherwise."""
+    """Returns 0 if both logs are equal at the end, else 1."""
     if options.records < 1:
         raise KmirrorError(f"--records takes a number above 0, not {options.records}")
     options.output.mkdir(parents=True, exist_ok=True)
@@ -63,7 +66,7 @@ def run(command: str, options: argparse.Namespace) -> int:
 
 
 class Demo:
-    """The script; every method is one act."""
+    """The script of the demonstration; every method is one act."""
 
     def __init__(self, folder: Path, options: argparse.Namespace) -> None:
         self._options = options
@@ -167,7 +170,7 @@ class Demo:
         )
 
     def _dry_run_losses(self) -> list[dict[str, Any]]:
-        """Records and bytes that failback will drop, by partition."""
+        """Returns the records and bytes that the failback will drop, by partition."""
         text = self._mirrors(self._north, "--add", "--mirror", MIRROR, "--topic", ".*", "--dry-run", "--json", show=False)
         return [
             {"records": loss["droppedRecords"], "bytes": sum(batch["sizeInBytes"] for batch in loss["batches"])}
@@ -202,7 +205,7 @@ class Demo:
         self._mirrors(destination, "--create", "--mirror", MIRROR, "--mirror-config", str(config))
 
     def _mirrors(self, cluster: DemoCluster, *arguments: str, show: bool = True) -> str:
-        """Run `kafka-mirrors` against a cluster and give its output."""
+        """Run `kafka-mirrors` against a cluster and return its output."""
         if show:
             self._say(f"$ kafka-mirrors --bootstrap-server {cluster.bootstrap_servers} {' '.join(arguments)}")
         command = [sys.executable, "-m", "kmirror.cli.mirrors", "--bootstrap-server", cluster.bootstrap_servers, *arguments]

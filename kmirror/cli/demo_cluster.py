@@ -1,4 +1,4 @@
-"""One cluster of the demonstration: a real `kmirror start` process on ports of its own, and its data dir."""
+"""One cluster of the demonstration: a `kmirror start` process with its own ports and data dir."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STARTED = b"Kafka Server started"
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that the kernel had free at the same moment."""
+    """Returns ports that the kernel had free at the same moment."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:
@@ -32,7 +32,10 @@ def free_ports(count: int) -> list[int]:
 
 
 class DemoCluster:
-    """A combined broker and controller with mirroring on. KmirrorError, with the end of its log, when it does not start."""
+    """A combined broker and controller with mirroring on.
+
+    KmirrorError, with the end of its log, if it does not start.
+    """
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
@@ -77,7 +80,7 @@ class DemoCluster:
             raise KmirrorError(f"kmirror {arguments[0]} of {self.name} failed: {(done.stderr or done.stdout).strip()}")
 
     def start(self) -> float:
-        """Start the process and wait until it serves; the seconds that took."""
+        """Start the process and wait until it serves; returns the seconds that this took."""
         began = time.monotonic()
         with self._log.open("ab") as log:
             offset = log.tell()
@@ -109,11 +112,11 @@ class DemoCluster:
             os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL: no flush, no checkpoint, no goodbye."""
+        """Kill the process by SIGKILL: no flush, no checkpoint, no goodbye."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Controlled shutdown."""
+        """Shut the process down in a controlled way."""
         self._end(signal.SIGTERM)
 
     def _end(self, number: signal.Signals) -> None:
@@ -127,7 +130,7 @@ class DemoCluster:
                 process.wait()
 
     def log_bytes(self, topics: list[str]) -> int:
-        """Bytes in the `.log` files of these topics."""
+        """Returns the bytes in the `.log` files of these topics."""
         names = tuple(f"{topic}-" for topic in topics)
         folders = [folder for folder in self.data.iterdir() if folder.name.startswith(names)]
         return sum(path.stat().st_size for folder in folders for path in folder.glob("*.log"))

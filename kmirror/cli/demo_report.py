@@ -1,4 +1,4 @@
-"""What the demonstration found out: a table for the terminal, JSON for programs, one HTML page for people."""
+"""The results of the demonstration: a table for the terminal, JSON, and one HTML page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class LagSample:
-    """Records of all partitions that the source had and the destination was not yet seen to have."""
+    """Number of records, in all partitions, that the destination was not yet seen to have."""
 
     at_s: float
     records: int
@@ -68,7 +68,7 @@ class DemoReport:
     duration_s: float = 0.0
 
     def rows(self) -> list[tuple[str, str]]:
-        """The summary: what, and how much."""
+        """Returns the summary as pairs of name and value."""
         share = 100 * self.failback_bytes / self.log_bytes if self.log_bytes else 0.0
         return [
             ("first copy", f"{self.first_copy_bytes / 1e6:.1f} MB in {self.first_copy_s:.2f} s"),
@@ -87,7 +87,7 @@ class DemoReport:
 
 
 def print_summary(report: DemoReport) -> None:
-    """The table on the terminal."""
+    """Print the table on the terminal."""
     from rich.console import Console
     from rich.table import Table
 
@@ -98,7 +98,7 @@ def print_summary(report: DemoReport) -> None:
 
 
 def write_reports(report: DemoReport, folder: Path) -> tuple[Path, Path]:
-    """Write report.json and report.html into `folder`; their paths."""
+    """Write report.json and report.html into `folder`; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     json_path, html_path = folder / "report.json", folder / "report.html"
     json_path.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2))
@@ -137,7 +137,7 @@ def _lanes(report: DemoReport) -> dict[tuple[str, str, int], list[Sample]]:
 
 
 def _states(report: DemoReport) -> str:
-    """One bar a partition, coloured by state."""
+    """Returns one bar per partition, coloured by state."""
     scale, parts = 760 / _end_s(report), []
     lanes = _lanes(report)
     for index, ((cluster, topic, partition), samples) in enumerate(lanes.items()):
@@ -160,7 +160,7 @@ def _kill_line(report: DemoReport, scale: float, height: int) -> str:
 
 
 def _lag(report: DemoReport) -> str:
-    """Records that the source was ahead, all partitions together."""
+    """Returns a graph of the records by which the source was ahead, over all partitions."""
     points = sorted((sample.at_s, sample.records) for sample in report.lag)
     if not points:
         return "<p>The source was not asked.</p>"

@@ -1,7 +1,8 @@
-"""Watches a mirror while something happens to it: states of every partition, and how far it is behind, several times a second.
+"""Watches a mirror during the demonstration: the state and lag of every partition.
 
-The lag that DescribeMirrors reports is what the destination knows from its last fetch. The lag drawn in the report is the
-truth: the source's own log end against what the destination was last seen to have.
+It looks several times a second. The lag that DescribeMirrors reports is what the destination knows
+from its last fetch. The lag drawn in the report is the true one: the source's own log end minus
+what the destination was last seen to have.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ INTERVAL_S = 0.05
 
 
 class MirrorWatch:
-    """A thread that asks the cluster (DescribeMirrors) and appends what changed to the report's timeline."""
+    """A thread that asks the cluster (DescribeMirrors) and adds changes to the timeline."""
 
     def __init__(self, cluster: DemoCluster, report: DemoReport, began: float, *, source: DemoCluster | None = None) -> None:
         self._cluster = cluster
@@ -46,7 +47,7 @@ class MirrorWatch:
         self._thread.join()
 
     def is_caught_up(self, topic_count: int) -> bool:
-        """Every partition of that many topics is MIRRORING with lag 0."""
+        """Whether that many topics are there, and every partition is MIRRORING with lag 0."""
         rows = self._rows
         return len({row.topic for row in rows}) >= topic_count and all(row.state == "MIRRORING" and row.lag == 0 for row in rows)
 
@@ -58,7 +59,7 @@ class MirrorWatch:
         run(self._watch)
 
     async def _watch(self, runtime: Runtime) -> None:
-        """Both loops until the block is left; they end by themselves, so nothing has to be cancelled but the slower one."""
+        """Run the loops until the block is left, then cancel them."""
         loops = [asyncio.ensure_future(self._watch_states(runtime))]
         if self._source is not None:
             loops.append(asyncio.ensure_future(self._watch_source(runtime, self._source)))

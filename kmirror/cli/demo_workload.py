@@ -1,4 +1,4 @@
-"""The demonstration's clients: librdkafka producers over two topics, and the probe that finds out when a cluster takes writes."""
+"""The demonstration's clients: producers over two topics, and a probe for a writable cluster."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, Self
 from kmirror.common.errors import KmirrorError
 
 TOPICS = {"orders": (3, "lz4"), "payments": (1, "zstd")}
-"""Topic -> (partitions, producer's codec)."""
+"""Topic -> (partitions, codec of the producer)."""
 FLUSH_TIMEOUT_S = 30
 BACKGROUND_BATCH = 200
 
 
 def _quiet(settings: dict[str, Any]) -> dict[str, Any]:
-    """Without librdkafka's own log lines about the cluster that we kill on purpose."""
+    """Turn off librdkafka's own log lines about the cluster that we kill on purpose."""
     return {"log_level": 0} | settings
 
 
@@ -41,7 +41,7 @@ def create_topics(bootstrap_servers: str) -> None:
 
 
 def record(number: int) -> bytes:
-    """A JSON order of about 400 bytes, half of it noise that does not compress."""
+    """Returns a JSON order of about 400 bytes, half of it noise that does not compress."""
     noise = hashlib.sha512(str(number).encode()).hexdigest() + hashlib.sha512(str(-number).encode()).hexdigest()
     return json.dumps(
         {
@@ -55,7 +55,7 @@ def record(number: int) -> bytes:
 
 
 class Workload:
-    """Producers of both topics against one cluster. `acked` counts what the cluster acknowledged."""
+    """Producers of both topics against one cluster. `acked` counts acknowledged records."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         producer = _client_module("confluent_kafka").Producer
@@ -99,7 +99,7 @@ class Workload:
             producer.poll(0)
 
     def produce(self, count: int) -> int:
-        """Write `count` records and wait until all are acknowledged; how many were."""
+        """Write `count` records and wait until all are acknowledged; returns how many were."""
         before = self.acked
         self._send(count)
         for producer in self._producers.values():
@@ -117,7 +117,7 @@ class Workload:
             time.sleep(0.002)
 
     def stop_background(self) -> None:
-        """Stop writing; what was not acknowledged is dropped."""
+        """Stop writing; records that were not acknowledged are dropped."""
         self._stopping.set()
         thread, self._thread = self._thread, None
         if thread is not None:
@@ -128,7 +128,7 @@ class Workload:
                     producer.purge()
 
     def wait_until_writable(self, timeout_s: float) -> None:
-        """Probe every topic until each acknowledged a record; READ_ONLY_TOPIC and the like are retried."""
+        """Probe every partition until each acknowledged a record; READ_ONLY_TOPIC is retried."""
         deadline = time.monotonic() + timeout_s
         for name, (partitions, _) in TOPICS.items():
             for partition in range(partitions):

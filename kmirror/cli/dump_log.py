@@ -2,11 +2,14 @@
 
     kafka-dump-log --files a.log,b.index [--deep-iteration] [--print-data-log] [--<topic>-decoder] [--json]
 
-Segments, KRaft snapshots, indexes, transaction indexes and producer snapshots. Differences from Kafka's tool: files are only ever opened for
-reading; an error is one line, not a stack trace; `--mirror-state-decoder` (KIP-1279) reads `__mirror_state`; MIRROR_PID_RESET control
-records are shown with their fields; `--json` prints JSON lines; `--remote-log-metadata-decoder` is refused. Secrets in the cluster's metadata are
-`(redacted)` without `--show-secrets`, also where records are printed as they are: in files of `__cluster_metadata-0` and in snapshots (`.checkpoint`),
-by their names; of a segment that was copied elsewhere nobody tells what it is. Exit status 1 on an error.
+It reads segments, KRaft snapshots, indexes, transaction indexes and producer snapshots. Differences
+from Kafka's tool: files are only ever opened for reading; an error is one line, not a stack trace;
+`--mirror-state-decoder` (KIP-1279) reads `__mirror_state`; MIRROR_PID_RESET control records are
+shown with their fields; `--json` prints JSON lines; `--remote-log-metadata-decoder` is refused.
+Secrets in the cluster's metadata are `(redacted)` without `--show-secrets`, even where records are
+printed as they are. Such files are recognised by their names: files in `__cluster_metadata-0`, and
+snapshots (`.checkpoint`). A metadata segment that was copied elsewhere is not recognised. The exit
+status is 1 on an error.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ _FLUSH_BYTES = 1 << 20
 
 
 class Output:
-    """Buffered standard output; an error line comes behind what was printed before it."""
+    """Buffered standard output; an error line comes after everything that was printed before it."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -54,7 +57,7 @@ class Output:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run with the arguments behind the program's name; the exit status."""
+    """Run with the arguments after the program's name; returns the exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     output = Output()
     try:
@@ -141,14 +144,17 @@ def _dump_json(path: str, options: Options, output: Output, problems: IndexProbl
 
 
 def _concealer(path: str, options: Options) -> Concealer | None:
-    """For what is printed without the decoder that knows the secrets of the cluster's metadata."""
+    """Returns what hides secrets of the cluster's metadata when its own decoder is not used."""
     from kmirror.cli.dump_log_decoders import concealer
 
     return None if options.decoder is not None or not options.print_data_log or "show-secrets" in options.flags else concealer(path)
 
 
 def _decoder(options: Options, conceal: Concealer | None = None) -> Decoder | None:
-    """The decoder that the options ask for; None for plain text, which is written without decoding each record."""
+    """Returns the decoder that the options ask for.
+
+    Returns None for plain text, which is written without decoding each record.
+    """
     from kmirror.cli.dump_log_decoders import decoder_for, plain_decoder
 
     if options.decoder is not None:

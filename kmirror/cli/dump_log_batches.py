@@ -1,9 +1,10 @@
-"""Dumps `.log` files and KRaft snapshots: a line a batch and, with deep iteration, a line a record.
+"""Dumps `.log` files and KRaft snapshots: a line per batch, and with deep iteration per record.
 
-Made for segments of a gigabyte: blocks of some megabytes are read, all their records decoded into columns at once, and each line is one
-formatting of bytes, with keys and values cut out of the block. Only what is rare goes record by record: control batches, decoders, and
-batches that are damaged (then the records in front of the damage are still printed, as Kafka prints them).
-Text that is not UTF-8 is printed as Java prints it; that is checked per block, since most blocks are sound.
+It is made for segments of a gigabyte. It reads blocks of some megabytes, decodes all their records
+into columns at once, and makes each line by one formatting of bytes, with keys and values cut out
+of the block. Only rare things go record by record: control batches, decoders, and damaged batches
+(the records before the damage are still printed, as Kafka prints them). Text that is not UTF-8 is
+printed as Java prints it; this is checked per block, because most blocks are valid.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from kmirror.record.columns import RecordColumns
 
 _SMALL_BYTES = 1536 * 1024
-"""Up to this size of file loading numpy costs more than it saves."""
+"""Up to this file size, loading numpy costs more than it saves."""
 _DECODE_BYTES = 8 * 1024 * 1024
 """Blocks of small compressed batches are decoded together up to this many bytes of batches."""
 _RECORD_HEAD = b"| offset: %d %b: %d keySize: %d valueSize: %d sequence: %d headerKeys: %b"
@@ -33,9 +34,10 @@ Write = Callable[[bytes], None]
 
 
 def dump_log(files: FileSystem, path: str, options: Options, decoder: Decoder | None, write: Write) -> list[tuple[int, int]]:
-    """Write the dump of one file; the pairs of neighbouring offsets that do not follow each other.
+    """Write the dump of one file; returns the pairs of neighbouring offsets with a gap between.
 
-    KmirrorError or ApiException where the file is damaged, after what lies in front of the damage has been written.
+    KmirrorError or ApiException if the file is damaged, after everything before the damage has been
+    written.
     """
     write(headline(path))
     limit = options.max_bytes
@@ -56,7 +58,10 @@ def dump_log(files: FileSystem, path: str, options: Options, decoder: Decoder | 
 
 
 def headline(path: str) -> bytes:
-    """The line that says what the file is, from its name. KmirrorError if it is not named as Kafka names such files."""
+    """Returns the line that says what the file is, from its name.
+
+    KmirrorError if the file is not named as Kafka names such files.
+    """
     name = path.rsplit("/", 1)[-1]
     stem = name.split(".")[0]
     if name.endswith(".checkpoint"):
@@ -70,7 +75,7 @@ def headline(path: str) -> bytes:
 
 
 def start_offset(path: str) -> int:
-    """The offset that a segment file is named by; KmirrorError if its name begins with no number."""
+    """Returns the offset that a segment file is named by; KmirrorError if there is no number."""
     stem = path.rsplit("/", 1)[-1].split(".")[0]
     if not (stem.isascii() and stem.lstrip("+-").isdigit()):
         raise KmirrorError(f'For input string: "{stem}" ({path} is not named by an offset)')
@@ -78,7 +83,10 @@ def start_offset(path: str) -> int:
 
 
 class Gaps:
-    """Offsets of records that are not followed by the next one; the first is compared with -1, as Kafka does."""
+    """Collects offsets that do not follow their predecessor.
+
+    The first offset is compared with -1, as Kafka does.
+    """
 
     def __init__(self) -> None:
         self.last_offset = -1
@@ -97,7 +105,7 @@ class Gaps:
 
 
 def _dump_block(positions: list[int], batches: list[RecordBatch], options: Options, gaps: Gaps, write: Write) -> None:
-    """Write batches that follow each other, some at a time: as many as are worth one decoding into columns."""
+    """Write consecutive batches, as many at a time as are worth decoding into columns together."""
     start = 0
     while start < len(batches):
         end, size = start, 0
@@ -134,7 +142,10 @@ def _same(data: bytes) -> bytes:
 def _bulk_text(
     positions: list[int], batches: list[RecordBatch], columns: RecordColumns, options: Options, clean: Callable[[bytes], bytes]
 ) -> bytes:
-    """The lines of the batches and of all their records; `clean` makes keys, values and header names printable."""
+    """Returns the lines of the batches and of all their records.
+
+    `clean` makes keys, values and header names printable.
+    """
     rows = _rows(batches, columns, options, clean)
     parts: list[bytes] = []
     row = 0
@@ -199,7 +210,10 @@ def _tail(body: bytes, key: int, key_length: int, value: int, value_length: int,
 
 
 def _dump_carefully(position: int, batch: RecordBatch, options: Options, decoder: Decoder | None, gaps: Gaps, write: Write) -> None:
-    """One batch, record by record. A compressed batch is read as a whole before anything of it is printed, as Kafka does."""
+    """Write one batch, record by record.
+
+    A compressed batch is read as a whole before any of it is printed, as Kafka does.
+    """
     write(batch_line(batch, position))
     records: Iterator[Record] = batch.records()
     for record in list(records) if batch.is_compressed else records:
@@ -208,7 +222,7 @@ def _dump_carefully(position: int, batch: RecordBatch, options: Options, decoder
 
 
 def _write_record(batch: RecordBatch, record: Record, options: Options, decoder: Decoder | None, write: Write) -> None:
-    write(_record_line(batch, record, options)[:-1])  # what is known of the record is printed before a decoder may give up
+    write(_record_line(batch, record, options)[:-1])  # print what is known of the record before a decoder may give up
     if options.print_data_log and not batch.is_control:
         write(_contents(record, options, decoder))
     write(b"\n")
@@ -242,7 +256,7 @@ def _contents(record: Record, options: Options, decoder: Decoder | None) -> byte
 
 
 def control_text(record: Record) -> str:
-    """What follows the common fields of a control record."""
+    """Returns what follows the common fields of a control record."""
     from kmirror.record.control_record import ControlRecordType, EndTransactionMarker
     from kmirror.wire.json_converter import dumps
 
@@ -259,7 +273,10 @@ def control_text(record: Record) -> str:
 
 
 def control_message(record: Record) -> tuple[str, dict[str, Any]] | None:
-    """(its name in a dump, its fields) of a control record of type 2 to 7; None for other types. KmirrorError if the value is malformed."""
+    """Returns (name in a dump, fields) of a control record of type 2 to 7; None for other types.
+
+    KmirrorError if the value is malformed.
+    """
     from kmirror.record.control_record import ControlRecordType
     from kmirror.wire.api_keys import message_class
     from kmirror.wire.json_converter import to_json
@@ -286,7 +303,7 @@ _CONTROL_MESSAGES = {
 
 
 def batch_line(batch: RecordBatch, position: int) -> bytes:
-    """The line of a batch, with its line end."""
+    """Returns the line of a batch, with its line end."""
     horizon = b"OptionalLong[%d]" % batch.base_timestamp if batch.has_delete_horizon else b"OptionalLong.empty"
     return (
         b"baseOffset: %d lastOffset: %d count: %d baseSequence: %d lastSequence: %d producerId: %d producerEpoch: %d partitionLeaderEpoch: %d "

@@ -1,8 +1,8 @@
-"""What kafka-dump-log prints for keys and values: text, or the records of Kafka's internal topics as JSON.
+"""What kafka-dump-log prints for keys and values: text, or Kafka's internal records as JSON.
 
-A decoder turns (offset, key, value) into the two texts, either of which may be None (then nothing is printed). A record that cannot be
-decoded is no error of the tool: the text says so and the dump goes on, as in Kafka; only a record without a key in a coordinator's topic
-ends it.
+A decoder turns (offset, key, value) into the two texts; for a text that is None nothing is printed.
+A record that cannot be decoded is not an error of the tool: the text says so and the dump
+continues, as in Kafka. Only a record without a key in a coordinator's topic ends it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME
 Texts = tuple[str | None, str | None]
 Decoder = Callable[[int, Buffer | None, Buffer | None], Texts]
 Concealer = Callable[[Buffer | None], Buffer | None]
-"""Takes a value, gives what may be shown of it."""
+"""Takes a value and returns what may be shown of it."""
 
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _CLASS_PREFIXES: Final = ("org.apache.kafka.tools.api.", "kafka.serializer.")
@@ -55,7 +55,10 @@ MIRROR_TYPES: Final = {1: "LastMirrorEpochs", 2: "MirrorPartitionState"}
 
 
 def java_text(data: Buffer) -> bytes:
-    """`data` as Java prints it when read as UTF-8: each malformed part becomes U+FFFD (an encoded surrogate becomes one, not three)."""
+    """Returns `data` as Java prints it when read as UTF-8: each malformed part becomes U+FFFD.
+
+    An encoded surrogate becomes one U+FFFD, not three.
+    """
     raw = bytes(data)
     try:
         raw.decode()
@@ -65,7 +68,10 @@ def java_text(data: Buffer) -> bytes:
 
 
 def decoder_class(name: str) -> Callable[[Buffer], str]:
-    """The decoder that a Java class name stands for; KmirrorError for a class that kmirror does not have."""
+    """Returns the decoder that a Java class name stands for.
+
+    KmirrorError for a class that kmirror does not have.
+    """
     short = next((name.removeprefix(prefix) for prefix in _CLASS_PREFIXES if name.startswith(prefix)), name)
     decoders: dict[str, Callable[[Buffer], str]] = {
         "StringDecoder": lambda data: java_text(data).decode(),
@@ -86,14 +92,20 @@ def _number(form: str, data: Buffer) -> int:
 
 
 def concealer(path: str) -> Concealer | None:
-    """For records of the cluster's metadata that are printed as they are; None for a file that has none, by its folder or its ending."""
+    """Returns what hides secrets in cluster metadata records that are printed as they are.
+
+    Returns None for a file that has no such records, judged by its folder or its ending.
+    """
     folders = {os.path.basename(os.path.dirname(each)) for each in (os.path.abspath(path), os.path.realpath(path))}
     is_metadata = path.endswith(".checkpoint") or f"{CLUSTER_METADATA_TOPIC_NAME}-0" in folders
     return _concealed if is_metadata else None
 
 
 def _concealed(value: Buffer | None) -> Buffer | None:
-    """The record with `(redacted)` for its secrets; that alone where nobody can tell what is in it."""
+    """Returns the record with `(redacted)` in place of its secrets.
+
+    If the record cannot be decoded, returns only `(redacted)`.
+    """
     from kmirror.server.sensitive_configs import REDACTED
     from kmirror.wire.records import write_metadata_record
 
@@ -108,7 +120,7 @@ def _concealed(value: Buffer | None) -> Buffer | None:
 
 
 def plain_decoder(key_class: str, value_class: str, conceal: Concealer | None = None) -> Decoder:
-    """--key-decoder-class and --value-decoder-class."""
+    """Returns the decoder for --key-decoder-class and --value-decoder-class."""
     key_decoder, value_decoder = decoder_class(key_class), decoder_class(value_class)
 
     def decode(_: int, key: Buffer | None, value: Buffer | None) -> Texts:
@@ -119,8 +131,11 @@ def plain_decoder(key_class: str, value_class: str, conceal: Concealer | None = 
 
 
 def decoder_for(option: str, *, show_secrets: bool = False) -> Decoder:
-    """The decoder of one of the `--*-decoder` options; KmirrorError for the one that kmirror does not have. Secrets of the cluster's metadata
-    are `(redacted)` unless asked for."""
+    """Returns the decoder of one of the `--*-decoder` options.
+
+    Secrets of the cluster's metadata are `(redacted)` unless `show_secrets` is set. KmirrorError
+    for the decoder that kmirror does not have.
+    """
     if option == "cluster-metadata-decoder":
         return lambda offset, _, value: _decode_metadata(offset, value, show_secrets=show_secrets)
     if option == "remote-log-metadata-decoder":
@@ -157,7 +172,7 @@ def _decode_coordinator(types: dict[int, str], deleted: str, offset: int, key: B
 
 
 def message_class(name: str) -> Any:
-    """The generated class of a record's key or value."""
+    """Returns the generated class of a record's key or value."""
     from kmirror.wire import api_keys
     from kmirror.wire.json_schemas import RECORDS
 
@@ -196,7 +211,7 @@ def _value_json(name: str, record_type: int, value: Buffer) -> dict[str, Any]:
 
 
 def _embedded(name: str, data: bytes, fallback: str) -> Any:
-    """A classic consumer's subscription or assignment, decoded; the base64 text if it is none."""
+    """Decode a classic consumer's subscription or assignment; returns `fallback` if it is none."""
     from kmirror.wire.json_converter import to_json
 
     found = message_class(name)
@@ -225,8 +240,11 @@ def _decode_metadata(offset: int, value: Buffer | None, *, show_secrets: bool) -
 
 
 def _secret_fields(name: str, message: Any) -> dict[str, str | bytes]:
-    """Values of secret configs and the keys of SCRAM credentials, with what stands in their place, as Kafka's own logs show these records
-    (`RecordRedactor`)."""
+    """Returns the secret fields of a record, with their replacements.
+
+    These are values of secret configs and the keys of SCRAM credentials. They are replaced as in
+    Kafka's own logs (`RecordRedactor`).
+    """
     from kmirror.server.sensitive_configs import REDACTED, is_sensitive_config
 
     if name == "CONFIG_RECORD" and message.value is not None and is_sensitive_config(message.resource_type, message.name):
@@ -242,7 +260,7 @@ def _camel_case(field: str) -> str:
 
 
 def _metadata_record(value: Buffer | None) -> tuple[str, int, Any]:
-    """(type, version, record); KmirrorError with Kafka's text for what is none."""
+    """Returns (type, version, record); KmirrorError with Kafka's text if the value is not one."""
     from kmirror.common.varint import VarintError, read_unsigned_varint
     from kmirror.wire.messages.index import METADATA_RECORDS
     from kmirror.wire.records import FRAME_VERSION, read_metadata_record

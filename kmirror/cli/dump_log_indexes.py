@@ -1,8 +1,10 @@
-"""Dumps and checks `.index`, `.timeindex`, `.txnindex` and `.snapshot` files, without ever opening one for writing.
+"""Dumps and checks `.index`, `.timeindex`, `.txnindex` and `.snapshot` files, read-only.
 
-Kafka's tool opens indexes as a broker does: it creates a missing one, and its entries end at the first slot of zeros (behind slot 0). What it
-finds wrong is collected and printed at the end: index entries that name another offset than the log has at that position, timestamps
-that are not those of the log or not in order. What makes the check impossible ends it with an error.
+Kafka's tool opens indexes as a broker does: it creates a missing one, and the entries end at the
+first slot of zeros (after slot 0). The problems that it finds are collected and printed at the end:
+index entries with another offset than the log has at that position, and timestamps that are not
+those of the log or are not in order. A problem that makes the check impossible ends it with an
+error.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ Write = Callable[[bytes], None]
 
 
 class IndexProblems:
-    """What was found wrong, by file (its absolute path), in the order in which it is printed at the end."""
+    """The problems found, by file (absolute path), in the order in which they are printed."""
 
     def __init__(self) -> None:
         self.mismatches: dict[str, list[tuple[int, int]]] = {}
@@ -63,14 +65,14 @@ def _read(files: FileSystem, path: str) -> bytes:
 
 
 def _read_index(files: FileSystem, path: str) -> bytes:
-    """An index file; Kafka's text where it would create a missing one with size -1."""
+    """Read an index file; raises Kafka's text if Kafka would create a missing one with size -1."""
     if not files.exists(path):
         raise KmirrorError(f"{path} does not exist (Invalid max index size: -1)")
     return files.read_bytes(path)
 
 
 def _batch_at(files: FileSystem, log_path: str, position: int, max_size: int) -> RecordBatch:
-    """The first batch of at most `max_size` bytes from `position` of the log."""
+    """Returns the first batch of at most `max_size` bytes from `position` of the log."""
     _check_position(files, log_path, position)
     size = files.size(log_path)
     with SegmentReader(files, log_path, start=position, end=min(size, position + max_size)) as reader:
@@ -166,8 +168,12 @@ def _check_time_index(data: bytes, entries: int, base_offset: int, absolute: str
 
 
 class _Log:
-    """Finds batches in a log. As Kafka's tool does, it reads on to the end, so that a log that is damaged behind the batch is an error too;
-    positions from which the end was reached (or the damage) are remembered, so a log is walked once and not once an entry."""
+    """Finds batches in a log.
+
+    Like Kafka's tool it reads on to the end, so damage behind the batch is an error, too. It
+    remembers the positions from which it reached the end (or the damage), so a log is walked once,
+    not once per entry.
+    """
 
     def __init__(self, files: FileSystem, path: str) -> None:
         self._files = files
@@ -175,7 +181,10 @@ class _Log:
         self._walked: dict[int, CorruptFileError | None] = {}
 
     def find_batch(self, offset: int, *, from_position: int) -> RecordBatch | None:
-        """The first batch from `from_position` on whose last offset is at least `offset`. CorruptFileError for damage anywhere behind it."""
+        """Returns the first batch from `from_position` on whose last offset is at least `offset`.
+
+        CorruptFileError for damage anywhere after `from_position`.
+        """
         _check_position(self._files, self._path, from_position)
         if from_position not in self._walked:
             self._walk(from_position)
@@ -210,9 +219,10 @@ def _verify_time_entry(
 
 
 def _lookup(offset_index: bytes, relative_offset: int) -> int:
-    """The position of the largest entry that is not above `relative_offset`; 0 if there is none.
+    """Returns the position of the largest entry not above `relative_offset`; 0 if there is none.
 
-    Entry by entry as the broker searches (the last 8 KiB first), because in a garbled index the way decides what is found.
+    It searches in the broker's order (the last 8 KiB first), because in a garbled index the order
+    of the search decides what is found.
     """
     entries = len(offset_index) // _OFFSET_ENTRY.size
     if entries == 0:
@@ -255,7 +265,7 @@ def dump_transaction_index(files: FileSystem, path: str, write: Write) -> None:
 
 
 def dump_producer_snapshot(files: FileSystem, path: str, write: Write) -> str | None:
-    """Dump one `.snapshot`; the error line if it is damaged (Kafka's tool goes on then)."""
+    """Dump one `.snapshot`; returns the error line if it is damaged (Kafka's tool goes on then)."""
     from kmirror.common.crc32c import crc32c
 
     data = _read(files, path)

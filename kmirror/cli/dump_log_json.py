@@ -1,4 +1,6 @@
-"""`kafka-dump-log --json`: one JSON object a line, for programs. Field names are those of the text, in camelCase.
+"""`kafka-dump-log --json`: one JSON object per line, for programs.
+
+Field names are those of the text, in camelCase.
 
     {"kind":"file", "file":…, "type":"log"|"snapshot"|"index"|…}     then, for each file, of
     {"kind":"batch", "position":…, "baseOffset":…, …}               every batch
@@ -6,8 +8,9 @@
     {"kind":"indexEntry"|"timeIndexEntry"|"abortedTxn"|"producer", …}
     {"kind":"trailingBytes", "size":…}
 
-A key or value that is UTF-8 is a string, any other {"base64":…}; with a decoder it is the decoded object, or {"error":…} in its words. Problems
-with indexes and gaps between offsets are printed on standard error, as in the text.
+A key or value is a string if it is UTF-8, otherwise {"base64":…}. With a decoder it is the decoded
+object, or {"error":…} with the decoder's text. Problems with indexes and gaps between offsets are
+printed on standard error, as in the text.
 """
 
 from __future__ import annotations
@@ -43,7 +46,10 @@ def dump_json(
     problems: IndexProblems,
     write: Write,
 ) -> list[tuple[int, int]]:
-    """Write the lines of one file; the gaps between its offsets. Errors as in the text dump."""
+    """Write the lines of one file; returns the gaps between its offsets.
+
+    The errors are those of the text dump.
+    """
     files = OsFileSystem()
     name = path.rsplit("/", 1)[-1]
     suffix = name[name.rfind(".") :] if "." in name else ""
@@ -71,7 +77,10 @@ def _line(write: Write, value: dict[str, Any]) -> None:
 
 
 def _entry_writer(suffix: str, write: Write) -> Write:
-    """Turns the `name: number name: number` lines of an index's text dump into objects; other lines become messages."""
+    """Returns a function that turns an index's text lines (`name: number name: number`) to objects.
+
+    Other lines become messages.
+    """
 
     def write_entry(text: bytes) -> None:
         words = text.decode().split()

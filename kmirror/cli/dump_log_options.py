@@ -1,7 +1,9 @@
-"""The options of kafka-dump-log: parsed as Kafka's option parser (joptsimple) does, with its messages.
+"""The options of kafka-dump-log, parsed as Kafka's option parser (joptsimple) does.
 
-Long options only, in full; `--name value` or `--name=value`; an option may be given twice only if it takes no value; words that belong to no
-option are passed over, as Kafka passes over them. `--mirror-state-decoder` is KIP-1279's, `--json` and `--show-secrets` are kmirror's; the rest is Apache Kafka 4.3's.
+The messages are Kafka's, too. Only long options in full are accepted, as `--name value` or
+`--name=value`. An option may be repeated only if it takes no value. Words that belong to no option
+are ignored, as in Kafka. `--mirror-state-decoder` is KIP-1279's; `--json` and `--show-secrets` are
+kmirror's; the rest is Apache Kafka 4.3's.
 """
 
 from __future__ import annotations
@@ -105,7 +107,10 @@ Option                               Description
 
 
 class OptionError(Exception):
-    """The command line is wrong; `str` is the line to print. `show_help` asks for the list of options below it."""
+    """The command line is wrong; `str` is the line to print.
+
+    `show_help` asks for the list of options below it.
+    """
 
     def __init__(self, message: str, *, show_help: bool = False) -> None:
         self.show_help = show_help
@@ -125,7 +130,7 @@ class Options:
 
     @property
     def decoder(self) -> str | None:
-        """The first of the decoder options that is set, in Kafka's order."""
+        """Returns the first decoder option that is set, in Kafka's order."""
         return next((name for name in DECODERS if name in self.flags), None)
 
     @property
@@ -138,7 +143,7 @@ class Options:
 
 
 def parse(arguments: list[str]) -> Options:
-    """Parse; OptionError with Kafka's text for what it refuses."""
+    """Parse the command line; OptionError with Kafka's text for what it refuses."""
     values, flags = _split(arguments)
     options = Options(flags=frozenset(flags))
     if not arguments or flags & {"help", "version"}:

@@ -1,4 +1,7 @@
-"""Which engine runs a tool that reads logs: `--engine auto|local|spark` and `--master URL` mean the same in all of them."""
+"""Chooses the engine of a tool that reads logs.
+
+`--engine auto|local|spark` and `--master URL` mean the same in all these tools.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,11 @@ SPARK_THRESHOLD_BYTES: Final = 64 << 30
 
 
 def chosen_engine(engine: str, master: str | None, *, is_remote: bool, size_bytes: int, not_on_spark: str | None = None) -> str:
-    """local or spark. `not_on_spark`: why Spark cannot read this input, None if it can. KmirrorError where it was asked for and cannot be had."""
+    """Returns local or spark.
+
+    `not_on_spark` says why Spark cannot read this input; None if it can. KmirrorError if Spark was
+    asked for and cannot be used.
+    """
     if engine == "local" and master is not None:
         raise KmirrorError("--master is where Spark runs; --engine local runs on this machine")
     if engine == "spark" or master is not None:

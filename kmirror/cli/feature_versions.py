@@ -1,4 +1,4 @@
-"""`version-mapping` and `feature-dependencies`, which `kafka-features` and `kafka-storage` share; and feature levels in words."""
+"""`version-mapping` and `feature-dependencies`, for `kafka-features` and `kafka-storage`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_SHORT = 32_767
 
 
 def metadata_version(text: str) -> int:
-    """The level of a release like 4.3-IV0; CommandError otherwise."""
+    """Returns the level of a release like 4.3-IV0; CommandError for anything else."""
     try:
         return metadata_version_from_string(text)
     except ValueError as error:
@@ -28,14 +28,14 @@ def metadata_version(text: str) -> int:
 
 
 def version_mapping(release_version: str | None) -> list[str]:
-    """The levels that go with a release, the latest one without an argument."""
+    """Returns the feature levels of a release, by default of the latest one."""
     name = METADATA_VERSION_NAMES[LATEST_METADATA_VERSION] if release_version is None else release_version
     level = metadata_version(name)
     return [f"{METADATA_VERSION}={level} ({name})", *(f"{feature}={default_level(feature, level)}" for feature in MAPPED)]
 
 
 def feature_dependencies(texts: list[str]) -> list[str]:
-    """What each `feature=level` needs."""
+    """Returns what each `feature=level` needs."""
     lines = []
     for name, level in map(parse_name_and_level, texts):
         if name == METADATA_VERSION:
@@ -56,7 +56,7 @@ def feature_dependencies(texts: list[str]) -> list[str]:
 
 
 def parse_name_and_level(text: str) -> tuple[str, int]:
-    """`feature=level`."""
+    """Parse `feature=level`."""
     name, equals, level = text.partition("=")
     if not equals:
         raise CommandError(f"Can't parse feature=level string {text}: equals sign not found.")
@@ -67,5 +67,5 @@ def parse_name_and_level(text: str) -> tuple[str, int]:
 
 
 def level_text(feature: str, level: int) -> str:
-    """A release for metadata.version, a number for others."""
+    """Returns a release for metadata.version, a number for other features."""
     return METADATA_VERSION_NAMES.get(level, f"UNKNOWN [{level}]") if feature == METADATA_VERSION else str(level)

@@ -94,7 +94,7 @@ def _print_features(features: FeatureMetadata, *, as_json: bool) -> None:
 
 
 def wanted_levels(options: argparse.Namespace) -> dict[str, tuple[int, UpgradeType]]:
-    """The level of each feature that the options mean."""
+    """Returns the level of each feature that the options ask for."""
     from kmirror.admin.features import UpgradeType
     from kmirror.cli.feature_versions import MAPPED, metadata_version, parse_name_and_level
     from kmirror.metadata.features import METADATA_VERSION, default_level

@@ -1,4 +1,7 @@
-"""`kafka-get-offsets`: offsets of partitions, one `topic:partition:offset` a line, as Kafka's tool prints them; `--json`."""
+"""`kafka-get-offsets`: prints offsets of partitions like Kafka's tool; it also has `--json`.
+
+A line is `topic:partition:offset`.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def parse_time(text: str) -> int:
-    """The timestamp of a word or a number."""
+    """Returns the timestamp of a word or a number."""
     if text in TIMES:
         return TIMES[text]
     if not re.fullmatch(r"[-+]?\d+", text):
@@ -105,7 +108,10 @@ def _rules(options: argparse.Namespace, matches: Callable[[str, str], bool]) -> 
 
 
 def parse_rule(text: str, matches: Callable[[str, str], bool]) -> Rule:
-    """`topic`, `topic:1`, `topic:0-3` (without 3), `topic:5-`, `topic:-3`, each without the topic for all."""
+    """Parse `topic`, `topic:1`, `topic:0-3` (without 3), `topic:5-` or `topic:-3`.
+
+    Without a topic, each of these is for all topics.
+    """
     match = RULE.fullmatch(text)
     if match is None:
         raise KmirrorError(f"Invalid rule specification: {text}")

@@ -1,4 +1,7 @@
-"""What `kafka-consumer-groups` and `kafka-share-groups` do alike with the answers for several groups. Their tables are not alike."""
+"""How `kafka-consumer-groups` and `kafka-share-groups` treat the answers for several groups.
+
+Only this is common to both; their tables differ.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ def print_error(text: str) -> None:
 
 
 def described(found: Mapping[str, T | ApiException]) -> dict[str, T]:
-    """The descriptions, sorted by group; KmirrorError with Kafka's words for the first group that has an error instead."""
+    """Returns the descriptions, sorted by group.
+
+    KmirrorError with Kafka's words for the first group that has an error instead.
+    """
     groups: dict[str, T] = {}
     for group_id, group in sorted(found.items(), key=lambda item: item[0]):
         if isinstance(group, ApiException):
@@ -27,7 +33,7 @@ def described(found: Mapping[str, T | ApiException]) -> dict[str, T]:
 
 
 def print_deletion(kind: str, deleted: Iterable[str], failed: Mapping[str, str]) -> None:
-    """`kind` is "consumer" or "share", `failed` has the reason by group."""
+    """Print the result. `kind` is "consumer" or "share"; `failed` has the reason by group."""
     succeeded = ", ".join(f"'{group_id}'" for group_id in hash_map_order(deleted))
     if not failed:
         print(f"Deletion of requested {kind} groups ({succeeded}) was successful.")

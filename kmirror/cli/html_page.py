@@ -1,8 +1,10 @@
-"""What reports as HTML pages are made of: one file each, without script, font or picture beside it; it can be mailed and opened years later.
+"""Parts of the reports that are HTML pages.
 
-Pictures are inline SVG of rectangles, their text is HTML. Colours hold on light and dark ground alike. Every text that comes from outside goes through
-`escaped`; names of topics and reasons of errors are such. A page is bounded whatever it is about: `shown` takes the first of a list and says how many
-are left out.
+A page is one file, without separate scripts, fonts or pictures, so it can be mailed and opened
+years later. Pictures are inline SVG of rectangles; their text is HTML. The colours work on light
+and dark backgrounds. All text from outside goes through `escaped`, including topic names and error
+reasons. The size of a page is bounded whatever it is about: `shown` takes the first entries of a
+list and says how many are left out.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ GREEN: Final = "#27ae60"
 RED: Final = "#c0392b"
 PURPLE: Final = "#8e44ad"
 MAX_UNFOLDED: Final = 200
-"""Sections that a page has in full."""
+"""Number of sections that a page shows in full."""
 MAX_NAMED: Final = 20_000
-"""Lines of those that have no section."""
+"""Number of lines for entries that have no section."""
 MAX_CELLS: Final = 2_000
 CELLS_IN_A_ROW: Final = 50
 _STYLE: Final = """
@@ -43,7 +45,7 @@ details{border-bottom:1px solid var(--line);padding:.4rem 0}details details{marg
 
 
 class Share(NamedTuple):
-    """A part of a whole, with the colour that it has everywhere on the page."""
+    """A part of a whole, with the same colour everywhere on the page."""
 
     label: str
     number: int
@@ -51,7 +53,7 @@ class Share(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A range of offsets, `last` included, that something is said about."""
+    """A range of offsets, including `last`, that is marked with a colour and a title."""
 
     first: int
     last: int
@@ -60,12 +62,12 @@ class Mark(NamedTuple):
 
 
 def escaped(text: object) -> str:
-    """For an element's text, and for an attribute in quotes."""
+    """Returns text that is safe as an element's text and in a quoted attribute."""
     return escape(str(text), quote=True)
 
 
 def html_page(title: str, *parts: str) -> str:
-    """The whole file. `parts` are markup; empty ones are left out."""
+    """Returns the whole file. `parts` are markup; empty ones are left out."""
     body = "\n".join(part for part in parts if part)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">\n'
@@ -74,7 +76,10 @@ def html_page(title: str, *parts: str) -> str:
 
 
 def verdict_box(status: str, sentence: str, summary: str) -> str:
-    """On top of a page; `status` is a class: equal, sound, different, error."""
+    """Returns the box at the top of a page.
+
+    `status` is a CSS class: equal, sound, different, error.
+    """
     return f'<div class="verdict {status}"><strong>{escaped(sentence)}</strong><br>{escaped(summary)}</div>'
 
 
@@ -87,7 +92,10 @@ def status_text(status: str, text: str) -> str:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, is_pictured: bool = False) -> str:
-    """`rows` are of markup; nothing without any. `is_pictured`: the last column is of pictures."""
+    """Returns a table; empty without rows.
+
+    The cells of `rows` are markup. With `is_pictured` the last column holds pictures.
+    """
     made = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     head = "".join(f"<th>{escaped(each)}</th>" for each in heads)
     kind = ' class="pictured"' if is_pictured else ""
@@ -95,13 +103,16 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, is_pictured: b
 
 
 def details(summary: str, inside: str, *, is_open: bool = False, name: str | None = None) -> str:
-    """What is unfolded by a click; `summary` and `inside` are markup, `name` is what links go to."""
+    """Returns a part that a click unfolds.
+
+    `summary` and `inside` are markup; `name` is the target of links.
+    """
     anchor = f' id="{escaped(name)}"' if name else ""
     return f"<details{anchor}{' open' if is_open else ''}><summary>{summary}</summary>{inside}</details>"
 
 
 def shown(rows: Sequence[T], limit: int, what: str) -> tuple[Sequence[T], str]:
-    """(the first ones, what is said of the others)."""
+    """Returns the first `limit` rows, and a sentence on the others."""
     left = len(rows) - limit
     return rows[: max(limit, 0)], f"<p>... and {left:,} more {escaped(what)}, counted but not shown</p>" if left > 0 else ""
 
@@ -112,7 +123,7 @@ def figure(title: str, picture: str) -> str:
 
 
 def stacked_bar(shares: Sequence[Share]) -> str:
-    """One bar of all of them, each at least visible, and a legend with the numbers."""
+    """Returns one bar of all shares, each at least visible, and a legend with the numbers."""
     shares = [share for share in shares if share.number]
     total = sum(share.number for share in shares)
     widths = [max(1000 * share.number / total, 4) for share in shares]
@@ -125,7 +136,7 @@ def stacked_bar(shares: Sequence[Share]) -> str:
 
 
 def bars(shares: Sequence[Share]) -> str:
-    """A bar for each, the longest as wide as there is room."""
+    """Returns a bar for each share; the longest fills the width."""
     most = max((share.number for share in shares), default=0) or 1
     return table(
         ("Kind", "Count", ""),
@@ -147,7 +158,11 @@ def bars(shares: Sequence[Share]) -> str:
 
 
 def cells(items: Sequence[tuple[str, str]]) -> str:
-    """A square each, (colour, title), in rows; of more than MAX_CELLS several share one, which has the colour of the first: the worst, if sorted so."""
+    """Returns rows of squares, one for each (colour, title).
+
+    Of more than MAX_CELLS items several share a square, which has the colour of the first of them:
+    the worst, if the items are sorted that way.
+    """
     step = -(-len(items) // MAX_CELLS) or 1
     squares = []
     for number, at in enumerate(range(0, len(items), step)):
@@ -160,7 +175,11 @@ def cells(items: Sequence[tuple[str, str]]) -> str:
 
 
 def offsets_bar(start: int, end: int, lanes: Sequence[tuple[str, int, int]], marks: Iterable[Mark]) -> str:
-    """Offsets from `start` to below `end`, left to right: a lane for each log, (name, first offset, end), and the marks across, each at least visible."""
+    """Returns a bar of the offsets from `start` to below `end`, left to right.
+
+    Each log has a lane: (name, first offset, end). The marks go across the lanes, each at least
+    visible.
+    """
     span = max(end - start, 1)
     height = 4 + 12 * max(len(lanes), 1)
     rects = [
@@ -172,8 +191,8 @@ def offsets_bar(start: int, end: int, lanes: Sequence[tuple[str, int, int]], mar
     for mark in marks:
         x, width = _extent(mark.first, mark.last + 1, start, span, least=3)
         placed.setdefault((round(x, 1), round(width, 1)), {}).setdefault(mark.colour, mark)
-    widest_first = sorted(placed.items(), key=lambda one: -one[0][1])  # narrow ones lie on top
-    for (x, width), stacked in widest_first:  # those of one place share its height
+    widest_first = sorted(placed.items(), key=lambda one: -one[0][1])  # narrow marks lie on top
+    for (x, width), stacked in widest_first:  # marks at the same place share its height
         share = height / len(stacked)
         rects += [_rect(x, width, share, mark.colour, mark.title, y=share * row) for row, mark in enumerate(stacked.values())]
     axis = f'<div class="axis"><span>{start:,}</span><span>{end:,}</span></div>'
@@ -181,7 +200,7 @@ def offsets_bar(start: int, end: int, lanes: Sequence[tuple[str, int, int]], mar
 
 
 def _extent(first: int, end: int, start: int, span: int, *, least: float) -> tuple[float, float]:
-    """(x, width) of offsets on a bar 1,000 wide."""
+    """Returns (x, width) of offsets on a bar 1,000 wide."""
     x = min(max(1000 * (first - start) / span, 0.0), 1000 - least)
     return x, min(max(1000 * (end - max(first, start)) / span, least), 1000 - x)
 

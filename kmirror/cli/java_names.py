@@ -1,4 +1,7 @@
-"""How Java prints an exception of Kafka: some lines of Kafka's tools hold its class, and users look for it."""
+"""How Java prints a Kafka exception: some lines of Kafka's tools contain its class name.
+
+Users search for these names.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,12 @@ from kmirror.common.errors import ApiException, Errors
 
 
 def java_exception(error: ApiException) -> str:
-    """Class and message, as Java prints a cause."""
+    """Returns class and message, as Java prints a cause."""
     return f"{java_exception_name(error.error)}: {error.message}"
 
 
 def java_exception_name(error: Errors) -> str:
-    """`org.apache.kafka.common.errors.XException`; a few classes are not named after their error."""
+    """Returns `org.apache.kafka.common.errors.XException`; some classes are named irregularly."""
     renamed = {
         Errors.NON_EMPTY_GROUP: "GroupNotEmpty",
         Errors.REQUEST_TIMED_OUT: "Timeout",

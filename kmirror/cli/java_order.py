@@ -1,7 +1,9 @@
-"""The order in which Java's HashMap gives its keys: Kafka's tools print some lists in it, and so must we, to be equal byte for byte.
+"""The order in which Java's HashMap iterates over its keys.
 
-A key goes to bucket `(h ^ h >>> 16) & (size - 1)` of a table whose size doubles from 16 when it is filled by more than three quarters;
-buckets are walked in order, and a bucket's keys in the order in which they came.
+Kafka's tools print some lists in this order, so we must do the same to be equal byte for byte. A
+key goes to bucket `(h ^ h >>> 16) & (size - 1)` of a table whose size doubles from 16 when it is
+more than three quarters full. The iteration goes through the buckets in order, and through a
+bucket's keys in the order of their insertion.
 """
 
 from __future__ import annotations
@@ -26,14 +28,14 @@ def table_size(count: int) -> int:
 
 
 def hash_map_order(names: Iterable[str]) -> list[str]:
-    """Strings as the keys of a HashMap that grew to hold them."""
+    """Returns strings in the order of a HashMap that grew to hold them as keys."""
     keys = list(dict.fromkeys(names))
     mask = table_size(len(keys)) - 1
     return sorted(keys, key=lambda name: spread(java_string_hash(name)) & mask)
 
 
 def topic_partition_order(names: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Partitions as the keys of a HashMap that grew to hold them."""
+    """Returns partitions in the order of a HashMap that grew to hold them as keys."""
     keys = list(dict.fromkeys(names))
     mask = table_size(len(keys)) - 1
     return sorted(keys, key=lambda name: spread(31 * (31 + name.partition) + java_string_hash(name.topic)) & mask)

@@ -1,4 +1,4 @@
-"""The JSON files that tools take: read and picked apart with Kafka's words for what is wrong."""
+"""Reads and parses the JSON files that tools take, with Kafka's words for what is wrong."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read_text(path: str) -> str:
 
 
 def parse_object(text: str, problem: str) -> dict[str, Any]:
-    """A JSON object; KmirrorError with `problem` otherwise."""
+    """Parse a JSON object; KmirrorError with `problem` for anything else."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
@@ -30,7 +30,7 @@ def parse_object(text: str, problem: str) -> dict[str, Any]:
 
 
 def rows(value: Any, name: str) -> list[dict[str, Any]]:
-    """A list of objects."""
+    """Returns `value` if it is a list of objects; KmirrorError otherwise."""
     if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
         raise KmirrorError(f"Expected a list of JSON objects in `{name}`")
     return value
@@ -61,7 +61,7 @@ def topic_partition(row: dict[str, Any]) -> TopicPartition:
 
 
 def doubled(names: Iterable[Any]) -> list[Any]:
-    """What is there more than once, in order."""
+    """Returns what occurs more than once, in order."""
     seen: set[Any] = set()
     found = []
     for name in names:

@@ -1,16 +1,17 @@
-"""`kmirror`: one node, one folder, one demonstration, one storm.
+"""`kmirror`: commands to run a node, to check and replay its logs, to demonstrate and to simulate.
 
     kmirror random-uuid                               a new cluster id
     kmirror format --cluster-id ID --config FILE      make the log dirs of a node
     kmirror start --config FILE                       run a node until SIGTERM or SIGINT
-    kmirror verify-logs LOGS                          what lies beside segments, against what the segments say
-    kmirror replay LOGS --to SERVERS                  recorded logs, produced to a cluster again
+    kmirror verify-logs LOGS                          check what brokers wrote beside the segments
+    kmirror replay LOGS --to SERVERS                  produce recorded logs to a cluster again
     kmirror spark-package                             an archive for Spark workers that do not have kmirror
     kmirror metrics --url URL | --bootstrap-server S  the metrics of running nodes
     kmirror demo                                      two clusters, a mirror, failover and failback, and the proof
-    kmirror sim --seed N | --seeds A..B               the same in the deterministic simulator
+    kmirror sim --seed N | --seeds A..B               disasters in the deterministic simulator
 
-Only the chosen command's module is loaded. Errors are one line on stderr and exit code 1 (2 for wrong arguments).
+Only the chosen command's module is loaded. Errors are one line on stderr and exit code 1 (2 for
+wrong arguments).
 """
 
 from __future__ import annotations

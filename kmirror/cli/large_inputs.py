@@ -1,5 +1,8 @@
-"""What tools that read logs do for large inputs: a progress bar, and a process for each core. What that needs is imported where it is used, for
-small inputs are read sooner than it loads."""
+"""Helpers for tools that read large logs: a progress bar, and a process for each core.
+
+Their libraries are imported only where they are used, because small inputs are read faster than
+these load.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ COMPARE_FEWER: Final = "; --topics and --partitions compare fewer at once"
 
 
 def progress_when_large(total_bytes: int, what: str) -> AbstractContextManager[Callable[[int], None]]:
-    """Gives the function to be told of bytes that were read; it shows a bar, named `what`, on a terminal that has much to wait for."""
+    """Yields the function that takes the number of bytes read.
+
+    On a terminal, if there is much to read, it shows a bar named `what`.
+    """
     if total_bytes < PROGRESS_THRESHOLD_BYTES or not sys.stderr.isatty():
         return nullcontext(_ignore)
     from kmirror.cli.log_diff_progress import progress_bar
@@ -31,11 +37,11 @@ def progress_when_large(total_bytes: int, what: str) -> AbstractContextManager[C
 
 
 def _ignore(size: int) -> None:
-    """No terminal, or not much to wait for."""
+    """Shows nothing: there is no terminal, or not much to wait for."""
 
 
 def process_pool(tasks: int | None = None) -> ProcessPoolExecutor:
-    """Processes that inherit nothing: one for each core, or for each task if there are fewer."""
+    """Returns a pool of processes that inherit nothing: one per core, or per task if fewer."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
@@ -44,7 +50,7 @@ def process_pool(tasks: int | None = None) -> ProcessPoolExecutor:
 
 
 def result_of(done: Future[T], what: str, advice: str = "") -> T:
-    """KmirrorError where the process that did `what` was killed, with the `advice` behind it."""
+    """Returns the result; KmirrorError, with `advice`, if the process for `what` was killed."""
     from concurrent.futures.process import BrokenProcessPool
 
     try:

@@ -1,4 +1,7 @@
-"""`kafka-leader-election`: elect preferred leaders, or unclean ones where no replica in sync is left; options and output of Kafka's tool."""
+"""`kafka-leader-election`: elects preferred leaders, or unclean ones if no replica is in sync.
+
+It has the options and output of Kafka's tool.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def check(options: argparse.Namespace) -> None:
 
 
 def parse_partitions(text: str) -> list[TopicPartition]:
-    """The partitions of the file; KmirrorError with Kafka's words for what is wrong."""
+    """Parse the file's partitions; KmirrorError with Kafka's words for what is wrong."""
     value = parse_object(text, "Replica election data is empty")
     if "partitions" not in value:
         raise KmirrorError('Replica election data is missing "partitions" field')

@@ -1,7 +1,9 @@
-"""The client under the console and performance tools: confluent-kafka (librdkafka), which the extra `kmirror[clients]` brings.
+"""The client of the console and performance tools: confluent-kafka (librdkafka).
 
-Users give Java's property names. Most are librdkafka's, too; some have another name or unit there, some another form (JAAS, key stores), and
-some have no counterpart, which `translate` leaves out. Anything else is passed on, so that librdkafka's own properties work as well.
+The extra `kmirror[clients]` installs it. Users give Java's property names. Most of these are
+librdkafka's, too. Some have another name or unit there, some another form (JAAS, key stores), and
+some have no counterpart; `translate` leaves those out. Anything else is passed on, so librdkafka's
+own properties work as well.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ BYTES_PER_KB = 1024
 
 
 def require_confluent_kafka(tool: str) -> Any:
-    """The module; one clear line when it is not installed."""
+    """Returns the module; CommandError with one clear line if it is not installed."""
     try:
         import confluent_kafka
     except ImportError as error:
@@ -53,12 +55,12 @@ def require_confluent_kafka(tool: str) -> Any:
 
 
 def translate(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Java's client properties as librdkafka's."""
+    """Translate Java's client properties to librdkafka's."""
     settings: dict[str, Any] = {}
     for name, value in properties.items():
         if name == "buffer.memory":
             settings["queue.buffering.max.kbytes"] = max(1, int(value) // BYTES_PER_KB)
-        elif name == "ssl.keystore.location":  # a PEM file with both
+        elif name == "ssl.keystore.location":  # a PEM file with certificate and key
             settings |= {"ssl.certificate.location": value, "ssl.key.location": value}
         elif name == "ssl.endpoint.identification.algorithm":
             settings[name] = value or "none"
@@ -69,7 +71,7 @@ def translate(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _sasl(jaas: str | None) -> dict[str, str]:
-    """User and password out of the login module's options."""
+    """Returns user and password from the login module's options."""
     if not jaas:
         return {}
     options = JaasConfig.parse(jaas).options
@@ -77,13 +79,16 @@ def _sasl(jaas: str | None) -> dict[str, str]:
 
 
 def error_text(error: Any) -> str:
-    """librdkafka's text of a `KafkaError`, with Kafka's own where librdkafka has only the number, as of the errors of mirroring."""
+    """Returns librdkafka's text of a `KafkaError`.
+
+    If librdkafka has only the number, as for the errors of mirroring, Kafka's text is put in.
+    """
     text: str = error.str()
     return text.replace(f"Err-{error.code()}?", Errors.for_code(error.code()).message)
 
 
 def silent_logger() -> Any:
-    """librdkafka's log lines are not for the user of a console tool."""
+    """Returns a logger that drops lines: librdkafka's log is not for users of a console tool."""
     import logging
 
     logger = logging.getLogger("kmirror.librdkafka")

@@ -1,8 +1,9 @@
-"""Lines into records: the console producer's line reader, with the properties and errors of Kafka's `LineMessageReader`.
+"""Turns lines into records, with the properties and errors of Kafka's `LineMessageReader`.
 
     [headers <headers.delimiter>] [key <key.separator>] value            headers: name <headers.key.separator> value <headers.separator> ...
 
-Which of the parts there are is said by `parse.headers` and `parse.key`; a part that equals `null.marker` is null.
+`parse.headers` and `parse.key` say which of these parts there are. A part that equals `null.marker`
+is null.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class LineRecord:
 
 
 class LineReader:
-    """Parses lines, counting them."""
+    """Parses lines and counts them."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._parse_key = _flag(properties, "parse.key")
@@ -50,7 +51,7 @@ class LineReader:
                 raise KmirrorError(f"null.marker and {name} may not be equal")
 
     def parse(self, line: str) -> LineRecord:
-        """One line without its end."""
+        """Parse one line, given without its end."""
         self._line_number += 1
         headers, rest = self._part(line, self._headers_delimiter, "headers delimiter", line) if self._parse_headers else (None, line)
         key, value = self._part(rest, self._key_separator, "key separator", line) if self._parse_key else (None, rest)

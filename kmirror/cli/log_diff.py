@@ -1,8 +1,10 @@
-"""`kafka-log-diff A B`: are two logs, two brokers' data dirs or two clusters equal, and if not, where and in which way.
+"""`kafka-log-diff A B`: are two logs, data dirs or clusters equal, and if not, where and how?
 
-Exit code 0: equal (what `--ignore` and `--allow-lag` let pass does not count). 1: different. 2: an input cannot be read, is corrupt, or
-the arguments are wrong; one line on stderr, or in the partition's verdict, says which file and byte. `verify` does the comparing;
-this file reads arguments and chooses the engine, `log_diff_inputs` opens A and B, `log_diff_text` and `log_diff_html` show the report.
+Exit code 0: equal (what `--ignore` and `--allow-lag` tolerate does not count). 1: different. 2: an
+input cannot be read or is corrupt, or the arguments are wrong; one line on stderr, or in the
+partition's verdict, says which file and byte. `verify` does the comparison. This file reads
+arguments and chooses the engine, `log_diff_inputs` opens A and B, and `log_diff_text` and
+`log_diff_html` show the report.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def parse_partitions(text: str | None) -> frozenset[int] | None:
-    """`0,2-5` -> {0, 2, 3, 4, 5}; KmirrorError for anything else."""
+    """Parse `0,2-5` to {0, 2, 3, 4, 5}; KmirrorError for anything else."""
     if text is None:
         return None
     numbers: set[int] = set()

@@ -1,11 +1,13 @@
 """The report of `kafka-log-diff` as one HTML page (`html_page`).
 
-On top the verdict in a sentence; pictures of partitions by verdict and of differences by kind; topics; the partitions that are not equal, the worst first,
-each with a bar of its offsets, both logs as lanes and differences marked across them in the colour of their kind. Below they are unfolded: partition,
-ranges, the headers of both sides' batches.
+At the top is the verdict in a sentence. Then come pictures of partitions by verdict and of
+differences by kind, the topics, and the unequal partitions, worst first. A partition has a bar of
+its offsets, with both logs as lanes, and differences marked across them in the colour of their
+kind. Below, the same partitions can be unfolded: ranges, and the headers of both sides' batches.
 
-The page stays small whatever is compared: the worst MAX_UNFOLDED partitions are unfolded, with MAX_RANGES ranges and MAX_BATCHES batches in all; up to
-MAX_NAMED more are a line each, and the rest counts in its topic.
+The page stays small whatever is compared. The worst MAX_UNFOLDED partitions can be unfolded, with
+MAX_RANGES ranges and MAX_BATCHES batches in all. Up to MAX_NAMED more get a line each, and the rest
+is only counted in its topic.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ _LOSSES: Final = (
     DifferenceKind.MIRROR_RULE,
     DifferenceKind.GROUP_BEYOND_END,
 )
-"""What makes a partition worse than any number of the others."""
+"""One of these makes a partition worse than any number of other differences."""
 _STATUS_COLOURS: Final = {Status.ERROR: PURPLE, Status.DIFFERENT: RED, Status.EQUAL: GREEN}
 _VERDICTS: Final = {
     Status.EQUAL: "The logs are equal.",
@@ -72,7 +74,7 @@ _VERDICTS: Final = {
 
 
 def report_html(report: LogDiffReport) -> str:
-    """The whole page."""
+    """Returns the whole page."""
     ordered = sorted(report.partitions, key=_severity)
     wrong = [verdict for verdict in ordered if verdict.status is not Status.EQUAL]
     parts = [
@@ -92,7 +94,11 @@ def report_html(report: LogDiffReport) -> str:
 
 
 def _severity(verdict: PartitionVerdict) -> tuple[int, int, int, str, int]:
-    """The worst first: what cannot be read, then by what is lost or other, then by the number of differences."""
+    """Returns a sort key that puts the worst partitions first.
+
+    Unreadable ones come first, then those with the most losses, then those with the most
+    differences.
+    """
     losses = sum(verdict.difference_counts.get(kind.value, 0) for kind in _LOSSES)
     return list(_STATUS_COLOURS).index(verdict.status), -losses, -verdict.difference_count, verdict.topic, verdict.partition
 
@@ -116,7 +122,7 @@ def _found(verdict: PartitionVerdict) -> str:
 
 def _bar(verdict: PartitionVerdict) -> str:
     logs = [(side, log) for side, log in (("A", verdict.left), ("B", verdict.right)) if log is not None]
-    differences = verdict.differences  # what reaches beyond both logs is drawn at the edge
+    differences = verdict.differences  # those beyond both logs are drawn at the edge
     start = min((log.log_start_offset for _, log in logs), default=min((one.first_offset for one in differences), default=0))
     end = max((log.log_end_offset for _, log in logs), default=max((one.last_offset + 1 for one in differences), default=0))
     marks = (Mark(one.first_offset, one.last_offset, _COLOURS[one.kind], f"{one.kind.text} at {offsets_text(one)}") for one in differences)
@@ -125,7 +131,7 @@ def _bar(verdict: PartitionVerdict) -> str:
 
 # tables
 def _topics(ordered: Sequence[PartitionVerdict]) -> str:
-    """A row a topic, in the order of their worst partitions."""
+    """Returns a table with a row per topic, in the order of their worst partitions."""
     topics: dict[str, list[PartitionVerdict]] = {}
     for verdict in ordered:
         topics.setdefault(verdict.topic, []).append(verdict)
@@ -145,7 +151,7 @@ def _topic_row(topic: tuple[str, list[PartitionVerdict]]) -> tuple[str, ...]:
 
 
 def _partitions(ordered: Sequence[PartitionVerdict], wrong: Sequence[PartitionVerdict]) -> str:
-    """Those that are not equal; the equal ones only where all of them are a page's worth."""
+    """Returns a table of the unequal partitions; also of the equal ones if all fit on the page."""
     rows = ordered if len(ordered) <= MAX_UNFOLDED else wrong[:MAX_UNFOLDED]
     if not rows:
         return ""
@@ -154,7 +160,7 @@ def _partitions(ordered: Sequence[PartitionVerdict], wrong: Sequence[PartitionVe
 
 
 def _row(number: int, verdict: PartitionVerdict) -> tuple[str, str, str, str]:
-    """`number` is that of the partition's own section."""
+    """Returns a table row; `number` is that of the partition's own section."""
     name = escaped(verdict.name)
     link = name if verdict.status is Status.EQUAL else f'<a href="#p{number}">{name}</a>'
     verdict_text = status_text(verdict.status.value, _found(verdict))
@@ -162,7 +168,7 @@ def _row(number: int, verdict: PartitionVerdict) -> tuple[str, str, str, str]:
 
 
 def _rest(verdicts: Sequence[PartitionVerdict]) -> str:
-    """A line a partition."""
+    """Returns a table with a line per partition."""
     if not verdicts:
         return ""
     listed, more = shown(verdicts, MAX_NAMED, "partitions")
@@ -172,7 +178,10 @@ def _rest(verdicts: Sequence[PartitionVerdict]) -> str:
 
 # drill-down
 class _Unfolded:
-    """The sections of the worst partitions; what all of them may show together is used up from the top."""
+    """The sections of the worst partitions.
+
+    They share a budget of ranges and batches, which is used up from the top.
+    """
 
     def __init__(self, verdicts: Sequence[PartitionVerdict]) -> None:
         self._verdicts = verdicts

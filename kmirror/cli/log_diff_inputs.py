@@ -1,4 +1,7 @@
-"""What `kafka-log-diff` compares: folders of this machine or behind a URI, and live clusters (`log_diff_live`), as one kind of input."""
+"""The inputs of `kafka-log-diff`, as one kind: local and remote folders, and live clusters.
+
+Live clusters are in `log_diff_live`.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,14 @@ LIVE_PREFIX: Final = "bootstrap:"
 
 
 class LogInput(Protocol):
-    """A or B."""
+    """One of the two inputs, A or B."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def is_single(self) -> bool:
-        """Whether it is one partition's folder, which is compared whatever it is called."""
+        """Whether it is one partition's folder, which is compared whatever its name is."""
         ...
 
     @property
@@ -48,9 +51,9 @@ class FolderInput:
         for log in logs:
             copies.setdefault(log.topic_partition, []).append(log)
         self.logs: Mapping[TopicPartition, DirectoryLog] = {name: chosen_replica(found) for name, found in copies.items()}
-        """One replica of each partition: what is compared with the other side."""
+        """One replica of each partition: the one that is compared with the other side."""
         self.replicas = {name: [log for log in found if log is not self.logs[name]] for name, found in copies.items()}
-        """The others."""
+        """The other replicas."""
 
     @property
     def names(self) -> list[TopicPartition]:
@@ -58,18 +61,18 @@ class FolderInput:
 
     @property
     def all_logs(self) -> list[DirectoryLog]:
-        """All replicas."""
+        """Returns all replicas."""
         return [log for name, chosen in self.logs.items() for log in (chosen, *self.replicas[name])]
 
     def log(self, name: TopicPartition) -> DirectoryLog:
         return self.logs[name]
 
     def has_grown(self, folder: str) -> bool:
-        """Whether a broker has appended to the log there since the folder was listed."""
+        """Whether a broker has appended to the log in `folder` since the folder was listed."""
         return any(log.name == folder and has_grown(self.files, log.partition) for log in self.all_logs)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Does nothing: nothing is held open."""
 
 
 def is_live(text: str) -> bool:
@@ -77,7 +80,7 @@ def is_live(text: str) -> bool:
 
 
 def is_remote(text: str) -> bool:
-    """Whether it is a URI (`s3://bucket/dir`) rather than a path."""
+    """Whether it is a URI (`s3://bucket/dir`) and not a path."""
     return "://" in text and not is_live(text)
 
 
@@ -86,7 +89,10 @@ def spark_is_installed() -> bool:
 
 
 def open_location(location: str) -> tuple[FileSystem, str]:
-    """(the file system, the path on it) of a path or URI; KmirrorError for a URI that cannot be read here."""
+    """Returns (file system, path on it) for a path or URI.
+
+    KmirrorError for a URI that cannot be read here.
+    """
     if not is_remote(location):
         return OsFileSystem(), location
     if importlib.util.find_spec("pyarrow") is None:
@@ -97,7 +103,7 @@ def open_location(location: str) -> tuple[FileSystem, str]:
 
 
 def open_input(text: str, *, include_internal: bool) -> LogInput:
-    """A or B as it was given. KmirrorError if there is no such thing."""
+    """Open A or B as it was given. KmirrorError if there is no such thing."""
     if not is_live(text):
         return FolderInput(text)
     from kmirror.cli.log_diff_live import LiveInput

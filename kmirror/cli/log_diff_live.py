@@ -1,8 +1,9 @@
-"""A live cluster as an input of `kafka-log-diff`, asked over the wire as a consumer.
+"""A live cluster as an input of `kafka-log-diff`, read over the wire like a consumer.
 
-Metadata for the partitions, ListOffsets for log start and high watermark, DescribeConfigs for whether a topic is compacted, Fetch
-(read_uncommitted) for whole batches as they are. `verify` is synchronous, so each question runs the input's own event loop until it is
-answered. The high watermark is asked once for each partition: what is written after that is not compared.
+Metadata gives the partitions, ListOffsets the log start and the high watermark, DescribeConfigs
+whether a topic is compacted, and Fetch (read_uncommitted) whole, unchanged batches. `verify` is
+synchronous, so each question runs the input's own event loop until it is answered. The high
+watermark is asked once for each partition; what is written later is not compared.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ T = TypeVar("T")
 
 
 class LiveInput:
-    """A cluster that is running."""
+    """A running cluster."""
 
     is_single = False
 
@@ -74,5 +75,5 @@ class LiveInput:
         try:
             configs = await self._admin.describe_configs(ConfigResourceType.TOPIC, topic)
         except KmirrorError:
-            return False  # not permitted or not served: then holes and keys must tell
+            return False  # not permitted or not served: then only holes and keys show compaction
         return any(entry.name == "cleanup.policy" and "compact" in (entry.value or "") for entry in configs)

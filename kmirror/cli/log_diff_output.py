@@ -1,4 +1,7 @@
-"""What `--output DIR` writes: tables, Parquet where pyarrow is installed, else JSON lines with the same columns (`verify.diff_tables`), and the HTML page."""
+"""What `--output DIR` writes: tables (`verify.diff_tables`) and the HTML page.
+
+Tables are Parquet if pyarrow is installed, otherwise JSON lines with the same columns.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def has_parquet() -> bool:
 
 
 def write_tables(folder: str, verdicts: Sequence[PartitionVerdict], printed: Sequence[PrintedLog]) -> None:
-    """KmirrorError, or OSError, if DIR cannot be written."""
+    """Write all tables to `folder`; KmirrorError or OSError if it cannot be written."""
     write_table_files(
         folder,
         {
@@ -48,7 +51,7 @@ def write_tables(folder: str, verdicts: Sequence[PartitionVerdict], printed: Seq
 
 
 def write_table_files(folder: str, tables: Mapping[Table, Columns]) -> None:
-    """A file a table, in place of that of before."""
+    """Write one file per table, and replace earlier ones."""
     if has_parquet():
         from kmirror.spark.tables import write_parquet
 
@@ -62,10 +65,13 @@ def write_table_files(folder: str, tables: Mapping[Table, Columns]) -> None:
 
 
 def write_pages(file: Path | None, folder: str | None, page: Callable[[], str]) -> None:
-    """The HTML report into `file`, and as `report.html` into `folder` (--output, which is there), as far as they are given."""
+    """Write the HTML report to `file`, and as `report.html` to `folder`, if they are given.
+
+    `folder` is that of --output and exists.
+    """
     if file is None and folder is None:
         return
-    data = page().encode(errors="backslashreplace")  # names of files may be no text
+    data = page().encode(errors="backslashreplace")  # file names may be invalid text
     if file is not None:
         file.write_bytes(data)
     if folder is not None and "://" in folder:
@@ -79,16 +85,19 @@ def write_pages(file: Path | None, folder: str | None, page: Callable[[], str]) 
 
 
 def read_known(folder: str) -> KnownPrints:
-    """What the run before knew of the segments; nothing without one, or if its tables make no sense."""
+    """Returns what the previous run knew of the segments.
+
+    Empty if there was none, or if its tables make no sense.
+    """
     try:
         tables = read_table_files(folder, (SEGMENTS, CHUNKS))
         return known_prints(tables[SEGMENTS], tables[CHUNKS]) if tables is not None else {}
     except (KeyError, ValueError, TypeError, IndexError):
-        return {}  # not ours, or half written: all is read
+        return {}  # not ours, or half written: read everything
 
 
 def read_table_files(folder: str, tables: Sequence[Table]) -> dict[Table, Columns] | None:
-    """What `write_table_files` wrote; None where a table is not there."""
+    """Returns what `write_table_files` wrote; None if a table is missing."""
     if has_parquet():
         from kmirror.spark.tables import read_parquet
 

@@ -1,4 +1,7 @@
-"""The local engine of `kafka-log-diff --output DIR`: slices are printed in this process, or, where there is much of them, in one for each core."""
+"""The engines of `kafka-log-diff --output DIR`, which print slices and compare parts that differ.
+
+The local engine prints slices in this process or, if there is much data, in one process per core.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ComparedGroup(Protocol):
-    """What `log_diff_run` compares in pairs."""
+    """A group of logs that `log_diff_run` compares in pairs."""
 
     @property
     def folders(self) -> list[tuple[DirectoryLog, DirectoryLog]]: ...
@@ -36,7 +39,7 @@ class ComparedGroup(Protocol):
 
 
 class PrintEngine(Protocol):
-    """Where slices are printed, and where parts that differ are compared."""
+    """Prints slices, and compares parts that differ."""
 
     def printing(self, size_bytes: int, progress: Callable[[int], None], *, is_deep: bool) -> AbstractContextManager[SlicePrinter]: ...
 
@@ -44,13 +47,13 @@ class PrintEngine(Protocol):
 
 
 def print_logs(engine: PrintEngine, planned: Sequence[Planned], progress: Callable[[int], None], *, is_deep: bool) -> PrintedLogs:
-    """The prints of all logs."""
+    """Returns the prints of all logs."""
     with engine.printing(sum(one.size_bytes for one in planned), progress, is_deep=is_deep) as print_slices:
         return print_planned(planned, print_slices, is_deep=is_deep)
 
 
 def diff_by_prints(engine: PrintEngine, group: ComparedGroup, printed: PrintedLogs) -> list[PartitionVerdict]:
-    """The verdicts of a group; the engine reads where chunks differ."""
+    """Returns the verdicts of a group; the engine reads only where chunks differ."""
     outcomes = [compared(left, right, printed, group.sides) for left, right in group.folders]
     comparisons = [one for one in outcomes if isinstance(one, Comparison)]
     verdicts = [one for one in outcomes if isinstance(one, PartitionVerdict)]
@@ -59,7 +62,7 @@ def diff_by_prints(engine: PrintEngine, group: ComparedGroup, printed: PrintedLo
 
 
 class LocalEngine:
-    """This machine."""
+    """Works on this machine."""
 
     def printing(self, size_bytes: int, progress: Callable[[int], None], *, is_deep: bool) -> AbstractContextManager[SlicePrinter]:
         return local_printer(size_bytes, progress, is_deep=is_deep)
@@ -69,7 +72,7 @@ class LocalEngine:
 
 
 class SparkEngine:
-    """Executors; the driver sees fingerprints and verdicts."""
+    """Works on Spark's executors; the driver sees only fingerprints and verdicts."""
 
     def __init__(self, master: str | None) -> None:
         self._master = master
@@ -91,14 +94,17 @@ class SparkEngine:
 
 
 def _nothing(slices: Sequence[tuple[DirectoryLog, LogSlice]]) -> Iterator[SlicePrint | str]:
-    """What has not changed is not read: no session is needed. Empty segments are slices of nothing."""
+    """Print slices without a session, when nothing has to be read.
+
+    Unchanged segments are not read again, so these slices are of empty segments.
+    """
     for log, piece in slices:
         yield printed_slice(log.files, piece, False)
 
 
 @contextmanager
 def local_printer(size_bytes: int, progress: Callable[[int], None], *, is_deep: bool) -> Iterator[SlicePrinter]:
-    """In this process; much of it in one process for each core."""
+    """Yields a printer that works in this process, or for much data in one process per core."""
     if size_bytes < POOL_THRESHOLD_BYTES or (os.cpu_count() or 1) < 2:
 
         def one_by_one(slices: Sequence[tuple[DirectoryLog, LogSlice]]) -> Iterator[SlicePrint | str]:

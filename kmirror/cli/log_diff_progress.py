@@ -11,7 +11,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 @contextmanager
 def progress_bar(total_bytes: int, what: str) -> Iterator[Callable[[int], None]]:
-    """Gives the function to be told of bytes that were read. `what`: in front of the bar."""
+    """Yields the function that takes the bytes that were read. `what` stands before the bar."""
     columns = (TextColumn(what), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total_bytes)

@@ -1,9 +1,10 @@
-"""Runs one comparison: pairs the partitions of A and B, compares each pair on an engine, shows the report.
+"""Runs one comparison: pairs the partitions of A and B, compares the pairs, shows the report.
 
-local    pairs one after the other; large folders on a process for each core, biggest pair first
-spark    the same functions on the executors, large pairs in many tasks (`kmirror.spark.log_diff`); folders only
+local    pairs one after the other; large folders in a process per core, biggest pair first
+spark    the same functions on the executors, large pairs in many tasks
+         (`kmirror.spark.log_diff`); folders only
 
-Both give the same verdicts, so the report differs in its `engine` alone.
+Both engines give the same verdicts, so the reports differ only in `engine`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from kmirror.verify.verdict import DifferenceKind, LogDiffReport, PartitionVerdi
 
 
 class Pair(NamedTuple):
-    """What is compared with what. One of them is None where only one input has the partition."""
+    """Two logs to compare. One of them is None if only one input has the partition."""
 
     name: TopicPartition
     left: ComparedLog | None
@@ -59,7 +60,7 @@ def settings_of(options: argparse.Namespace) -> DiffSettings:
 
 
 def run_log_diff(options: argparse.Namespace) -> int:
-    """The exit code; the report is printed."""
+    """Compare, print the report, and return the exit code."""
     settings = settings_of(options)
     if options.deep and options.output is None:
         raise KmirrorError("--deep goes with --output; without it all bytes are compared anyway")
@@ -90,10 +91,10 @@ class Group(NamedTuple):
     """Logs that are compared in pairs."""
 
     replicas_of: str | None
-    """A or B, if both logs of each pair are of that side."""
+    """A or B if both logs of each pair are from that side."""
     pairs: list[tuple[ComparedLog, ComparedLog]]
     locations: tuple[str, str]
-    """The inputs that left and right logs are of, as they were given."""
+    """The inputs of the left and the right logs, as they were given."""
     settings: DiffSettings
 
     @property
@@ -137,7 +138,10 @@ def _compare(options: argparse.Namespace, settings: DiffSettings, left: LogInput
 
 
 def _with_groups(verdicts: list[PartitionVerdict], left: LogInput, right: LogInput, settings: DiffSettings) -> list[PartitionVerdict]:
-    """The verdicts, with the groups that are beyond the logs of their side, where a side has `__consumer_offsets`."""
+    """Returns the verdicts with the groups that are beyond their side's logs.
+
+    Only a side that has `__consumer_offsets` is checked.
+    """
     from kmirror.verify.group_rules import GroupsOfSide, read_commits, with_groups
 
     sides = []
@@ -149,7 +153,7 @@ def _with_groups(verdicts: list[PartitionVerdict], left: LogInput, right: LogInp
 
 
 def _by_mirror_rules(options: argparse.Namespace, pairs: list[Pair], right: LogInput, settings: DiffSettings) -> list[PartitionVerdict]:
-    """A verdict for each partition that B mirrors; one that A does not have is missing there."""
+    """Returns a verdict for each partition that B mirrors; one that A lacks is an extra of B."""
     from kmirror.verify.mirror_rules import diff_mirrored, mirrored_partitions
 
     if options.output is not None or options.engine == "spark" or options.master is not None:
@@ -172,8 +176,11 @@ def _by_mirror_rules(options: argparse.Namespace, pairs: list[Pair], right: LogI
 
 
 def _replica_groups(pairs: list[Pair], left: LogInput, right: LogInput, settings: DiffSettings) -> list[Group]:
-    """The replicas of each side beside the one that is compared with the other side: they may lag, have what is not committed, and their
-    cleaners come by at other times."""
+    """Returns groups that compare each side's other replicas with the chosen one.
+
+    The other replicas may lag and may have uncommitted records, and their cleaners run at other
+    times.
+    """
     ignored = settings.ignored | {DifferenceKind.BEYOND_HIGH_WATERMARK, DifferenceKind.COMPACTED}
     lenient = replace(settings, ignored=ignored, allow_lag=True)
     groups = []
@@ -189,7 +196,7 @@ def _replica_groups(pairs: list[Pair], left: LogInput, right: LogInput, settings
 
 
 def _by_prints(options: argparse.Namespace, engine: str, groups: list[Group]) -> tuple[list[PartitionVerdict], list[PrintedLog]]:
-    """The verdicts of `groups`, and the prints to be written to --output."""
+    """Returns the verdicts of `groups`, and the prints to write to --output."""
     from kmirror.cli.log_diff_output import read_known
     from kmirror.cli.log_diff_prints import LocalEngine, SparkEngine, diff_by_prints, print_logs
 
@@ -260,7 +267,7 @@ def _locally(pairs: list[tuple[ComparedLog, ComparedLog]], settings: DiffSetting
 
 
 def _on_pool(pairs: list[tuple[DirectoryLog, DirectoryLog]], settings: DiffSettings, progress: Progress) -> Iterable[PartitionVerdict]:
-    """Biggest first, so that none is left over at the end."""
+    """Compare the biggest pairs first, so that no big one is left over at the end."""
     from concurrent.futures import as_completed
 
     ordered = sorted(pairs, key=lambda pair: -(pair[0].size_bytes + pair[1].size_bytes))

@@ -1,4 +1,4 @@
-"""The report of `kafka-log-diff` as text: one line a partition, its differences below it, a summary."""
+"""The report of `kafka-log-diff` as text: a line per partition, its differences, a summary."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _difference_lines(difference: Difference) -> Iterator[str]:
 
 
 def batch_text(batch: BatchFacts) -> str:
-    """The header's facts and the place, in one line."""
+    """Returns the facts of the header and the place of a batch, in one line."""
     parts = [
         f"offsets {batch.base_offset}..{batch.last_offset}",
         f"epoch {batch.leader_epoch}",

@@ -1,6 +1,6 @@
-"""`kafka-log-dirs`: what lies in the log directories of brokers, as JSON, as Kafka's tool prints it.
+"""`kafka-log-dirs`: prints as JSON what the log directories of brokers contain, like Kafka's tool.
 
-`--json` leaves out the two lines of prose before the JSON.
+`--json` leaves out the two lines of text before the JSON.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _listed(brokers: list[int]) -> str:
 
 
 def _as_json(described: dict[int, list[Any]], topics: set[str]) -> str:
-    """The keys in the order of Kafka's tool."""
+    """Returns JSON with the keys in the order of Kafka's tool."""
     from kmirror.cli.java_names import java_exception_name
     from kmirror.cli.java_order import topic_partition_order
 

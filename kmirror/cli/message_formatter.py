@@ -1,4 +1,4 @@
-"""Records into text: the console consumer's formatters, with the properties of Kafka's `DefaultMessageFormatter`."""
+"""The console consumer's formatters, with the properties of Kafka's `DefaultMessageFormatter`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Deserializer = Callable[[bytes], str]
 
 
 class ConsumedRecord(Protocol):
-    """What confluent-kafka's Message has."""
+    """The part of confluent-kafka's Message that is used here."""
 
     def partition(self) -> int: ...
     def offset(self) -> int: ...
@@ -52,7 +52,10 @@ UNCHANGED = ("ByteArrayDeserializer", "BytesDeserializer")
 
 
 def deserializer(name: str) -> Deserializer | None:
-    """By the name of Java's class, with or without its package; None leaves bytes as they are."""
+    """Returns the deserializer of a Java class, given with or without its package.
+
+    None means that bytes are printed unchanged.
+    """
     short = name.rsplit(".", 1)[-1]
     if short in UNCHANGED:
         return None
@@ -63,7 +66,10 @@ def deserializer(name: str) -> Deserializer | None:
 
 
 class DefaultMessageFormatter:
-    """What is printed of a record, in the order of Kafka's formatter, each part but the last followed by `key.separator`."""
+    """Formats the parts of a record, in the order of Kafka's formatter.
+
+    `key.separator` follows each part but the last.
+    """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._shown = {
@@ -83,7 +89,7 @@ class DefaultMessageFormatter:
         parts = [getattr(self, f"_{part}")(record) for part, is_shown in self._shown.items() if is_shown]
         if not parts:
             return b""
-        # Kafka's formatter ends a line behind what it prints last; what comes last is the value unless that is switched off.
+        # Kafka's formatter ends the line after the last part, the value unless it is switched off.
         return self._separator.join(parts) + self._line_separator
 
     def _timestamp(self, record: ConsumedRecord) -> bytes:
@@ -130,7 +136,7 @@ class NoOpMessageFormatter:
 
 
 class CoordinatorRecordMessageFormatter:
-    """Records of an internal topic as JSON, one after the other, as Kafka's formatters of them print."""
+    """Formats records of an internal topic as consecutive JSON objects, like Kafka's formatters."""
 
     def __init__(self, types: Mapping[int, str]) -> None:
         self._types = dict(types)
@@ -145,7 +151,7 @@ MessageFormatter = DefaultMessageFormatter | NoOpMessageFormatter | CoordinatorR
 
 
 def message_formatter(name: str, properties: Mapping[str, str]) -> MessageFormatter:
-    """By the name of Kafka's class, with or without its package."""
+    """Returns the formatter of a Kafka class, given with or without its package."""
     from kmirror.cli.coordinator_formatter import FORMATTER_TYPES
 
     short = name.rsplit(".", 1)[-1]

@@ -1,6 +1,7 @@
-"""`kafka-metadata-quorum`: `describe` tells who leads and who follows the metadata log, in the words of Kafka's tool, or with `--json`.
+"""`kafka-metadata-quorum`: `describe` shows who leads and who follows the metadata log.
 
-`add-controller` and `remove-controller` are in `metadata_quorum_voters`.
+It prints Kafka's text, or with `--json` JSON. `add-controller` and `remove-controller` are in
+`metadata_quorum_voters`.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def _nodes(quorum: QuorumInfo, replicas: list[QuorumReplica]) -> str:
 
 
 def replication_text(quorum: QuorumInfo, *, now_ms: int | None) -> str:
-    """A table; times relative to `now_ms` where it is given."""
+    """Returns a table; if `now_ms` is given, times are relative to it."""
     leader = _leader(quorum)
 
     def time(timestamp: int) -> str:

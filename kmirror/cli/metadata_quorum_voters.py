@@ -1,7 +1,8 @@
-"""`kafka-metadata-quorum add-controller` and `remove-controller`: what Kafka's tool checks itself, asks, and prints.
+"""`kafka-metadata-quorum add-controller` and `remove-controller`.
 
-A kmirror quorum has the one voter that was chosen when it was formatted, so it refuses both, in Kafka's words (a static quorum: the
-kraft.version is 0). Against a cluster of Apache Kafka's with a dynamic quorum they do what they say.
+They check, ask and print what Kafka's tool does. A kmirror quorum has the one voter that was chosen
+when it was formatted, so it refuses both commands, in Kafka's words (a static quorum: the
+kraft.version is 0). They work against an Apache Kafka cluster with a dynamic quorum.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def _directory_id(directory: str) -> Uuid:
 
 
 def _endpoints(properties: Mapping[str, str]) -> list[Endpoint]:
-    """Of the controller's listeners, as they are advertised."""
+    """Returns the advertised endpoints of the controller's listeners."""
     listeners: dict[str, Endpoint] = {}
     for setting in ("listeners", "advertised.listeners"):
         uris = [uri for uri in properties.get(setting, "").split(",") if uri]

@@ -1,4 +1,6 @@
-"""`kmirror metrics`: the metrics of nodes, by their JMX names, read from the HTTP endpoints of `kmirror.http.listener`.
+"""`kmirror metrics`: the metrics of nodes, by their JMX names.
+
+They are read from the HTTP endpoints of `kmirror.http.listener`.
 
     kmirror metrics --url http://host:port                       of one node
     kmirror metrics --bootstrap-server host:port                 of every broker of a cluster that has the endpoint
@@ -6,8 +8,8 @@
     kmirror metrics --url ... --json                             {node: {mbean: {attribute: value}}}
     kmirror metrics --url ... --watch 5                          again every 5 seconds until Ctrl-C
 
-The brokers' endpoints are asked of the brokers themselves (DescribeConfigs); one that is bound to every interface is asked at the
-broker's advertised host.
+The brokers themselves are asked for their endpoints (DescribeConfigs). An endpoint that is bound to
+every interface is read at the broker's advertised host.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ def _seconds(text: str) -> float:
 
 
 async def endpoints(admin: AdminClient) -> dict[str, str]:
-    """The URL of each broker that has an endpoint, by `broker N`; KmirrorError when none has."""
+    """Returns the URL of each broker with an endpoint, by `broker N`; KmirrorError if none has."""
     found: dict[str, str] = {}
     for node in (await admin.describe_cluster()).nodes:
         entries = await admin.describe_configs(ConfigResourceType.BROKER, str(node.id))
@@ -81,7 +83,7 @@ async def endpoints(admin: AdminClient) -> dict[str, str]:
 
 
 def read(url: str) -> Beans:
-    """The metrics of one node; KmirrorError when it does not tell them."""
+    """Returns the metrics of one node; KmirrorError if they cannot be read."""
     if not url.startswith("http://"):
         raise KmirrorError(f"{url} is not of the form http://host:port")
     address = url.rstrip("/").removesuffix("/metrics") + "/metrics.json"
@@ -94,7 +96,7 @@ def read(url: str) -> Beans:
 
 
 def matching(beans: Beans, wanted: re.Pattern[str] | None) -> dict[str, dict[str, Any]]:
-    """The attributes that are asked for, by MBean, in the order of the names."""
+    """Returns the requested attributes, by MBean, in the order of the names."""
     found: dict[str, dict[str, Any]] = {}
     for bean in sorted(beans):
         whole = wanted is None or wanted.search(bean)
@@ -105,7 +107,7 @@ def matching(beans: Beans, wanted: re.Pattern[str] | None) -> dict[str, dict[str
 
 
 def tables(nodes: Mapping[str, Beans]) -> str:
-    """A line for each MBean: its name, then its value, or its attributes by name."""
+    """Returns a line per MBean: its name, then its value, or its attributes by name."""
     parts: list[str] = []
     for name, beans in nodes.items():
         width = max(map(len, beans), default=0)

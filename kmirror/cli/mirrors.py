@@ -1,11 +1,13 @@
-"""`kafka-mirrors`: create cluster mirrors, add topics to them, fail over and back (KIP-1279, command line).
+"""`kafka-mirrors`: create cluster mirrors, add topics to them, fail over and back (KIP-1279).
 
-The KIP's options, messages and tables. Beyond them: `--json` on every action; `--dry-run` for what cannot be undone, which prints
-exactly which records would be dropped and changes nothing; `--wait`, `--reverse`, `--verify`, `--watch`, `--from-mm2`, `--verbose`.
-What needs the network is loaded only when an action runs.
+The options, messages and tables are the KIP's. Beyond them: `--json` on every action; `--dry-run`
+for irreversible actions, which prints exactly which records would be dropped and changes nothing;
+`--wait`, `--reverse`, `--verify`, `--watch`, `--from-mm2`, `--verbose`. Modules for the network are
+loaded only when an action runs.
 
-Exit codes: 0 done; 1 refused, failed, or (`--verify`) different; 2 not finished: the time of `--wait` or `--reverse` is up (the same
-command goes on where this one ended), or `--verify` could not read all. The reason is one line on stderr.
+Exit codes: 0 done; 1 refused, failed, or (`--verify`) different; 2 not finished: the time of
+`--wait` or `--reverse` is up (the same command continues where this one ended), or `--verify` could
+not read everything. The reason is one line on stderr.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ ONLY_WITH = {
     "output": ("from-mm2",),
     "topic": ("add", "remove", "pause", "resume", "describe", "reverse", "verify", "watch"),
 }
-"""What goes with some actions only; `--delete --topic t` would look as if it took t only."""
+"""Options that only some actions take; `--delete --topic t` would look as if it deleted only t."""
 NUMBERS = {"timeout": (0, 1 << 62), "interval": (1, 1 << 31), "sample": (1, 1 << 31), "from": (-(1 << 62), 1 << 62)}
 
 HELP = """\
@@ -139,7 +141,7 @@ time, then the same command goes on, or (--verify) not all could be read."""
 
 
 class UsageError(Exception):
-    """Wrong arguments; the text says which."""
+    """The arguments are wrong; the text says which."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -148,7 +150,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Once(argparse.Action):
-    """`--topic a --topic b` would act on b only, and look as if it had acted on both."""
+    """Refuses a repeated option: `--topic a --topic b` would silently act on b only."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
@@ -159,7 +161,7 @@ class _Once(argparse.Action):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Every option; help is the KIP's text, not argparse's."""
+    """Returns a parser with every option; the help is the KIP's text, not argparse's."""
     parser = _Parser(prog="kafka-mirrors", add_help=False, allow_abbrev=False)
     for flag in (
         *KIP_ACTIONS,
@@ -186,7 +188,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def check_options(options: argparse.Namespace) -> str:
-    """The one action that is asked for; UsageError with Kafka's messages otherwise."""
+    """Returns the one action that was asked for; UsageError with Kafka's messages otherwise."""
     chosen = [action for action in ACTIONS if getattr(options, _dest(action))]
     if len(chosen) != 1:
         raise UsageError(
@@ -212,7 +214,7 @@ def _check_extras(options: argparse.Namespace, action: str) -> None:
             *others, last = [f"--{other}" for other in actions]
             raise UsageError(f"--{name.replace('_', '-')} can be used with {', '.join(others)}{' and ' if others else ''}{last} only")
     if options.topic == "":
-        raise UsageError("--topic must not be empty")  # a variable that is not set: it would mean all topics
+        raise UsageError("--topic must not be empty")  # an unset shell variable; it would mean all topics
     if options.timeout is not None and not (options.wait or options.accept_truncation or action == "reverse"):
         raise UsageError("--timeout can be used with --wait, --accept-truncation and --reverse only")
     if options.wait and options.dry_run:

@@ -1,4 +1,7 @@
-"""The actions of `kafka-mirrors`, over `AdminClient`; longer ones have files: `mirrors_reverse`, `mirrors_watch`, `mirrors_verify`."""
+"""The actions of `kafka-mirrors`, over `AdminClient`.
+
+Longer actions have files of their own: `mirrors_reverse`, `mirrors_watch`, `mirrors_verify`.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +41,12 @@ from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
 
 FAILOVER_TIMEOUT_MS = 15_000
-"""Longer than a broker that died keeps its leaderships (broker.session.timeout.ms)."""
+"""Longer than a dead broker keeps its leaderships (broker.session.timeout.ms)."""
 NOT_FINISHED = 2
 
 
 def run_action(action: str, options: argparse.Namespace) -> int:
-    """Run it; 2 when it is only not finished."""
+    """Run the action and return the exit code; 2 when it only ran out of time."""
     try:
         return run(lambda runtime: _run(runtime, action, options))
     except NotFinishedError as error:
@@ -71,7 +74,10 @@ async def _run(runtime: Runtime, action: str, options: argparse.Namespace) -> in
 
 
 class MirrorCommand:
-    """One invocation. Each action prints its result when it has it: what may take long after that is warnings."""
+    """One invocation.
+
+    Each action prints its result as soon as it has it. Anything slow after that is only warnings.
+    """
 
     def __init__(self, clients: MirrorClients) -> None:
         self._clients = clients
@@ -92,7 +98,7 @@ class MirrorCommand:
             return
         try:
             source = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
-        except KmirrorError as error:  # it is created: the brokers may have what this machine has not
+        except KmirrorError as error:  # the mirror is created; the brokers may have what this machine lacks
             warn(f"whether the source knows another mirror's topics is not known: {one_line(error)}")
             return
         await self._warn_of_another_name(source, None)
@@ -136,7 +142,10 @@ class MirrorCommand:
         print(describe_json(rows, ends) if self._options.json else described_text(rows, ends))
 
     async def _alteration_loss(self, configs: dict[str, str]) -> list[mirrors_dry_run.DroppedRecords]:
-        """What the first fetch from the altered source would cut. Another cluster is never fetched from (B36)."""
+        """Returns what the first fetch from the altered source would cut.
+
+        Another cluster is never fetched from (B36).
+        """
         rows = [row for row in await self._rows() if row.state == MIRRORING]
         if not configs.get(BOOTSTRAP_SERVERS):
             return [mirrors_dry_run.nothing_dropped(row, "the source stays the same") for row in rows]
@@ -160,7 +169,11 @@ class MirrorCommand:
         self._done(f"Resumed mirroring for {len(topics)} topic(s) in mirror {self._mirror}: {topic_list(topics)}", "resume", topics)
 
     async def _check_topics_to_resume(self) -> None:
-        """What the source has not, or not any more, stays as it is however often it is resumed. Where it cannot be asked nobody knows."""
+        """Refuse topics that the source does not have, or no longer has.
+
+        Resuming them changes nothing, however often it is done. Nothing is refused when the source
+        cannot be asked.
+        """
         rows = of_pattern(self._options.topic, await self._rows())
         try:
             source = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
@@ -172,8 +185,11 @@ class MirrorCommand:
         refuse_other_topics(problems)
 
     async def _change(self, action: str, change: Callable[[str, Iterable[str]], Awaitable[TopicResults]], state: str) -> list[str]:
-        """B43: the pattern is matched against the mirror's own topics only. With --wait: until those that were changed, now or by the same
-        command before, are in `state`."""
+        """Apply `change` to the mirror's own topics that match the pattern (B43).
+
+        With --wait, wait until the topics that this command changed, now or when it was given
+        before, are in `state`. Returns the topics that were changed now.
+        """
         rows = of_pattern(self._options.topic, await self._rows())
         result = await change(self._mirror, {row.topic for row in rows})
         changed = settle(action, result, may_be_idle=self._options.wait)
@@ -214,7 +230,10 @@ class MirrorCommand:
         self._print_losses(await mirrors_dry_run.failover_loss(self._admin, partitions, ends))
 
     async def _rows_to_remove(self) -> list[MirrorPartitionDescription]:
-        """A failover must not wait for a broker that hangs: what cannot be described can be removed by its name."""
+        """Returns the rows of the topics to remove, without waiting for a broker that hangs.
+
+        A topic that cannot be described can still be removed by its name; then there are no rows.
+        """
         request = DescribeMirrorsOptions(timeout_ms=FAILOVER_TIMEOUT_MS)
         try:
             described = (await self._admin.describe_mirrors([self._mirror], request))[self._mirror]
@@ -228,7 +247,7 @@ class MirrorCommand:
         return of_pattern(self._options.topic, described.partitions)
 
     async def _failover_report(self, topics: list[str], rows: list[MirrorPartitionDescription]) -> None:
-        """After --wait: where the partitions end, and what the source has besides."""
+        """After --wait: print where the partitions end, and how much of the source is missing."""
         ends, problem = await self._source_ends(rows)
         missing = {
             name: ends[name].missing(row.destination_offset - 1)
@@ -257,7 +276,7 @@ class MirrorCommand:
             source = await self._clients.source(self._mirror)
         except ConfigError as error:
             if self._options.mirror_config is not None:
-                raise  # it was to say how the source is reached: what is wrong with it is not gone around
+                raise  # the user said how to reach the source: an error in that is not worked around
             await self._add_unseen(error)
             return
         names = matching(self._options.topic, await source.list_topics())
@@ -290,7 +309,7 @@ class MirrorCommand:
         self._print_losses(await mirrors_dry_run.failback_loss(self._admin, source, self._mirror, partitions, limits, states))
 
     async def _states(self) -> dict[TopicPartition, str]:
-        """Of the mirror's partitions; of none without the permission to see them."""
+        """Returns the states of the mirror's partitions; none without permission to see them."""
         try:
             return {TopicPartition(row.topic, row.partition): row.state for row in await self._rows()}
         except ApiException as error:
@@ -299,8 +318,11 @@ class MirrorCommand:
             return {}
 
     async def _add_unseen(self, error: ConfigError) -> None:
-        """C22: without the source's secrets its topics cannot be listed, but one that is named can be added: the broker, which has them,
-        makes it (B17)."""
+        """Add one topic by its name, without looking at the source (C22).
+
+        Without the source's secrets its topics cannot be listed. The broker has the secrets and
+        creates the topic (B17).
+        """
         name = self._options.topic
         if topic_name_problem(name) is not None:
             raise error
@@ -310,16 +332,16 @@ class MirrorCommand:
 
     @property
     def _waits(self) -> bool:
-        """Whether the action ends when the partitions are in their new state."""
+        """Whether the action ends only when the partitions are in their new state."""
         return bool(self._options.wait or self._options.accept_truncation)
 
-    # --- what they share ----------------------------------------------------------------------------------------------
+    # --- helpers of several actions ---------------------------------------------------------------
 
     async def _rows(self) -> list[MirrorPartitionDescription]:
         return (await self._admin.describe_mirrors([self._mirror]))[self._mirror].partitions
 
     async def _source_ends(self, rows: Iterable[MirrorPartitionDescription]) -> tuple[dict[TopicPartition, SourceEnd], str | None]:
-        """The source's ends, or why there are none: it may be down, or want a password."""
+        """Returns the source's ends, or why there are none: it may be down, or need a password."""
         try:
             source = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
         except KmirrorError as error:
@@ -327,12 +349,15 @@ class MirrorCommand:
         return await source_ends_if_reachable(self._admin, source, self._mirror, rows)
 
     async def _wait_until_mirroring(self, names: Collection[str], added: Collection[str]) -> None:
-        """With --wait, after --add: until those of `names` that are in this mirror are MIRRORING, also when they were before."""
+        """With --wait, after --add: wait until the topics are MIRRORING.
+
+        These are all of `names` that are in this mirror, including those that were in it before.
+        """
         if not self._waits:
             return
         topics, idle = set(added), set(names).difference(added)
         if idle:
-            rows, _ = await answered(self._rows(), passing=Errors.UNKNOWN_MIRROR)  # a broker may not know yet of what it was just told
+            rows, _ = await answered(self._rows(), passing=Errors.UNKNOWN_MIRROR)  # a broker may not have heard of the mirror yet
             found = {row.topic: row.state for row in rows or [] if row.topic in idle}
             paused = [topic for topic, state in found.items() if state in (PAUSING, PAUSED)]
             if paused:
@@ -343,7 +368,10 @@ class MirrorCommand:
         await self._wait_for_state(topics, MIRRORING)
 
     async def _wait_for_state(self, topics: Collection[str], state: str) -> list[MirrorPartitionDescription] | None:
-        """With --wait: until every partition of `topics`, if there are any, is in `state`."""
+        """With --wait: wait until every partition of `topics` is in `state`.
+
+        Returns None without --wait or without topics.
+        """
         if not self._waits or not topics:
             return None
         described = await self._admin.describe_topics(topics)
@@ -352,7 +380,10 @@ class MirrorCommand:
             return await MirrorWaiter(self._admin, self._mirror, topics, self._deadline, progress).until_state(state, partitions=partitions)
 
     async def _warn_of_another_name(self, source: AdminClient, topics: set[str] | None) -> None:
-        """C8: last mirror epochs are asked for by the name of the mirror. `topics` None: any."""
+        """Warn when the source holds last mirror epochs under another mirror name.
+
+        They are looked up by the mirror's name (C8). `topics` None means all topics.
+        """
         for name, held in sorted((await _epochs_by_mirror(self._admin, source, self._mirror)).items()):
             shown = sorted(held if topics is None else held & topics)
             if shown:
@@ -363,7 +394,7 @@ class MirrorCommand:
         print(loss_json(losses) if self._options.json else loss_text(losses))
 
     def _done(self, text: str, action: str, topics: Iterable[str] | None = None, **facts: Any) -> None:
-        """The KIP's message, or the same as JSON."""
+        """Print the KIP's message, or the same as JSON."""
         if self._options.json:
             named = {} if topics is None else {"topics": sorted(topics)}
             text = json.dumps({"action": action, "mirror": self._mirror, **named, **facts}, indent=2)
@@ -371,8 +402,11 @@ class MirrorCommand:
 
 
 async def _epochs_by_mirror(admin: AdminClient, source: AdminClient, mirror_name: str) -> dict[str, set[str]]:
-    """Topics of which the source has last mirror epochs, by the mirror's name there; only mirrors of this cluster, and none if the
-    name in question has any, or the source has no mirrors or cannot be asked."""
+    """Returns the topics with last mirror epochs at the source, by the mirror's name there.
+
+    Only mirrors of this cluster count. Topics that have an epoch under `mirror_name` are left out.
+    Empty when the source has no mirrors or cannot be asked.
+    """
     try:
         own = (await admin.describe_cluster()).cluster_id
         listed = {mirror.mirror_name for mirror in await source.list_mirrors() if mirror.source_cluster_id == own}

@@ -1,8 +1,10 @@
-"""The clusters that one `kafka-mirrors` command talks to: the destination, each mirror's source, and the clusters behind it.
+"""The clusters that one `kafka-mirrors` command talks to.
 
-How a source is reached comes from --mirror-config where that is given, else from the mirror's own configs. A broker never tells their
-secrets (C22), so for a source that asks for a password --mirror-config is needed: the same file that the mirror was created from. What
-`${file:...}` and the like name in it, and in --command-config, is looked up on this machine.
+These are the destination, each mirror's source, and the clusters behind it. The settings for a
+source come from --mirror-config if given, else from the mirror's own configs. A broker never tells
+the secrets in those (C22), so a source that requires a password needs --mirror-config: the same
+file from which the mirror was created. References such as `${file:...}` in it, and in
+--command-config, are resolved on this machine.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ BOOTSTRAP_SERVERS = "bootstrap.servers"
 CLIENT_ID = "kafka-mirrors"
 MAX_CHAIN_LENGTH = 16
 SHORT_TIMEOUT_MS = 5_000
-"""For what a command tells only if it can: a source that is down must not hold it up."""
+"""For optional information: a source that is down must not delay the command."""
 
 
 class MirrorClients:
@@ -42,7 +44,7 @@ class MirrorClients:
             client.close()
 
     async def source_configs(self, mirror_name: str) -> dict[str, str]:
-        """How the mirror's source is reached; UNKNOWN_MIRROR when there is no such mirror."""
+        """Returns the settings for the source; UNKNOWN_MIRROR if there is no such mirror."""
         if mirror_name not in self._sources:
             if self.options.mirror_config is not None:
                 configs = read_properties(self.options.mirror_config)
@@ -55,7 +57,7 @@ class MirrorClients:
         return self._sources[mirror_name]
 
     async def source(self, mirror_name: str, *, timeout_ms: int | None = None) -> AdminClient:
-        """A client of the mirror's source, the same every time."""
+        """Returns a client of the mirror's source, the same one every time."""
         key = (mirror_name, timeout_ms)
         if key not in self._source_clients:
             configs = await self.source_configs(mirror_name)
@@ -63,7 +65,7 @@ class MirrorClients:
         return self._source_clients[key]
 
     def at(self, bootstrap_servers: str, configs: Mapping[str, str], mirror_name: str, *, timeout_ms: int | None = None) -> AdminClient:
-        """A client of the source, or of a cluster behind it, which is taken to be secured alike."""
+        """Returns a client of the source or of a cluster behind it, with the same security."""
         properties = dict(configs) if timeout_ms is None else {**configs, TIMEOUT_SETTING: str(timeout_ms)}
         try:
             return self._open(bootstrap_servers, properties)
@@ -77,7 +79,10 @@ class MirrorClients:
         return client
 
     async def check_chain(self, mirror_name: str, destination: AdminClient, source: AdminClient, topics: Iterable[str]) -> None:
-        """A topic that comes back to its destination over a chain of mirrors would empty every cluster of the ring: refuse it (D4)."""
+        """Refuse topics that come back to their destination over a chain of mirrors (D4).
+
+        They would empty every cluster of the ring.
+        """
         own = str((await destination.describe_cluster()).cluster_id)
         configs = await self.source_configs(mirror_name)
         wanted = set(topics)
@@ -106,7 +111,10 @@ class MirrorClients:
 
 
 async def mirrored_from(client: AdminClient, topics: set[str]) -> list[str]:
-    """The bootstrap servers that a cluster mirrors any of `topics` from; none when it does not, or has no mirrors at all."""
+    """Returns the bootstrap servers from which a cluster mirrors any of `topics`.
+
+    Empty when it mirrors none of them or has no mirrors at all.
+    """
     try:
         listed = await client.list_mirrors()
         described = await client.describe_mirrors()

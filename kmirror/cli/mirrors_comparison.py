@@ -1,7 +1,8 @@
-"""A local log as its batch headers, read through a client, and compared with the source's as a broker does it (`mirror.log_verifier`).
+"""A local log as its batch headers, read through a client and compared with the source's.
 
-A client sees what lies below the high watermark, on both sides, and not how far a cleaner has been here: the comparison is that of a broker
-for logs that are written to no more, where nothing is cleaned meanwhile.
+The comparison is the one that a broker makes (`mirror.log_verifier`). A client sees, on both sides,
+only what lies below the high watermark, and does not know how far a cleaner has got here. So the
+result is the broker's only for logs that nobody writes to or cleans meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ UNKNOWN = -1
 
 
 class FetchedLog:
-    """What `mirror.log_comparison` asks of a log. `headers` and `batches` are the same batches, in order."""
+    """The view of a log that `mirror.log_comparison` needs.
+
+    `headers` and `batches` are the same batches, in order.
+    """
 
     def __init__(self, start_offset: int, end_offset: int, headers: Sequence[AlignmentHeader], batches: Sequence[BatchHeader]) -> None:
         self.log_start_offset = start_offset
@@ -32,21 +36,21 @@ class FetchedLog:
         self._lasts = [batch.last_offset for batch in batches]
 
     def batch_before(self, offset: int) -> BatchHeader | None:
-        """The last one that begins before `offset`."""
+        """Returns the last batch that begins before `offset`."""
         index = bisect.bisect_left(self._bases, offset)
         return self._batches[index - 1] if index else None
 
     def batch_containing(self, offset: int) -> BatchHeader | None:
-        """The first one that ends at `offset` or behind it."""
+        """Returns the first batch that ends at or after `offset`."""
         return next(self.batch_headers(offset), None)
 
     def batch_headers(self, start_offset: int = 0) -> Iterator[BatchHeader]:
-        """All from that one on."""
+        """Yields all batches that end at or after `start_offset`."""
         yield from self._batches[bisect.bisect_left(self._lasts, start_offset) :]
 
 
 async def ask(source: AdminClient, topic_partition: TopicPartition, inquiry: Inquiry) -> Verdict:
-    """What an inquiry comes to."""
+    """Answer an inquiry's questions from the source; returns its verdict."""
     answer: object = None
     while True:
         try:

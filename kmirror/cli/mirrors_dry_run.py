@@ -1,16 +1,22 @@
-"""`kafka-mirrors --dry-run`: which records a verb that cannot be undone would drop, found out by reading alone.
+"""`kafka-mirrors --dry-run`: shows which records an irreversible action would drop.
 
-`--remove` (failover): the destination's batches are fetched and cut at their LSO fixpoint, as STOPPING does (D4 step 3).
-`--add` of a topic with records (failback): the source tells the last mirror epoch (DescribeMirrors, same mirror name), the local
-batches are cut where the first later epoch begins (D5), and what is left is compared with the source from its end back to the last
-batch that both have (C36b). `--alter` to another source: the same comparison, without an epoch, for that is what the first fetch does;
-another cluster is not fetched from at all (B36). Without an epoch what is proven to be the source's stays (`mirror.preparing`); a topic that was
-mirrored from there before is FAILED instead where the source has lost too much of it (`mirror.max.truncation.records`). `--delete` drops no record, but the last mirror epochs, without which a failback drops
-everything. `--reverse` is a failover here and a failback there.
+It only reads.
 
-Nothing is changed anywhere. The result is that of this moment: what is written, mirrored or decided between the dry run and the act
-changes it. Needed permissions: Read on the topics at both clusters, Describe on the mirror at the source. A record that lies beyond the
-high watermark cannot be fetched by a client: it is not seen.
+`--remove` (failover): the destination's batches are fetched and cut at their LSO fixpoint, as
+STOPPING does (D4 step 3). `--add` of a topic with records (failback): the source tells the last
+mirror epoch (DescribeMirrors, same mirror name), the local batches are cut where the first later
+epoch begins (D5), and the rest is compared with the source, from its end back to the last common
+batch (C36b). Without an epoch, the part that is proven to be the source's stays
+(`mirror.preparing`); but a topic that was mirrored from there before becomes FAILED if the source
+has lost too much of it (`mirror.max.truncation.records`). `--alter` to another source: the same
+comparison without an epoch, because that is what the first fetch does; nothing is ever fetched from
+another cluster (B36). `--delete` drops no records, only the last mirror epochs; without them a
+failback drops everything. `--reverse` is a failover here and a failback there.
+
+Nothing is changed anywhere. The result holds for this moment: whatever is written, mirrored or
+decided between the dry run and the real action changes it. It needs Read permission on the topics
+at both clusters, and Describe on the mirror at the source. A client cannot fetch records beyond the
+high watermark, so they are not seen.
 """
 
 from __future__ import annotations
@@ -48,7 +54,10 @@ FETCH_SIZE_BYTES = 4 << 20
 
 @dataclass(slots=True)
 class DroppedRecords:
-    """What one partition would lose: offsets from `cut_offset` to `log_end_offset`, which are `batches`, and the transactions in them."""
+    """What one partition would lose: the offsets from `cut_offset` to `log_end_offset`.
+
+    `batches` are the batches there, `transactions` the transactions in them.
+    """
 
     topic_partition: TopicPartition
     reason: str
@@ -58,7 +67,7 @@ class DroppedRecords:
     transactions: list[Transaction] = field(default_factory=list)
     groups: list[GroupBeyondEnd] = field(default_factory=list)
     not_mirrored: int | None = None
-    """Failover: offsets that the source has and the mirror lacks; None when the source cannot be asked."""
+    """Failover: number of offsets that the mirror lacks; None when the source cannot be asked."""
 
     @property
     def record_count(self) -> int:
@@ -68,7 +77,7 @@ class DroppedRecords:
 async def failover_loss(
     admin: AdminClient, partitions: Iterable[TopicPartition], source_ends: Mapping[TopicPartition, SourceEnd] | None = None
 ) -> list[DroppedRecords]:
-    """What STOPPING would cut off each partition, and what the source has besides."""
+    """Returns what STOPPING would cut off each partition, and how much of the source is missing."""
     wanted = sorted(partitions)
     stable = await admin.list_offsets(wanted, isolation_level=READ_COMMITTED)
     bounds = await _bounds(admin, wanted)
@@ -96,7 +105,7 @@ async def _failover_loss(admin: AdminClient, topic_partition: TopicPartition, bo
 
 
 async def add_groups(admin: AdminClient, losses: Iterable[DroppedRecords]) -> None:
-    """Give each loss the groups that have committed more than would be left."""
+    """Add to each loss the groups whose committed offset lies beyond what would be left."""
     by_name = {loss.topic_partition: loss for loss in losses}
     for group in await groups_beyond(admin, {name: loss.cut_offset for name, loss in by_name.items()}):
         by_name[group.topic_partition].groups.append(group)
@@ -110,8 +119,11 @@ async def failback_loss(
     limits: TruncationLimits | None = None,
     states: Mapping[TopicPartition, str] | None = None,
 ) -> list[DroppedRecords]:
-    """What PREPARING and the first fetch would cut off each local partition; `limits`: what they may, None for anything; `states`: of those
-    that are in the mirror already."""
+    """Returns what PREPARING and the first fetch would cut off each local partition.
+
+    `limits` bounds the truncation, None means no limit. `states` has the states of partitions that
+    are in the mirror already.
+    """
     source_cluster_id = (await source.describe_cluster()).cluster_id
     rows = await _rows_at_source(admin, source, mirror_name)
     wanted = sorted(partitions)
@@ -143,7 +155,7 @@ async def failback_loss(
         last_mirror_epoch = NO_EPOCH if row is None else row.last_mirror_epoch
         reset_offset = _own_reset_offset(headers, source_cluster_id) if last_mirror_epoch == NO_EPOCH else None
         if state == FAILED and last_mirror_epoch == NO_EPOCH:
-            reset_offset = end_offset  # it is removed first, which writes a reset there
+            reset_offset = end_offset  # the topic is removed first, which writes a reset at the log end
         if reset_offset is not None:
             result.append(
                 await _added_again_loss(source, topic_partition, log, reset_offset, limits, is_compacted=topic_partition.topic in compacted)
@@ -155,7 +167,10 @@ async def failback_loss(
 
 
 async def topics_with_another_id(admin: AdminClient, source: AdminClient, topics: set[str]) -> set[str]:
-    """D5 step 1: a source without topic ids is taken by its names."""
+    """Returns the topics whose id at the source is not the id here (D5 step 1).
+
+    A source without topic ids is matched by topic name.
+    """
     here, there = await admin.describe_topics(topics), await source.describe_topics(topics)
     return {name for name in here.keys() & there.keys() if Uuid.ZERO != there[name].topic_id != here[name].topic_id}
 
@@ -163,7 +178,10 @@ async def topics_with_another_id(admin: AdminClient, source: AdminClient, topics
 async def divergence_loss(
     admin: AdminClient, source: AdminClient, partitions: Iterable[TopicPartition], *, up_to: Mapping[TopicPartition, int] | None = None
 ) -> list[DroppedRecords]:
-    """What the first fetch from `source` would cut: all behind the last batch that both have, below `up_to` where that is given."""
+    """Returns what the first fetch from `source` would cut: all after the last common batch.
+
+    Where `up_to` is given, only batches below it can be common.
+    """
     wanted = sorted(partitions)
     bounds = await _bounds(admin, wanted)
     result = []
@@ -179,7 +197,10 @@ async def divergence_loss(
 
 
 async def _common_end(source: AdminClient, topic_partition: TopicPartition, log: FetchedLog, limit: int) -> int:
-    """Where what stays of the log below `limit` ends, as a broker compares it; the log start when nothing does."""
+    """Returns where the part of the log below `limit` that a broker would keep ends.
+
+    Returns the log start when nothing is kept.
+    """
     start = log.headers[0].base_offset if log.headers else limit
     if log.batch_before(limit) is None:
         return start
@@ -190,7 +211,11 @@ async def _common_end(source: AdminClient, topic_partition: TopicPartition, log:
 async def _failback_loss(
     source: AdminClient, topic_partition: TopicPartition, log: FetchedLog, last_mirror_epoch: int, *, is_first: bool
 ) -> DroppedRecords:
-    """`is_first`: whether nothing tells that it was mirrored from there before; a full copy is made only of what is not identical then."""
+    """Returns what a failback would cut off one partition.
+
+    `is_first` says that nothing shows that the partition was mirrored from there before. Then only
+    what is not identical to the source is copied again.
+    """
     headers, end_offset = log.headers, log.log_end_offset
     above = next((header.base_offset for header in headers if header.leader_epoch > last_mirror_epoch), None)
     start = headers[0].base_offset
@@ -219,7 +244,10 @@ async def _failback_loss(
 
 
 def _own_reset_offset(headers: Sequence[AlignmentHeader], source_cluster_id: str | None) -> int | None:
-    """Where the log's last reset is, if it is one of a mirror of this source (`LogSummary.own_reset_offset`)."""
+    """Returns the offset of the log's last reset if a mirror of this source wrote it, else None.
+
+    See `LogSummary.own_reset_offset`.
+    """
     resets = [header for header in headers if header.reset_source is not None]
     return resets[-1].base_offset if resets and resets[-1].reset_source == source_cluster_id else None
 
@@ -233,7 +261,10 @@ async def _added_again_loss(
     *,
     is_compacted: bool,
 ) -> DroppedRecords:
-    """Of a topic that was mirrored from there before: what the source still has stays, what was written here since goes."""
+    """Returns the loss for a partition that was mirrored from this source before.
+
+    What the source still has stays; what was written here since then goes.
+    """
     headers, end_offset = log.headers, log.log_end_offset
     source_start = (await source.list_offsets([topic_partition], timestamp=EARLIEST_TIMESTAMP))[topic_partition]
     mirrored = [header for header in headers if header.base_offset < reset_offset]
@@ -259,7 +290,11 @@ async def _added_again_loss(
 
 
 async def _rows_at_source(admin: AdminClient, source: AdminClient, mirror_name: str) -> dict[TopicPartition, MirrorPartitionDescription]:
-    """The rows of the mirror at the source; none when it has no such mirror, no mirrors at all, or one of another cluster than us (D5 step 1)."""
+    """Returns the rows of the mirror at the source (D5 step 1).
+
+    Empty when the source has no such mirror, no mirrors at all, or a mirror of another cluster than
+    ours by this name.
+    """
     try:
         own_id = (await admin.describe_cluster()).cluster_id
         source_ids = {mirror.mirror_name: mirror.source_cluster_id for mirror in await source.list_mirrors()}
@@ -274,14 +309,17 @@ async def _rows_at_source(admin: AdminClient, source: AdminClient, mirror_name: 
 
 
 class Bounds(NamedTuple):
-    """What a client can read of a partition."""
+    """The offsets of a partition that a client can read."""
 
     start_offset: int
     end_offset: int
 
 
 async def _bounds(admin: AdminClient, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
-    """Of all partitions with two questions a broker. The ends first: a start that moves on behind them leaves nothing to read."""
+    """Returns the bounds of all partitions, with two requests per broker.
+
+    The ends come first: if a log start then moves past its end, there is nothing to read.
+    """
     ends = await admin.list_offsets(partitions)
     starts = await admin.list_offsets(partitions, timestamp=EARLIEST_TIMESTAMP)
     return {name: Bounds(starts[name], ends[name]) for name in partitions}
@@ -305,7 +343,10 @@ async def _fetched(admin: AdminClient, topic_partition: TopicPartition, bounds: 
 
 
 async def _compacted(admin: AdminClient, topics: Iterable[str]) -> set[str]:
-    """Those whose cleanup.policy says so here; without the permission to see it none."""
+    """Returns the topics whose cleanup.policy here is compacting.
+
+    A topic whose configs we have no permission to see is left out.
+    """
     found = set()
     for topic in sorted(topics):
         entries, _ = await answered(admin.describe_configs(ConfigResourceType.TOPIC, topic), passing=Errors.TOPIC_AUTHORIZATION_FAILED)
@@ -332,7 +373,7 @@ def _is_cut(transaction: Transaction, cut: int) -> bool:
 def deletion_loss(
     described: Iterable[MirrorPartitionDescription], source_ends: Mapping[TopicPartition, SourceEnd], problem: str | None
 ) -> list[DroppedRecords]:
-    """Deleting a mirror: no record goes, but what a failback needs."""
+    """Returns what deleting a mirror loses: no records, but the epochs that a failback needs."""
     result = []
     for row in described:
         name = TopicPartition(row.topic, row.partition)
@@ -350,5 +391,5 @@ def deletion_loss(
 
 
 def nothing_dropped(row: MirrorPartitionDescription, reason: str) -> DroppedRecords:
-    """A partition that keeps its log."""
+    """Returns a loss of nothing, for a partition that keeps its log."""
     return DroppedRecords(TopicPartition(row.topic, row.partition), reason, row.destination_offset, row.destination_offset)

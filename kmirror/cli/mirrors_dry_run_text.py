@@ -1,4 +1,4 @@
-"""What `kafka-mirrors --dry-run` prints of the losses that `mirrors_dry_run` found, for people and as JSON."""
+"""Formats the losses that `mirrors_dry_run` found, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from kmirror.mirror.log_alignment import Transaction
 
 
 def loss_text(losses: Iterable[DroppedRecords]) -> str:
-    """A line a partition; below it one for each batch that goes, each transaction that is cut, each group that has read further."""
+    """A line for each partition.
+
+    Below it, a line for each dropped batch, each cut transaction, and each group that has read
+    beyond the cut.
+    """
     lines = [line for loss in losses for line in _lines(loss)]
     return "\n".join(lines) if lines else "No partitions to look at"
 

@@ -1,7 +1,8 @@
-"""`kafka-mirrors --from-mm2 mm2.properties [--output DIR]`: what `mm2_converter` found, printed, or written as files to run.
+"""`kafka-mirrors --from-mm2 mm2.properties [--output DIR]`: shows what `mm2_converter` found.
 
-With --output: `<mirror>.properties` (the mirror's config), `<mirror>.command.properties` where the target is secured
-(--command-config), `commands.sh`, and `notes.txt`. Files that hold settings of security are readable by their owner only. On the
+It prints the result, or with --output writes it as files to run: `<mirror>.properties` (the
+mirror's config), `<mirror>.command.properties` if the target is secured (--command-config),
+`commands.sh`, and `notes.txt`. Only their owner can read files that hold security settings. On the
 screen passwords are hidden.
 """
 
@@ -25,7 +26,7 @@ HIDDEN = "(hidden; --output writes it)"
 
 
 def run_from_mm2(options: argparse.Namespace) -> int:
-    """The exit code."""
+    """Convert the file and show the result; returns the exit code."""
     properties = read_properties(options.from_mm2)
     try:
         flows = convert(properties)
@@ -39,7 +40,7 @@ def run_from_mm2(options: argparse.Namespace) -> int:
 
 
 def flow_text(flow: ConvertedFlow) -> str:
-    """For people: the mirror, the commands, the notes, what is left out."""
+    """Returns text for people: the mirror, the commands, the notes, and what is not converted."""
     lines = [
         f"{flow.source} -> {flow.target}: mirror {flow.mirror_name} at {flow.target} ({flow.target_bootstrap})",
         "",
@@ -56,7 +57,7 @@ def flow_text(flow: ConvertedFlow) -> str:
 
 
 def commands(flow: ConvertedFlow) -> Iterator[str]:
-    """Create the mirror, look at what would be dropped, add the topics, watch."""
+    """Yields commands that create the mirror, show what would be dropped, add the topics, watch."""
     tool = ["kafka-mirrors", "--bootstrap-server", flow.target_bootstrap]
     if flow.command_configs:
         tool += ["--command-config", flow.command_file]
@@ -74,7 +75,7 @@ def commands(flow: ConvertedFlow) -> Iterator[str]:
 
 
 def write_files(flows: list[ConvertedFlow], folder: Path) -> list[str]:
-    """The files of all flows, and their names; OSError when they cannot be written."""
+    """Write the files of all flows and return their names; OSError if that fails."""
     folder.mkdir(parents=True, exist_ok=True)
     private = {flow.config_file: _properties(flow.mirror_configs) for flow in flows}
     private |= {flow.command_file: _properties(flow.command_configs) for flow in flows if flow.command_configs}
@@ -90,12 +91,12 @@ def _write(path: Path, data: bytes, *, private: bool) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o644)
     with os.fdopen(descriptor, "wb") as file:
         if private:
-            os.fchmod(descriptor, 0o600)  # one that was there keeps its mode else
+            os.fchmod(descriptor, 0o600)  # otherwise an existing file would keep its mode
         file.write(data)
 
 
 def _properties(settings: dict[str, str]) -> bytes:
-    """As a properties file, for people as well."""
+    """Returns the settings as a properties file that people can read, too."""
     return "".join(f"{name}={escape(value, also='')}\n" for name, value in settings.items()).encode("ascii")
 
 

@@ -1,8 +1,10 @@
-"""Groups whose committed offset, or share groups whose start offset, lies beyond the end of a log (C32).
+"""Finds groups that are beyond the end of a log, by committed or share-group start offset (C32).
 
-A mirror copies offsets as they are, and the log follows when it can: at a failover a group may have committed what was not mirrored.
-Its consumers get OFFSET_OUT_OF_RANGE, and auto.offset.reset decides. A share group waits until the log has grown to its start, and what is
-written below it is never delivered. So the operator is told which groups, before and after.
+A mirror copies offsets as they are, and the log follows when it can. So at a failover a group may
+have committed an offset that was not mirrored. Its consumers get OFFSET_OUT_OF_RANGE, and
+auto.offset.reset decides. A share group waits until the log has grown to its start offset; records
+written below it are never delivered. So the operator is told which groups these are, before and
+after the failover.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ SHARE = "share"
 
 
 class GroupBeyondEnd(NamedTuple):
-    """A group that committed more than the log holds, or a share group that begins behind its end."""
+    """A group that committed more than the log holds, or a share group that starts beyond it."""
 
     group: str
     topic_partition: TopicPartition
@@ -32,14 +34,17 @@ class GroupBeyondEnd(NamedTuple):
 
     @property
     def consequence(self) -> str:
-        """What comes of it after a failover."""
+        """Says what happens to the group after a failover."""
         if self.is_share:
             return "what is written below is not delivered to it"
         return "auto.offset.reset decides where its consumers go on"
 
 
 async def groups_beyond(admin: AdminClient, ends: Mapping[TopicPartition, int]) -> list[GroupBeyondEnd]:
-    """Groups of a cluster with a committed or start offset above the given end; those that may not be read are left out."""
+    """Returns the cluster's groups with a committed or start offset above the given end.
+
+    Groups that we may not read are left out.
+    """
     found = []
     for listing in await admin.list_groups():
         is_share = listing.type.lower() == SHARE

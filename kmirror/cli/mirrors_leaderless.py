@@ -1,7 +1,9 @@
-"""Partitions of a mirror that no broker describes, for each broker describes those that it leads: what has no leader was not there at all.
+"""Finds the partitions of a mirror that no broker describes because they have no leader.
 
-Of a topic with a partition that is described, Metadata names the others. Which mirror a topic belongs to of which nothing is described, no
-request tells; that a mirror has more topics than are described does (ListMirrors), and then those without any leader are named.
+Each broker describes only the partitions that it leads. If one partition of a topic is described,
+Metadata names the topic's other partitions. If none is, no request tells which mirror the topic
+belongs to. But ListMirrors tells when a mirror has more topics than are described; then all topics
+without any leader are named.
 """
 
 from __future__ import annotations
@@ -19,12 +21,15 @@ _WHY = "no leader here"
 
 
 def is_leaderless(row: MirrorPartitionDescription) -> bool:
-    """Whether `with_leaderless` has added it."""
+    """Whether `with_leaderless` added this row."""
     return row.state == UNKNOWN and (row.reason or "").startswith(_WHY)
 
 
 async def with_leaderless(admin: AdminClient, mirrors: Sequence[MirrorDescription]) -> list[MirrorDescription]:
-    """The same, and a row in state UNKNOWN for each partition that has no leader; as they are where Metadata may not be asked."""
+    """Returns the mirrors with a row in state UNKNOWN for each partition that has no leader.
+
+    Returns them unchanged when Metadata cannot be asked.
+    """
     names = {row.topic for mirror in mirrors for row in mirror.partitions}
     try:
         topics = await admin.describe_topics(names)
@@ -42,7 +47,7 @@ async def with_leaderless(admin: AdminClient, mirrors: Sequence[MirrorDescriptio
 
 
 async def topics_without_leader(admin: AdminClient, mirrors: Sequence[MirrorDescription]) -> list[str]:
-    """A sentence for each mirror that has topics of which nothing is described."""
+    """Returns a sentence for each mirror that has topics without any described partition."""
     try:
         counts = {mirror.mirror_name: mirror.topic_count for mirror in await admin.list_mirrors()}
         described = {mirror.mirror_name: {row.topic for row in mirror.partitions} for mirror in mirrors}

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 @contextmanager
 def bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Gives the function to be told how much is done of how much, and of what."""
+    """Yields the function that takes how much is done, the total, and a text."""
     columns = (TextColumn(title), BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(title, total=None, text="")

@@ -1,17 +1,22 @@
-"""`kafka-mirrors --reverse`: failover and failback as one operation. The mirror A -> B becomes B -> A, under the same name.
+"""`kafka-mirrors --reverse`: failover and failback as one operation.
 
-    1 drain      wait until B has all that A has decided, and A rests (not with --force)
+The mirror A -> B becomes B -> A, under the same name.
+
+    1 drain      wait until B has all that A has decided, and A is idle (not with --force)
     2 fail over  remove the topics from the mirror at B
     3 stop       wait until B's partitions are STOPPED: from here on B is the one to write to
-    4 compare    what would A drop? anything at all stops here, but with --force
-    5 create     the mirror of the same name at A, with B as its source (C8: only this name knows the last mirror epochs)
+    4 compare    what would A drop? if it is anything at all, stop here, unless --force is given
+    5 create     the mirror of the same name at A, with B as its source (C8: only this name knows
+                 the last mirror epochs)
     6 add        the topics to it
     7 mirror     wait until A's partitions are MIRRORING
 
-Nothing is remembered outside the clusters. Before each step both are asked what is done already, so the tool may be killed anywhere, and
-the same command goes on. A source that is dead is failed over by --force; the command then ends with exit code 2 after step 3, and
-given again, when A is back, goes on with step 4. B's own mirror stays, STOPPED: its last mirror epochs are what A asks for, and the next
---reverse, at A, uses it again. Producers must be stopped before: what they write to A after step 1 is found in step 4, and refused.
+No state is kept outside the clusters. Before each step, both clusters are asked what is already
+done, so the tool may be killed at any point, and the same command continues. With --force the tool
+fails over from a dead source. The command then ends with exit code 2 after step 3; given again when
+A is back, it continues with step 4. B's own mirror stays, STOPPED: A asks for its last mirror
+epochs, and the next --reverse, at A, uses it again. Stop the producers first: what they write to
+A after step 1 is found in step 4 and refused.
 """
 
 from __future__ import annotations
@@ -43,7 +48,7 @@ ALL_TOPICS = ".*"
 
 
 async def reverse(clients: MirrorClients) -> int:
-    """The exit code. NotFinishedError: given again, the command goes on."""
+    """Returns the exit code. After NotFinishedError the same command, given again, continues."""
     reversal = Reversal(clients)
     if clients.options.dry_run:
         await reversal.show_plan()
@@ -64,7 +69,7 @@ class Reversal:
         self._steps: list[dict[str, str]] = []
         self._losses: list[DroppedRecords] = []
 
-    # --- doing it -----------------------------------------------------------------------------------------------------
+    # --- the steps --------------------------------------------------------------------------------
 
     async def run(self) -> None:
         configs = await self.reverse_configs()
@@ -86,7 +91,10 @@ class Reversal:
         return of_pattern(self._options.topic or ALL_TOPICS, described[self._mirror].partitions)
 
     async def _check_source(self, there: AdminClient, topics: list[str]) -> None:
-        """Before anything is changed: can this ever be reversed? A dead source is looked at again later."""
+        """Refuse a source that can never be mirrored to, before anything is changed.
+
+        With --force, a dead source is checked later, when it is back.
+        """
         try:
             listed = {mirror.mirror_name: mirror.source_cluster_id for mirror in await there.list_mirrors()}
             own = (await self._here.describe_cluster()).cluster_id
@@ -131,7 +139,10 @@ class Reversal:
         await warn_of_groups(self._here, rows)
 
     async def _compare(self, there: AdminClient, topics: list[str]) -> set[str]:
-        """The topics that A mirrors already; KmirrorError when another one would lose records there, unless forced."""
+        """Returns the topics that A already mirrors.
+
+        Raises KmirrorError when A would lose records of another topic, unless forced.
+        """
         try:
             rows = await self._rows_there(there)
             mirrored = {row.topic for row in rows if row.state not in ENDED}
@@ -187,8 +198,11 @@ class Reversal:
         self._say(7, f"{len(rows)} partition(s) of the old source are {MIRRORING}")
 
     async def reverse_configs(self) -> dict[str, str]:
-        """How A reaches B. Passwords of this command are an operator's: A is given none of them. What A would refuse, after the failover, is
-        refused here."""
+        """Returns the configs with which A reaches B.
+
+        The passwords of this command belong to an operator; A gets none of them. What A would
+        refuse after the failover is refused here, before it.
+        """
         file = self._options.reverse_config
         configs = {BOOTSTRAP_SERVERS: self._own_address()} if file is None else read_mirror_configs(file)
         if not configs.get(BOOTSTRAP_SERVERS):
@@ -203,7 +217,11 @@ class Reversal:
         return configs
 
     async def _advertised(self) -> dict[str, str]:
-        """A loopback address means another machine at A. What this listener's clients are told is what A has to reach in any case."""
+        """Returns this cluster's advertised addresses, unless all of them are loopback.
+
+        At A, a loopback address means another machine. A must be able to reach the addresses that
+        this listener's clients are told in any case.
+        """
         nodes = (await self._here.describe_cluster()).nodes
         if all(_is_loopback(node.host) for node in nodes):
             return {}
@@ -215,7 +233,7 @@ class Reversal:
             raise ConfigError("this cluster is secured: --reverse-config must say how the old source connects to it")
         return str(self._options.bootstrap_server)
 
-    # --- saying it ----------------------------------------------------------------------------------------------------
+    # --- output -----------------------------------------------------------------------------------
 
     def _say(self, number: int, text: str) -> None:
         self._steps.append({"step": STEPS[number - 1], "text": text})
@@ -236,7 +254,7 @@ class Reversal:
     # --- the plan -----------------------------------------------------------------------------------------------------
 
     async def show_plan(self) -> None:
-        """What each step would do, and what either side would drop."""
+        """Print what each step would do, and what either side would drop."""
         configs = await self.reverse_configs()
         rows = await self._rows_here()
         topics = sorted({row.topic for row in rows})
@@ -281,7 +299,11 @@ class Reversal:
     async def _losses_there(
         self, there: AdminClient, topics: set[str], running: list[str], here_losses: list[DroppedRecords]
     ) -> list[DroppedRecords]:
-        """What A would drop: after a drain what is not decided there; after a forced failover all behind B's cut; else as at --add."""
+        """Returns what A would drop.
+
+        After a drain this is what is not decided there. After a forced failover it is everything
+        behind B's cut. Otherwise it is the same as for --add.
+        """
         names = await _partitions(there, topics)
         waiting = {name for name in names if name.topic in running}
         found = await mirrors_dry_run.failback_loss(there, self._here, self._mirror, names - waiting)

@@ -1,9 +1,11 @@
 """What a mirror lacks of its source: in offsets, as the KIP counts, and in time.
 
-SourceOffset and Lag of DescribeMirrors are the high watermark of the destination's last fetch (B51): an open transaction keeps that
-lag above 0 though nothing more can be mirrored, and a source that cannot be reached keeps the last value. Here the source is asked
-itself. `last_stable_offset` is what the mirror can reach now. `time_lag_ms` is the age of the oldest record that the source has and
-the mirror lacks, by the record's timestamp and this machine's clock; 0 when it lacks none. It is what would be lost, in time.
+DescribeMirrors takes SourceOffset and Lag from the high watermark of the destination's last fetch
+(B51). An open transaction therefore keeps that lag above 0 although nothing more can be mirrored,
+and while a source cannot be reached the last value stays. This module asks the source itself.
+`last_stable_offset` is what the mirror can reach now. `time_lag_ms` is the age of the oldest record
+that the source has and the mirror lacks, by the record's timestamp and this machine's clock; 0 when
+it lacks none. It is the period of time that would be lost.
 """
 
 from __future__ import annotations
@@ -25,26 +27,28 @@ FETCH_SIZE_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SourceEnd:
-    """One partition of the source against the mirror's log end."""
+    """The ends of one partition at the source, and the mirror's lag in time."""
 
     high_watermark: int
     last_stable_offset: int
     time_lag_ms: int | None = None
 
     def missing(self, destination_offset: int) -> int:
-        """How many offsets the mirror lacks."""
+        """Returns how many offsets the mirror lacks."""
         return max(0, self.high_watermark - destination_offset)
 
 
 SourceEnds = Mapping[tuple[str, TopicPartition], SourceEnd]
-"""By mirror and partition."""
+"""Source ends by mirror name and partition."""
 
 
 async def source_ends(
     source: AdminClient, rows: Iterable[MirrorPartitionDescription], *, now_ms: int | None = None
 ) -> dict[TopicPartition, SourceEnd]:
-    """The source's ends of all partitions of the mirrored topics that it (still) has, those of which there is no row too; with `now_ms` also
-    the lag in time."""
+    """Returns the source's ends of all partitions of the mirrored topics that it still has.
+
+    Partitions without a row are included. With `now_ms` the lag in time is included.
+    """
     ends = {TopicPartition(row.topic, row.partition): row.destination_offset for row in rows}
     described = await source.describe_topics({name.topic for name in ends})
     wanted = [TopicPartition(topic, index) for topic, found in described.items() for index in range(len(found.partitions))]
@@ -62,7 +66,7 @@ async def source_ends(
 
 
 async def _time_lag_ms(source: AdminClient, name: TopicPartition, offset: int, high_watermark: int, now_ms: int) -> int | None:
-    """None when the source cannot tell: the records are deleted there, or moved away."""
+    """Returns None when the source cannot tell: the records are deleted there, or moved away."""
     if offset >= high_watermark:
         return 0
     try:
@@ -77,22 +81,27 @@ async def _time_lag_ms(source: AdminClient, name: TopicPartition, offset: int, h
 
 
 def unseen(ends: Iterable[TopicPartition], rows: Iterable[MirrorPartitionDescription]) -> list[TopicPartition]:
-    """The source's partitions of which no broker of the mirror reports anything: the topic has grown and its mirror has not yet, or there is no
-    leader."""
+    """Returns the source's partitions that no broker of the mirror reports.
+
+    Either the topic has grown and its mirror has not yet, or the partition has no leader.
+    """
     seen = {TopicPartition(row.topic, row.partition) for row in rows}
     return sorted(name for name in ends if name not in seen)
 
 
 async def check_source_cluster(admin: AdminClient, source: AdminClient, mirror_name: str) -> None:
-    """KmirrorError where the mirror's servers lead to another cluster than it began with."""
+    """Raise KmirrorError if the mirror's servers lead to another cluster than it began with."""
     problem = await another_cluster(admin, source, mirror_name)
     if problem is not None:
         raise KmirrorError(f"{problem}: it will not catch up; alter bootstrap.servers back, or fail over without waiting")
 
 
 async def another_cluster(admin: AdminClient, source: AdminClient, mirror_name: str) -> str | None:
-    """B36: that the mirror's servers lead to another cluster than it began with. Nothing is mirrored from there, and what that cluster has
-    says nothing about what the mirror lacks. A source that does not answer may still be the right one."""
+    """Returns a problem if the mirror's servers lead to another cluster than it began with (B36).
+
+    Nothing is mirrored from there, and what that cluster has says nothing about what the mirror
+    lacks. A source that does not answer may still be the right one.
+    """
     known = next((mirror.source_cluster_id for mirror in await admin.list_mirrors() if mirror.mirror_name == mirror_name), "")
     try:
         found = (await source.describe_cluster()).cluster_id
@@ -104,7 +113,7 @@ async def another_cluster(admin: AdminClient, source: AdminClient, mirror_name: 
 async def source_ends_if_reachable(
     admin: AdminClient, source: AdminClient, mirror_name: str, rows: Iterable[MirrorPartitionDescription], *, now_ms: int | None = None
 ) -> tuple[dict[TopicPartition, SourceEnd], str | None]:
-    """What the source says, or nothing and why it does not."""
+    """Returns the source's ends, or nothing and the reason why."""
     try:
         problem = await another_cluster(admin, source, mirror_name)
         if problem is not None:
@@ -115,7 +124,10 @@ async def source_ends_if_reachable(
 
 
 async def verbose_ends(clients: MirrorClients, mirrors: Iterable[MirrorDescription], tell: Callable[[str], None]) -> SourceEnds:
-    """What each mirror's source says of its partitions; nothing of one that cannot be asked, which `tell` is told of."""
+    """Returns the ends of each mirror's source.
+
+    A source that cannot be asked is left out, and `tell` is told why.
+    """
     found: dict[tuple[str, TopicPartition], SourceEnd] = {}
     for mirror in mirrors:
         try:

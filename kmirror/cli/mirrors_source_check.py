@@ -1,8 +1,10 @@
-"""What `kafka-mirrors` looks up at a source before it changes anything: does it answer, is it another cluster, has it the same topics?
+"""What `kafka-mirrors` checks at a source before it changes anything.
 
-A source that cannot be reached from here is a warning, not a refusal: the brokers may have a way, a name or a secret that this machine
-lacks, and a mirror may be made before its source is up. What is certain is refused: the source is this cluster itself; it has another topic
-of the name, which would stay STOPPED or become FAILED however often it is resumed.
+Does it answer, is it another cluster, and does it have the same topics? A source that cannot be
+reached from here is only a warning: the brokers may have a route, a name or a secret that this
+machine lacks, and a mirror may be created before its source is up. What is certain is refused: the
+source is this cluster itself, or it has another topic of the same name, which would stay STOPPED or
+become FAILED however often it is resumed.
 """
 
 from __future__ import annotations
@@ -17,16 +19,19 @@ from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.uuid import Uuid
 
 MIRROR_ONLY_PREFIX = "mirror."
-"""Configs that say nothing of how the source is reached."""
+"""Prefix of configs that say nothing about how to reach the source."""
 
 
 async def check_new_source(
     clients: MirrorClients, mirror_name: str, configs: Mapping[str, str], *, known_cluster_id: str = ""
 ) -> str | None:
-    """What to warn of; None where the source answers as it should. KmirrorError where it is this cluster."""
+    """Returns a warning, or None if the source answers as it should.
+
+    Raises KmirrorError if the source is this cluster.
+    """
     servers = configs.get(BOOTSTRAP_SERVERS)
     if not servers:
-        return None  # the broker says so
+        return None  # the broker reports this
     try:
         found = (await clients.at(servers, configs, mirror_name, timeout_ms=SHORT_TIMEOUT_MS).describe_cluster()).cluster_id
     except KmirrorError as error:
@@ -40,20 +45,23 @@ async def check_new_source(
 
 
 async def check_altered_source(clients: MirrorClients, mirror_name: str, changes: Mapping[str, str]) -> str | None:
-    """As `check_new_source`, of a mirror's configs with these changes; None where they do not concern the source."""
+    """Like `check_new_source`, for a mirror's configs with these changes.
+
+    Returns None when the changes do not concern the source.
+    """
     if all(name.startswith(MIRROR_ONLY_PREFIX) for name in changes):
         return None
     try:
         entries = await clients.admin.describe_configs(ConfigResourceType.MIRROR, mirror_name)
         known = {row.mirror_name: row.source_cluster_id for row in await clients.admin.list_mirrors()}.get(mirror_name, "")
     except ApiException:
-        entries, known = [], ""  # who may alter need not be allowed to look
+        entries, known = [], ""  # the permission to alter does not imply the permission to describe
     present = {entry.name: entry.value for entry in entries if entry.value is not None}
     return await check_new_source(clients, mirror_name, {**present, **changes}, known_cluster_id=known)
 
 
 async def other_topics(admin: AdminClient, source: AdminClient, topics: Iterable[str]) -> list[str]:
-    """What is wrong with topics of which the source has another one of the name, or none."""
+    """Returns problems with topics that the source lacks, or has with another topic id."""
     names = sorted(topics)
     here, there = await admin.describe_topics(names), await source.describe_topics(names)
     problems = [f"the source has no topic {name}" for name in names if name not in there]

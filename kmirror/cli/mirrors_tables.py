@@ -1,8 +1,9 @@
-"""What `kafka-mirrors` prints: tables and JSON (widths of the KIP's reference tool, headers of the KIP).
+"""What `kafka-mirrors` prints: tables and JSON (widths of the KIP's reference tool, KIP's headers).
 
-`--verbose` has further columns, from the source itself (`mirrors_source`); without it the tables are the KIP's. A lag that is not known now
-is -1, "-" in tables: what was known last stands beside it, in columns of its own and in the notes. The notes below a table say of every partition that
-does not move why, and what to do.
+`--verbose` adds columns from the source itself (`mirrors_source`); without it the tables are the
+KIP's. A lag that is not known now is -1, "-" in tables. The last known lag stands beside it, in
+columns of its own and in the notes. The notes below a table say, for every partition that does not
+move, why, and what to do.
 """
 
 from __future__ import annotations
@@ -42,8 +43,10 @@ def in_order(mirrors: Iterable[MirrorDescription]) -> list[tuple[str, MirrorPart
 
 
 def describe_table(mirrors: Iterable[MirrorDescription], ends: SourceEnds | None = None, *, is_narrow: bool = False) -> str:
-    """One row per partition, sorted by mirror, topic and partition; -1 shows as "-". With `ends` the verbose columns; `is_narrow`: columns
-    no wider than what stands in them."""
+    """One row per partition, sorted by mirror, topic and partition; -1 shows as "-".
+
+    `ends` adds the verbose columns; `is_narrow` makes columns no wider than their contents.
+    """
     rows = [_row(name, row, ends) for name, row in in_order(mirrors)]
     if not rows:
         return "No mirror partitions found"
@@ -67,8 +70,10 @@ def _row(mirror_name: str, row: MirrorPartitionDescription, ends: SourceEnds | N
 
 
 def notes(mirrors: Iterable[MirrorDescription]) -> list[str]:
-    """Why partitions do not move, and the lags that were known last of those whose lag is not known now: a line for all of a mirror and a
-    state that have the same reason."""
+    """Returns notes on why partitions do not move, and on last known lags.
+
+    Partitions of a mirror with the same state and reason share a line.
+    """
     groups: dict[tuple[str, str, str | None], list[MirrorPartitionDescription]] = {}
     for name, row in in_order(mirrors):
         if row.reason is not None or (row.lag < 0 and row.last_known_lag >= 0):
@@ -86,13 +91,13 @@ def _note(mirror_name: str, state: str, reason: str | None, rows: list[MirrorPar
 
 
 def last_lag_text(rows: Iterable[MirrorPartitionDescription]) -> str:
-    """`lag 10, as of 42 s ago`: of all rows whose lag is not known now, and of the oldest of them."""
+    """`lag 10, as of 42 s ago`: the sum over rows without a present lag, and the oldest age."""
     known = [row for row in rows if row.lag < 0 <= row.last_known_lag]
     return f"lag {sum(row.last_known_lag for row in known)}, as of {max(row.lag_age_ms for row in known) // 1000} s ago"
 
 
 def described_text(mirrors: Iterable[MirrorDescription], ends: SourceEnds | None = None) -> str:
-    """The table, and below it the notes, if there are any."""
+    """Returns the table, with the notes below it if there are any."""
     listed = list(mirrors)
     told = notes(listed)
     return "\n".join([describe_table(listed, ends), *(["", *told] if told else [])])
@@ -112,7 +117,10 @@ def list_json(mirrors: Iterable[MirrorListing]) -> str:
 
 
 def describe_rows(mirrors: Iterable[MirrorDescription], ends: SourceEnds | None = None) -> list[dict[str, Any]]:
-    """The rows as JSON has them; with `ends` the source's facts too, null where it did not tell."""
+    """Returns the rows for JSON.
+
+    With `ends` they include the source's facts, null where it did not tell them.
+    """
     rows = []
     for mirror_name, row in in_order(mirrors):
         shown: dict[str, Any] = {
@@ -151,7 +159,7 @@ def _number(value: int) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """Names that are too long lose their beginning."""
+    """Shorten a long name at its beginning."""
     return text if len(text) <= width else "..." + text[len(text) - width + 3 :]
 
 

@@ -1,4 +1,4 @@
-"""The topics that a `kafka-mirrors` command means, what came of each, and adding them to a mirror."""
+"""The topics that a `kafka-mirrors` command means, their results, and adding them to a mirror."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ ALREADY = {
     "pause": (Errors.MIRROR_TOPIC_ALREADY_PAUSED, Errors.MIRROR_TOPIC_BEING_REMOVED),
     "resume": (Errors.MIRROR_TOPIC_NOT_PAUSED, Errors.MIRROR_TOPIC_BEING_REMOVED),
 }
-"""Errors of topics for which there is nothing to do. They count only when there is no other topic: a pattern that is used again, after
-it half worked or when topics were made since, must work."""
+"""Errors of topics for which there is nothing to do.
+
+They count only when there is no other topic: the same pattern must work again after it half worked,
+or after topics were created.
+"""
 
 
 def of_pattern(pattern: str, rows: Iterable[MirrorPartitionDescription]) -> list[MirrorPartitionDescription]:
-    """The partitions of the topics that match; KmirrorError when none does."""
+    """Returns the partitions of the topics that match; KmirrorError if none does."""
     found = list(rows)
     names = set(matching(pattern, {row.topic for row in found}))
     return [row for row in found if row.topic in names]
@@ -44,7 +47,7 @@ def of_topics(mirrors: Iterable[MirrorDescription], pattern: str) -> list[Mirror
 
 
 def matching(pattern: str, topics: Iterable[str]) -> list[str]:
-    """Topics equal to the pattern, or matched by it as a whole; KmirrorError when there is none."""
+    """Returns the topics that the pattern equals or matches in full; KmirrorError if none."""
     try:
         regex = re.compile(pattern)
     except re.error as error:
@@ -56,8 +59,11 @@ def matching(pattern: str, topics: Iterable[str]) -> list[str]:
 
 
 def settle(action: str, result: TopicResults, *, may_be_idle: bool = False) -> list[str]:
-    """The topics that were changed. A failure raises, and names them; but where there was nothing to do it is a warning beside those that
-    were; `may_be_idle`: also where there are none, as when a command with --wait is given again."""
+    """Returns the topics that were changed; raises KmirrorError that names the failed ones.
+
+    Topics for which there was nothing to do are only a warning if others were changed. With
+    `may_be_idle` they are so even if none was, as when a command with --wait is given again.
+    """
     idle = {topic: error for topic, error in result.failed.items() if error.error in ALREADY[action]}
     if len(idle) < len(result.failed) or not (result.succeeded or may_be_idle):
         reasons = [f"{topic}: {_reason(error)}" for topic, error in sorted(result.failed.items())]
@@ -70,12 +76,19 @@ def settle(action: str, result: TopicResults, *, may_be_idle: bool = False) -> l
 
 
 def _reason(error: ApiException) -> str:
-    """B11: a topic has a code and no message, and this code's own is of malformed requests."""
+    """Returns the reason for a topic's error.
+
+    B11: a topic has an error code but no message, and INVALID_REQUEST's own message speaks of
+    malformed requests.
+    """
     return "its state does not allow it, see --describe" if error.error is Errors.INVALID_REQUEST else error.message
 
 
 async def warn_of_groups(admin: AdminClient, rows: Iterable[MirrorPartitionDescription]) -> None:
-    """C32: after the failover, which must not wait for it. Of a partition whose end is not reported nothing can be said."""
+    """Warn of groups beyond the ends (C32), after the failover, which must not wait for this.
+
+    Partitions whose end is not reported are left out.
+    """
     ends = {TopicPartition(row.topic, row.partition): row.destination_offset for row in rows if row.destination_offset >= 0}
     try:
         for group in await groups_beyond(admin, ends):
@@ -91,7 +104,7 @@ def warn(text: str) -> None:
 async def add_topics(
     clients: MirrorClients, mirror_name: str, destination: AdminClient, source: AdminClient, names: list[str], *, may_be_idle: bool
 ) -> list[str]:
-    """Create what is missing at the destination and add it; those that this added."""
+    """Create missing topics at the destination and add all; returns those that this call added."""
     await clients.check_chain(mirror_name, destination, source, names)
     factor = clients.options.replication_factor
     await _create_topics(destination, source, names, -1 if factor is None else factor)
@@ -99,7 +112,7 @@ async def add_topics(
 
 
 async def _create_topics(admin: AdminClient, source: AdminClient, names: Iterable[str], replication_factor: int) -> None:
-    """Topics that are not here yet, with the source's id and partition count."""
+    """Create the topics that are missing here, with the source's topic id and partition count."""
     existing = await admin.describe_topics(names)
     described = await source.describe_topics([name for name in names if name not in existing])
     topics = [
@@ -114,7 +127,7 @@ async def _create_topics(admin: AdminClient, source: AdminClient, names: Iterabl
 
 
 async def add_until_known(runtime: Runtime, admin: AdminClient, mirror_name: str, names: list[str], *, may_be_idle: bool) -> list[str]:
-    """C21: a topic that was just created may not be known everywhere yet."""
+    """Add the topics, repeatedly while a new topic is not yet known everywhere (C21)."""
     deadline_ms = runtime.clock.monotonic_ms() + ADD_TIMEOUT_MS
     errors: dict[str, ApiException | None] = {}
     while True:

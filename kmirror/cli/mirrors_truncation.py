@@ -1,8 +1,10 @@
-"""`kafka-mirrors --add --accept-truncation`: an operator says that a mirror may follow a source that lost its log.
+"""`kafka-mirrors --add --accept-truncation`: lets a mirror follow a source that lost its log.
 
-What a broker goes by is a config of the topic, `mirror.max.truncation.records=-1`. It is set before the topic is added, and put back when every
-partition is MIRRORING, for the next loss is another one, or when the topic cannot be added. Stopped in between, the same command goes on; the
-config is -1 until then, which is told. Brokers go by a topic's -1 only while the topic is added.
+Brokers go by the topic's config `mirror.max.truncation.records=-1`, and only while the topic is
+added. This command sets it before it adds the topic. It restores the old value when every partition
+is MIRRORING, so that the next loss is refused again, and when the topic cannot be added. If it is
+stopped in between, the same command continues; until then the config stays -1, and a warning says
+so.
 """
 
 from __future__ import annotations
@@ -25,23 +27,29 @@ RUNNING = (MIRRORING, PAUSING, PAUSED)
 
 @dataclass(slots=True)
 class TruncationLimits:
-    """mirror.max.truncation.records of a mirror and of the topics that have a value of their own; `mirror_limit` -1 is no limit."""
+    """mirror.max.truncation.records of a mirror, and of the topics with a value of their own.
+
+    `mirror_limit` -1 means no limit.
+    """
 
     mirror_limit: int = DEFAULT_MAX_TRUNCATION_RECORDS
     of_topics: dict[str, int] = field(default_factory=dict)
 
     def of(self, topic: str) -> int:
-        """What holds for a topic."""
+        """Returns the limit that applies to a topic."""
         return self.of_topics.get(topic, self.mirror_limit)
 
     def refuses(self, topic: str, lost: int, *, has_equal: bool) -> bool:
-        """Whether a partition would fail instead of losing so many mirrored records (`mirror.truncation_guard`)."""
+        """Whether a partition would fail rather than lose `lost` mirrored records.
+
+        See `mirror.truncation_guard`.
+        """
         limit = self.of(topic)
         return limit >= 0 and lost > (limit if has_equal else 0)
 
 
 async def truncation_limits(admin: AdminClient, mirror_name: str, topics: Iterable[str]) -> TruncationLimits:
-    """As the destination has them now; without the permission to see them the defaults."""
+    """Returns the destination's present limits; the defaults without permission to see them."""
     limits = TruncationLimits()
     try:
         mirror = await _value(admin, ConfigResourceType.MIRROR, mirror_name)
@@ -62,14 +70,17 @@ async def _value(admin: AdminClient, kind: ConfigResourceType, name: str) -> str
 
 
 def refuse_failed(mirror_name: str, topics: Iterable[str], rows: Iterable[MirrorPartitionDescription]) -> None:
-    """A topic that has failed is in its mirror still: nothing leaves FAILED but a removal."""
+    """Raise KmirrorError for topics that are FAILED in their mirror: only removal ends FAILED."""
     failed = sorted({row.topic for row in rows if row.state == FAILED}.intersection(topics))
     if failed:
         raise KmirrorError(f"{topic_list(failed)} in mirror {mirror_name}, and {FAILED}: --remove --wait first, then this command again")
 
 
 async def with_truncation_accepted(admin: AdminClient, mirror_name: str, topics: Iterable[str], add: Callable[[], Awaitable[None]]) -> None:
-    """Run `add`, which waits until the topics are MIRRORING, while those of them that are here have no limit."""
+    """Run `add` while those of the topics that exist here have no limit.
+
+    `add` waits until the topics are MIRRORING.
+    """
     before = await _limits_to_lift(admin, mirror_name, topics)
     lifted: dict[str, str | None] = {}
     try:
@@ -89,11 +100,14 @@ async def with_truncation_accepted(admin: AdminClient, mirror_name: str, topics:
 
 
 async def _limits_to_lift(admin: AdminClient, mirror_name: str, topics: Iterable[str]) -> dict[str, str | None]:
-    """Of each topic whose limit is lifted, what it is now. What is mirrored already, by this mirror or another one, keeps its own; one
-    without a limit is taken for what an interrupted command has left in this mirror."""
+    """Returns the present limit of each topic whose limit is to be lifted.
+
+    A topic that is mirrored already, by this mirror or another one, keeps its limit. But a topic of
+    this mirror without a limit is taken as left over from an interrupted command.
+    """
     try:
         described = await admin.describe_mirrors()
-    except ApiException:  # another mirror's states are not known: to add a topic of it is refused anyway
+    except ApiException:  # no permission for other mirrors: adding one of their topics is refused anyway
         described = await admin.describe_mirrors([mirror_name])
     elsewhere = {
         row.topic for name, mirror in described.items() if name != mirror_name for row in mirror.partitions if row.state != STOPPED
@@ -109,14 +123,17 @@ async def _limits_to_lift(admin: AdminClient, mirror_name: str, topics: Iterable
 
 
 def _goes_on(error: BaseException) -> bool:
-    """Whether the same command, given again, may go on: the time was up, it was interrupted, or a broker is away."""
+    """Whether the same command, given again, may continue.
+
+    True when the time ran out, the command was interrupted, or a broker is away.
+    """
     if isinstance(error, ApiException):
         return error.error.retriable
     return isinstance(error, (NotFinishedError, NoBrokerError)) or not isinstance(error, KmirrorError)
 
 
 async def _put_back(admin: AdminClient, lifted: Mapping[str, str | None]) -> KmirrorError | None:
-    """Give the topics their limits again. What could not be is told; the first error."""
+    """Restore the topics' limits, and warn of those that failed; returns the first error."""
     left: dict[str, str | None] = {}
     failure: KmirrorError | None = None
     for topic, value in lifted.items():

@@ -1,16 +1,22 @@
 """`kafka-mirrors --verify`: is each mirrored log a prefix of its source's, while both clusters run?
 
-Whole batches are fetched from both, as they are, from the higher log start offset to the end of the mirror's part of its log, and
-compared byte by byte (`verify.log_diff`): offsets, leader epochs, CRCs, producers, timestamps, all that is in them. The mirror's part
-ends at its high watermark; of a partition that is STOPPED, where its own leader epochs begin, which is behind its last mirror epoch.
-Where a topic is compacted, what only one side's cleaner has removed or rewritten does not count (FEA2b), but only what a cleaner may
-remove: the newest record of a key that one side lacks is a difference, and so is the marker of a transaction that still has batches there
-(`verify.compaction_evidence`). A `--sample` does not read so far, and takes every hole there for a cleaner's.
+Whole batches are fetched unchanged from both clusters, from the higher log start offset to the end
+of the mirror's part of its log, and compared byte by byte (`verify.log_diff`): offsets, leader
+epochs, CRCs, producers, timestamps and all other contents. The mirror's part ends at its high
+watermark. For a STOPPED partition it ends where the mirror's own leader epochs begin, after the
+last mirror epoch. In a compacted topic, what only one side's cleaner has removed or rewritten does
+not count (FEA2b), but only if a cleaner may remove it: it is a difference if one side lacks the
+newest record of a key, or the marker of a transaction that still has batches there
+(`verify.compaction_evidence`). A `--sample` does not read that far, and attributes every hole to
+the cleaner.
 
-The mirror's end is asked before the source's, so that what arrives in between is no difference. A partition that
-cannot be read to its end, for retention deleted it meanwhile or a broker went away, is compared again. `--from` begins later, `--sample` looks at n places of each partition only.
+The mirror is asked for its end before the source, so records that arrive in between are not
+differences. A partition that cannot be read to its end, because retention deleted it meanwhile or a
+broker went away, is compared again. `--from` begins later; `--sample` compares only n places of
+each partition.
 
-Exit code 0: every log is a prefix. 1: one is not; the first difference is named. 2: one could not be read, or is FAILED.
+Exit code 0: every log is a prefix. 1: one is not; the first difference is named. 2: one could not
+be read, or is FAILED.
 """
 
 from __future__ import annotations
@@ -47,21 +53,24 @@ from kmirror.verify.verdict import DifferenceKind, LogDiffReport, PartitionVerdi
 FETCH_SIZE_BYTES: Final = 4 << 20
 PREPARING: Final = "PREPARING"
 SAMPLE_SPAN: Final = 1_000
-"""Offsets that are compared at each place of a sample, at least one batch."""
+"""Number of offsets compared at each place of a sample; at least one batch."""
 MAX_RETRIES: Final = 10
 RETRY_PAUSE_MS: Final = 300
 HIGH_WATERMARK_TRIES: Final = 10
 HIGH_WATERMARK_PAUSE_MS: Final = 200
 SETTINGS: Final = DiffSettings(ignored=frozenset({DifferenceKind.COMPACTED}), allow_lag=True, max_differences=1_000)
 COMPACTED_SETTINGS: Final = DiffSettings(ignored=frozenset({DifferenceKind.COMPACTED}), max_differences=1_000)
-"""A record that the mirror lacks at the end of its part is no lag: it came past it."""
+"""Without `allow_lag`: the mirror is already past a record that it lacks at the end of its part."""
 
 NOT_COMPARED = 2
 T = TypeVar("T")
 
 
 def run_verify(options: argparse.Namespace) -> int:
-    """The exit code; errors that are not of one partition are one line on stderr and exit code 2."""
+    """Returns the exit code.
+
+    An error that does not concern a single partition is one line on stderr and exit code 2.
+    """
 
     def verify() -> int:
         with asyncio.Runner() as runner:
@@ -75,7 +84,7 @@ def run_verify(options: argparse.Namespace) -> int:
 
 
 class Ask:
-    """`verify` is synchronous: each question runs the loop until it is answered."""
+    """Runs the loop until a question is answered, because `verify` is synchronous."""
 
     def __init__(self, run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
         self._run = run
@@ -115,8 +124,12 @@ def _partition_progress(progress: Progress, done: int, total: int, name: str) ->
 
 
 class RunState:
-    """What the partitions of one run share: which topics a cluster has and compacts, each asked for once; and how often a partition that
-    could not be read may still be tried again, so that a cluster that is down does not take its time for each."""
+    """What the partitions of one run share.
+
+    It remembers which topics a cluster has and compacts, so each is asked for once. It also limits
+    how often unreadable partitions are retried in all, so that a cluster that is down does not cost
+    its time for each partition.
+    """
 
     def __init__(self) -> None:
         self.retries_left = MAX_RETRIES
@@ -125,14 +138,20 @@ class RunState:
         self._partitions: dict[tuple[AdminClient, str], int] = {}
 
     async def another_cluster(self, admin: AdminClient, source: AdminClient, mirror_name: str) -> str | None:
-        """B36: what another cluster has is no difference of the mirror's."""
+        """Returns why the source is another cluster than the mirror's (B36), or None.
+
+        What another cluster has is not a difference of the mirror.
+        """
         if mirror_name not in self._other_clusters:
             self._other_clusters[mirror_name] = await another_cluster(admin, source, mirror_name)
         return self._other_clusters[mirror_name]
 
     async def has(self, admin: AdminClient, name: TopicPartition) -> bool:
-        """Whether the cluster has it. To ask it for the offsets of a partition that it does not have takes the time of a request: it might
-        be a new one."""
+        """Whether the cluster has the partition.
+
+        Asking for the offsets of a missing partition would take a whole request timeout, because it
+        might be a new one.
+        """
         topic = name.topic
         if (admin, topic) not in self._partitions:
             described = await admin.describe_topics([topic])
@@ -144,7 +163,7 @@ class RunState:
             try:
                 entries = await admin.describe_configs(ConfigResourceType.TOPIC, topic)
             except ApiException:
-                entries = []  # not permitted: then holes must tell
+                entries = []  # not permitted: then only holes show compaction
             self._known[admin, topic] = any(entry.name == "cleanup.policy" and "compact" in (entry.value or "") for entry in entries)
         return self._known[admin, topic]
 
@@ -158,7 +177,10 @@ class Range:
 
 
 class BelievedHoles:
-    """Evidence for a sample of a compacted topic: what a log lacks below its end its cleaner has removed, at the end of the place too."""
+    """Evidence for a sample of a compacted topic.
+
+    Assumes that a cleaner removed whatever a log lacks below its end, also at the end of the place.
+    """
 
     decides = True
     undecided = None
@@ -190,7 +212,10 @@ class PartitionChecker:
         self._name = TopicPartition(row.topic, row.partition)
 
     def verdict(self, progress: Callable[[int], None]) -> PartitionVerdict:
-        """Never raises for what the clusters answer about this partition. One that is FAILED is no mirror any more, whatever it has."""
+        """Returns the verdict; never raises for what the clusters answer about this partition.
+
+        A FAILED partition is an error even if its contents are equal: it is no longer a mirror.
+        """
         found = self._verdict(progress)
         if self._row.state != FAILED or found.status is not Status.EQUAL:
             return found
@@ -256,7 +281,11 @@ class PartitionChecker:
         return merged(verdicts)
 
     async def _source_end(self, source: AdminClient, mirrored: int) -> int:
-        """Its high watermark. One that was just elected knows less for a moment than was mirrored: it is given the time."""
+        """Returns the source's high watermark.
+
+        A newly elected leader may for a moment know a lower one than was mirrored, so it gets time
+        to catch up.
+        """
         for _ in range(HIGH_WATERMARK_TRIES):
             end = (await source.list_offsets([self._name]))[self._name]
             if end >= mirrored:
@@ -265,7 +294,7 @@ class PartitionChecker:
         return end
 
     async def _mirrored_end(self, admin: AdminClient) -> int:
-        """Where the mirror's part of the log ends."""
+        """Returns where the mirror's part of the log ends."""
         end = (await admin.list_offsets([self._name]))[self._name]
         if self._row.state != STOPPED:
             return end
@@ -275,7 +304,7 @@ class PartitionChecker:
         return end if own < 0 else min(own, end)
 
     def _evidence(self, left: FetchedLog, source: AdminClient, mirrored_end: int) -> CompactionEvidence:
-        """Of both logs to their ends, as they are when it is asked for."""
+        """Returns evidence that reads both logs to their ends, as they are when it is needed."""
 
         def to_the_end(admin: AdminClient, title: str) -> Callable[[int], FetchedLog]:
             def opened(start: int) -> FetchedLog:
@@ -304,7 +333,10 @@ async def log_start(admin: AdminClient, name: TopicPartition) -> int:
 
 
 def sample_of(start: int, end: int, count: int) -> list[Range]:
-    """`count` places from the first to the last offset, evenly spread; all, when they would overlap."""
+    """Returns `count` evenly spread places from the first to the last offset.
+
+    Returns the whole range when they would overlap.
+    """
     span = SAMPLE_SPAN
     if end - start <= count * span:
         return [Range(start, end)]
@@ -315,14 +347,17 @@ def sample_of(start: int, end: int, count: int) -> list[Range]:
 
 
 def merged(verdicts: list[PartitionVerdict]) -> PartitionVerdict:
-    """One verdict of a partition's samples: the last one's, for it is the first that is not equal, with all that was compared before."""
+    """Returns one verdict for a partition's samples.
+
+    It is the last one, since only that may be unequal, with the bytes of all samples.
+    """
     first, last = verdicts[0], verdicts[-1]
     compared = sum(verdict.bytes_compared for verdict in verdicts)
     return msgspec.structs.replace(last, start_offset=first.start_offset, bytes_compared=compared)
 
 
 def verdict_line(verdict: PartitionVerdict) -> str:
-    """`t-0: equal, offsets 0 to 41, 2211 bytes`, or where it differs first."""
+    """`t-0: equal, offsets 0 to 41, 2211 bytes`, or the first difference."""
     if verdict.error is not None:
         return f"{verdict.name}: {'' if verdict.right is not None else 'could not be compared: '}{verdict.error}"
     assert verdict.right is not None

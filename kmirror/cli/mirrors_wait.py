@@ -1,9 +1,12 @@
-"""Waiting for a mirror (`--wait`, `--reverse`): until it has all of its source, until its partitions are in a state.
+"""Waits for a mirror (`--wait`, `--reverse`): until it has all of its source, or reaches a state.
 
-*Drained* means: every partition is MIRRORING (or PAUSED) and ends where the source's last stable offset is (B51: its high watermark may lie further,
-behind open transactions, which are not mirrored), that holds for every partition that these topics have at the source, and between two looks the
-source's offset did not move. A source that is still written to is therefore never drained: a graceful failover would lose the next record. Brokers that go away and come back only delay; what can
-not come by itself (FAILED, or PAUSED and behind) ends the wait at once.
+*Drained* means that every partition is MIRRORING (or PAUSED) and ends at the source's last stable
+offset. This must hold for every partition that these topics have at the source, and the source's
+offset must not move between two looks. (B51: the source's high watermark may lie further, behind
+open transactions, which are not mirrored.) A source that is still being written to is therefore
+never drained: a graceful failover would lose the next record. Brokers that go away and come back
+only cause delay. A state that does not pass by itself (FAILED, or PAUSED and behind) ends the wait
+at once.
 """
 
 from __future__ import annotations
@@ -29,15 +32,15 @@ MIRRORING, PAUSING, PAUSED, FAILED, STOPPED, STOPPING = "MIRRORING", "PAUSING", 
 ENDED = (STOPPED, STOPPING)
 
 Progress = Callable[[int, int, str], None]
-"""Told how much is done of how much, and what is being waited for."""
+"""Receives how much is done, the total, and what is being waited for."""
 
 
 class NotFinishedError(KmirrorError):
-    """The time is up; the same command goes on where this one ended. Exit code 2."""
+    """The time is up; the same command continues where this one ended. Exit code 2."""
 
 
 class Deadline:
-    """Until when one command waits, all its steps together."""
+    """The time at which a command stops waiting, counted over all its steps."""
 
     def __init__(self, runtime: Runtime, timeout_ms: int | None) -> None:
         self._runtime = runtime
@@ -45,7 +48,7 @@ class Deadline:
         self._end_ms = runtime.clock.monotonic_ms() + self.timeout_ms
 
     async def pause(self, waiting_for: str) -> None:
-        """Sleep a moment; NotFinishedError when the time is up."""
+        """Sleep for one poll interval; raise NotFinishedError when the time is up."""
         if self._runtime.clock.monotonic_ms() >= self._end_ms:
             raise NotFinishedError(f"not finished after {self.timeout_ms} ms: {waiting_for}")
         await self._runtime.sleep_ms(POLL_INTERVAL_MS)
@@ -66,8 +69,10 @@ class MirrorWaiter:
         return [row for row in described[self._mirror_name].partitions if row.topic in self._topics]
 
     async def until_state(self, state: str, *, partitions: int | None = None) -> list[MirrorPartitionDescription]:
-        """Until all (of `partitions`, if that is known) are in `state`; KmirrorError when one is FAILED instead, from where nothing but
-        STOPPED can be reached (D3-21)."""
+        """Wait until all partitions are in `state`, all `partitions` of them if that is given.
+
+        Raises KmirrorError when one is FAILED: from there only STOPPED can be reached (D3-21).
+        """
         while True:
             rows, problem = await self._look()
             done = [row for row in rows if row.state == state]
@@ -85,7 +90,10 @@ class MirrorWaiter:
             await self._deadline.pause(problem or _names(missing) or f"no partition of mirror {self._mirror_name} is reported")
 
     async def until_drained(self, source: AdminClient) -> dict[TopicPartition, SourceEnd]:
-        """Until the mirror has all that the source has decided, and the source rests; the source's ends."""
+        """Wait until the mirror has all that the source has decided, and the source is idle.
+
+        Returns the source's ends.
+        """
         before: dict[TopicPartition, int] = {}
         initial = 0
         while True:
@@ -116,7 +124,10 @@ class MirrorWaiter:
 
 
 async def answered(question: Awaitable[T], *, passing: Errors | None = None) -> tuple[T | None, str | None]:
-    """The answer, or why there is none yet; an error that will not pass by itself is raised (`passing` will, besides what may be retried)."""
+    """Returns the answer, or why there is none yet.
+
+    Raises an error that does not pass by itself. Retriable errors pass, and so does `passing`.
+    """
     try:
         return await question, None
     except NoBrokerError as error:
@@ -128,7 +139,7 @@ async def answered(question: Awaitable[T], *, passing: Errors | None = None) -> 
 
 
 async def _ends(source: AdminClient, rows: Iterable[MirrorPartitionDescription]) -> tuple[dict[TopicPartition, SourceEnd], str | None]:
-    """What the source says, or why it does not: it may be on its way back."""
+    """Returns the source's ends, or why it does not tell them: it may be coming back."""
     ends, problem = await answered(source_ends(source, rows))
     return ends or {}, None if problem is None else f"the source cannot be asked: {problem}"
 
@@ -139,7 +150,10 @@ def _behind(row: MirrorPartitionDescription, ends: dict[TopicPartition, SourceEn
 
 
 def _refuse_what_does_not_move(rows: Iterable[MirrorPartitionDescription], behind: Mapping[str, int]) -> None:
-    """A paused partition that lacks nothing is as good as one that mirrors."""
+    """Raise KmirrorError for partitions that will not catch up by themselves.
+
+    A PAUSED partition that lacks nothing is as good as one that is MIRRORING.
+    """
     stuck = [f"{_name(row)} is {row.state}" for row in rows if row.state == FAILED or (row.state == PAUSED and behind.get(_name(row)))]
     if stuck:
         raise KmirrorError(f"{_names(stuck)}: it will not catch up; resume it, or fail over without waiting")
@@ -154,17 +168,17 @@ def _name(row: MirrorPartitionDescription) -> str:
 
 
 def _names(names: list[str]) -> str:
-    """The first few."""
+    """Returns the first three names and the number of the others."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(names[:3]) + more
 
 
 def _silent(done: int, total: int, text: str, /) -> None:
-    """No terminal."""
+    """Shows nothing, because there is no terminal."""
 
 
 def progress_bar(title: str) -> AbstractContextManager[Progress]:
-    """A bar on stderr where that is a terminal; else nothing."""
+    """Shows a bar on stderr if that is a terminal, else nothing."""
     if not sys.stderr.isatty():
         return nullcontext(_silent)
     from kmirror.cli.mirrors_progress import bar

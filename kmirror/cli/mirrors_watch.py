@@ -1,9 +1,11 @@
-"""`kafka-mirrors --watch`: states and lags, looked at again and again.
+"""`kafka-mirrors --watch`: shows states and lags again and again.
 
-On a terminal one table, drawn anew in its place, with a headline of the whole; where it is longer than the terminal, what is not
-MIRRORING and what lags most is shown. Piped, a line for each partition that changed since the
-look before, with the time in front; with `--json` a line a look, an object with all rows. RATE is offsets a second since the look
-before. A broker that goes away costs some looks, said once, and nothing else. Ctrl-C ends it with exit code 0.
+On a terminal it redraws one table in place, below a headline with totals. If the table is longer
+than the terminal, it shows what is not MIRRORING and what lags most. When piped, it prints a line
+for each partition that changed since the previous look, with the time in front. With `--json` it
+prints a line for each look, an object with all rows. RATE is offsets per second since the previous
+look. A broker that goes away costs only a few looks, which is reported once. Ctrl-C ends it with
+exit code 0.
 """
 
 from __future__ import annotations
@@ -27,15 +29,18 @@ from kmirror.cli.mirrors_wait import MIRRORING, answered
 
 DEFAULT_INTERVAL_MS = 1_000
 OTHER_LINES = 3
-"""The headline, how many are left out, the cursor's line; besides them the table has its header."""
+"""The headline, the number left out, and the cursor's line; the table's header comes on top."""
 CLEAR = "\x1b[H\x1b[J"
-"""To the upper left corner, and clear from there on."""
+"""Moves to the upper left corner and clears from there on."""
 
 Key = tuple[str, str, int]
 
 
 class MirrorWatch:
-    """What has been seen so far, and how a look is shown. `looked` and `failed` print; they know no clock and no network."""
+    """What has been seen so far, and how a look is shown.
+
+    `looked` and `failed` print; they know no clock and no network.
+    """
 
     def __init__(self, out: TextIO, *, as_json: bool, size: Callable[[], os.terminal_size] = shutil.get_terminal_size) -> None:
         self._out = out
@@ -47,7 +52,7 @@ class MirrorWatch:
         self._failure: str | None = None
 
     def looked(self, now_ms: int, mirrors: list[MirrorDescription], ends: SourceEnds | None) -> None:
-        """A look that succeeded."""
+        """Show a look that succeeded."""
         rows = describe_rows(mirrors, ends)
         for row in rows:
             row["ratePerSecond"] = self._rate(now_ms, row)
@@ -66,7 +71,7 @@ class MirrorWatch:
         self._before_ms = now_ms
 
     def failed(self, now_ms: int, reason: str) -> None:
-        """A look that did not succeed; said once, until one succeeds."""
+        """Show a look that failed; as plain text, only once until one succeeds."""
         if self._as_json:
             self._print(json.dumps({"timestampMs": now_ms, "error": reason}))
         elif self._is_terminal:
@@ -83,7 +88,10 @@ class MirrorWatch:
         return round(max(0, moved) * 1000 / (now_ms - self._before_ms), 1)
 
     def _table(self, mirrors: list[MirrorDescription], ends: SourceEnds | None) -> str:
-        """As much of it as there is room for now; a row that the terminal wraps takes the room of several."""
+        """Returns as much of the table as fits now.
+
+        A row that the terminal wraps counts as several lines.
+        """
         size = self._size()
         table = describe_table(mirrors, ends, is_narrow=True)
         lines_per_row = math.ceil(len(table.splitlines()[0]) / size.columns)
@@ -112,7 +120,7 @@ async def watch(clients: MirrorClients) -> int:
 
 
 async def look(clients: MirrorClients) -> tuple[list[MirrorDescription], SourceEnds | None]:
-    """One look: the mirrors that are asked for, and with --verbose their sources' ends."""
+    """Look once: at the requested mirrors, and with --verbose at their sources' ends."""
     options = clients.options
     request = DescribeMirrorsOptions(timeout_ms=SHORT_TIMEOUT_MS)
     mirrors = list((await clients.admin.describe_mirrors([options.mirror] if options.mirror else [], request)).values())
@@ -122,8 +130,11 @@ async def look(clients: MirrorClients) -> tuple[list[MirrorDescription], SourceE
 
 
 def worst(mirrors: list[MirrorDescription], count: int) -> tuple[list[MirrorDescription], int]:
-    """As many partitions as there is room for, and how many are left out: those not MIRRORING come first, then
-    those whose lag is not known, then those that lag most."""
+    """Returns up to `count` partitions, the worst ones, and how many are left out.
+
+    Those not MIRRORING come first, then those whose lag is not known, then those with the highest
+    lag.
+    """
     rows = in_order(mirrors)
     if len(rows) <= count:
         return mirrors, 0
@@ -133,7 +144,7 @@ def worst(mirrors: list[MirrorDescription], count: int) -> tuple[list[MirrorDesc
 
 
 def _ignore(warning: str) -> None:
-    """The columns show that the source did not answer."""
+    """Drop the warning: the columns already show that the source did not answer."""
 
 
 def headline(rows: list[dict[str, Any]]) -> str:
@@ -152,7 +163,7 @@ def _key(row: dict[str, Any]) -> Key:
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    """What makes a line of its own when it changes: time passes in any case."""
+    """Returns the fields whose change prints a new line; ages and rates change all the time."""
     return {name: value for name, value in row.items() if name not in ("ratePerSecond", "timeLagMs", "lagAgeMs")}
 
 

@@ -1,14 +1,19 @@
-"""MirrorMaker 2's configuration as cluster mirrors: a file in, for each flow what to run and what has no counterpart. No I/O.
+"""Converts a MirrorMaker 2 configuration to cluster mirrors. No I/O.
 
-An mm2.properties names clusters and flows (`A->B.enabled=true`); what a flow says (`A->B.x`) beats what a cluster says (`A.x`), which
-beats the top level. A connector's own file (`source.cluster.alias`, `source.cluster.bootstrap.servers`) is one flow. Old names count:
-`topics.blacklist`, `groups.blacklist`, `config.properties.blacklist`, `cluster.A.bootstrap.servers`, `A.broker.list`, settings without
-`.enabled`.
+For each flow of a file it returns what to run and what has no counterpart.
 
-A flow becomes a mirror at its target: a config file, and the commands that create it and add the topics. The two differ in kind, so every
-property of the file ends up in exactly one place: converted, or listed with the reason why there is no counterpart. Above all: a
-mirrored topic keeps its name, so a policy that prefixes names is given up, and a topic can be mirrored in one direction only; and
-mirroring starts afresh (KIP-1279: not compatible with MM2), so what MM2 made at the target has to go first.
+An mm2.properties names clusters and flows (`A->B.enabled=true`). A flow's setting (`A->B.x`) beats
+a cluster's (`A.x`), which beats the top level. A connector's own file (`source.cluster.alias`,
+`source.cluster.bootstrap.servers`) is one flow. Old names are accepted: `topics.blacklist`,
+`groups.blacklist`, `config.properties.blacklist`, `cluster.A.bootstrap.servers`, `A.broker.list`,
+and settings without `.enabled`.
+
+A flow becomes a mirror at its target: a config file, and the commands that create the mirror and
+add the topics. The two systems differ in kind, so every property of the file ends up in exactly one
+place: it is converted, or listed with the reason why it has no counterpart. Above all, a mirrored
+topic keeps its name. So a policy that prefixes names is dropped, and a topic can be mirrored in one
+direction only. Mirroring also starts afresh (KIP-1279: not compatible with MM2), so what MM2
+created at the target must be deleted first.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ RENAMED: Final = {
     "groups.whitelist": "groups",
 }
 SWITCHES: Final = ("sync.topic.configs", "sync.topic.acls", "emit.heartbeats", "emit.checkpoints", "refresh.topics", "refresh.groups")
-"""Had names without `.enabled` once."""
+"""Settings that once had names without `.enabled`."""
 MAX_REPLICATION_FACTOR: Final = 32_767
 DEFAULT_TOPICS_EXCLUDE: Final = r"mm2.*\.internal,.*\.replica,__.*"
 DEFAULT_GROUPS_EXCLUDE: Final = "console-consumer-.*,connect-.*,__.*"
@@ -79,7 +84,7 @@ NO_COUNTERPART: Final = {
     "name": "",
     "connector.class": "",
 }
-"""Why a property is not converted; empty: it only says what the file is about."""
+"""Why a property is not converted; empty if it only says what the file is about."""
 
 NO_COUNTERPART_PREFIXES: Final = {
     "transforms": "records are never decoded, so they cannot be transformed; a stream processor behind the mirror can",
@@ -106,7 +111,7 @@ SECURITY_PREFIXES: Final = ("sasl.", "ssl.", "security.protocol")
 NOTHING: Final = "(?!)"
 """A regular expression that matches nothing."""
 FLAGS: Final = re.compile(r"\(\?([ims]+)\)")
-"""Flags of a regular expression, which mean the same in Java and here."""
+"""Flags of a regular expression that mean the same in Java and in Python."""
 EXPRESSION: Final = re.compile(r"\$\{[^}]*\}")
 """What a ConfigProvider would replace (Kafka's `ConfigTransformer`)."""
 
@@ -117,7 +122,7 @@ RESOLVED_BY_BROKERS: Final = "the brokers of {} resolve it, by config.providers 
 
 @dataclass(slots=True)
 class ConvertedFlow:
-    """One flow as a mirror. `not_converted`: property -> reason, in the order of the file."""
+    """One flow as a mirror. `not_converted` maps property to reason, in the order of the file."""
 
     source: str
     target: str
@@ -126,7 +131,7 @@ class ConvertedFlow:
     target_bootstrap: str
     mirror_configs: dict[str, str]
     command_configs: dict[str, str]
-    """How an operator's tool reaches the target; empty when it is not secured."""
+    """Settings with which an operator's tool reaches the target; empty if it is not secured."""
     topic_pattern: str
     replication_factor: int | None = None
     notes: list[str] = field(default_factory=list)
@@ -134,17 +139,20 @@ class ConvertedFlow:
 
     @property
     def config_file(self) -> str:
-        """For --mirror-config."""
+        """The name of the file for --mirror-config."""
         return f"{self.mirror_name}.properties"
 
     @property
     def command_file(self) -> str:
-        """For --command-config; a flow may reach its target in another way than the target's other flows."""
+        """The name of the file for --command-config.
+
+        It is one per flow: flows to the same target may reach it in different ways.
+        """
         return f"{self.mirror_name}.command.properties"
 
 
 def convert(properties: Mapping[str, str]) -> list[ConvertedFlow]:
-    """The flows that run. ConfigError when the file does not say what a flow needs."""
+    """Returns the enabled flows. ConfigError when the file lacks what a flow needs."""
     if "source.cluster.bootstrap.servers" in properties:
         return [_convert_flow(*_connector_flow(properties))]
     clusters = list(dict.fromkeys(_words(properties.get("clusters", ""))))
@@ -171,7 +179,7 @@ def _words(text: str) -> list[str]:
 
 
 def _current_name(name: str, clusters: Collection[str]) -> str:
-    """A property by its present name. An alias may hold dots."""
+    """Returns the current name of a property. An alias may contain dots."""
     name = name.strip()
     for cluster in clusters:
         name = re.sub(rf"^cluster\.{re.escape(cluster)}\.", f"{cluster}.", name)
@@ -185,7 +193,7 @@ def _current_name(name: str, clusters: Collection[str]) -> str:
 
 
 def _flow_settings(settings: Mapping[str, str], clusters: list[str], source: str, target: str) -> dict[str, str]:
-    """What holds for a flow: top level, then its own."""
+    """Returns the settings of a flow: those of the top level, overridden by its own."""
     prefix = f"{source}->{target}."
     own = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
     top = {
@@ -197,7 +205,7 @@ def _flow_settings(settings: Mapping[str, str], clusters: list[str], source: str
 
 
 def _connector_flow(properties: Mapping[str, str]) -> tuple[str, str, dict[str, str], dict[str, str]]:
-    """The flow of a connector's own file, with its clusters' settings under their aliases."""
+    """Returns the flow of a connector's own file, with cluster settings under their aliases."""
     source = properties.get("source.cluster.alias", "source")
     target = properties.get("target.cluster.alias", "target")
     named: dict[str, str] = {}
@@ -253,8 +261,11 @@ def _convert_replication_factor(converted: ConvertedFlow, flow: Mapping[str, str
 
 
 def _point_at_expressions(converted: ConvertedFlow) -> None:
-    """What is printed and written holds them as they are. References to config providers in settings of security are resolved where they are
-    used; any other expression has to be replaced before the commands are run."""
+    """Note where the converted files and commands contain expressions, which stay as they are.
+
+    References to config providers in security settings are resolved where they are used. Any other
+    expression must be replaced before the commands are run.
+    """
     places = [
         (f"{converted.target}.bootstrap.servers", converted.target_bootstrap, "the commands"),
         ("topics or topics.exclude", converted.topic_pattern, "the commands"),
@@ -274,7 +285,7 @@ def _point_at_expressions(converted: ConvertedFlow) -> None:
 
 
 def _mirror_name(source: str, target: str) -> str:
-    """One for the flow: a failback uses it again, at the source (C8)."""
+    """Returns the mirror's name for a flow; a failback uses it again, at the source (C8)."""
     name = f"{source}-to-{target}"
     problem = topic_name_problem(name)
     if problem is not None:
@@ -283,7 +294,10 @@ def _mirror_name(source: str, target: str) -> str:
 
 
 def _selection(what: str, include: str, exclude: str) -> str:
-    """One regular expression for a list of them without another list; list entries may hold no comma. A blank list matches nothing."""
+    """Returns one regular expression that matches a list of them except another list.
+
+    List entries cannot contain commas. A blank list matches nothing.
+    """
     wanted = "|".join(_scoped(_words(include))) or NOTHING
     unwanted = "|".join(_scoped(_words(exclude)))
     selection = f"(?!(?:{unwanted})$)(?:{wanted})" if unwanted else wanted
@@ -295,7 +309,11 @@ def _selection(what: str, include: str, exclude: str) -> str:
 
 
 def _scoped(words: Iterable[str]) -> Iterator[str]:
-    """MirrorMaker 2 joins a list by `|`, where flags at the beginning of an entry (`(?i)orders.*`) hold for all behind it, and not before."""
+    """Yields each entry with the flags that apply to it.
+
+    MirrorMaker 2 joins a list by `|`, so flags at the beginning of an entry (`(?i)orders.*`) also
+    apply to all later entries, but not to earlier ones.
+    """
     flags = ""
     for word in words:
         given = FLAGS.match(word)
@@ -305,7 +323,7 @@ def _scoped(words: Iterable[str]) -> Iterator[str]:
 
 
 def _security(alias: str, flow: Mapping[str, str], settings: Mapping[str, str], roles: tuple[str, ...]) -> dict[str, str]:
-    """The security settings of a cluster's clients; a role's own win (DG7)."""
+    """Returns the security settings of a cluster's clients; a role's own take precedence (DG7)."""
     found = {name: value for name, value in flow.items() if name.startswith(SECURITY_PREFIXES)}
     for prefix in (f"{alias}.", *(f"{alias}.{role}" for role in roles)):
         for name, value in settings.items():
@@ -366,7 +384,7 @@ def _convert_policy(converted: ConvertedFlow, flow: Mapping[str, str], used: set
 
 
 def _list_the_rest(converted: ConvertedFlow, flow: Mapping[str, str], settings: Mapping[str, str], used: set[str]) -> None:
-    """Every property that is left, with the reason."""
+    """Add every property that is left to `not_converted`, with the reason."""
     for name in flow:
         if name in used or name.startswith(SECURITY_PREFIXES):
             continue

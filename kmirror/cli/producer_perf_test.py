@@ -1,6 +1,7 @@
 """`kafka-producer-perf-test`: send records and measure; options and output of Kafka's tool. Needs the extra `kmirror[clients]`.
 
-Latency is from handing a record to the client until its acknowledgement. The figures are those of this machine's Python client.
+The latency of a record is the time from its hand-over to the client until its acknowledgement. The
+figures are those of this machine's Python client.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def build_parser() -> CommandParser:
 
 
 class Stats:
-    """Latencies of what was acknowledged; a line whenever the interval is over."""
+    """Latencies of acknowledged records; shows a line when an interval is over."""
 
     def __init__(self, interval_ms: int, now_s: Callable[[], float], show: Callable[[str], None], *, steady: bool = False) -> None:
         self._interval_s = interval_ms / 1000
@@ -89,7 +90,7 @@ class Stats:
 
 
 def payloads(options: argparse.Namespace) -> Callable[[int], bytes]:
-    """The payload of the n-th record."""
+    """Returns a function that returns the payload of the n-th record."""
     if options.payload_monotonic:
         return lambda number: str(number).encode()
     chance = random.Random(SEED)

@@ -12,7 +12,7 @@ from kmirror.storage.java_properties import decode_properties
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The settings of a properties file; ConfigError, naming the file, when it cannot be read."""
+    """Returns the settings of a file; ConfigError, naming the file, if it cannot be read."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -21,10 +21,13 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def read_node_properties(path: Path) -> dict[str, str]:
-    """A node's properties, with what its own `config.providers` resolve."""
+    """Returns a node's properties, resolved by their own `config.providers`."""
     return resolve_own(read_properties(path), OsFileSystem(), os.environ)
 
 
 def read_mirror_configs(path: Path) -> dict[str, str]:
-    """What a file for --mirror-config or --reverse-config says of the mirror. Its `config.providers` are the command's own; brokers have theirs."""
+    """Returns the mirror's configs from a file for --mirror-config or --reverse-config.
+
+    The file's `config.providers` are left out: they are the command's, and brokers have their own.
+    """
     return {name: value for name, value in read_properties(path).items() if not is_provider_config(name)}

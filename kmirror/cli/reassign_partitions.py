@@ -70,7 +70,7 @@ def build_parser() -> ToolParser:
 
 
 def check(options: argparse.Namespace) -> None:
-    """What may stand beside what, in Kafka's order and words."""
+    """Check which options go together, in Kafka's order and with Kafka's messages."""
     given = options.given
     actions = [name for name in REQUIRED if name in given]
     if len(actions) != 1:

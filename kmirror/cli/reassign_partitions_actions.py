@@ -138,7 +138,7 @@ class ReassignPartitionsCommand:
             print(f"The replica-alter-dir throttle limit was set to {rate} B/s")
 
     async def _move_log_dirs(self, admin: AdminClient, wanted: dict[Replica, str]) -> None:
-        """A broker that has no such replica yet is asked again until the time is up."""
+        """Start the moves; while a broker lacks a replica, try again until the time is up."""
         deadline = time.monotonic() + self._options.timeout / 1000
         pending = dict(wanted)
         while True:
@@ -226,7 +226,7 @@ def _progress(name: TopicPartition, target: list[int], current: list[int], *, is
 
 
 async def _log_dirs(admin: AdminClient, wanted: dict[Replica, str]) -> dict[Replica, tuple[str | None, str | None]]:
-    """Where each replica is, and where it is being moved to."""
+    """Returns where each replica is, and where it is being moved to."""
     found: dict[Replica, tuple[str | None, str | None]] = dict.fromkeys(wanted, (None, None))
     brokers = sorted({broker for _, broker in wanted})
     for broker, log_dirs in (await admin.describe_log_dirs(brokers)).items():
@@ -239,14 +239,14 @@ async def _log_dirs(admin: AdminClient, wanted: dict[Replica, str]) -> dict[Repl
 
 
 async def _present_log_dirs(admin: AdminClient, assignment: Assignment) -> dict[Replica, str]:
-    """Where the replicas are, of brokers that live."""
+    """Returns where the replicas of live brokers are."""
     live = {node.id for node in (await admin.describe_cluster()).nodes}
     replicas = {(name, broker): ANY_LOG_DIR for name, brokers in assignment.items() for broker in brokers if broker in live}
     return {replica: present for replica, (present, _) in (await _log_dirs(admin, replicas)).items() if present is not None}
 
 
 async def _print_log_dir_moves(admin: AdminClient, wanted: dict[Replica, str]) -> bool:
-    """One line for each move (one empty line for none); whether all are done."""
+    """Print one line per move (an empty line if there is none); returns whether all are done."""
     lines, done = [], True
     places = await _log_dirs(admin, wanted)
     for replica in sorted(wanted, key=_by_broker):
@@ -271,7 +271,10 @@ async def _print_log_dir_moves(admin: AdminClient, wanted: dict[Replica, str]) -
 
 
 async def _clear_throttles(admin: AdminClient, partitions: list[tuple[TopicPartition, list[int]]]) -> None:
-    """Of every broker and of the topics: which brokers were sources is not known any more."""
+    """Clear the throttles of the topics and of every broker.
+
+    It is no longer known which brokers were sources.
+    """
     brokers = sorted({node.id for node in (await admin.describe_cluster()).nodes} | {broker for _, rows in partitions for broker in rows})
     print(f"Clearing broker-level throttles on broker{_s(brokers)} {_ids(brokers)}")
     for broker in brokers:
@@ -283,7 +286,7 @@ async def _clear_throttles(admin: AdminClient, partitions: list[tuple[TopicParti
 
 
 async def _replicas(admin: AdminClient, names: Iterable[TopicPartition]) -> Assignment:
-    """The present replicas of `names`."""
+    """Returns the present replicas of `names`."""
     wanted = set(names)
     described = await admin.describe_topics({name.topic for name in wanted})
     for topic in sorted({name.topic for name in wanted}):
@@ -316,7 +319,7 @@ def _by_broker(replica: Replica) -> tuple[int, TopicPartition]:
 
 
 def _replica(replica: Replica) -> str:
-    """As Kafka prints a replica."""
+    """Returns a replica as Kafka prints it."""
     return f"{replica[0]}-{replica[1]}"
 
 

@@ -1,8 +1,10 @@
-"""What `kafka-reassign-partitions` computes without asking anybody: its files, its proposals, and who is throttled.
+"""The parts of `kafka-reassign-partitions` that ask no cluster: files, proposals, and throttles.
 
-A file names partitions with their new replicas and, for each replica, a log directory or "any". A proposal deals the brokers out like cards,
-from a random one on: the first replicas go round, the others follow with a growing distance, and no rack gets a second replica of a partition
-while another rack has none. Throttled are, for every partition that moves, its present replicas as leaders and the new ones as followers.
+A file names partitions with their new replicas and, for each replica, a log directory or "any". A
+proposal deals the brokers out like cards, starting at a random one: the first replicas go round,
+the others follow at a growing distance, and no rack gets a second replica of a partition while
+another rack has none. For every partition that moves, its present replicas are throttled as
+leaders, and the new ones as followers.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ Replica = tuple[TopicPartition, int]
 
 
 class Plan(NamedTuple):
-    """A reassignment file: replicas in the order of the file, and the directories that are named."""
+    """A reassignment file: replicas in the order of the file, and the named directories."""
 
     partitions: list[tuple[TopicPartition, list[int]]]
     log_dirs: dict[Replica, str]
@@ -35,7 +37,7 @@ class Move(NamedTuple):
 
 
 def parse_plan(text: str) -> Plan:
-    """The file; KmirrorError with Kafka's words for what is wrong."""
+    """Parse the file; KmirrorError with Kafka's words for what is wrong."""
     value = _versioned(text)
     partitions: list[tuple[TopicPartition, list[int]]] = []
     log_dirs: dict[Replica, str] = {}
@@ -56,7 +58,7 @@ def parse_plan(text: str) -> Plan:
 
 
 def check_plan(plan: Plan) -> None:
-    """What must hold before a plan is carried out."""
+    """Raise KmirrorError for a plan that cannot be carried out."""
     if not plan.partitions:
         raise KmirrorError("Partition reassignment list cannot be empty")
     if any(not replicas for _, replicas in plan.partitions):
@@ -74,7 +76,7 @@ def check_plan(plan: Plan) -> None:
 
 
 def parse_generate(text: str, broker_list: str) -> tuple[list[int], list[str]]:
-    """Brokers and topics of --generate."""
+    """Returns the brokers and topics of --generate."""
     brokers = []
     for word in broker_list.split(","):
         if not word.lstrip("-").isdigit():
@@ -97,7 +99,7 @@ def _versioned(text: str) -> dict[str, Any]:
 
 
 def reassignment_json(assignment: Assignment, log_dirs: Mapping[Replica, str] | None = None) -> str:
-    """As a file for `--reassignment-json-file`, on one line; directories that are not known are "any"."""
+    """Returns a file for `--reassignment-json-file`, on one line; unknown directories are "any"."""
     known = log_dirs or {}
     partitions = [
         {
@@ -112,7 +114,10 @@ def reassignment_json(assignment: Assignment, log_dirs: Mapping[Replica, str] | 
 
 
 def propose(current: Assignment, brokers: list[Node], randrange: Callable[[int], int]) -> Assignment:
-    """New replicas for the partitions of `current`, each topic with the number of replicas that its first partition has."""
+    """Returns new replicas for the partitions of `current`.
+
+    A topic gets the replication factor of its first partition.
+    """
     ordered = alternate_racks(brokers)
     racks = {node.id: node.rack for node in brokers}
     proposal: Assignment = {}
@@ -146,7 +151,7 @@ def _deal(ordered: list[int], racks: Mapping[int, str | None], start: int, shift
 
 
 def alternate_racks(brokers: list[Node]) -> list[int]:
-    """Brokers by id, one of each rack in turn."""
+    """Returns the brokers by id, one of each rack in turn."""
     by_rack: dict[str, list[int]] = {}
     for node in sorted(brokers, key=lambda node: node.id):
         by_rack.setdefault(node.rack or "", []).append(node.id)
@@ -160,7 +165,7 @@ def alternate_racks(brokers: list[Node]) -> list[int]:
 def proposed_moves(
     ongoing: Mapping[TopicPartition, PartitionReassignment], proposed: Assignment, current: Assignment
 ) -> dict[TopicPartition, Move]:
-    """Every partition that moves or shall move: where from and where to."""
+    """Returns every partition that moves or is to move, with sources and destinations."""
     moves = {
         name: Move(frozenset(row.replicas) - frozenset(row.adding_replicas), frozenset(row.adding_replicas))
         for name, row in ongoing.items()
@@ -172,7 +177,10 @@ def proposed_moves(
 
 
 def throttled_replicas(moves: Mapping[TopicPartition, Move]) -> dict[str, tuple[str, str]]:
-    """By topic, the values of leader and follower replication.throttled.replicas: `partition:broker,...`."""
+    """Returns the values of leader and follower replication.throttled.replicas, by topic.
+
+    A value is `partition:broker,...`.
+    """
 
     def joined(topic: str, pick: Callable[[Move], Iterable[int]]) -> str:
         pairs = {f"{name.partition}:{broker}" for name, move in moves.items() if name.topic == topic for broker in pick(move)}

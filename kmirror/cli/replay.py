@@ -1,21 +1,25 @@
-"""`kmirror replay`: recorded logs, produced to a cluster again.
+"""`kmirror replay`: produces recorded logs to a cluster again.
 
     kmirror replay /data/kafka --to host:9092 --create-topics                  at the original speed
     kmirror replay /data/kafka --to host:9092 --speed 10                       ten times as fast
-    kmirror replay /data/kafka --to host:9092 --speed max --state progress/    as fast as it goes; run it again after an interruption
+    kmirror replay /data/kafka --to host:9092 --speed max --state progress/    as fast as possible; run it again after an interruption
     kmirror replay /data/kafka --serve localhost:9192                          a read-only broker: consumers and mirrors read the same bytes
     kmirror replay /data/kafka --serve localhost:9192 --to host:9092 --failover    mirrored there by KIP-1279, then made writable
     kmirror replay s3://bucket/kafka --to host:9092 --engine spark --state /shared/progress
 
-Partitions, timestamps, keys, values, headers, the order within a partition, codecs and the borders of batches stay; offsets and producer ids are the
-destination's. Transactions end as they ended: see `kmirror.cli.replay_partition`. The producer is idempotent, and tries again what can be tried again
-(`delivery.timeout.ms`, two minutes). With `--state` a replay that was interrupted, however, goes on where it was, with nothing lost and nothing twice:
-see `kmirror.cli.replay_state`. Nothing is written where the logs are, and a broker may be running on them; they are read to where they ended when
-the replay began.
+Partitions, timestamps, keys, values, headers, the order within a partition, codecs and batch
+boundaries stay the same; offsets and producer ids are the destination's. Transactions end as they
+ended: see `kmirror.cli.replay_partition`. The producer is idempotent and retries whatever can be
+retried (`delivery.timeout.ms`, two minutes). With `--state`, a replay that was interrupted in any
+way continues where it was, and loses or repeats nothing: see `kmirror.cli.replay_state`. Nothing is
+written where the logs are, and a broker may be running on them. They are read up to where they
+ended when the replay began.
 
-Ctrl-C (or SIGTERM) waits for what is under way and says where the replay stands; a second one does not wait.
+Ctrl-C (or SIGTERM) waits for what is under way and says where the replay stands; a second one does
+not wait.
 
-Exit code 0: all of it was replayed. 1: it was not, one line says why. 2: the arguments are wrong. 130 after Ctrl-C, 143 after SIGTERM.
+Exit code 0: everything was replayed. 1: it was not; one line says why. 2: the arguments are wrong.
+130 after Ctrl-C, 143 after SIGTERM.
 """
 
 from __future__ import annotations
@@ -94,7 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
 
 
 def run(command: str, options: argparse.Namespace) -> int:
-    """The exit code."""
+    """Run a replay, or serve the logs; returns the exit code."""
     if is_live(options.logs):
         raise KmirrorError(f"{options.logs} is a live cluster; kmirror replay reads log directories, kafka-mirrors mirrors clusters")
     _check_mode(options)
@@ -127,7 +131,7 @@ def run(command: str, options: argparse.Namespace) -> int:
 
 
 def _check_mode(options: argparse.Namespace) -> None:
-    """Which options go with --serve, and which without."""
+    """Raise KmirrorError for options that do not go with --serve, or not without it."""
     if options.serve is None:
         if options.to is None:
             raise KmirrorError("say where the records go: --to SERVERS produces them there, --serve HOST:PORT serves them")
@@ -163,7 +167,7 @@ def selection_of(options: argparse.Namespace) -> Selection:
 
 
 def parse_time(text: str | None, option: str) -> int | None:
-    """ms since the epoch; of a time without a zone UTC is meant."""
+    """Returns ms since the epoch. A time without a zone is in UTC."""
     if text is None:
         return None
     if re.fullmatch(r"\d{1,18}", text):
@@ -191,7 +195,10 @@ def _configs(texts: list[str]) -> dict[str, str]:
 async def prepare(
     runtime: Runtime, destination: Destination, plan: Plan, options: argparse.Namespace, configs: Mapping[str, str]
 ) -> Destination:
-    """The destination, with its topics there and known. NoBrokerError where nobody answers."""
+    """Returns the destination with its topic ids, after missing topics are created.
+
+    NoBrokerError if no broker answers.
+    """
     async with destination.client(runtime) as client:
         cluster_id = await client.open()
         found = await client.describe_topics(plan.counts)
@@ -207,7 +214,7 @@ async def prepare(
 
 
 async def _described(client: ReplayClient, plan: Plan) -> dict[str, TopicDescription]:
-    """The topics, once a broker knows all of them: it hears of new ones a moment later."""
+    """Returns the topics, once a broker knows all of them: it learns of new ones a moment later."""
 
     async def attempt() -> dict[str, TopicDescription]:
         found = await client.describe_topics(plan.counts)
@@ -219,12 +226,12 @@ async def _described(client: ReplayClient, plan: Plan) -> dict[str, TopicDescrip
 
 
 async def _warn_of_times(client: ReplayClient, topics: list[str]) -> None:
-    """Existing topics may be set to times of their own."""
+    """Warn of existing topics that replace the records' timestamps."""
     for name in topics:
         try:
             entries = {entry.name: entry.value for entry in await client.describe_configs(ConfigResourceType.TOPIC, name)}
         except ApiException:
-            continue  # who may only write is not told
+            continue  # who may only write may not see the configs
         if entries.get("message.timestamp.type") == "LogAppendTime":
             say(f"topic {name} has message.timestamp.type=LogAppendTime: its records get the time of their arrival")
 
@@ -252,7 +259,10 @@ async def _tick(stop: Stop, progress: Progress) -> None:
 
 @contextlib.contextmanager
 def _stopping(stop: Stop) -> Iterator[list[signal.Signals]]:
-    """The signals that came; the first asks for an end in good order, the second does not."""
+    """Yields the list of signals that came.
+
+    The first one asks for an orderly end, the second one ends at once.
+    """
     main = asyncio.current_task()
     seen: list[signal.Signals] = []
 

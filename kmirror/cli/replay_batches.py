@@ -1,9 +1,11 @@
-"""Recorded batches as what a producer sends.
+"""Turns recorded batches into what a producer sends.
 
-A producer's batch has offsets from 0 without a gap, the sender's id, epoch and sequence, CreateTime, and no leader epoch. So of most recorded batches
-only the header is written again, and the CRC, for it covers the producer's fields; the records stay the bytes that they are, compressed as they
-are. A batch is put together from its records only where brokers would refuse these bytes or change what they mean: the cleaner removed some of its
-records, the broker had set the times (LogAppendTime: they become CreateTime, so that the times stay), or it bears a delete horizon.
+A producer's batch has offsets from 0 without gaps, the sender's id, epoch and sequence, CreateTime,
+and no leader epoch. So for most recorded batches only the header is rewritten, and the CRC, because
+it covers the producer's fields; the records keep their bytes and their compression. A batch is
+rebuilt from its records only where brokers would refuse these bytes or change what they mean: the
+cleaner removed some of its records, the broker had set the timestamps (LogAppendTime becomes
+CreateTime, so that the timestamps stay), or the batch has a delete horizon.
 """
 
 from __future__ import annotations
@@ -26,11 +28,11 @@ class ReplayBatch:
     """Records that are sent as one batch, once their producer is known."""
 
     offset: int
-    """Of the first record, as it was recorded."""
+    """The recorded offset of the first record."""
     next_offset: int
-    """Where the recording goes on: behind the recorded batch."""
+    """The recorded offset after the batch, where the recording continues."""
     producer_id: int
-    """The recorded producer, -1 without one."""
+    """The recorded producer's id, -1 without a producer."""
     is_transactional: bool
     record_count: int
     max_timestamp: int
@@ -39,7 +41,7 @@ class ReplayBatch:
     payload: Buffer
 
     def encoded(self, producer_id: int, producer_epoch: int, base_sequence: int) -> bytearray:
-        """The batch as this producer sends it."""
+        """Returns the batch as this producer sends it."""
         return assemble(
             self.payload,
             base_offset=0,
@@ -61,8 +63,11 @@ class ReplayBatch:
 
 
 def replay_batch(batch: RecordBatch, *, first_offset: int = 0) -> ReplayBatch | None:
-    """The records of a data batch from `first_offset` on; None if the cleaner left none, or all lie below. CORRUPT_MESSAGE or INVALID_RECORD for
-    records that cannot be read, where they must be."""
+    """Returns the records of a data batch from `first_offset` on.
+
+    Returns None if the cleaner left none, or all lie below. Raises CORRUPT_MESSAGE or
+    INVALID_RECORD where records must be read and cannot be.
+    """
     if batch.record_count == 0 or batch.last_offset < first_offset:
         return None
     if batch.base_offset >= first_offset and _may_stay(batch):
@@ -98,7 +103,7 @@ def _rebuilt(batch: RecordBatch, records: Iterable[Record]) -> bytearray:
 
 
 def control_type(batch: RecordBatch) -> ControlRecordType:
-    """What a control batch says; UNKNOWN for one that the cleaner emptied."""
+    """Returns the type of a control batch; UNKNOWN for one that the cleaner emptied."""
     try:
         record = next(batch.records(), None)
         return ControlRecordType.UNKNOWN if record is None else ControlRecordType.parse(record.key)

@@ -1,13 +1,17 @@
-"""A producer's requests, as the replay needs them: batches that are bytes already, with sequences that the replay itself counts.
+"""A producer's requests, as the replay needs them.
 
-Kafka's own producer cannot be told either, nor can librdkafka: both compress records anew, into batches of theirs, and number them by themselves,
-so that after a restart nobody could ask the destination what it has. This client adds to `AdminClient` (leaders, coordinators, retries) the four
-requests of an idempotent and transactional producer: Produce, InitProducerId, AddPartitionsToTxn, EndTxn.
+The batches are already bytes, and the replay itself counts the sequences. Neither Kafka's own
+producer nor librdkafka can do this: both compress records again, into batches of their own, and
+number these themselves, so after a restart nobody could ask the destination what it has. This
+client adds to `AdminClient` (leaders, coordinators, retries) the four requests of an idempotent and
+transactional producer: Produce, InitProducerId, AddPartitionsToTxn, EndTxn.
 
-Transactions follow the destination's `transaction.version` (KIP-890): from 2 on a batch adds its partition to the transaction by itself, and
-EndTxn gives the producer's next epoch; below, the partition is added first and the epoch stays.
+Transactions follow the destination's `transaction.version` (KIP-890). From version 2 on, a batch
+adds its partition to the transaction by itself, and EndTxn returns the producer's next epoch. Below
+that, the partition is added first and the epoch stays.
 
-What can be tried again is tried again until `delivery_timeout_ms` is over, as `delivery.timeout.ms` bounds it in Kafka's producer.
+Whatever can be retried is retried until `delivery_timeout_ms` is over, like `delivery.timeout.ms`
+in Kafka's producer.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ T = TypeVar("T")
 DELIVERY_TIMEOUT_MS: Final = 120_000
 REQUEST_TIMEOUT_MS: Final = 30_000
 TRANSACTION_TIMEOUT_MS: Final = 900_000
-"""The longest that brokers allow by default (`transaction.max.timeout.ms`)."""
+"""The longest timeout that brokers allow by default (`transaction.max.timeout.ms`)."""
 BACKOFF: Final = ExponentialBackoff(initial_ms=20, max_ms=1_000, jitter=0.2)
 CONNECTION: Final = "replay"
 ACKS_ALL: Final = -1
@@ -52,7 +56,7 @@ class ProducerIdAndEpoch:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a batch."""
+    """The result for a batch."""
 
     error: Errors
     message: str | None = None
@@ -63,7 +67,7 @@ class Answer:
 
 
 class ReplayClient(AdminClient):
-    """`open` learns the destination's transactions version; call it first."""
+    """Call `open` first: it learns the destination's transaction version."""
 
     def __init__(
         self,
@@ -85,7 +89,7 @@ class ReplayClient(AdminClient):
         self._coordinator_of: dict[str, Node] = {}
 
     async def open(self) -> str:
-        """The destination's cluster id. NoBrokerError where nobody answers."""
+        """Returns the destination's cluster id. NoBrokerError if no broker answers."""
         described = await self.describe_cluster()
         versions = await self.broker_api_versions(described.nodes[0])
         levels = {feature.name: feature.max_version_level for feature in versions.finalized_features}
@@ -98,7 +102,10 @@ class ReplayClient(AdminClient):
     # -- batches ------------------------------------------------------------------------------------------------------------
 
     async def produce(self, target: TopicPartition, batch: bytearray, transactional_id: str | None) -> Answer:
-        """Send one batch to its leader, once. Batches of one partition arrive in the order of the calls while nothing fails."""
+        """Send one batch to its leader, once.
+
+        As long as nothing fails, batches of one partition arrive in the order of the calls.
+        """
         leader = self._leaders.get(target)
         if leader is None:
             leader = await self._leader(target)
@@ -145,7 +152,7 @@ class ReplayClient(AdminClient):
     # -- producers and their transactions -------------------------------------------------------------------------------------
 
     async def init_producer_id(self, transactional_id: str | None) -> ProducerIdAndEpoch:
-        """A producer's id and epoch; a transaction that is open under `transactional_id` is aborted before."""
+        """Returns a producer's id and epoch; first aborts a transaction open under the id."""
 
         async def attempt() -> ProducerIdAndEpoch:
             request = init_producer_id.InitProducerIdRequest(
@@ -161,7 +168,7 @@ class ReplayClient(AdminClient):
         return await self.until_delivered(attempt)
 
     async def add_partition(self, transactional_id: str, producer: ProducerIdAndEpoch, target: TopicPartition) -> None:
-        """Begin a transaction in a partition, where transactions are below version 2; above there is nothing to be done."""
+        """Add a partition to a transaction. Nothing is sent from transaction version 2 on."""
         if self.transactions_v2:
             return
 
@@ -181,7 +188,10 @@ class ReplayClient(AdminClient):
         await self.until_delivered(attempt)
 
     async def end_transaction(self, transactional_id: str, producer: ProducerIdAndEpoch, *, committed: bool) -> ProducerIdAndEpoch:
-        """Commit or abort; how the producer goes on: under a new epoch, with sequences from 0, where transactions are of version 2."""
+        """Commit or abort; returns the producer's id and epoch for what comes next.
+
+        With transaction version 2 the epoch is new, and sequences start from 0.
+        """
 
         async def attempt() -> ProducerIdAndEpoch:
             request = end_txn.EndTxnRequest(
@@ -196,7 +206,10 @@ class ReplayClient(AdminClient):
         return await self.until_delivered(attempt)
 
     async def _ask_coordinator(self, transactional_id: str, request: Any, *, max_version: int | None = None) -> Any:
-        """ApiException for what the coordinator refuses, a retriable one where it cannot be reached."""
+        """Send a request to the coordinator; returns the response.
+
+        ApiException for what the coordinator refuses; a retriable one if it cannot be reached.
+        """
         node = self._coordinator_of.get(transactional_id)
         if node is None:
             node = (await self._coordinators([transactional_id], TRANSACTION_COORDINATOR))[transactional_id]
@@ -216,7 +229,10 @@ class ReplayClient(AdminClient):
         raise_for(code, f"transactional id {transactional_id}: {error.message}" if code else None)
 
     async def until_delivered(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """`attempt` again after errors that may pass, with growing pauses; the last of them when the time is up."""
+        """Repeat `attempt` after errors that may pass, with growing pauses.
+
+        Raises the last error when the time is up.
+        """
         clock = self.runtime.clock
         deadline_ms = clock.monotonic_ms() + self.delivery_timeout_ms
         failures = 0
@@ -233,5 +249,5 @@ class ReplayClient(AdminClient):
             failures += 1
 
     async def pause(self, failures: int) -> None:
-        """Wait as one does after so many failures in a row before this one."""
+        """Wait for the backoff after a failure that had this many failures in a row before it."""
         await self.runtime.sleep_ms(BACKOFF.backoff_ms(failures, self.runtime.random))

@@ -1,11 +1,13 @@
-"""What is sent and not yet answered: the window of one partition.
+"""The window of one partition: what is sent and not yet answered.
 
-A producer may have five batches under way, which the broker keeps in order by their sequences. Batches of two producers it does not, so the window
-never holds batches of two: the order within a partition is the recording's, whatever fails. The first batch of a producer's epoch goes alone, for a
-broker that knows nothing of it takes any first sequence.
+A producer may have five batches under way, which the broker keeps in order by their sequences. It
+does not order batches of two producers, so the window never holds batches of two. The order within
+a partition is thus always the recording's, whatever fails. The first batch of a producer's epoch
+goes alone, because a broker that does not know the producer accepts any first sequence.
 
-When a batch fails in a way that may pass, those behind it fail, too (OUT_OF_ORDER_SEQUENCE_NUMBER). All answers are awaited, and then the
-batches are sent again one by one, with the sequences that they had; the broker knows those that it has by them.
+When a batch fails in a way that may pass, those behind it fail too (OUT_OF_ORDER_SEQUENCE_NUMBER).
+The window waits for all answers. Then it sends the batches again one by one, with their old
+sequences, by which the broker recognises those that it has.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ FENCED: Final = (Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED, Errors.I
 
 
 class SendsBatches(Protocol):
-    """What the window needs of `ReplayClient`."""
+    """The part of `ReplayClient` that the window needs."""
 
     runtime: Runtime
     delivery_timeout_ms: int
@@ -49,7 +51,7 @@ class Sent:
 
 
 class Window:
-    """Sends batches; tells `on_written` each that the destination has, in order."""
+    """Sends batches, and calls `on_written` in order for each one that the destination has."""
 
     def __init__(self, client: SendsBatches, target: TopicPartition, on_written: Callable[[LaneState, ReplayBatch], None]) -> None:
         self._client = client
@@ -61,7 +63,10 @@ class Window:
         return len(self._sent)
 
     async def send(self, lane: LaneState, batch: ReplayBatch) -> None:
-        """Returns when there is room and the batch is on its way. KmirrorError for a batch that the destination refuses."""
+        """Returns when there is room and the batch is on its way.
+
+        KmirrorError for a batch that the destination refuses.
+        """
         if self._sent and (self._sent[-1].lane is not lane or lane.sequence == 0):
             await self.drain()
         while len(self._sent) >= WINDOW:
@@ -72,18 +77,18 @@ class Window:
         self._sent.append(Sent(batch, lane, sequence, answer))
 
     async def drain(self) -> None:
-        """Returns when all is answered."""
+        """Returns when all batches are answered."""
         while self._sent:
             await self._settle()
 
     async def cancel(self) -> None:
-        """Nothing is waited for any more."""
+        """Cancel the requests under way and forget them."""
         for sent in self._sent:
             sent.answer.cancel()
         self._sent.clear()
 
     async def _settle(self) -> None:
-        """The oldest; with all behind it, if it failed."""
+        """Wait for the oldest batch; if it failed, send it and all behind it again."""
         answer = await self._sent[0].answer
         if answer.is_written:
             self._written(self._sent.popleft())
@@ -98,7 +103,10 @@ class Window:
         self._on_written(sent.lane, sent.batch)
 
     async def _again(self, sent: Sent, answer: Answer) -> None:
-        """Until it is written. A batch behind one that failed has the wrong sequence only because of that."""
+        """Send a batch again until it is written.
+
+        A batch behind a failed one has a wrong sequence only because of that failure.
+        """
         clock = self._client.runtime.clock
         deadline_ms = clock.monotonic_ms() + self._client.delivery_timeout_ms
         may_be_out_of_order = True
@@ -117,7 +125,7 @@ class Window:
 
 
 def refused(target: TopicPartition, batch: ReplayBatch, answer: Answer) -> KmirrorError:
-    """In one line: which batch, what the destination says, and what helps."""
+    """Returns an error of one line: which batch, what the destination says, and what helps."""
     where = f"{target}: the batch at offset {batch.offset} of the recording"
     if answer.error in (Errors.MESSAGE_TOO_LARGE, Errors.RECORD_LIST_TOO_LARGE):
         setting = "max.message.bytes" if answer.error is Errors.MESSAGE_TOO_LARGE else "segment.bytes"

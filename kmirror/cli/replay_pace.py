@@ -1,9 +1,10 @@
-"""When what was recorded is due: the recording's time, mapped to this clock.
+"""When recorded batches are due: the recording's time, mapped to this clock.
 
-A batch was sealed when its last record was made, so it is due when its max timestamp is; none of its records is sent before its time. The schedule
-of a replay is one line for all partitions, on all machines that take part: `start_ms` is when `first_timestamp` is due, and a second of the
-recording lasts 1/speed seconds. Batches keep their order: one whose time lies behind that of its predecessor is due at once.
-Timestamps below 0 (a producer that set none) are due at once, too.
+A batch was sealed when its last record was created, so it is due at its max timestamp; none of its
+records is sent before its time. All partitions of a replay share one schedule, on all machines that
+take part: `start_ms` is when `first_timestamp` is due, and a second of the recording lasts 1/speed
+seconds. Batches keep their order: one whose time lies before that of its predecessor is due at
+once. Timestamps below 0 (the producer set none) are due at once, too.
 """
 
 from __future__ import annotations
@@ -19,31 +20,34 @@ MAX_SPEED: Final = "max"
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """`speed` None: nothing is waited for. Times in ms since the epoch."""
+    """The times are in ms since the epoch. With `speed` None there is no waiting."""
 
     start_ms: int
     first_timestamp: int
     speed: float | None
 
     def due_ms(self, timestamp: int) -> float | None:
-        """When a batch with this max timestamp is due; None: at once."""
+        """Returns when a batch with this max timestamp is due; None means at once."""
         if self.speed is None or timestamp < 0:
             return None
         return self.start_ms + (timestamp - self.first_timestamp) / self.speed
 
     def wait_ms(self, timestamp: int, now_ms: int) -> float:
-        """How long it is until then."""
+        """Returns how long it is until the batch is due."""
         due_ms = self.due_ms(timestamp)
         return 0.0 if due_ms is None else max(0.0, due_ms - now_ms)
 
     def lag_ms(self, timestamp: int, now_ms: int) -> float:
-        """How long ago that was."""
+        """Returns how long ago the batch was due."""
         due_ms = self.due_ms(timestamp)
         return 0.0 if due_ms is None else max(0.0, now_ms - due_ms)
 
 
 def parse_speed(text: str) -> float | None:
-    """`1`, `2.5` or `10x`: that many times the original speed; `max`: None. KmirrorError for anything else."""
+    """Parse `1`, `2.5` or `10x`: that many times the original speed; `max` gives None.
+
+    KmirrorError for anything else.
+    """
     if text == MAX_SPEED:
         return None
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?|\.\d{1,9})x?", text)

@@ -1,16 +1,21 @@
-"""One partition of a recording, produced into one partition of a cluster.
+"""Produces one partition of a recording into one partition of a cluster.
 
-Order. Batches are sent in the order of their offsets, each when its time has come (`replay_pace`), in a window (`replay_lanes`).
+Order. Batches are sent in the order of their offsets, each at its time (`replay_pace`), in a window
+(`replay_lanes`).
 
-Transactions end as they ended. A recorded producer with an open transaction has a transactional producer here (a lane); its marker ends that
-transaction at its own time. Lanes are used again, so there are as many as transactions were open at once in this partition. A transaction over several
-partitions becomes one in each: partitions are replayed by themselves, on other machines perhaps, and the log of a partition does not say with which
-others it was written. So a consumer sees each partition as it was, and may see the partitions of one transaction a moment apart. What was still
-open where the recording ends is aborted at the end, or it would hold back everybody who reads committed records until it timed out; where the
-recording grows, the next run sends such a transaction again as a whole (`PartitionState.redo`). A PID reset of a mirror (KIP-1279) ends open
-transactions by an abort. Markers whose transaction has no records here (a cleaner took them) are left out.
+Transactions end as they ended. For each recorded producer with an open transaction there is a
+transactional producer here (a lane); the recorded marker ends the transaction at its own time.
+Lanes are reused, so there are as many as transactions were open at once in this partition. A
+transaction over several partitions becomes one in each: partitions are replayed independently,
+perhaps on other machines, and a partition's log does not say with which others a transaction was
+written. So a consumer sees each partition as it was, and may see the partitions of one transaction
+a moment apart. A transaction still open where the recording ends is aborted at the end; otherwise
+it would block all read_committed consumers until it timed out. If the recording grows, the next run
+sends such a transaction again as a whole (`PartitionState.redo`). A mirror's PID reset (KIP-1279)
+aborts open transactions. Markers whose transaction has no records here (a cleaner removed them) are
+left out.
 
-Resuming. See `replay_state`: the destination is asked what it has.
+Resuming. The destination is asked what it has; see `replay_state`.
 """
 
 from __future__ import annotations
@@ -40,7 +45,7 @@ HALF_OF_SEQUENCES: Final = 1 << 30
 
 
 class Told(Protocol):
-    """Hears of each batch that is written."""
+    """Is called for each batch that is written."""
 
     def __call__(self, records: int, size: int, lag_ms: float) -> None: ...
 
@@ -58,12 +63,15 @@ class Outcome:
     committed: int = 0
     aborted: int = 0
     left_open: list[int] = field(default_factory=list)
-    """First offsets of transactions that had not ended where the recording ends: aborted, if the run came there."""
+    """First offsets of transactions that were still open when the run ended.
+
+    If it reached the end of the recording, they were aborted.
+    """
     is_complete: bool = False
 
 
 class PartitionReplay:
-    """`run` once."""
+    """Replays one partition. Call `run` once."""
 
     def __init__(
         self,
@@ -92,14 +100,17 @@ class PartitionReplay:
         self._prefix = transactional_id_prefix
         self._window = Window(client, partition.target, self._on_written)
         self._ahead: dict[int, int] = {}
-        """By a lane's place in the state: how many records the destination has of it beyond the state."""
+        """Number of records that the destination has of a lane beyond the state, by lane index."""
         self._is_redoing = False
         self._written_ms = client.runtime.clock.monotonic_ms()
         self._aborted = TransactionSpans()
         self.outcome = Outcome(str(partition.source), str(partition.target), state.next_offset)
 
     async def run(self) -> Outcome:
-        """To the end of the recording, or until it is stopped. KmirrorError for what the destination refuses, CorruptFileError for damage."""
+        """Replay to the end of the recording, or until stopped.
+
+        KmirrorError for what the destination refuses, CorruptFileError for damage.
+        """
         try:
             if self._partition.drops_aborted:
                 self._aborted = await self._client.runtime.run_blocking(lambda: aborted_transactions(self._files, self._partition))
@@ -114,7 +125,7 @@ class PartitionReplay:
         return self.outcome
 
     async def _replay(self, batch: RecordBatch) -> bool:
-        """False if it was not sent because the replay is to stop."""
+        """Returns False if the batch was not sent because the replay is to stop."""
         if batch.is_control:
             return await self._control(batch)
         is_aborted = self._aborted.of(batch) is not None
@@ -142,7 +153,7 @@ class PartitionReplay:
         return True
 
     def _skip(self, index: int, batch: ReplayBatch) -> None:
-        """The destination has it already."""
+        """Skip a batch that the destination already has."""
         self._ahead[index] -= batch.record_count
         if self._ahead[index] < 0:
             raise KmirrorError(
@@ -228,7 +239,10 @@ class PartitionReplay:
             self.outcome.aborted += 1
 
     async def _finish(self) -> None:
-        """What is still open: left so, for the next run, where the replay was stopped and knows its way back; else aborted."""
+        """Abort the transactions that are still open.
+
+        They stay open for the next run if the replay was stopped and its state is stored.
+        """
         await self._window.drain()
         open_lanes = [lane for lane in self._state.lanes if lane.is_open]
         self.outcome.left_open = [lane.first_offset for lane in open_lanes]
@@ -247,7 +261,7 @@ class PartitionReplay:
     # -- resuming -----------------------------------------------------------------------------------------------------------------
 
     async def _find_again(self) -> None:
-        """What the destination has beyond the state; the state of lanes that lost their transaction."""
+        """Find out what the destination has beyond the state, and which transactions it lost."""
         state = self._state
         was_settled, state.is_settled = state.is_settled, False
         for lane in state.lanes:
@@ -268,7 +282,7 @@ class PartitionReplay:
             else:
                 transaction = described.get(lane.transactional_id)
                 self._find_transaction(lane, found, transaction if isinstance(transaction, TransactionDescription) else None)
-        self._save()  # the next InitProducerId wipes out what the coordinator said
+        self._save()  # the next InitProducerId destroys what the coordinator knew
 
     def _find_plain(self, lane: LaneState, found: ProducerState | None) -> None:
         if found is None and lane.sequence:
@@ -281,7 +295,7 @@ class PartitionReplay:
     def _find_transaction(self, lane: LaneState, found: ProducerState | None, transaction: TransactionDescription | None) -> None:
         same = transaction is not None and (transaction.producer_id, transaction.producer_epoch) == (lane.producer_id, lane.epoch)
         if lane.ending is not None and transaction is not None and transaction.state in ENDED[lane.ending]:
-            lane.close(forget=True)  # its marker is read again, and ends nothing
+            lane.close(forget=True)  # its marker is read again, and then ends nothing
         elif lane.is_open and not (same and transaction is not None and transaction.state == "Ongoing"):
             assert lane.source_producer_id is not None, f"an open lane of nobody: {lane}"
             self._state.redo.append(OpenTransaction(lane.source_producer_id, lane.first_offset))
@@ -301,12 +315,15 @@ class PartitionReplay:
         self._ahead[self._state.lanes.index(lane)] = ahead
 
     def _gives_up(self, lost: OpenTransaction, kind: ControlRecordType, batch: RecordBatch) -> bool:
-        """Whether a marker says that a transaction that was lost was to be aborted."""
+        """Whether a marker ends a lost transaction by an abort."""
         is_its = kind is ControlRecordType.ABORT and lost.producer_id == batch.producer_id
         return is_its or kind is ControlRecordType.MIRROR_PID_RESET
 
     async def _redo(self, batch: RecordBatch) -> bool:
-        """Before `batch`, which goes on with a transaction that was lost, or commits it: send again what that had before. Whether it was one."""
+        """Send the earlier batches of a lost transaction again.
+
+        `batch` continues this transaction or commits it. Returns whether there was such a one.
+        """
         lost = next((one for one in self._state.redo if one.producer_id == batch.producer_id), None)
         if lost is None:
             return False
@@ -327,7 +344,7 @@ class PartitionReplay:
         self._save()
         return True
 
-    # -- what happens on the way ------------------------------------------------------------------------------------------------
+    # -- reading, counting and saving --------------------------------------------------------------
 
     async def _batches(self, offset: int) -> AsyncIterator[RecordBatch]:
         blocks = blocks_from(self._files, self._partition, offset, size=self._block_bytes)

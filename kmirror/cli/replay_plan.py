@@ -1,4 +1,4 @@
-"""What of an input is replayed, into which topics; and what the destination must have for that."""
+"""Which partitions of an input are replayed into which topics, and what those topics need."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.verify.data_dir_logs import choose_partitions
 
 CREATED_WITH: Mapping[str, str] = {"retention.ms": "-1", "message.timestamp.type": "CreateTime"}
-"""What a created topic gets unless the user says otherwise: records keep their times, and old ones are not deleted for their age."""
+"""Configs of a created topic unless the user gives others.
+
+Records keep their timestamps, and old ones are not deleted because of their age.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is asked for; the options' texts, checked."""
+    """What the user asked for: the options' texts, checked."""
 
     topics: str | None = None
     partitions: frozenset[int] | None = None
@@ -30,7 +33,7 @@ class Selection:
     drops_aborted: bool = False
 
     def renamed(self, topic: str) -> str | None:
-        """The name at the destination; None without a --rename for it."""
+        """Returns the name at the destination, or None if no --rename matches."""
         for pattern, name in self.renames:
             match = pattern.fullmatch(topic)
             if match is not None:
@@ -40,7 +43,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`counts`: how many partitions each topic of the destination must have, at least."""
+    """What to replay. `counts`: the recorded number of partitions, by topic of the destination."""
 
     partitions: list[RecordedPartition]
     counts: dict[str, int] = field(default_factory=dict)
@@ -51,7 +54,7 @@ class Plan:
 
 
 def parse_rename(text: str) -> tuple[re.Pattern[str], str]:
-    """`FROM=TO`; FROM is a regular expression for whole names, TO may have its groups as \\1."""
+    """Parse `FROM=TO`: FROM is a regular expression for whole names, TO may use groups as \\1."""
     pattern, equals, name = text.partition("=")
     if not equals or not pattern or not name:
         raise KmirrorError(f"--rename takes FROM=TO, not '{text}'")
@@ -68,8 +71,11 @@ def parse_rename(text: str) -> tuple[re.Pattern[str], str]:
 
 
 def make_plan(recorded: FolderInput, location: str, wanted: Selection) -> Plan:
-    """Every partition that is asked for, one replica of each. Kafka's own topics only under another name, for no client may write to them.
-    KmirrorError where there is none, or two have one target."""
+    """Returns every partition that was asked for, one replica of each.
+
+    Kafka's internal topics are replayed only under another name, because no client may write to
+    them. KmirrorError if there is no partition, or two partitions have the same target.
+    """
     topics = _pattern(wanted.topics)
     names = choose_partitions(recorded.names, topics=topics, partitions=wanted.partitions, include_internal=True)
     outside = set(choose_partitions(recorded.names))
@@ -115,7 +121,10 @@ def _pattern(text: str | None) -> str | None:
 def missing_topics(
     plan: Plan, found: Mapping[str, TopicDescription], *, create: bool, replication_factor: int, configs: Mapping[str, str]
 ) -> list[NewTopic]:
-    """The topics that are to be created. KmirrorError for topics that are missing and may not be, and for those with fewer partitions."""
+    """Returns the topics to create.
+
+    KmirrorError for missing topics that may not be created, and for topics with too few partitions.
+    """
     for name, count in sorted(plan.counts.items()):
         if name not in found:
             continue

@@ -1,4 +1,4 @@
-"""How far a replay is: a bar on a terminal, a line every ten seconds elsewhere, or the same as JSON."""
+"""Progress of a replay: a bar on a terminal, a line every ten seconds elsewhere, or JSON."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ MB: Final = 1_000_000
 
 
 class Progress:
-    """Counts what is written; `told` is called for each batch. `now`: seconds of a clock that never goes back."""
+    """Counts what is written; call `told` for each batch. `now`: seconds of a monotonic clock."""
 
     def __init__(
         self, total_bytes: int, done_bytes: int, show: Callable[[Progress], None], every_s: float, *, now: Callable[[], float]
     ) -> None:
         self.total_bytes = max(total_bytes, done_bytes)
         self.done_bytes = done_bytes
-        """With what earlier runs sent."""
+        """Bytes that earlier runs sent."""
         self.records = 0
         self.size = 0
         self.lag_ms = 0.0
@@ -40,7 +40,7 @@ class Progress:
         self.tick()
 
     def tick(self) -> None:
-        """Shows, when it is time."""
+        """Show the progress if it is time to."""
         if self._now() - self._shown_s >= self._every_s:
             self.show()
 
@@ -54,7 +54,10 @@ class Progress:
         return self._now() - self._began_s
 
     def facts(self) -> dict[str, Any]:
-        """Of this run; the lag is the worst since it was last shown, behind the schedule."""
+        """Returns the figures of this run.
+
+        The lag is how far it is behind the schedule: the worst since the previous display.
+        """
         seconds = max(self.elapsed_s, 1e-3)
         return {
             "records": self.records,
@@ -77,7 +80,7 @@ def rates(progress: Progress, *, is_paced: bool) -> str:
 
 @contextmanager
 def shown(total_bytes: int, done_bytes: int, *, as_json: bool, is_paced: bool) -> Iterator[Progress]:
-    """The progress of a replay, as it is to be shown here."""
+    """Yields the progress of a replay, which shows itself in the way that fits here."""
     if as_json:
         yield Progress(total_bytes, done_bytes, lambda one: print_event("progress", one.facts()), LINE_EVERY_S, now=time.monotonic)
     elif sys.stderr.isatty():
@@ -98,12 +101,12 @@ def counted(number: int, noun: str) -> str:
 
 
 def say(text: str) -> None:
-    """A line for who watches; the result alone goes to stdout."""
+    """Print a line for whoever is watching, on stderr; only the result goes to stdout."""
     print(text, file=sys.stderr, flush=True)
 
 
 def print_event(event: str, facts: dict[str, Any]) -> None:
-    """One JSON object a line."""
+    """Print one JSON object as a line."""
     print(json.dumps({"event": event, **facts}), flush=True)
 
 

@@ -1,4 +1,4 @@
-"""What `kmirror replay` says at its end: what was sent, and where it stands."""
+"""What `kmirror replay` prints at its end: what was sent, and where the replay stands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kmirror.cli.replay_run import Destination
 
 
 def report(progress: Progress, outcomes: list[Outcome], plan: Plan, destination: Destination, *, as_json: bool) -> None:
-    """What was sent, and where it stands if that is not the end."""
+    """Print what was sent, and where the replay stands if it is not at the end."""
     progress.lag_ms = 0.0
     is_complete = len(outcomes) == len(plan.partitions) and all(one.is_complete for one in outcomes)
     committed, aborted = sum(one.committed for one in outcomes), sum(one.aborted for one in outcomes)

@@ -1,4 +1,4 @@
-"""A replay under way: some partitions, in one process. On Spark a task is the same with one partition."""
+"""Runs a replay of some partitions in one process. A Spark task is the same with one partition."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from kmirror.network.client_security import ClientSecurity
 from kmirror.runtime.api import Runtime, run_together
 
 AT_ONCE: Final = 64
-"""Partitions that are sent at the same time where none waits for its time."""
+"""Number of partitions sent at the same time when there is no waiting for the schedule."""
 CLIENT_ID: Final = "kmirror-replay"
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where the records go, and how. Goes to Spark's executors as it is."""
+    """Where the records go, and how. It is sent to Spark's executors as it is."""
 
     bootstrap_servers: str
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Of `--command-config`."""
+    """The properties of `--command-config`."""
     cluster_id: str = ""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     transactional_id_prefix: str = CLIENT_ID
@@ -41,7 +41,7 @@ class Destination:
     state_folder: str | None = None
 
     def client(self, runtime: Runtime) -> ReplayClient:
-        """ConfigError for settings that make no sense."""
+        """Returns a client; ConfigError for settings that make no sense."""
         return ReplayClient(
             runtime,
             parse_bootstrap_servers(self.bootstrap_servers),
@@ -62,7 +62,7 @@ class Destination:
         return None if self.state_folder is None else StateFile(self.state_folder, partition.source)
 
     def state_of(self, partition: RecordedPartition, replay_id: str) -> PartitionState:
-        """Where the replay of a partition goes on, or begins."""
+        """Returns the state from which the replay of a partition continues, or begins."""
         fresh = PartitionState(
             version=VERSION,
             cluster_id=self.cluster_id,
@@ -79,7 +79,10 @@ class Destination:
 
 
 def first_due(partitions: list[RecordedPartition], states: Mapping[str, PartitionState]) -> int:
-    """The earliest time of what comes next in any partition, with which the schedule begins; 0 where nothing has a time."""
+    """Returns the earliest time of what comes next in any partition; the schedule begins with it.
+
+    Returns 0 if nothing has a time.
+    """
     times = []
     for partition in partitions:
         files, _ = open_location(partition.location)
@@ -92,7 +95,7 @@ def first_due(partitions: list[RecordedPartition], states: Mapping[str, Partitio
 async def replay_partitions(
     runtime: Runtime, destination: Destination, partitions: list[RecordedPartition], schedule: Schedule, stop: Stop, told: Told
 ) -> list[Outcome]:
-    """All of them. An error in one stops the others in good order, and is raised then."""
+    """Replay all partitions. An error in one stops the others in an orderly way, then is raised."""
     replay_id = str(Uuid.random(runtime.random))
     errors: list[Exception] = []
     limit = asyncio.Semaphore(len(partitions) if schedule.speed is not None else AT_ONCE)
@@ -106,7 +109,7 @@ async def replay_partitions(
                     return None
                 try:
                     return await _replay(client, destination, partition, replay_id, schedule, stop, told, size)
-                except Exception as error:  # noqa: BLE001 - raised below, when the others have come to an end
+                except Exception as error:  # noqa: BLE001 - raised below, when the others have ended
                     errors.append(error)
                     stop.set()
                     return None
@@ -144,7 +147,10 @@ async def _replay(
 
 
 def scheduled(destination: Destination, plan: Plan, speed: float | None) -> tuple[Schedule, int]:
-    """When what comes next is due, now for the first; and how many bytes were sent by earlier runs. KmirrorError for progress files of others."""
+    """Returns the schedule, whose first batch is due now, and how many bytes earlier runs sent.
+
+    KmirrorError for progress files of other replays.
+    """
     states = {str(one.source): destination.state_of(one, "") for one in plan.partitions}
     first = 0 if speed is None else first_due(plan.partitions, states)
     return Schedule(time.time_ns() // 1_000_000, first, speed), sum(state.size for state in states.values())

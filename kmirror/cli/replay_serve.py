@@ -1,8 +1,12 @@
-"""`kmirror replay --serve`: a read-only broker over recorded logs, from which consumers read and clusters mirror, byte for byte.
+"""`kmirror replay --serve`: a read-only broker over recorded logs.
 
-With `--to` the cluster there mirrors the recording by KIP-1279: the mirror is created, its topics are added, and the command waits until they have all
-that the recording has decided (open transactions at the end of a log are not mirrored). Then, with `--failover`, the topics are taken off the
-mirror, which makes them writable, and the command ends; without it they go on as a mirror, and the broker serves until Ctrl-C.
+Consumers read from it and clusters mirror it, byte for byte.
+
+With `--to`, the cluster there mirrors the recording by KIP-1279. The command creates the mirror,
+adds its topics, and waits until they have everything that the recording has decided (transactions
+that are open at the end of a log are not mirrored). With `--failover` it then removes the topics
+from the mirror, which makes them writable, and ends. Without it they stay in the mirror, and the
+broker serves until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -42,7 +46,7 @@ MAX_PORT: Final = 65_535
 
 @dataclass(frozen=True, slots=True)
 class MirrorWish:
-    """Who is to mirror the recording; `None` servers: nobody."""
+    """The cluster that is to mirror the recording; none if `bootstrap_servers` is None."""
 
     bootstrap_servers: str | None
     mirror: str
@@ -51,7 +55,7 @@ class MirrorWish:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """`HOST:PORT`; port 0 is any that is free."""
+    """Parse `HOST:PORT`; port 0 means any free port."""
     host, _, port = text.rpartition(":")
     if not host or not (port.isascii() and port.isdigit()) or int(port) > MAX_PORT:
         raise KmirrorError(f"--serve takes HOST:PORT, not '{text}'")
@@ -59,7 +63,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def serve(plan: Plan, recorded: FolderInput, address: tuple[str, int], configs: Mapping[str, str], wish: MirrorWish) -> int:
-    """The exit code."""
+    """Serve the recording; returns the exit code."""
     with tempfile.TemporaryDirectory(prefix="kmirror-replay-") as folder:
         served = ServedFolder(Path(folder), *address)
         return asyncio.run(_serve(served, plan, recorded, configs, wish))
@@ -87,7 +91,10 @@ async def _serve(served: ServedFolder, plan: Plan, recorded: FolderInput, config
 
 
 def forbid_writing(server: KafkaServer, plan: Plan) -> None:
-    """Whoever produces to a recorded partition hears READ_ONLY_TOPIC. (The files are opened to be read only in any case.)"""
+    """Make the broker answer READ_ONLY_TOPIC to whoever produces to a recorded partition.
+
+    The files are opened read-only in any case.
+    """
     assert server.broker is not None, "a server without a broker"
     for topic, count in plan.counts.items():
         for name, partition in server.broker.replica_manager.partitions.items():
@@ -98,7 +105,10 @@ def forbid_writing(server: KafkaServer, plan: Plan) -> None:
 async def _until_ended(
     runtime: Runtime, server: KafkaServer, servers: str, plan: Plan, wish: MirrorWish, seen: asyncio.Future[signal.Signals]
 ) -> int:
-    """0 when all is done, 130 or 143 after a signal; KmirrorError where the broker or the mirror cannot go on."""
+    """Returns 0 when all is done, 130 or 143 after a signal.
+
+    KmirrorError if the broker or the mirror cannot continue.
+    """
     mirroring = None if wish.bootstrap_servers is None else runtime.spawn(_mirror(runtime, servers, plan, wish), name="replay-mirror")
     ended = runtime.create_future()
 
@@ -128,7 +138,7 @@ async def _until_ended(
 
 
 async def _mirror(runtime: Runtime, servers: str, plan: Plan, wish: MirrorWish) -> None:
-    """Create the mirror at the destination, wait until it has everything, and fail over if that is wished."""
+    """Create the mirror at the destination, wait until it has everything, fail over if wanted."""
     assert wish.bootstrap_servers is not None, "a mirror nowhere"
     topics = sorted(plan.counts)
     async with (
@@ -157,7 +167,7 @@ async def _mirror(runtime: Runtime, servers: str, plan: Plan, wish: MirrorWish) 
 
 @contextlib.contextmanager
 def _signals() -> Iterator[asyncio.Future[signal.Signals]]:
-    """Done with the first signal."""
+    """Yields a future that holds the first signal."""
     seen: asyncio.Future[signal.Signals] = asyncio.get_running_loop().create_future()
 
     def on_signal(number: signal.Signals) -> None:

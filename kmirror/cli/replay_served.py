@@ -1,16 +1,21 @@
-"""Recorded logs as the data dir of a broker of their own: nothing is copied but small files, and nothing is written where they are.
+"""Recorded logs as the data dir of a broker of their own.
 
-The data dir is a new folder. For each recorded partition it has a folder with
+Nothing is copied but small files, and nothing is written where the logs are. The data dir is a new
+folder. For each recorded partition it has a folder with
 
-- a link for every `.log`, which `RecordedFiles` opens to be read only, whatever the broker asks for, and of a torn tail shows the sound part,
-- copies of the indexes (without the zeros behind the entries of a running broker's), producer snapshots and leader epochs; where the recording has
-  no `leader-epoch-checkpoint`, one that the batches' headers give,
-- checkpoints that say that all is flushed: the broker begins with the recording's log start and end. It reads the last segment of each log, as after
-  a crash, for behind a clean shutdown it would believe that a log without snapshots has no open transactions.
+- a link for every `.log`. `RecordedFiles` opens it read-only, whatever the broker asks for, and of
+  a segment with a torn tail shows only the sound part;
+- copies of the indexes (without the zeros that follow a running broker's entries), producer
+  snapshots and leader epochs; if the recording has no `leader-epoch-checkpoint`, one is made from
+  the batches' headers;
+- checkpoints that say that everything is flushed, so the broker begins with the recording's log
+  start and end. It reads the last segment of each log, as after a crash: after a clean shutdown it
+  would believe that a log without snapshots has no open transactions.
 
-So are records served from where they lie, with sendfile. The metadata log begins with the topics, under their recorded ids, each partition led by this
-broker in the latest leader epoch of its log: no epoch is added. Records are served up to the end of the log; a copy of a running broker's folder can
-have some that were never committed.
+So records are served from where they are, with sendfile. The metadata log begins with the topics,
+under their recorded ids. This broker leads each partition, in the latest leader epoch of its log;
+no epoch is added. Records are served up to the end of the log. A copy of a running broker's folder
+may contain some that were never committed.
 """
 
 from __future__ import annotations
@@ -67,11 +72,11 @@ UNLIMITED: Final = "-1"
 
 
 class RecordedFiles(VolatileOsFileSystem):
-    """The machine's files; links are recorded segments, which nobody can write to through this."""
+    """The machine's files; links are recorded segments, which cannot be written to through this."""
 
     def __init__(self) -> None:
         self.ends: dict[str, int] = {}
-        """Where the sound part of a torn segment ends, by the link's path."""
+        """Where the sound part of a segment ends, by the link's path."""
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False, write: bool = True) -> OsFile:
         if not os.path.islink(path):
@@ -88,7 +93,7 @@ class RecordedFiles(VolatileOsFileSystem):
 
 
 class _Shortened(VolatileOsFile):
-    """A file of which only the first bytes are there."""
+    """A file that is shown only up to an end."""
 
     __slots__ = ("_end",)
 
@@ -105,7 +110,10 @@ class _Shortened(VolatileOsFile):
 
 @dataclass(slots=True)
 class ServedFolder:
-    """`build` fills the folder; then a broker of these `properties` may start on it, with `files` as its file system."""
+    """`build` fills the folder; then a broker of this `config` may start on it.
+
+    The broker must use `files` as its file system.
+    """
 
     folder: Path
     host: str
@@ -118,7 +126,7 @@ class ServedFolder:
 
     @property
     def config(self) -> KafkaConfig:
-        """A broker and controller in one, that deletes nothing and creates no topics by itself."""
+        """A combined broker and controller that deletes nothing and creates no topics by itself."""
         return KafkaConfig.from_props(
             {
                 "process.roles": "broker,controller",
@@ -144,7 +152,11 @@ class ServedFolder:
         )
 
     def build(self, runtime: Runtime, plan: Plan, recorded: FolderInput, configs: Mapping[str, str]) -> None:
-        """KmirrorError for a recording that is not on this machine, CorruptFileError for one that cannot be read."""
+        """Fill the folder.
+
+        KmirrorError for a recording that is not on this machine, CorruptFileError for one that
+        cannot be read.
+        """
         if is_remote(recorded.name):
             raise KmirrorError(
                 f"--serve needs the logs on this machine's disks, and {recorded.name} is remote; without --serve it can be replayed"
@@ -170,7 +182,7 @@ class ServedFolder:
         path.write_bytes(encode_snapshot(records, runtime.clock, last_contained_log_timestamp=0))
 
     def _add(self, log: DirectoryLog, target: TopicPartition, topic_id: Uuid) -> None:
-        """The links and copies of one partition."""
+        """Create the links and copies of one partition."""
         folder = self.data / str(target)
         folder.mkdir()
         (folder / "partition.metadata").write_bytes(encode_partition_metadata(topic_id))
@@ -187,7 +199,10 @@ class ServedFolder:
             shutil.copyfile(producer_snapshot_file(log.partition.path, offset), producer_snapshot_file(str(folder), offset))
 
     def _write_epochs(self, log: DirectoryLog, partition: RecordedPartition) -> int:
-        """The latest leader epoch of the log, 0 for an empty one; every epoch is written into the partition's folder."""
+        """Write every leader epoch into the partition's folder.
+
+        Returns the latest epoch of the log, 0 for an empty log.
+        """
         last = _last_epoch(log)
         entries: list[EpochEntry] = []
         if LEADER_EPOCH_CHECKPOINT_FILE_NAME in log.partition.other_files:
@@ -199,12 +214,16 @@ class ServedFolder:
 
 
 def _first_base_offset(log: DirectoryLog) -> int:
-    """0 without a segment: a broker makes the first with the first record."""
+    """Returns 0 for a log without segments: a broker creates the first with the first record."""
     return log.partition.segments[0].base_offset if log.partition.segments else 0
 
 
 def _topic_ids(runtime: Runtime, plan: Plan, recorded: FolderInput) -> dict[str, Uuid]:
-    """The recorded ids; a new one where there is none, and for a renamed topic: the cluster that mirrors it may have that of the recorded name."""
+    """Returns the recorded topic ids.
+
+    A topic without one gets a new id. So does a renamed topic: the cluster that mirrors it may have
+    the recorded id under the recorded name.
+    """
     ids: dict[str, Uuid] = {}
     for partition in plan.partitions:
         if partition.target.topic not in ids:
@@ -217,7 +236,10 @@ def _topic_ids(runtime: Runtime, plan: Plan, recorded: FolderInput) -> dict[str,
 def _metadata(
     plan: Plan, ids: Mapping[str, Uuid], epochs: Mapping[TopicPartition, int], configs: Mapping[str, str]
 ) -> Iterator[ApiMessageAndVersion]:
-    """The topics, every partition up to the last that the recording has: those that it lacks are empty."""
+    """Yields the records of the topics and of every partition up to the last recorded one.
+
+    Partitions that the recording lacks are empty.
+    """
     for topic, count in plan.counts.items():
         yield ApiMessageAndVersion(TopicRecord(name=topic, topic_id=ids[topic]), 0)
         for number in range(count):
@@ -236,7 +258,7 @@ def _metadata(
 
 
 def _indexes(files: FileSystem, segment: SegmentFiles, size: int) -> Iterator[tuple[str, bytes]]:
-    """The indexes that the recording has, as a stopped broker leaves them."""
+    """Yields the recorded indexes in the form in which a stopped broker leaves them."""
     if INDEX_FILE_SUFFIX in segment.sizes:
         sound = index_entries(files, segment)
         sound = sound[sound["position"] < size]
@@ -253,7 +275,7 @@ def _indexes(files: FileSystem, segment: SegmentFiles, size: int) -> Iterator[tu
 
 
 def _last_epoch(log: DirectoryLog) -> int | None:
-    """Of the last batch; None without one."""
+    """Returns the leader epoch of the last batch; None without a batch."""
     for segment in reversed(log.partition.segments):
         with SegmentReader(log.files, segment.path(), start=log.indexed_position(segment), end=segment.log_size) as reader:
             _, headers = reader.headers()
@@ -263,7 +285,7 @@ def _last_epoch(log: DirectoryLog) -> int | None:
 
 
 def _epochs_of(files: FileSystem, partition: RecordedPartition) -> Iterator[EpochEntry]:
-    """Where each leader epoch begins, by the batches."""
+    """Yields where each leader epoch begins, according to the batches."""
     epoch = -1
     for piece in partition.listing.slices(files, partition.files):
         for block in read_headers(files, piece, check_crc=False):

@@ -1,5 +1,8 @@
-"""What of a recording is replayed: the batches of a partition in order, read a block at a time, with no file held open between two blocks
-(a paced replay has thousands of partitions under way and reads one of them for days)."""
+"""What of a recording is replayed: the batches of a partition in order, a block at a time.
+
+No file stays open between two blocks: a paced replay has thousands of partitions under way and may
+read one of them for days.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,15 @@ from kmirror.verify.visibility import read_undecided
 WHOLE: Final = 1 << 62
 MIN_BLOCK_BYTES: Final = 64 << 10
 BLOCKS_MEMORY_BYTES: Final = 128 << 20
-"""What the blocks of all partitions together may take, down to MIN_BLOCK_BYTES for each."""
+"""Memory for the blocks of all partitions together; each still gets at least MIN_BLOCK_BYTES."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedPartition:
-    """One partition's files and what of them is asked for. Offsets and timestamps (ms) are the recording's; both ends belong to it."""
+    """One partition's files, and what of them is asked for.
+
+    Offsets and timestamps (ms) are the recording's; both bounds are inclusive.
+    """
 
     location: str
     files: PartitionFiles
@@ -34,7 +40,7 @@ class RecordedPartition:
     target: TopicPartition
     first_offset: int = 0
     first_timestamp: int | None = None
-    """Batches whose last record is older are left out."""
+    """Batches whose youngest record is older are left out."""
     last_timestamp: int | None = None
     """Batches with a younger record are left out."""
     drops_aborted: bool = False
@@ -48,19 +54,22 @@ class RecordedPartition:
         return Listing(self.location, self.files.path, [self.files], True, {})
 
     def wants(self, batch: RecordBatch) -> bool:
-        """Whether the bounds in time let a data batch through."""
+        """Whether a data batch is within the time bounds."""
         return (self.first_timestamp is None or batch.max_timestamp >= self.first_timestamp) and (
             self.last_timestamp is None or batch.max_timestamp <= self.last_timestamp
         )
 
 
 def block_bytes(partitions: int) -> int:
-    """How much of each of so many partitions is read at a time."""
+    """Returns how many bytes of each of so many partitions are read at a time."""
     return max(MIN_BLOCK_BYTES, min(WALK_BLOCK_BYTES, BLOCKS_MEMORY_BYTES // max(1, partitions)))
 
 
 def blocks_from(files: FileSystem, partition: RecordedPartition, offset: int, *, size: int) -> Iterator[list[RecordBatch]]:
-    """The batches with offsets from `offset` on, control batches among them. CorruptFileError at the first that is none."""
+    """Yields the batches with offsets from `offset` on, including control batches.
+
+    CorruptFileError at the first bytes that are no batch.
+    """
     listing = partition.listing
     for piece in listing.slices(files, partition.files, task_bytes=WHOLE, low=offset, high=MAX_OFFSET):
         position = piece.start
@@ -80,8 +89,10 @@ def _block_at(files: FileSystem, piece: LogSlice, position: int, size: int) -> S
 
 
 def first_time(files: FileSystem, partition: RecordedPartition, offset: int) -> int | None:
-    """The max timestamp of the first data batch from `offset` on that is wanted; None without one, or where the log cannot be read (its replay
-    will say so)."""
+    """Returns the max timestamp of the first wanted data batch from `offset` on.
+
+    Returns None if there is none, or if the log cannot be read (its replay will report that).
+    """
     try:
         for batches in blocks_from(files, partition, offset, size=MIN_BLOCK_BYTES):
             for batch in batches:
@@ -93,6 +104,9 @@ def first_time(files: FileSystem, partition: RecordedPartition, offset: int) -> 
 
 
 def aborted_transactions(files: FileSystem, partition: RecordedPartition) -> TransactionSpans:
-    """From `.txnindex` and headers; CorruptFileError for damaged ones."""
+    """Returns the aborted transactions from `.txnindex` and headers.
+
+    CorruptFileError if these are damaged.
+    """
     aborted = read_undecided(files, partition.listing, partition.files).aborted
     return TransactionSpans(TransactionSpan(one.producer_id, one.first_offset, one.last_offset) for one in aborted)

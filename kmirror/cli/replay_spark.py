@@ -1,11 +1,13 @@
-"""`kmirror replay --engine spark`: one Spark task a partition, each a producer of its own, on one schedule.
+"""`kmirror replay --engine spark`: one Spark task per partition, each a producer of its own.
 
-Executors read the recording themselves (with paths instead of URIs each must see the same disk) and connect to the destination. A partition whose
-task has to wait for a core is behind the schedule by then, and catches up as fast as it goes.
+All tasks share one schedule. Executors read the recording themselves (given paths instead of URIs,
+each must see the same disk) and connect to the destination. A partition whose task has to wait for
+a core is behind the schedule by then, and catches up as fast as it can.
 
-Spark runs a task again when its executor is lost, and may run it twice at once (speculation). With `--state`, on a disk that all executors
-see, that is a replay that goes on: nothing is lost and nothing is there twice. Without it a task would begin anew, so it is needed wherever
-Spark runs elsewhere than in this machine's own process, where a task is tried once.
+Spark runs a task again when its executor is lost, and may run it twice at once (speculation). With
+`--state`, on a disk that all executors see, such a run continues the replay: nothing is lost and
+nothing is repeated. Without it a task would start from the beginning. So `--state` is required
+unless Spark runs in this machine's own process, where a task is tried once.
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ from kmirror.runtime.asyncio_runtime import run
 
 
 def replay_on_spark(destination: Destination, plan: Plan, speed: float | None, master: str | None, *, as_json: bool) -> int:
-    """The exit code. KmirrorError with the first partition's error, when all tasks have ended."""
+    """Returns the exit code.
+
+    KmirrorError with the first partition's error, after all tasks have ended.
+    """
     from kmirror.spark.job_progress import watched
     from kmirror.spark.session import is_local, spark_session
 
@@ -52,7 +57,10 @@ def replay_on_spark(destination: Destination, plan: Plan, speed: float | None, m
 
 
 def _task(task: tuple[Destination, RecordedPartition, Schedule]) -> dict[str, Any] | str:
-    """The outcome of one partition, or why there is none in one line: an error that is the user's to mend is not tried again."""
+    """Returns the outcome of one partition, or one line that says why there is none.
+
+    An error that the user must fix is not retried.
+    """
     destination, partition, schedule = task
 
     async def replay(runtime: Runtime) -> list[Outcome]:

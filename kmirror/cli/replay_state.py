@@ -1,17 +1,23 @@
-"""How far a replay is, in a folder with a small JSON file for each partition; written whole and renamed, so that none is ever half there.
+"""How far a replay is: a folder with a small JSON file for each partition.
 
-What a file says is always a little old: batches were sent since. So it does not claim what the destination has, it says how to ask. A producer's
-sequence counts its records, and the destination knows the last sequence of each producer (DescribeProducers, KIP-664): what it has beyond
-`LaneState.sequence` are the records that the recording has next for that producer. Therefore
+A file is written whole and renamed, so it is never half there. What it says is always slightly old,
+because more batches have been sent since. So it does not claim what the destination has; it says
+how to ask. A producer's sequence counts its records, and the destination knows the last sequence of
+each producer (DescribeProducers, KIP-664). What it has beyond `LaneState.sequence` are the next
+records that the recording has for that producer. Therefore
 
 - a producer's id and epoch are in the file before its first batch is sent,
-- a transaction's end is in the file before the coordinator is asked for it (`ending`), and its outcome behind it.
+- a transaction's end is in the file before the coordinator is asked for it (`ending`), and its
+  outcome afterwards.
 
-A transaction lives on over a restart while its timeout lasts; one that the coordinator ended meanwhile is in `redo`, and is sent again as a whole
-in another transaction. So consumers that read committed records get every record once, and in order, unless a transaction had to be sent again: then
-its first records lie behind those of others. Only readers of uncommitted records see the aborted attempt.
+A transaction survives a restart as long as its timeout lasts. One that the coordinator ended
+meanwhile is in `redo`, and is sent again as a whole in another transaction. So read_committed
+consumers get every record once and in order, unless a transaction had to be sent again: then its
+first records come after those of others. Only readers of uncommitted records see the aborted
+attempt.
 
-Asking needs READ on the topics and DESCRIBE on the transactional ids, beside what a producer needs (WRITE on both).
+Asking needs READ on the topics and DESCRIBE on the transactional ids, besides what a producer needs
+(WRITE on both).
 """
 
 from __future__ import annotations
@@ -30,59 +36,62 @@ SUFFIX: Final = ".replay.json"
 
 
 class LaneState(msgspec.Struct):
-    """A producer at the destination that writes into one partition: the one without transactions, or one for each transaction open at a time."""
+    """A producer at the destination that writes into one partition.
+
+    There is one without transactions, and one for each transaction that is open at the same time.
+    """
 
     transactional_id: str | None
     producer_id: int = -1
     epoch: int = -1
     sequence: int = 0
-    """Of the record behind the last one that is known to be written."""
+    """The sequence after that of the last record known to be written."""
     source_producer_id: int | None = None
-    """Whose transaction is open; None: none is."""
+    """The recorded producer whose transaction is open; None if none is open."""
     first_offset: int = -1
-    """Where that began in the recording."""
+    """The recorded offset where the open transaction began."""
     ending: str | None = None
-    """`commit` or `abort`: the coordinator is being asked for it."""
+    """`commit` or `abort` while the coordinator is being asked for it."""
 
     @property
     def is_open(self) -> bool:
         return self.source_producer_id is not None
 
     def close(self, *, forget: bool = False) -> None:
-        """The transaction has ended. `forget`: nor is the producer known any more."""
+        """Note that the transaction has ended. `forget`: forget the producer, too."""
         self.source_producer_id, self.first_offset, self.ending = None, -1, None
         if forget:
             self.producer_id, self.epoch, self.sequence = -1, -1, 0
 
 
 class OpenTransaction(msgspec.Struct, frozen=True):
-    """A recorded transaction of which nothing that counts is at the destination."""
+    """A recorded transaction of which the destination has nothing that counts."""
 
     producer_id: int
     first_offset: int
 
 
 class PartitionState(msgspec.Struct):
-    """One partition."""
+    """The progress of one partition."""
 
     version: int
     cluster_id: str
     topic_id: str
-    """The destination's."""
+    """The destination's topic id."""
     source: str
     target: str
     replay_id: str
-    """Makes the transactional ids of this replay its own."""
+    """Makes the transactional ids of this replay unique."""
     next_offset: int
-    """All that the recording has below is at the destination, but for `redo` and what was to be left out."""
+    """The destination has everything recorded below this, except `redo` and what is left out."""
     lanes: list[LaneState]
     redo: list[OpenTransaction]
     is_settled: bool = False
-    """Whether nothing beyond `next_offset` can be there."""
+    """Whether it is certain that the destination has nothing beyond `next_offset`."""
     records: int = 0
-    """Sent by all runs together."""
+    """Records that all runs together have sent."""
     size: int = 0
-    """Their bytes."""
+    """Bytes that all runs together have sent."""
 
 
 class StateFile:
@@ -92,7 +101,10 @@ class StateFile:
         self.path = Path(folder) / f"{source}{SUFFIX}"
 
     def read(self, expected: PartitionState) -> PartitionState | None:
-        """None without the file; else it must be about the clusters, topics and partitions that `expected` names."""
+        """Returns None without the file.
+
+        Otherwise the file must be about the clusters, topics and partitions that `expected` names.
+        """
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Ending a replay in good order: signals are heard, who waits for a time is woken, who sends waits for its answers."""
+"""Ends a replay in an orderly way: hears signals, wakes whoever sleeps, lets senders finish."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def exit_code(number: signal.Signals) -> int:
-    """Of a process that a signal ended: 130 for SIGINT, 143 for SIGTERM."""
+    """Returns the exit code of a process that a signal ended: 130 for SIGINT, 143 for SIGTERM."""
     return 128 + number
 
 
 @contextlib.contextmanager
 def signals_heard(hear: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """`hear` is told each SIGINT and SIGTERM, in the loop's thread. Off the main thread there are none to be heard."""
+    """Call `hear` in the loop's thread for each SIGINT and SIGTERM.
+
+    Outside the main thread no signals can be heard.
+    """
     loop = asyncio.get_running_loop()
     with contextlib.suppress(ValueError, RuntimeError):  # not the main thread
         for number in ENDING:
@@ -33,7 +36,7 @@ def signals_heard(hear: Callable[[signal.Signals], None]) -> Iterator[None]:
 
 
 class Stop:
-    """Set once, from the loop's thread."""
+    """A flag that is set once, from the loop's thread."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -47,7 +50,7 @@ class Stop:
                 future.set_result(False)
 
     async def sleep_ms(self, delay_ms: float) -> bool:
-        """Whether the time is over; False, at once, when it is stopped."""
+        """Returns True when the time is over; False, at once, when the replay is stopped."""
         if self.is_set:
             return False
         future = self._runtime.create_future()

@@ -1,6 +1,7 @@
-"""`kafka-share-groups`: list, describe and delete share groups, reset and delete where they begin; as Kafka's tool, and `--json`.
+"""`kafka-share-groups`: list, describe and delete share groups, reset and delete their offsets.
 
-As with Kafka's tool the exit code is 0 also when the cluster refused: "Error:" on stdout says so. Wrong options are exit code 1.
+It works like Kafka's tool, and has `--json`. As with Kafka's tool, the exit code is 0 even when the
+cluster refused; then "Error:" on stdout says so. Wrong options give exit code 1.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def build_parser() -> ToolParser:
 
 
 def check(options: argparse.Namespace) -> None:
-    """What may stand beside what, in Kafka's order and words."""
+    """Check which options go together, in Kafka's order and with Kafka's messages."""
     given = options.given
     alone = [name for name in ONLY_TO_DESCRIBE if name in given and "describe" not in given]
     alone += ["state"] if "state" in given and not {"describe", "list"} & given else []

@@ -153,7 +153,7 @@ class ShareGroupCommand:
 
 
 def _states(text: str | None) -> list[str]:
-    """States in any case; UsageError for what is none of a share group."""
+    """Parse states in any case; UsageError for what is not a state of share groups."""
     if not text:
         return []
     words = [word.strip().lower() for word in text.split(",")]
@@ -163,7 +163,7 @@ def _states(text: str | None) -> list[str]:
 
 
 def _has_something(group: ShareGroupDescription, row_count: int) -> bool:
-    """Says when there is no group, or nobody in it; whether there are rows to print."""
+    """Print a note if the group is missing or empty; returns whether there are rows to print."""
     if group.state == "Dead":
         print_error(f"Share group '{group.group_id}' does not exist.")
     elif group.state == "Empty":
@@ -172,7 +172,7 @@ def _has_something(group: ShareGroupDescription, row_count: int) -> bool:
 
 
 def _print_table(rows: list[tuple[Any, ...]], widths: tuple[int, ...]) -> None:
-    """Columns of these least widths; the last one has none."""
+    """Print columns with these minimum widths; the last column has none."""
     for row in rows:
         cells = [f"{cell!s:<{width}}" for cell, width in zip(row, widths, strict=False)]
         print("\n" + " ".join([*cells, str(row[-1])]), end="")

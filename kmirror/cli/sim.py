@@ -3,12 +3,13 @@
     kmirror sim --seed 42                       the story of one seed, its verdict and its trace hash
     kmirror sim --seed 42 --trace FILE          ... and every step of it, to compare two runs
     kmirror sim --seeds 0..999 --jobs 2         a campaign; exit code 1 if any seed breaks a rule
-    kmirror sim --seeds 0..99999 --history mirrors --resume     ... that goes on where it stopped, by a ledger
-    kmirror sim --summary                       what the ledger says, by commit
+    kmirror sim --seeds 0..99999 --history mirrors --resume     ... continued where it stopped, by a ledger
+    kmirror sim --summary                       the results in the ledger, by commit
     kmirror sim torn_tail --seed 1 --without tail_recovery      a history by its name (or --history NAME), with a safeguard off
     kmirror sim --list                          the histories and the safeguards
 
-The same seed of the same program is the same run, step for step, on every machine: the trace hash says so.
+With the same program, the same seed gives the same run, step for step, on every machine; the trace
+hash proves it.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
 
 
 def run(command: str, options: argparse.Namespace) -> int:
-    """0: every rule held; 1: one was broken."""
+    """Returns 0 if every rule held, 1 if one was broken."""
     if options.list:
         return _list(as_json=options.json)
     if options.summary:
@@ -84,7 +85,7 @@ def _seeds(text: str) -> range:
 
 
 def replay_command(history: str, seed: int, without: tuple[str, ...]) -> str:
-    """What to type to see this run again."""
+    """Returns the command that shows this run again."""
     named = [] if history == "storm" else ["--history", history]
     off = [part for name in without for part in ("--without", name)]
     return " ".join(["kmirror", "sim", "--seed", str(seed), *named, *off])
@@ -209,7 +210,7 @@ def _seed_as_json(result: SeedResult, without: tuple[str, ...]) -> dict[str, Any
 
 
 class _Progress:
-    """How many seeds were run and how many need not be; a bar of it where `show` draws one."""
+    """Counts the seeds that were run and those that need not be; `show` may draw a bar."""
 
     def __init__(self) -> None:
         self.show: Callable[[], None] = lambda: None
@@ -221,7 +222,7 @@ class _Progress:
         self.show()
 
     def skip(self, count: int) -> None:
-        """So many seeds need not be run."""
+        """Count seeds that need not be run."""
         self.skipped += count
         self.show()
 

@@ -1,4 +1,4 @@
-"""What `kmirror sim` says of its ledger: how far a campaign is, and all that was run by commit."""
+"""What `kmirror sim` prints of its ledger: the progress of a campaign, and all runs by commit."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ SHOWN_BROKEN = 10
 
 
 def ledger_at(path: str | None) -> Ledger:
-    """The ledger of --ledger, or the checkout's."""
+    """Returns the ledger of --ledger, or the checkout's."""
     return Ledger(Path(path) if path is not None else default_path())
 
 
 def tell_resumed(
     ledger: Ledger, program: Program, campaign: Campaign, seeds: Sequence[int], ran: int, *, was_stopped: bool, as_json: bool
 ) -> int:
-    """After a campaign, or what was run of it: what this program has run of the seeds, by whichever process. 1 if any of them broke a
-    rule."""
+    """Print, after a campaign, which of its seeds this program has run, in whichever process.
+
+    Returns 1 if any of them broke a rule.
+    """
     done = {seed: text for seed, text in ledger.done(program, campaign).items() if seed in seeds}
     broken = {seed: text for seed, text in sorted(done.items()) if text}
     if not as_json:
@@ -33,7 +35,7 @@ def tell_resumed(
 
 
 def _print_broken(campaign: Campaign, broken: dict[int, str], where: str = "") -> None:
-    """The first of them, each with its first violation."""
+    """Print the first broken seeds, each with its first violation."""
     off = "".join(f" --without {name}" for name in campaign.without)
     for seed, text in sorted(broken.items())[:SHOWN_BROKEN]:
         print(f"seed {seed}{where}: {text}")
@@ -43,8 +45,10 @@ def _print_broken(campaign: Campaign, broken: dict[int, str], where: str = "") -
 
 
 def show_summary(ledger: Ledger, *, as_json: bool) -> int:
-    """By commit and history, then the seeds that broke a rule, then all together; what was run without a safeguard, to see that it breaks
-    one, is in the table only."""
+    """Print results by commit and history, then the seeds that broke a rule, then totals.
+
+    Runs without a safeguard, which are meant to break a rule, are only in the table.
+    """
     found = totals(ledger)
     if as_json:
         print(json.dumps([total_as_json(total) for total in found]))

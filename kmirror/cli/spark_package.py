@@ -4,7 +4,8 @@
     kmirror spark-package --without numpy,pyarrow           the same for workers that have these two
     kmirror spark-package --output kmirror-spark.zip        modules alone, for --py-files
 
-Beside the archive lies a program for `spark-submit`, which runs `kafka-log-diff` or `verify-logs`. The lines to use are printed; docs/SPARK.md says more.
+Beside the archive it writes a program for `spark-submit`, which runs `kafka-log-diff` or
+`verify-logs`. It prints the lines to use; docs/SPARK.md says more.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from kmirror.spark.package import TAR_SUFFIXES, TOOLS, Package, write_package
 
 DEFAULT_OUTPUT: Final = Path("kmirror-spark.tar.gz")
 FOLDER: Final = "kmirror_env"
-"""What the archive is called where Spark unpacks it."""
+"""The folder in which Spark unpacks the archive."""
 PROGRAM: Final = '''\
 """spark-submit runs files, not commands: `{name} kafka-log-diff A B ...` is that command."""
 
@@ -66,7 +67,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def write_program(archive: Path) -> Path:
-    """The program beside an archive."""
+    """Write the program beside an archive; returns its path."""
     stem = next(archive.name.removesuffix(suffix) for suffix in (*TAR_SUFFIXES, ".zip") if archive.name.endswith(suffix))
     path = archive.with_name(f"{stem}.py")
     if path.exists() and "spark-submit runs files" not in path.read_text(encoding="utf-8", errors="replace"):
@@ -89,7 +90,7 @@ def summary(made: Package, program: Path, without: list[str]) -> str:
 
 
 def submit_line(archive: Path, program: Path) -> str:
-    """An example for a standalone master."""
+    """Returns an example for a standalone master."""
     if archive.name.endswith(TAR_SUFFIXES):
         shipped = f"--archives {archive}#{FOLDER} --conf spark.executorEnv.PYTHONPATH={FOLDER}"
     else:

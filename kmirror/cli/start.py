@@ -1,8 +1,9 @@
-"""`kmirror start --config FILE [--override property=value]`: one node until SIGTERM or SIGINT (Kafka's kafka-server-start).
+"""`kmirror start --config FILE [--override property=value]`: runs one node (kafka-server-start).
 
-SIGTERM and the first SIGINT shut the node down in good order; a second signal drops it at once. The log goes to stderr,
-one line an event, in the form of Kafka's console appender; `[KafkaServer id=N] Kafka Server started` says that it serves.
-Levels of single loggers change at run time by the BROKER_LOGGER config resource; `kafka.request.logger` is the request log.
+SIGTERM and the first SIGINT shut the node down cleanly; a second signal drops it at once. The log
+goes to stderr, one line per event, in the form of Kafka's console appender. The line
+`[KafkaServer id=N] Kafka Server started` says that it serves. The BROKER_LOGGER config resource
+changes the levels of single loggers at run time; `kafka.request.logger` is the request log.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
 
 
 def run(command: str, options: argparse.Namespace) -> int:
-    """The exit code: 0 after a controlled shutdown, 1 after an error or a forced end."""
+    """Returns 0 after a controlled shutdown, 1 after an error or a forced end."""
     logging.basicConfig(level=options.log_level, format=LOG_FORMAT, datefmt=LOG_DATE_FORMAT, stream=sys.stderr)
     properties = read_properties(options.config)
     for override in options.override:
@@ -49,7 +50,7 @@ def run(command: str, options: argparse.Namespace) -> int:
 
 
 def log_requests_to(path: Path) -> None:
-    """Requests go to this file, and only there; OSError when it cannot be opened."""
+    """Write the request log to this file only; OSError if it cannot be opened."""
     handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter(LOG_FORMAT, LOG_DATE_FORMAT))
     REQUEST_LOGGER.addHandler(handler)

@@ -1,4 +1,7 @@
-"""`kmirror random-uuid` and `kmirror format`: a new cluster id, and the log dirs of a node (Kafka's kafka-storage)."""
+"""`kmirror random-uuid` and `kmirror format`: make a cluster id, and format a node's log dirs.
+
+Kafka's tool for this is kafka-storage.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
 
 
 class _Ports:
-    """What formatting needs of the machine."""
+    """The parts of the machine that formatting needs."""
 
     def __init__(self) -> None:
         from kmirror.runtime.os_files import OsFileSystem

@@ -1,6 +1,8 @@
-"""`kafka-storage`: format a node's log directories, look at them, make ids; options and output of Kafka's tool, and `--json` on info.
+"""`kafka-storage`: format a node's log directories, inspect them, make ids.
 
-`format` and `random-uuid` are those of `kmirror format` and `kmirror random-uuid`. `--initial-controllers` names this node: the quorum has one voter.
+It has the options and output of Kafka's tool, and `--json` on info. `format` and `random-uuid` are
+the same as `kmirror format` and `kmirror random-uuid`. `--initial-controllers` names this node: the
+quorum has one voter.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _info(options: argparse.Namespace) -> int:
-    """Exit code 1 when there is a problem."""
+    """Print what is in the log directories; returns 1 if there is a problem."""
     from kmirror.cli.properties import read_node_properties
     from kmirror.server.kafka_config import KafkaConfig
 
@@ -70,7 +72,7 @@ def _section(title: str, endings: tuple[str, str], lines: list[str]) -> None:
 
 
 def inspect(directories: Sequence[str]) -> tuple[list[str], list[str], dict[str, str]]:
-    """Directories that are there, what is wrong, and the metadata of the first that is formatted."""
+    """Returns the directories that exist, the problems, and the first metadata found."""
     from kmirror.common.errors import KmirrorError
     from kmirror.runtime.os_files import OsFileSystem
     from kmirror.storage.meta_properties import read_meta_properties

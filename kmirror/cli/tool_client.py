@@ -1,4 +1,4 @@
-"""The admin client of a `kafka-*` tool: where it connects, with which settings of `--command-config`, on a loop of its own."""
+"""The admin client of a `kafka-*` tool: its address, its settings, and a loop of its own."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ TIMEOUT_SETTING = "default.api.timeout.ms"
 
 
 def command_properties(command_config: str | None) -> dict[str, str]:
-    """The settings of `--command-config`, with what their references to config providers name; none without it."""
+    """Returns the resolved settings of `--command-config`; none without it."""
     return {} if command_config is None else resolved(read_properties(Path(command_config)))
 
 
 def resolved(properties: Mapping[str, str]) -> dict[str, str]:
-    """`properties` with the values that `${file:...}`, `${env:...}` and `${dir:...}` name on this machine; ConfigError for what names nothing."""
+    """Returns `properties` with references resolved on this machine.
+
+    These are `${file:...}`, `${env:...}` and `${dir:...}`; ConfigError for what names nothing.
+    """
     files = OsFileSystem()
     return ConfigProviders.of_a_tool(properties, files, os.environ).resolve(properties)
 
@@ -36,7 +39,10 @@ def resolved(properties: Mapping[str, str]) -> dict[str, str]:
 def open_admin(
     runtime: Runtime, bootstrap_servers: str, properties: Mapping[str, str], *, client_id: str, controllers: bool = False
 ) -> AdminClient:
-    """An admin client; `client.id`, `default.api.timeout.ms` and the security settings are those of `properties`."""
+    """Returns an admin client.
+
+    `client.id`, `default.api.timeout.ms` and the security settings come from `properties`.
+    """
     timeout = properties.get(TIMEOUT_SETTING, str(DEFAULT_TIMEOUT_MS))
     if not timeout.isdigit():
         raise ConfigError(f"Invalid value {timeout} for configuration {TIMEOUT_SETTING}: Not a number of type INT")
@@ -59,7 +65,10 @@ def with_admin(
     client_id: str = "adminclient-1",
     controllers: bool = False,
 ) -> T:
-    """Run `work(admin)` to its end; `controllers`: the servers are controllers (`--bootstrap-controller`)."""
+    """Run `work(admin)` to its end.
+
+    With `controllers` the servers are controllers (`--bootstrap-controller`).
+    """
     properties = command_properties(command_config)
 
     async def main(runtime: Runtime) -> T:

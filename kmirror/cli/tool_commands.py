@@ -1,7 +1,7 @@
-"""Tools with commands (`kafka-features describe`, `kafka-cluster cluster-id`, ...): what their options have in common.
+"""Common options of tools with commands (`kafka-features describe`, `kafka-cluster cluster-id`).
 
-Kafka's own use a port of argparse, so argparse alone gives their behaviour: usage on stderr and exit code 1 for wrong options (not 2), `--help` on
-stdout and exit code 0.
+Kafka's own tools use a port of argparse, so argparse alone gives their behaviour: usage on stderr
+and exit code 1 for wrong options (not 2), `--help` on stdout and exit code 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def connection(parser: argparse.ArgumentParser, *, short: bool = False, required: bool = True) -> None:
-    """`--bootstrap-server` or `--bootstrap-controller`, and `--command-config`."""
+    """Add `--bootstrap-server`, `--bootstrap-controller` and `--command-config`."""
     group = parser.add_mutually_exclusive_group(required=required)
     server = ["--bootstrap-server", "-b"] if short else ["--bootstrap-server"]
     controller = ["--bootstrap-controller", "-C"] if short else ["--bootstrap-controller"]
@@ -38,7 +38,7 @@ def connection(parser: argparse.ArgumentParser, *, short: bool = False, required
 def run_command_tool(
     parser: argparse.ArgumentParser, arguments: Sequence[str] | None, run: Callable[[argparse.Namespace], int], *, failed: str = ""
 ) -> int:
-    """Parse and run; the exit code."""
+    """Parse and run; returns the exit code."""
 
     def run_parsed() -> int:
         try:

@@ -1,10 +1,13 @@
-"""Options of the `kafka-*` tools: argparse's table, read by the rules of the option parser that Kafka's tools use.
+"""Options of the `kafka-*` tools: argparse's table, read by the rules of Kafka's option parser.
 
-Those rules, where they differ from argparse's: `--option value` and `--option=value`, where the value of an option that needs one is the next
-word whatever it looks like (`--time -1`); no abbreviations; an option that takes one value may not be given twice. What is wrong is said in
-Kafka's words, followed by the usage, on stderr, with exit code 1; `--help` and no arguments at all print the usage likewise.
+These rules differ from argparse's. There are `--option value` and `--option=value`, and the value
+of an option that needs one is the next word whatever it looks like (`--time -1`). There are no
+abbreviations. An option that takes one value may not be given twice. Errors are reported in Kafka's
+words, followed by the usage, on stderr, with exit code 1. `--help` and a command line without
+arguments print the usage in the same way.
 
-A tool is a `ToolParser`, a check of what may stand beside what, and a function; `run_tool` puts the three together.
+A tool is a `ToolParser`, a check of which options go together, and a function; `run_tool` combines
+the three.
 """
 
 from __future__ import annotations
@@ -20,14 +23,14 @@ from kmirror.cli.user_errors import exit_code
 from kmirror.common.errors import KmirrorError
 
 KAFKA_VERSION: Final = "4.3.0"
-"""What `--version` prints: the release whose tools these are."""
+"""What `--version` prints: the Kafka release that these tools follow."""
 
 COLUMN: Final = 40
 INTEGERS: Final = {"Integer": 32, "Long": 64, "Short": 16}
 
 
 class UsageError(Exception):
-    """The command line is wrong; the usage is printed below the text unless `show_help` is off."""
+    """The command line is wrong; the usage is printed below the text if `show_help` is set."""
 
     def __init__(self, message: str, *, show_help: bool = True) -> None:
         self.show_help = show_help
@@ -35,7 +38,10 @@ class UsageError(Exception):
 
 
 class CommandError(Exception):
-    """The command failed; the text is printed as it is, on stdout where `on_stdout`, and `code` is the exit code."""
+    """The command failed; the text is printed as it is.
+
+    It goes to stdout if `on_stdout` is set, else to stderr. `code` is the exit code.
+    """
 
     def __init__(self, message: str, *, code: int = 1, on_stdout: bool = False) -> None:
         self.code = code
@@ -56,12 +62,15 @@ class ToolParser(argparse.ArgumentParser):
         raise UsageError(message)
 
     def flag(self, name: str, text: str) -> None:
-        """An option without a value."""
+        """Add an option without a value."""
         self.add_argument(f"--{name}", dest=dest(name), action="store_true")
         self._rows[name] = (text, "", None, None)
 
     def value(self, name: str, described_as: str, text: str, *, kind: str = "String", default: Any = None, many: bool = False) -> None:
-        """An option with a value; `many`: it may be given several times and is a list. `kind` is String, Integer, Long or Short."""
+        """Add an option with a value. `kind` is String, Integer, Long or Short.
+
+        With `many` it may be given several times and is a list.
+        """
         if many:
             self.add_argument(f"--{name}", dest=dest(name), action="append", default=[])
         else:
@@ -69,7 +78,7 @@ class ToolParser(argparse.ArgumentParser):
         self._rows[name] = (text, f"<{kind}{': ' + described_as if described_as else ''}>", kind, None if many else default)
 
     def optional_value(self, name: str, described_as: str, text: str, *, many: bool = False) -> None:
-        """An option whose value may be missing (then it is "")."""
+        """Add an option whose value may be missing (then it is "")."""
         if many:
             self.add_argument(f"--{name}", dest=dest(name), action="append", nargs="?", const="", default=[])
         else:
@@ -77,7 +86,7 @@ class ToolParser(argparse.ArgumentParser):
         self._rows[name] = (text, f"[String{': ' + described_as if described_as else ''}]", "?", None)
 
     def connection(self, *, bootstrap_text: str = "REQUIRED: the brokers to connect to, as host:port,host:port.") -> None:
-        """`--bootstrap-server` and `--command-config`."""
+        """Add `--bootstrap-server` and `--command-config`."""
         self.value("bootstrap-server", "server to connect to", bootstrap_text)
         self.value("command-config", "command config property file", "A file with settings of the admin client, e.g. security.protocol.")
 
@@ -85,8 +94,11 @@ class ToolParser(argparse.ArgumentParser):
         self.flag("json", text)
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """The options; UsageError or KmirrorError with Kafka's text for what is refused. `given` holds the names that were there,
-        `order` the same as a list in their order, with repetitions, `words` the command line as it was."""
+        """Returns the options; UsageError or KmirrorError with Kafka's text for what is refused.
+
+        `given` has the names of the given options, `order` is a list of them in their order, with
+        repetitions, and `words` is the command line as it was.
+        """
         words, order = self._normal(arguments)
         options = self.parse_args(words)
         options.given = frozenset(order)
@@ -98,7 +110,10 @@ class ToolParser(argparse.ArgumentParser):
         return options
 
     def _normal(self, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Every option as one word, so that argparse needs no guess at what a value is; and the names that are given."""
+        """Returns every option as one word, and the names that are given.
+
+        So argparse need not guess what a value is.
+        """
         words: list[str] = []
         given: list[str] = []
         left = list(arguments)
@@ -125,7 +140,7 @@ class ToolParser(argparse.ArgumentParser):
         return words, given
 
     def format_help(self) -> str:
-        """Two columns, as Kafka's tools have them."""
+        """Returns the help in two columns, as in Kafka's tools."""
         lines = [_columns("Option", "Description"), _columns("------", "-----------")]
         for name, (text, argument, _, default) in sorted(self._rows.items()):
             shown = text if default is None else f"{text} (default: {default})"
@@ -160,18 +175,18 @@ def _integer(name: str, text: Any, bits: int) -> int:
     return value
 
 
-# --- what may stand beside what ---------------------------------------------------------------------------------------
+# --- which options go together --------------------------------------------------------------------
 
 
 def require(options: argparse.Namespace, *names: str) -> None:
-    """Each of `names` must be given."""
+    """Raise UsageError unless each of `names` is given."""
     for name in names:
         if name not in options.given:
             raise UsageError(f'Missing required argument "[{name}]"')
 
 
 def refuse(options: argparse.Namespace, name: str, others: Iterable[str]) -> None:
-    """With `name`, none of `others`."""
+    """Raise UsageError if `name` is given together with any of `others`."""
     if name in options.given:
         for other in others:
             if other in options.given:
@@ -179,7 +194,7 @@ def refuse(options: argparse.Namespace, name: str, others: Iterable[str]) -> Non
 
 
 def key_values(texts: Iterable[str], *, accept_missing_value: bool = True) -> dict[str, str]:
-    """`key=value` words; the value may hold further equals signs."""
+    """Parse `key=value` words; the value may contain further equals signs."""
     values = {}
     for text in texts:
         key, _, value = text.partition("=")
@@ -206,7 +221,11 @@ def run_tool(
     failed_on_stdout: bool = False,
     failure_code: int = 1,
 ) -> int:
-    """Parse, check and run; the exit code. `failed` is what Kafka's tool says before the reason of a failure, whose code is `failure_code`."""
+    """Parse, check and run; returns the exit code.
+
+    After a failure, `failed` is printed before the reason, as Kafka's tool does, and the exit code
+    is `failure_code`.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
 
     def run_checked() -> int:

@@ -49,7 +49,7 @@ def build_parser() -> ToolParser:
 
 
 def check(options: argparse.Namespace) -> None:
-    """What may stand beside what, in Kafka's order and words."""
+    """Check which options go together, in Kafka's order and with Kafka's messages."""
     given = options.given
     if sum(action in given for action in ACTIONS) != 1:
         raise UsageError("Command must include exactly one action: --list, --describe, --create, --alter or --delete")

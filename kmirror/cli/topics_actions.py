@@ -116,7 +116,7 @@ class TopicCommand:
         return {row.name: row for row in (await admin.describe_topics_by_ids([row.topic_id for row in listed])).values()}
 
     async def _topics(self, admin: AdminClient, *, must_exist: bool = True) -> list[str]:
-        """The topics that `--topic` means."""
+        """Returns the topics that `--topic` means."""
         options = self._options
         names = await admin.list_topics(include_internal=not options.exclude_internal)
         if options.topic is None:
@@ -198,7 +198,10 @@ class TopicReport:
         return self._moves.get(TopicPartition(name, row.partition), PartitionReassignment(row.replicas, [], []))
 
     def _replication_factor(self, name: str, row: PartitionDescription) -> int:
-        """Without the replicas that a reassignment adds. It may have ended since it was asked for."""
+        """Returns the number of replicas without those that a reassignment adds.
+
+        The reassignment may have ended since it was asked for.
+        """
         move = self._move(name, row)
         is_going_on = bool(set(row.replicas) & {*move.adding_replicas, *move.removing_replicas})
         return len(move.replicas) - len(move.adding_replicas) if is_going_on else len(row.replicas)
@@ -215,7 +218,7 @@ class TopicReport:
 
 
 def in_java_order(entries: list[ConfigEntry]) -> list[ConfigEntry]:
-    """As Kafka's `Config` keeps them."""
+    """Returns the entries in the order of Kafka's `Config`."""
     by_name = {entry.name: entry for entry in entries}
     return [by_name[name] for name in hash_map_order(by_name)]
 
@@ -225,7 +228,10 @@ def ids(values: Iterable[int]) -> str:
 
 
 def matching(pattern: str, names: Iterable[str], *, exclude_internal: bool = False) -> list[str]:
-    """The names that a list of regular expressions (commas are alternatives, quotes are left out) matches as a whole."""
+    """Returns the names that a list of regular expressions matches in full.
+
+    Commas separate alternatives; quotes are ignored.
+    """
     text = pattern.strip().replace(",", "|").replace(" ", "")
     text = re.sub(r'^["\']+|["\']+$', "", text)
     try:
@@ -236,7 +242,10 @@ def matching(pattern: str, names: Iterable[str], *, exclude_internal: bool = Fal
 
 
 def parse_replica_assignment(text: str | None) -> list[list[int]]:
-    """`1:2,2:3`: the brokers of each partition; CommandError with Kafka's words for what cannot be."""
+    """Parse `1:2,2:3`: the brokers of each partition.
+
+    CommandError or KmirrorError, with Kafka's words, for what cannot be.
+    """
     if not text:
         return []
     rows = []
@@ -255,7 +264,7 @@ def parse_replica_assignment(text: str | None) -> list[list[int]]:
 
 
 def parse_configs(texts: Iterable[str]) -> dict[str, str]:
-    """`name=value` words."""
+    """Parse `name=value` words."""
     values = {}
     for text in texts:
         name, separator, value = text.partition("=")

@@ -100,7 +100,7 @@ def _partition(command: argparse.ArgumentParser) -> None:
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Row], *, as_json: bool) -> None:
-    """Columns as wide as their widest cell and a tab behind each; or a list of objects."""
+    """Print columns as wide as their widest cell, each followed by a tab; or a list of objects."""
     if as_json:
         print_json([dict(zip(headers, row, strict=True)) for row in rows])
         return
@@ -253,7 +253,11 @@ async def _partitions_to_search(admin: AdminClient, options: argparse.Namespace)
 async def _without_known(
     admin: AdminClient, candidates: list[tuple[TopicPartition, ProducerState]]
 ) -> list[tuple[TopicPartition, ProducerState]]:
-    """Those whose producer no coordinator knows, or whose coordinator does not have the partition in the transaction."""
+    """Returns the candidates that are unknown to a coordinator.
+
+    Either no coordinator knows the producer, or its coordinator does not have the partition in the
+    transaction.
+    """
     from kmirror.admin.transactions import TransactionDescription, TransactionsFilter
 
     if not candidates:
@@ -296,7 +300,7 @@ COMMANDS: dict[str, Callable[[AdminClient, argparse.Namespace, int], Awaitable[N
 
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """What argparse cannot say, in Kafka's words."""
+    """Check what argparse cannot, with Kafka's messages."""
     if options.command is None:
         parser.error("too few arguments")
     if options.bootstrap_server is None:

@@ -1,4 +1,7 @@
-"""How a command line ends: what it says about an error that is the user's to mend (one line, never a traceback), and its exit code."""
+"""How a command line ends: its message about an error of the user's, and its exit code.
+
+The message is one line, never a traceback.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,19 @@ USER_ERRORS: Final = (KmirrorError, OSError)
 
 
 def one_line(error: Exception) -> str:
-    """The text of one of USER_ERRORS; an operating system's error begins with the file, where it has one."""
+    """Returns the text of one of USER_ERRORS; an OSError's begins with the file, if it has one."""
     if isinstance(error, ApiException):
         return error.message
     return disk_error_text(error)
 
 
 def exit_code(run: Callable[[], int], *, failed: str = "", on_stdout: bool = False, failure_code: int = 1) -> int:
-    """`run`'s exit code, with all printed that it said; `failure_code` with `failed` and the reason after one of USER_ERRORS, 1 when the
-    reader of our output went away (`| head`) or there is no room for it, 130 after Ctrl-C."""
+    """Run a command and flush its output; returns the exit code.
+
+    It is `run`'s exit code; `failure_code`, with `failed` and the reason printed, after one of
+    USER_ERRORS; 1 if the reader of our output went away (`| head`) or there is no room for the
+    output; 130 after Ctrl-C.
+    """
     try:
         try:
             code = run()
@@ -44,6 +51,6 @@ def exit_code(run: Callable[[], int], *, failed: str = "", on_stdout: bool = Fal
 
 
 def _discard(*streams: TextIO) -> None:
-    """Nothing more may be written to them, at exit neither."""
+    """Discard further output to these streams, including what is flushed at exit."""
     for stream in streams:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,4 +1,7 @@
-"""Where `kmirror verify-logs` runs its tasks: in this process, on a process for each core where there is much to read, or on Spark."""
+"""Where `kmirror verify-logs` runs its tasks: locally or on Spark.
+
+Locally it uses this process, or one process per core if there is much to read.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class LocalEngine:
-    """This machine."""
+    """Works on this machine."""
 
     def replay(self, files: FileSystem, plan: ReplayPlan, settings: ReplaySettings) -> Iterable[ReplayTables]:
         return close_all(files, plan, self._parts(files, plan, settings), settings)
@@ -59,7 +62,7 @@ def _on_pool(files: FileSystem, plan: ReplayPlan, settings: ReplaySettings, prog
 
 
 def _count_keys_on_pool(files: FileSystem, logs: Sequence[KeyLog], progress: Callable[[int], None]) -> Iterator[KeyCounts]:
-    """Biggest first, so that none is left over at the end."""
+    """Count the keys of the biggest logs first, so that no big one is left over at the end."""
     with process_pool(len(logs)) as pool:
         waiting = {
             number: pool.submit(count_keys, files, log, tempfile.TemporaryFile)
@@ -75,7 +78,10 @@ def _size_of(log: KeyLog) -> int:
 
 
 class SparkEngine:
-    """Executors; the driver sees rows. What needs no reading is closed here, and no session is started for it."""
+    """Works on Spark's executors; the driver sees only rows.
+
+    What needs no reading is finished here, without a session.
+    """
 
     def __init__(self, master: str | None) -> None:
         self._master = master

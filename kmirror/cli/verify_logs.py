@@ -1,4 +1,4 @@
-"""`kmirror verify-logs`: what brokers wrote beside their segments, against what the segments say.
+"""`kmirror verify-logs`: checks what brokers wrote beside their segments against the segments.
 
     kmirror verify-logs /data/kafka                  a broker's log.dir
     kmirror verify-logs /data/kafka/orders-0         one partition
@@ -6,13 +6,16 @@
     kmirror verify-logs s3://bucket/kafka --json     a remote folder (needs kmirror[spark])
     kmirror verify-logs s3://bucket/kafka --master spark://host:7077     on Spark's executors
 
-Every batch is read and its CRC checked. Leader epochs, producers, transactions and index entries are computed from the batches alone and held
-against `leader-epoch-checkpoint`, every `.snapshot`, `.txnindex`, `.index`, `.timeindex` and the checkpoints of the log.dir. Nothing is written
-there, and a broker may be running on it. Keys of compacted topics are read, too, and held against `cleaner-offset-checkpoint`. Nothing is said of
-what merely cannot be known: see `kmirror.verify.replay`. Where the input has the internal topics, they are held against the logs, too: groups, mirror
-states, transactions, leader epochs; they are read every time.
+Every batch is read and its CRC checked. Leader epochs, producers, transactions and index entries
+are computed from the batches alone and compared with `leader-epoch-checkpoint`, every `.snapshot`,
+`.txnindex`, `.index`, `.timeindex` and the checkpoints of the log.dir. The keys of compacted topics
+are read, too, and compared with `cleaner-offset-checkpoint`. If the input has the internal topics,
+they are also compared with the logs: groups, mirror states, transactions, leader epochs; they are
+read every time. Nothing is written to the input, and a broker may be running on it. What merely
+cannot be known is not reported: see `kmirror.verify.replay`.
 
-Exit code 0: nothing is wrong. 1: something is, one line each says what and where. 2: an input cannot be read, or the arguments are wrong.
+Exit code 0: nothing is wrong. 1: something is; one line each says what and where. 2: an input
+cannot be read, or the arguments are wrong.
 """
 
 from __future__ import annotations
@@ -116,7 +119,7 @@ def _page(location: str, tables: ReplayTables) -> str:
 
 
 def text_report(location: str, tables: ReplayTables) -> str:
-    """A line a log, its findings below it, a summary."""
+    """Returns a line per log, its findings below it, and a summary."""
     findings: dict[str, list[Finding]] = {}
     for finding in tables.findings:
         findings.setdefault(finding.log, []).append(finding)
@@ -180,12 +183,15 @@ def json_report(location: str, tables: ReplayTables) -> str:
 
 
 def write_tables(tables: ReplayTables, folder: str) -> None:
-    """A file a table: `<table>.parquet`, or `<table>.jsonl` where pyarrow is not installed. Those of before are replaced."""
+    """Write a file per table, and replace earlier ones.
+
+    It is `<table>.parquet`, or `<table>.jsonl` if pyarrow is not installed.
+    """
     write_table_files(folder, {table_of(name): columns_of(name, tables.rows(name)) for name in TABLES})
 
 
 def read_kept(folder: str) -> Known:
-    """What the run before kept; nothing without one, or if its table makes no sense."""
+    """Returns what the previous run kept; empty without one, or if its table makes no sense."""
     table = table_of("kept")
     try:
         tables = read_table_files(folder, (table,))
@@ -194,4 +200,4 @@ def read_kept(folder: str) -> Known:
         columns = [tables[table][name] for name in ("log", "base_offset", "identity", "kept")]
         return {(log, None if base is None else int(base)): (identity, kept) for log, base, identity, kept in zip(*columns)}
     except (KeyError, ValueError, TypeError, IndexError):
-        return {}  # not ours, or half written: all is read
+        return {}  # not ours, or half written: read everything

@@ -1,7 +1,11 @@
-"""The report of `kmirror verify-logs` as one HTML page (`html_page`): logs by verdict, findings by kind, and, the worst first, each log with a bar of its
-offsets on which findings are marked; unfolded, its findings with file, byte and offsets, and its segments.
+"""The report of `kmirror verify-logs` as one HTML page (`html_page`).
 
-The page stays small: MAX_UNFOLDED logs are unfolded, with MAX_FINDINGS findings in all; up to MAX_NAMED more are a line each.
+It shows logs by verdict, findings by kind, and the logs, worst first, each with a bar of its
+offsets on which findings are marked. Unfolded, a log shows its findings with file, byte and
+offsets, and its segments.
+
+The page stays small: MAX_UNFOLDED logs can be unfolded, with MAX_FINDINGS findings in all; up to
+MAX_NAMED more get a line each.
 """
 
 from __future__ import annotations
@@ -53,7 +57,7 @@ _OTHER: Final = "#7f8c8d"
 
 
 def findings_html(location: str, tables: ReplayTables) -> str:
-    """The whole page."""
+    """Returns the whole page."""
     return _Page(location, tables).text()
 
 
@@ -106,7 +110,7 @@ class _Page:
         return figure("Findings by kind", bars(shares)) if shares else ""
 
     def _table(self) -> str:
-        """The logs with findings; the sound ones only where all are a page's worth."""
+        """Returns a table of the logs with findings; also of the sound ones if all fit."""
         rows = self._logs if len(self._logs) <= MAX_UNFOLDED else self._wrong[:MAX_UNFOLDED]
         heads = ("Log", "Verdict", "What is there", "Findings over offsets")
         return table(heads, map(self._row, range(len(rows)), rows), is_pictured=True)
@@ -122,7 +126,7 @@ class _Page:
             for finding in self._findings.get(row.log, ())
             if finding.first_offset is not None and finding.last_offset is not None
         ]
-        start = min([row.log_start_offset, *(mark.first for mark in marks)])  # what lies beyond the log's end is drawn at the edge
+        start = min([row.log_start_offset, *(mark.first for mark in marks)])  # marks beyond the log's end are drawn at the edge
         return offsets_bar(start, row.log_end_offset, [("the log", row.log_start_offset, row.log_end_offset)], marks)
 
     def _section(self, number: int, row: LogRow) -> str:
@@ -143,7 +147,7 @@ class _Page:
         )
 
     def _segment_table(self, row: LogRow, named: set[int | None]) -> str:
-        """Those that findings name first."""
+        """Returns a table of segments; those that findings name come first."""
         segments = sorted(self._segments.get(row.log, []), key=lambda segment: (segment.base_offset not in named, segment.base_offset))
         listed, more = shown(segments, MAX_SEGMENTS, "segments")
         rows = table(("Segment", "Offsets", "Batches", "Records", "Bytes", "CRC errors", "Problems"), map(_segment, listed))
