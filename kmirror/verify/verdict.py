@@ -2,9 +2,9 @@
 per partition, one for all.
 
 All are `msgspec.Struct`s: they pickle (process pool, Spark), compare, and `msgspec.json.encode`
-writes them. `to_json` and `verdict_from_json` of this file name the encoding in one place. `left` is the
-first log that was given (A), `right` the second (B). A difference is described from A's side:
-MISSING is what A has and B lacks, EXTRA what only B has.
+writes them. `to_json` and `verdict_from_json` of this file name the encoding in one place. `left`
+is the first log that was given (A), `right` the second (B). A difference is described from A's
+side: MISSING is what A has and B lacks, EXTRA what only B has.
 
 A difference has exactly one kind, the first of these that fits:
 
