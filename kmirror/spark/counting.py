@@ -5,9 +5,9 @@ Spark does not tell a Python source which columns a query needs, so a plain coun
 all. The plan shows what a count needs: the columns of its filters. If the plan consists of filters
 and column selections over our source, `count()` loads the source again with only these columns:
 
-    filter columns are the same for all records of a batch     rows of batches, and the sum of their
-    record counts other filter columns                                       rows of records with
-    the filters' columns
+    filter columns                                loads
+    the same for all records of a batch           rows of batches, and sums their record counts
+    others                                        rows of records, with only the filters' columns
 
 Such a count does not check CRCs, because it does not read what they cover. `mode=PERMISSIVE` does
 check them, so Spark counts there itself, as it does for all other plans.

@@ -38,10 +38,10 @@ Options
     topicId         a topic's id, or JSON of ids by topic. Default: the id that the log.dir has for
                     the topic, else a new one.
 
-Save modes: `append` adds records after those that are there (it keeps offsets, leader epochs and
-topic ids going; the log.dir must have been shut down cleanly). `overwrite` replaces all logs. Where
-there are logs, `error` (Spark's default) fails and `ignore` does nothing. These two need
-`kmirror.spark.register`: of Python sources Spark itself accepts only `append` and `overwrite`.
+Save modes: `append` adds records after those that are there, so offsets, leader epochs and topic
+ids continue; the log.dir must have been shut down cleanly. `overwrite` replaces all logs. If there
+are logs, `error` (Spark's default) fails and `ignore` does nothing. These two need
+`kmirror.spark.register`: for Python sources, Spark itself accepts only `append` and `overwrite`.
 
 The rows need not be shuffled. Each task writes its own segments, for the partitions that it has
 rows of, into a staging folder in the log.dir. The driver puts the segments in order and moves them

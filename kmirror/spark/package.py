@@ -1,8 +1,9 @@
 """The archive for `spark-submit` that brings kmirror to executors without it.
 
     .zip              only modules, for `--py-files`: the executors' Python has the libraries
-    (numpy, pyarrow, lz4 ...) .tar.gz, .tgz     modules and libraries, for `--archives`: the
-    executors have a Python of the same version, and nothing else
+                      (numpy, pyarrow, lz4 ...)
+    .tar.gz, .tgz     modules and libraries, for `--archives`: the executors have a Python of the
+                      same version, and nothing else
 
 Modules are found by following imports, including those inside functions, from what tasks run
 (`kmirror.spark` and `kmirror.verify`) and from the tools that a driver in cluster mode runs

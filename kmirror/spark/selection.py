@@ -13,9 +13,10 @@
     startingTimestamp, endingTimestamp
                         milliseconds, for every partition
     startingOffsetsByTimestampStrategy
-                        what to do if a partition has no record at or after its starting timestamp:
-                        error (default) or latest. (For an ending timestamp, the end is then always
-                        the log's end.)
+                        what to do if a partition has no record at or after its starting timestamp.
+                        error (default): the query fails. latest: a batch leaves the partition out,
+                        and a stream begins at its end. (If no record is at or after an ending
+                        timestamp, the end is always the log's end.)
     failOnDataLoss      true (default): the query fails if a starting offset lies before the start
                         of the log. For a stream see `stream_reader`.
 

@@ -1,10 +1,12 @@
 """Reads a slice of a segment as Arrow batches: the work of a task.
 
     rows of batches          headers (`verify.header_scan`); the CRC of every batch only for
-    `crc_valid` rows of records,
+                             `crc_valid`
+    rows of records,
       columns of headers     headers; only batches that were compacted, or lie across an end of the
-      wanted offsets, are unpacked others                 every batch with its CRC
-      (`verify.batch_walk`), unpacked in pieces of bounded size (`verify.unpacking`)
+                             wanted offsets, are unpacked
+      others                 every batch with its CRC (`verify.batch_walk`), unpacked in pieces of
+                             bounded size (`verify.unpacking`)
 
 An Arrow batch holds the records of at most one piece and at most `MOST_ROWS`. Small ones are
 combined, because each costs Spark a round trip.

@@ -3,7 +3,8 @@ broker writes them.
 
     TaskWriter    sorts incoming Arrow batches by topic and partition
     StagedLog     the records of one partition: collects some MB, builds batches (`record_bytes`),
-    appends them to segments (`storage`) Piece         the result, for the commit
+                  appends them to segments (`storage`)
+    Piece         the result, for the commit
 
 Records without offsets of their own get 0, 1, 2 ...; the commit shifts those (a batch's base offset
 is not covered by its CRC, and indexes are relative). Memory holds some MB per partition, at most

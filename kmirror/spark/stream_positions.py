@@ -16,11 +16,13 @@ log's epochs up to E reach to P or further, and the record before P is of epoch 
 
     the log has                                  then
     another topic id                             it was deleted and created again: everything after
-    the position is lost a greater epoch that begins below P, or
+                                                 the position is lost
+    a greater epoch that begins below P, or
     its end below P                              it was truncated to where E ends; what was read
-    after that is not part of it a smaller epoch before P, and no epoch E     it is another
-    replica's, which never had E; where they diverge is not known its first offset after P
-              what lay before it was deleted unread
+                                                 after that is not part of it
+    a smaller epoch before P, and no epoch E     it is another replica's, which never had E; where
+                                                 they diverge is not known
+    its first offset after P                     what lay before it was deleted unread
 """
 
 from __future__ import annotations

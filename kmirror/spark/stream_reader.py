@@ -20,8 +20,8 @@ Options, besides those of the batch source (`data_source`). A stream cannot have
                         noticed) logs a warning, and the query goes on with what is there.
     isolation.level     read_committed: up to the last stable offset below the high watermark
 
-Data loss is what `stream_positions` finds in a log that changed: it was truncated after a failover
-(the leader epoch tells), it was deleted and created again (the topic id tells), its front was
+`stream_positions` finds data loss in a log that changed: it was truncated after a failover (shown
+by the leader epoch), it was deleted and created again (shown by the topic id), its front was
 deleted before it was read, it is new and does not begin at offset 0, or it is gone. The position of
 a partition that is gone is kept, so reading resumes there if it comes back. Spark's Kafka source
 forgets the position and would read the partition again from offset 0.

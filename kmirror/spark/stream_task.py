@@ -5,11 +5,13 @@ read, a broker may have rolled the segment (nothing changes), deleted it, replac
 one (other bytes, the same offsets) or truncated it. So a slice is only a hint:
 
     the batch at its first byte must not begin after the range does, or the bytes are not those that
-    were planned; a slice that ends before the range does counts only if its file still has the
-    planned size; what cannot be read is looked up again by offset, from the first record that was
-    not given out yet; the same error twice in a row is raised; a batch with a later leader epoch
-    than the range's end was written after a truncation, and is not part of the range; a log that by
-    then ends or begins within the range has lost data.
+      were planned;
+    a slice that ends before the range does counts only if its file still has the planned size;
+    what cannot be read is looked up again by offset, from the first record that was not given out
+      yet; the same error twice in a row is raised;
+    a batch with a later leader epoch than the range's end was written after a truncation, and is
+      not part of the range;
+    a log that by then ends or begins within the range has lost data.
 
 With `failOnDataLoss=false` lost data is a warning, and the rest is given out.
 """

@@ -5,9 +5,9 @@ A cleaner removes a record only because of a later one, or because of what it is
 
 - Its log has, or had, a later committed record of the key. If it has one, that record can be found,
   even beyond what is compared (a record that was written to a stopped mirror, or a source record
-  that is not mirrored yet). If it had one, the other log has it, below the end of the mirrored part, where both
-  logs once were the same; in its own log it may have been removed since, as a tombstone past its
-  retention time.
+  that is not mirrored yet). If it had one, the other log has it, below the end of the mirrored
+  part, where both logs once were the same; in its own log it may have been removed since, as a
+  tombstone past its retention time.
 - It is a tombstone, a record of an aborted transaction, or without a key.
 - It is the marker of a transaction of which no batch is left (`marker_evidence`).
 

@@ -6,7 +6,7 @@ There are two kinds. `DirectoryLog` is a partition's folder, its segments one af
 read with a `LogCursor` over *parts* (segments or chunks). A part begins with a batch, so
 
     a batch boundary of one log is one of the other as long as their bytes were equal since a common
-    boundary
+      boundary
 
 This is why the fast path may compare blindly and look for the boundary afterwards, in the part that
 it is in.

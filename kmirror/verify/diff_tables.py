@@ -3,9 +3,10 @@
 
     partitions    one row per partition: the verdict and both logs
     differences   one row per difference, a range of offsets; the first --max-differences of each
-    partition segments      one row per segment of either side: which file was read, and how far it
-    is sound chunks        one row per chunk of a segment: an interval of offsets and the
-    fingerprint of the batches in it
+                  partition
+    segments      one row per segment of either side: which file was read, and how far it is sound
+    chunks        one row per chunk of a segment: an interval of offsets and the fingerprint of the
+                  batches in it
 
 The next run with the same DIR uses `segments` and `chunks` to skip what has not changed. Their rows
 are in the same order, A before B, with `chunk_count` chunk rows for each segment. `schema_version`

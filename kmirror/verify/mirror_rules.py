@@ -2,13 +2,13 @@
 `__mirror_state` and `leader-epoch-checkpoint`.
 
 - Below the mirrored point, the destination's batches are the source's, byte for byte, and nothing
-else: no batch of its own, no reset.
+  else: no batch of its own, no reset.
 - The mirrored point of a STOPPED partition is where its last mirror epoch ends. There its own part
   begins, with the MIRROR_PID_RESET that a failover writes first. (The reference implementation
   writes it in that very epoch: a reset at the epoch's end that the source does not have is the
   destination's.) What the clusters wrote after it is their own.
 - In any other state, the mirrored point is the end of the destination's log. What the source has
-after it is not mirrored yet.
+  after it is not mirrored yet.
 
 A partition that `__mirror_state` does not mention is not mirrored, and is not compared. There is
 nothing to check in a partition that never mirrored a batch (last mirror epoch -1) or whose mirrored

@@ -7,7 +7,8 @@ silently. At the end of a partition's last segment, an incomplete batch is sound
 
     its base offset can follow the batch before it, and its magic is 2,
     its CRC is not that of the bytes that are there (otherwise it is whole, and its length is
-    wrong), and no whole batch with a valid CRC and a later offset follows it.
+      wrong), and
+    no whole batch with a valid CRC and a later offset follows it.
 
 Anywhere else an incomplete batch is corruption. One case cannot be told: a last batch whose length
 and CRC are both wrong. Kafka cuts it off.

@@ -9,24 +9,29 @@ side: MISSING is what A has and B lacks, EXTRA what only B has.
 A difference has exactly one kind, the first of these that fits:
 
     BEYOND_HIGH_WATERMARK  at or above the high watermark of a log that holds it: not committed
-    there, may still be removed EPOCH_ONLY             the same bytes except for the leader epoch in
-    the header, which no CRC covers CONTROL_ONLY           only control batches (transaction
-    markers, MIRROR_PID_RESET): no record of a producer is concerned COMPACTED              one log
-    lacks records that its cleaner may have removed, or a cleaner rewrote the batch; what both have
-    is equal NOT_DECIDED            one log lacks records that its cleaner may or may not have
-    removed: there are too many keys to tell; `detail` says why RE_BATCHED             the same
-    records at the same offsets in other batches or another compression MISSING, EXTRA         only
-    A has it, only B has it BYTES_DIFFER           everything else; `detail` says what
+                           there, may still be removed
+    EPOCH_ONLY             the same bytes except for the leader epoch in the header, which no CRC
+                           covers
+    CONTROL_ONLY           only control batches (transaction markers, MIRROR_PID_RESET): no record
+                           of a producer is concerned
+    COMPACTED              one log lacks records that its cleaner may have removed, or a cleaner
+                           rewrote the batch; what both have is equal
+    NOT_DECIDED            one log lacks records that its cleaner may or may not have removed: there
+                           are too many keys to tell; `detail` says why
+    RE_BATCHED             the same records at the same offsets in other batches or another
+                           compression
+    MISSING, EXTRA         only A has it, only B has it
+    BYTES_DIFFER           everything else; `detail` says what
 
 and if one log mirrors the other (`mirror_rules`):
 
     MIRROR_RULE            the destination's log is not as KIP-1279 wants it, whatever the source
-    has
+                           has
 
 and if the groups of a side are known (`group_rules`):
 
     GROUP_BEYOND_END       a group of that side has committed an offset past the end of that side's
-    log
+                           log
 """
 
 from __future__ import annotations

@@ -9,13 +9,14 @@ tree of merges on many machines, and tomorrow's segments are merged into what is
 yesterday's. To *close* a partition is to say what lies left of the log (nothing, or what a snapshot
 claims). The result is rows of tables, and findings where a file on disk says otherwise.
 
-    structure      counts, offsets, CRC, order, gaps of each segment         against names and sizes
-    leader_epochs  runs of (epoch, first offset)                             against
-    leader-epoch-checkpoint producers      each producer's epoch, last batches, coordinator epoch
-    against every .snapshot transactions   aborted, ongoing and forgotten ones, last stable offsets
-    against .txnindex indexes        entries that name a batch                                 in
-    .index, .timeindex compaction     the survivor of each key, and what else is still there
-    against cleaner-offset-checkpoint
+    structure      counts, offsets, CRC, order, gaps of segments        names and sizes
+    leader_epochs  runs of (epoch, first offset)                        leader-epoch-checkpoint
+    producers      producers' epochs, last batches, coordinator epochs  every .snapshot
+    transactions   aborted, ongoing, forgotten; last stable offsets     .txnindex
+    indexes        entries that name a batch                            .index, .timeindex
+    compaction     the survivor of each key, and what else is left      cleaner-offset-checkpoint
+
+The last column says which names and files each part is compared with.
 
 Files: `partial` puts the parts together, `slice_replay` makes a partial of a slice, `plan` says
 what tasks read, `close` compares, `folder` does all of it for a folder. `compaction` reads keys, in

@@ -6,11 +6,11 @@ drops the records that a newer one in what it read replaces. So two committed re
 below the checkpoint are a finding. They are looked for only where nothing else explains them:
 
 * The data dir must be at rest: the checkpoint of a running broker, or of a folder copied from one,
-may be newer than the segments. * The whole log must be sound. The active segment, which no pass
-rewrites, is left out. * If DeleteRecords may have been used on the topic, the first segment is left
-  out: a log start that a crash set back brings back records that the pass did not have to look at.
-  Topics that were never anything but `compact` do not have this problem (Kafka refuses
-  DeleteRecords for them).
+  may be newer than the segments.
+* The whole log must be sound. The active segment, which no pass rewrites, is left out.
+* If DeleteRecords may have been used on the topic, the first segment is left out: a log start that
+  a crash set back brings back records that the pass did not have to look at. Topics that were never
+  anything but `compact` do not have this problem (Kafka refuses DeleteRecords for them).
 
 Nothing else is a fault: what is above the checkpoint waits for a pass, a tombstone past its horizon
 for the next one, and data of aborted transactions for one that meets it. The dirty ratio is that of

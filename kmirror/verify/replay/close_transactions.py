@@ -2,11 +2,13 @@
 ABORT, in the order of the markers.
 
 Rows cover the whole log, because transactions know no segments. An entry may differ from what the
-log says and be right: * Its transaction began below the log's first segment: its first offset is
-lower than any that is left, and so may the last stable offset be. * A compaction removed data of
-aborted transactions, and the entries of those that lost all their data. * A broker that appended
-several transactions at once may have noted a last stable offset after the marker: nothing was open
-then.
+log says and be right:
+* Its transaction began below the log's first segment: its first offset is lower than any that is
+  left, and so may the last stable offset be.
+* A compaction removed data of aborted transactions, and the entries of those that lost all their
+  data.
+* A broker that appended several transactions at once may have noted a last stable offset after the
+  marker: nothing was open then.
 """
 
 from __future__ import annotations

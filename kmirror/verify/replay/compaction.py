@@ -1,9 +1,10 @@
 """Compaction: which record of each key of a log survives, and what is left of the others.
 
     scan    returns a slice's committed records as rows (128-bit hash of the key, offset, size), and
-    counts of what needs no key judge   for some keys with all their rows: the newest offset of each
-    key, and how many older ones there are below three bounds merge   adds up counts; both kinds
-    merge in any order
+            counts of what needs no key
+    judge   for some keys with all their rows: the newest offset of each key, and how many older
+            ones there are below three bounds
+    merge   adds up counts; both kinds merge in any order
 
 The rows of one key must come together. They go into buckets by the hash's highest bits, through
 scratch files here (`spilled_rows`) and through the shuffle on Spark. A bucket has about

@@ -1,11 +1,13 @@
 """Replay of whole inputs: the tasks that read them, what a task returns, and the closing of each
 partition. There is no Spark here; an engine runs the tasks.
 
-    plan      one listing, with slices packed into tasks of about 64 MB (`verify.planner`)
-    run_task  the partial of each slice, neighbours merged: a few hundred bytes per segment and
-    producer are sent back close     a partition's parts in the order of the log, merged and
-    compared with the files beside the segments timelines the internal topics: read before the
-    closing, because the metadata log names the compacted topics; compared with the logs after it
+    plan       one listing, with slices packed into tasks of about 64 MB (`verify.planner`)
+    run_task   the partial of each slice, neighbours merged: a few hundred bytes per segment and
+               producer are sent back
+    close      a partition's parts in the order of the log, merged and compared with the files
+               beside the segments
+    timelines  the internal topics: read before the closing, because the metadata log names the
+               compacted topics; compared with the logs after it
 
 `replay_folder` does all of it in this process. A broker may be running on the folder. What it
 appends after the listing is not read, a segment that retention removed since is no damage, and

@@ -2,10 +2,12 @@
 order of the log.
 
     __consumer_offsets   OffsetCommitRow: every commit and its deletion; GroupRow: every generation
-    or epoch of a group __mirror_state       MirrorStateRow: every state change of a mirrored
-    partition; LastMirrorEpochRow __transaction_state  CoordinatorTransactionRow: every state of a
-    transactional id __cluster_metadata   LeaderRow: every leader epoch of a partition, TopicRow:
-    its creation, removal, cleanup.policy, mirror.name
+                         or epoch of a group
+    __mirror_state       MirrorStateRow: every state change of a mirrored partition;
+                         LastMirrorEpochRow
+    __transaction_state  CoordinatorTransactionRow: every state of a transactional id
+    __cluster_metadata   LeaderRow: every leader epoch of a partition, TopicRow: its creation,
+                         removal, cleanup.policy, mirror.name
 
 Merging is concatenating the rows of slices. Commits within a transaction become rows at once: the
 replay of the same log says whether the transaction was committed, aborted or is still open

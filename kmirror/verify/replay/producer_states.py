@@ -10,7 +10,7 @@ What a broker keeps of a producer is a fold over its batches from the left
   the run, so a merge must know where the run's part of it begins and which marker ends it. After
   the first marker, a producer's transactions lie within the run and are complete.
 * A MIRROR_PID_RESET (KIP-1279) forgets what is left of it: states begin anew, and open transactions
-end there without a marker. It closes all fronts.
+  end there without a marker. It closes all fronts.
 
 `.txnindex` keeps the last stable offset at an ABORT. It is the first offset of the oldest
 transaction of another producer that is open there, otherwise the offset after the marker.

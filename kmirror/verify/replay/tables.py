@@ -4,10 +4,13 @@ meaning. They are written as `verify.diff_tables.Table`s.
     logs                one row per partition folder
     structure           one row per segment
     leader_epochs       one row per run of batches of one epoch, or per epoch of the checkpoint that
-    has no batch producers           one row per producer id at the end of the log, as every broker
-    that reads the log must know it transactions        one row per transaction that was aborted, is
-    open, or was forgotten at a MIRROR_PID_RESET transaction_counts  one row per partition folder:
-    committed transactions are only counted indexes             one row per .index or .timeindex
+                        has no batch
+    producers           one row per producer id at the end of the log, as every broker that reads
+                        the log must know it
+    transactions        one row per transaction that was aborted, is open, or was forgotten at a
+                        MIRROR_PID_RESET
+    transaction_counts  one row per partition folder: committed transactions are only counted
+    indexes             one row per .index or .timeindex
     compaction          one row per sound compacted log: what its keys say
     findings            one row per contradiction between a file and the log
     kept                what the next run need not read again

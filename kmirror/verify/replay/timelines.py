@@ -6,9 +6,10 @@ the rows with the tables of `close`:
 
     group_offsets             a committed offset lies within the log of its partition
     mirror_states             each step is one of the state machine's (KIP-1279); after STOPPED
-    there is a MIRROR_PID_RESET coordinator_transactions  what is open in a log is open at its
-    coordinator (KIP-664's hanging transactions) leaders                   each leader epoch in a
-    log is one that a leader had
+                              there is a MIRROR_PID_RESET
+    coordinator_transactions  what is open in a log is open at its coordinator (KIP-664's hanging
+                              transactions)
+    leaders                   each leader epoch in a log is one that a leader had
 
 Logs that mirror another cluster have its epochs and its producers' transactions, so only group
 offsets are checked there. What needs something that the input lacks (no metadata log and no
