@@ -6,7 +6,8 @@ that a killed driver left.
 
 1. For each partition, the pieces of its tasks are put in order: by their offsets, or by task
    number. Batches without offsets of their own get them in place (8 bytes per batch, which the CRC
-   does not cover). Batches that are appended to a log get its leader epoch in the same way.
+   does not cover). Batches without a leader epoch of their own get the latest epoch of the log
+   that they are appended to, in the same way.
 2. A piece's segments become the log's by renaming. A segment that fits after the previous one
    (`segment.bytes`) is appended to it instead, so many small tasks do not make many small segments.
 3. `UnifiedLog` opens the new log as a broker does after a clean stop, and writes the files beside

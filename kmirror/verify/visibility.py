@@ -41,8 +41,8 @@ class Undecided(NamedTuple):
 
 
 def read_undecided(files: FileSystem, listing: Listing, partition: PartitionFiles, *, end: int = MAX_OFFSET) -> Undecided:
-    """Returns the transactions that begin below `end` (a high watermark: markers above it decide
-    nothing yet). CorruptFileError if a file that a broker would read is damaged."""
+    """Returns what is aborted and what is open below `end` (a high watermark: markers above it
+    decide nothing yet). CorruptFileError if a file that a broker would read is damaged."""
     start, open_offsets = _newest_snapshot(files, partition, end)
     aborted: set[AbortedTransaction] = set()
     for segment in partition.segments:

@@ -9,8 +9,8 @@ agree on, and with its own state where they do not, so one wrong snapshot is one
 A snapshot may differ from the fold and be right:
 * An idle producer is forgotten after producer.id.expiration.ms, when its snapshot is loaded or by
   the clock. If it comes back, it has no coordinator epoch.
-* After a compaction, the batches behind a snapshot in the middle of the log may be gone. Only what
-  is left can contradict it.
+* After a compaction, the batches that a snapshot in the middle of the log refers to may be gone.
+  Only what is left can contradict it.
 * A broker that loads a log whose start lies inside a segment reads that segment from there on.
 * After bytes that cannot be read, the next snapshot is taken as true.
 """

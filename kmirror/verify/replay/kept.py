@@ -6,8 +6,8 @@ A segment is not read again if its *identity* is unchanged. The identity has:
 * the sizes of its .log, .index and .timeindex, the modification time of the .log, whether CRCs were
   checked, and whether it was the last segment, where an incomplete batch is no damage;
 * the snapshots that lie within it, because producers are kept apart there;
-* how far the log's cleaner had come. A cleaner's pass leaves a segment the time of its last record,
-  and a pass that only set a delete horizon also its size; but each pass moves
+* how far the log's cleaner had come. A cleaner's pass keeps a segment's modification time, and one
+  that only set a delete horizon also keeps its size; but each pass moves
   `cleaner-offset-checkpoint`. (For a partition's folder by itself, that file is not known.)
 
 A whole partition's partial can be split into those of its segments, because the producers have a

@@ -78,7 +78,7 @@ class Timelines:
     has_whole_metadata: bool = False
     """Whether the input has a metadata log from its first record on."""
     knows_topics: bool = False
-    """Whether the input has that, or a snapshot of what was before the rest of the log."""
+    """Whether the input has that, or a snapshot of what came before the part that is left."""
     logs: set[str] = field(default_factory=set)
     """The folders that were read."""
     torn: set[str] = field(default_factory=set)
