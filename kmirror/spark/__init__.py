@@ -3,7 +3,7 @@
     from kmirror.spark import register, spark_session
 
     spark = spark_session("my-app")                                   # or: register(an existing session)
-    records = spark.read.format("kafka-log").load("/var/lib/kafka")   # a row a record
+    records = spark.read.format("kafka-log").load("/var/lib/kafka")   # one row per record
     batches = spark.read.format("kafka-log").option("rows", "batch").load("/var/lib/kafka")
     frame.write.format("kafka-log").option("topic", "t").option("numPartitions", "3").save("/a/log/dir")
 

@@ -91,7 +91,7 @@ class HadoopJvm:
     def close(self) -> None:
         """Ends the JVM by closing its stdin; whatever is open in it is lost."""
         assert self._process.stdin is not None, "a pipe"
-        self._client.is_connected = False  # so py4j does not report garbage-collected objects to that JVM any more
+        self._client.is_connected = False  # py4j need not report freed objects to that JVM
         self._client.close()
         self._process.stdin.close()
         self._process.wait()

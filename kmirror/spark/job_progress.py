@@ -41,7 +41,7 @@ def watched(context: Any, sizes: Sequence[int], progress: Callable[[int], None])
                 stages = [stage for job in set(tracker.getJobIdsForGroup()) - before for stage in tracker.getJobInfo(job).stageIds]
                 tell(min(sum(tracker.getStageInfo(stage).numCompletedTasks for stage in stages), len(sizes)))
             except (Py4JError, AttributeError):
-                continue  # Spark has forgotten the job, or has not begun it: the bar waits, and the job itself reports errors
+                continue  # Spark has forgotten the job or not begun it: wait; the job reports errors
 
     watcher = threading.Thread(target=poll, name="spark-progress", daemon=True)
     watcher.start()

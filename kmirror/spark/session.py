@@ -140,7 +140,7 @@ def _build(app_name: str, cores: int | None, master: str | None, *, is_submitted
     SparkContext._ensure_initialized(conf=at_start)
     given = dict(SparkConf().getAll())
     if not is_submitted and BAR not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
-        given.pop(BAR, None)  # Spark's launcher sets it for whatever calls itself a shell
+        given.pop(BAR, None)  # Spark's launcher sets it for anything that calls itself a shell
     builder = SparkSession.builder.appName(app_name)
     for key, value in chosen_configs(given, cores, master).items():
         builder = builder.config(key, value)
