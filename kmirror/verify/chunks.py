@@ -1,10 +1,10 @@
 """A log as chunks of some megabytes, cut only by offsets, each with its fingerprint.
 
-A chunk is what lies in a dyadic interval of offsets, [i * 2^k, (i + 1) * 2^k): the largest such
-interval around a batch that has at most `CHUNK_BYTES`. These intervals are nested or disjoint,
-never crossing. So two clusters cut alike where their logs are alike, whatever their segments are
-and wherever scanning began. Where one cuts finer than the other, its chunks are combined until both
-have the same interval.
+A chunk is what lies in a dyadic interval of offsets, [i * 2^k, (i + 1) * 2^k). Of the intervals
+around a batch it is the largest with at most `CHUNK_BYTES` of batches. These intervals are nested
+or disjoint, never crossing. So two clusters cut alike where their logs are alike, whatever their
+segments are and wherever scanning began. Where one cuts finer than the other, its chunks are
+combined until both have the same interval.
 
 A part of a log (a block, a slice, a segment) knows only the intervals that it covers completely.
 Those at its edges are small, and grow when its neighbour is known. `coalesced` does that, for
