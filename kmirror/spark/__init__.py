@@ -3,11 +3,12 @@
     from kmirror.spark import register, spark_session
 
     spark = spark_session("my-app")                                   # or: register(an existing session)
-    records = spark.read.format("kafka-log").load("/var/lib/kafka")   # a row a record
+    records = spark.read.format("kafka-log").load("/var/lib/kafka")   # one row per record
     batches = spark.read.format("kafka-log").option("rows", "batch").load("/var/lib/kafka")
     frame.write.format("kafka-log").option("topic", "t").option("numPartitions", "3").save("/a/log/dir")
 
-Needs `pip install kmirror[spark]`. `data_source` describes columns and options, `log_writer` those of writing, `session` what runs without a JDK.
+Needs `pip install kmirror[spark]`. `data_source` describes columns and options for reading,
+`log_writer` those for writing, and `session` how it runs without a JDK.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ __all__ = ["register", "spark_session", "write_log"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make `spark.read.format("kafka-log")` known to a session, let it push filters down, count from headers, and be written in every save mode."""
+    """Registers `kafka-log` with a session. From then on reads push filters down and `count()` uses
+    headers, and writes know every save mode."""
     from kmirror.spark.counting import count_from_headers
     from kmirror.spark.data_source import NAME, KafkaLogDataSource
     from kmirror.spark.pushdown import PUSHDOWN, mark_loads

@@ -1,7 +1,8 @@
-"""Keys, values and headers of records as Arrow columns, without a Python object a record.
+"""Keys, values and headers of records as Arrow columns, without a Python object per record.
 
-The bodies of records lie one after the other in a buffer, so the ends and beginnings of, say, values never fall: [start 0, end 0, start 1, end 1 ...]
-are the offsets of an Arrow array whose every second element is a value, and Arrow itself gathers those.
+Record bodies lie one after the other in a buffer, so the ends and beginnings of, say, the values
+never decrease. [start 0, end 0, start 1, end 1 ...] are therefore the offsets of an Arrow array in
+which every second element is a value, and Arrow itself gathers those.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ HEADERS: Final = pa.list_(pa.struct(HEADER_FIELDS))
 
 
 def gather(body: memoryview, position: Int64s, length: Int64s, kind: Any = None) -> pa.Array:
-    """Bytes `position` to `position + length` of `body` as an array; null where the length is negative. Positions must rise."""
+    """Returns bytes `position` to `position + length` of `body` as an array; null where the length
+    is negative. Positions must ascend."""
     count = len(position)
     if not count:
         return pa.array([], type=kind or pa.binary())
@@ -33,7 +35,8 @@ def gather(body: memoryview, position: Int64s, length: Int64s, kind: Any = None)
 
 
 def header_arrays(records: RecordColumns, rows: Int64s, *, null_if_empty: bool = False) -> pa.Array:
-    """The headers of the records in `rows`; a record without any has an empty list, or null."""
+    """Returns the headers of the records in `rows`. A record without headers has an empty list, or
+    null with `null_if_empty`."""
     counts = records.header_count[rows]
     ends = np.zeros(len(rows) + 1, dtype=np.int32)
     np.cumsum(counts, out=ends[1:])
@@ -47,7 +50,8 @@ def header_arrays(records: RecordColumns, rows: Int64s, *, null_if_empty: bool =
 
 
 def _header_fields(records: RecordColumns, rows: Int64s, counts: Int64s, ends: Any) -> tuple[pa.Array, pa.Array]:
-    """All keys and all values, record by record: the first header of each record, then the second of those that have one ..."""
+    """Returns all keys and all values, record by record. They are read in rounds: the first header
+    of each record, then the second, and so on."""
     total = int(ends[-1])
     key_position, key_length, value_position, value_length = (np.zeros(total, dtype=np.int64) for _ in range(4))
     left = np.flatnonzero(counts > 0)
@@ -68,7 +72,7 @@ def _header_fields(records: RecordColumns, rows: Int64s, counts: Int64s, ends: A
 
 
 def _text(body: memoryview, position: Int64s, length: Int64s) -> pa.Array:
-    """As Java reads text: what is no UTF-8 becomes replacement characters."""
+    """Decodes text as Java does: invalid UTF-8 becomes replacement characters."""
     keys = gather(body, position, length, pa.string())
     try:
         keys.validate(full=True)
@@ -79,7 +83,8 @@ def _text(body: memoryview, position: Int64s, length: Int64s) -> pa.Array:
 
 
 def _read_varints(data: Any, positions: Int64s) -> tuple[Int64s, Int64s]:
-    """(signed values, positions behind them) of zigzag varints that were seen to be sound."""
+    """Returns (signed values, positions after them) of zigzag varints that are known to be
+    sound."""
     byte = data[positions].astype(np.int64)
     value = byte & 0x7F
     ends = positions + 1

@@ -1,10 +1,13 @@
-"""The columns of `kafka-log`: their Spark and Arrow types, and how each is made of some batches of a segment.
+"""The columns of `kafka-log`: their Spark and Arrow types, and how each is made from batches of a
+segment.
 
-A column is made of the batches' headers, or of their records. Only what is wanted is made: rows of records need no record to be unpacked
-for what stands in a header, offsets included where no record was compacted away.
+A column comes from batch headers or from records. Only wanted columns are made. Rows of records
+need no unpacking for columns that a header holds; offsets count among those where no record was
+compacted away.
 
-Timestamps are microseconds in Spark and milliseconds in Kafka. What does not fit, such as nanoseconds that a producer sent by mistake, is null;
-`timestamp_ms`, `base_timestamp_ms` and `max_timestamp_ms` have the number. (Spark's own source fails such a query with "long overflow".)
+Timestamps are microseconds in Spark and milliseconds in Kafka. A timestamp that does not fit, such
+as nanoseconds that a producer sent by mistake, is null; `timestamp_ms`, `base_timestamp_ms` and
+`max_timestamp_ms` have the number. (Spark's own source fails such a query with "long overflow".)
 """
 
 from __future__ import annotations
@@ -39,7 +42,8 @@ _MOST_MS: Final = (1 << 63) // 1000 - 1
 
 @dataclass
 class Batches:
-    """Batches of one segment, as their headers say. `control_types` has the name of each control batch's record, by row."""
+    """Headers of batches of one segment. `control_types` has the name of each control batch's
+    record, by row."""
 
     piece: LogSlice
     headers: npt.NDArray[Any]
@@ -61,7 +65,8 @@ class Batches:
 
 @dataclass
 class Records:
-    """Rows of records: `batch_row` is the batch of each in `batches`; `columns` and `rows` are there if they were unpacked."""
+    """Rows of records. `batch_row` is the row of each record's batch in `batches`; `columns` and
+    `rows` are set if the records were unpacked."""
 
     batches: Batches
     batch_row: Int64s
@@ -84,7 +89,7 @@ class Records:
 
 @dataclass(frozen=True)
 class Column:
-    """`make` gives a numpy array, a list or an Arrow array of one value a row."""
+    """`make` returns a numpy array, a list or an Arrow array with one value per row."""
 
     sql_type: str
     arrow_type: Any
@@ -100,7 +105,7 @@ def _flag(bit: int) -> Column:
 
 
 def _milliseconds(name: str) -> dict[str, Column]:
-    """A timestamp of the header, and its number."""
+    """Returns two columns of a header's timestamp: as a timestamp, and as a number of ms."""
     return {
         name: Column("timestamp", TIMESTAMP, lambda batches: _microseconds(batches.headers[name])),
         f"{name}_ms": _header(name, "bigint", pa.int64()),
@@ -108,7 +113,7 @@ def _milliseconds(name: str) -> dict[str, Column]:
 
 
 def _microseconds(milliseconds: Int64s) -> pa.Array:
-    """Null where they do not fit 64 bits."""
+    """Returns timestamps, null where the microseconds do not fit 64 bits."""
     too_large = (milliseconds > _MOST_MS) | (milliseconds < -_MOST_MS)
     if not too_large.any():
         return pa.array(milliseconds * 1000).cast(TIMESTAMP)
@@ -170,7 +175,7 @@ SHARED: Final[dict[str, Column]] = {
     "crc": _header("crc", "bigint", pa.int64()),
     "position": Column("bigint", pa.int64(), lambda batches: batches.positions),
 }
-"""Facts of a batch: a value a batch; in rows of records each is repeated for its records."""
+"""Columns with one value per batch. Rows of records repeat it for each record of the batch."""
 
 BATCH_ONLY: Final[dict[str, Column]] = {
     "record_count": _header("record_count", "int", pa.int32()),
@@ -208,7 +213,7 @@ RECORD_ONLY: Final[dict[str, Column]] = {
     "sequence": Column("int", pa.int32(), _of_record("sequence")),
 }
 WITHOUT_UNPACKING: Final = frozenset(SHARED) | {"offset"}
-"""Columns of records that need only headers, where no record of a batch is missing."""
+"""Columns of records that need only headers, if no record of a batch is missing."""
 
 RECORD_COLUMNS: Final = (
     *(
@@ -233,17 +238,17 @@ BATCH_COLUMNS: Final = (
     *("is_transactional", "is_control", "control_type", "has_delete_horizon", "delete_horizon_ms", "compression", "position", "segment"),
 )
 KAFKA_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
-"""Those of Spark's Kafka source; `headers` is one more with `includeHeaders`."""
+"""The columns of Spark's Kafka source; `includeHeaders` adds `headers`."""
 MORE_RECORD_COLUMNS: Final = ("timestamp_ms",)
 MORE_BATCH_COLUMNS: Final = ("base_timestamp_ms", "max_timestamp_ms")
-"""Only where `columns` asks for them."""
+"""Made only if `columns` asks for them."""
 _ALL: Final = (
     SHARED | BATCH_ONLY | RECORD_ONLY | {CORRUPT_COLUMN: Column("string", pa.string(), lambda rows: pa.nulls(_count(rows), pa.string()))}
 )
 
 
 def sql_schema(names: Sequence[str]) -> str:
-    """The columns as Spark's DDL."""
+    """Returns the columns as Spark's DDL."""
     return ", ".join(f"`{name}` {_ALL[name].sql_type}" for name in names)
 
 
@@ -252,12 +257,13 @@ def _count(rows: Batches | Records) -> int:
 
 
 def batch_rows(batches: Batches, names: Sequence[str]) -> pa.RecordBatch:
-    """A row a batch."""
+    """Returns one row per batch."""
     return _table(names, lambda name: _array(_ALL[name], _ALL[name].make(batches)))
 
 
 def record_rows(records: Records, names: Sequence[str], *, null_headers: bool = False) -> pa.RecordBatch:
-    """A row a record; one without headers has an empty list of them, or null, as in Spark's Kafka source."""
+    """Returns one row per record. A record without headers has an empty list, or null with
+    `null_headers`, as in Spark's Kafka source."""
     index = pa.array(records.batch_row)
 
     def make(name: str) -> pa.Array:
@@ -273,7 +279,8 @@ def record_rows(records: Records, names: Sequence[str], *, null_headers: bool = 
 
 
 def corrupt_row(piece: LogSlice, position: int, offset: int, reason: str, names: Sequence[str]) -> pa.RecordBatch:
-    """The row of bytes that are no sound batch: where they are, the offset that they have or should have, and why; else nulls."""
+    """Returns the row for bytes that are no sound batch: where they are, the offset that they have
+    or should have, and the reason; other columns are null."""
     known = {
         "topic": piece.topic,
         "partition": piece.partition,

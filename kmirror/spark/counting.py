@@ -1,12 +1,16 @@
-"""`count()` of a frame of `kafka-log` from headers: nothing is unpacked, and not a row a record crosses to Spark.
+"""`count()` of a `kafka-log` frame from batch headers: nothing is unpacked, and Spark gets no row
+per record.
 
-Spark does not tell a Python source which columns a query needs, so a count would make them all. What a count needs can be seen in its plan: the
-columns of its filters. Where the plan is filters and chosen columns over our source, `count()` loads that source anew with these columns alone:
+Spark does not tell a Python source which columns a query needs, so a plain count would make them
+all. The plan shows what a count needs: the columns of its filters. If the plan consists of filters
+and column selections over our source, `count()` loads the source again with only these columns:
 
-    only columns that are the same for all records of a batch     rows of batches, and the sum of their record counts
-    others                                                        rows of records with the filters' columns
+    filter columns                                loads
+    the same for all records of a batch           rows of batches, and sums their record counts
+    others                                        rows of records, with only the filters' columns
 
-A count never looks at CRCs, for it does not read what they cover; `mode=PERMISSIVE` does, so its counts are Spark's own. So are those of other plans.
+Such a count does not check CRCs, because it does not read what they cover. `mode=PERMISSIVE` does
+check them, so Spark counts there itself, as it does for all other plans.
 """
 
 from __future__ import annotations
@@ -20,11 +24,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _WHOLE_BATCHES: Final = {"path", "paths", "rows", "columns", "splitbytes", "mode", "replica", MARKED}
-"""With other options a batch may be wanted in part."""
+"""With any other option, part of a batch may be wanted."""
 
 
 def count_from_headers(source_name: str) -> None:
-    """From now on `DataFrame.count()` does so for the frames of this source."""
+    """Makes `DataFrame.count()` count the frames of this source from headers."""
     from pyspark.sql.classic.dataframe import DataFrame
 
     original = DataFrame.count
@@ -43,14 +47,15 @@ def count_from_headers(source_name: str) -> None:
 
 
 def counting_frame(frame: DataFrame, source_name: str) -> DataFrame | None:
-    """A frame whose only row has the count as `n`, or one with as many rows and fewer columns; None if the plan is another."""
+    """Returns a frame whose only row has the count as `n`, or one with the same number of rows and
+    fewer columns; None for other plans."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         return _narrowed(frame, source_name)
     except (Py4JError, PySparkException):
-        return None  # another Spark's plans; or an error that its own count will tell
+        return None  # a plan of another Spark version, or an error that Spark's own count will report
 
 
 def _narrowed(frame: DataFrame, source_name: str) -> DataFrame | None:
@@ -78,7 +83,8 @@ def _narrowed(frame: DataFrame, source_name: str) -> DataFrame | None:
 
 
 def _narrower(frame: DataFrame, filters: list[Any], kept: dict[str, Any], options: dict[str, str]) -> DataFrame | None:
-    """The frame anew, with the filters' columns (`kept`, as they know them) or its batches' record counts."""
+    """Returns the frame loaded again, with the filters' columns (`kept`: their attributes, by name)
+    or with its batches' record counts."""
     names = list(kept)
     parsed = ReadOptions.parse(options)
     if parsed.is_permissive:
@@ -89,7 +95,7 @@ def _narrower(frame: DataFrame, filters: list[Any], kept: dict[str, Any], option
     changed["rows"] = "batch" if sums or not is_record else "record"
     changed["columns"] = ",".join([*names, "record_count"] if sums else names or ["partition"])
     if MARKED in options:
-        changed[MARKED] = "true"  # this load has this query alone
+        changed[MARKED] = "true"  # this load has only this query
     made = _with_filters(frame, _load(frame, changed), filters, kept)
     if not sums:
         return made
@@ -99,7 +105,7 @@ def _narrower(frame: DataFrame, filters: list[Any], kept: dict[str, Any], option
 
 
 def _load(frame: DataFrame, options: dict[str, str]) -> Any:
-    """The relation of a new `load()`, without our marker."""
+    """Returns the relation of a new `load()`, without our marker."""
     reader = frame.sparkSession._jsparkSession.read().format(NAME)
     for key, value in options.items():
         reader = reader.option(key, value)
@@ -124,11 +130,11 @@ def _items(sequence: Any) -> list[Any]:
 
 
 def _only_chooses(project: Any) -> bool:
-    """Whether every column of a projection is one of its input, under its name."""
+    """Whether every column of a projection is a column of its input, with the same name."""
     return all(one.getClass().getSimpleName() == "AttributeReference" for one in _items(project.projectList()))
 
 
 def _can_move(frame: DataFrame, condition: Any) -> bool:
-    """Whether a condition may be asked of a row by itself."""
+    """Whether a condition can be evaluated on each row by itself."""
     jvm: Any = frame.sparkSession._jvm
     return bool(condition.deterministic()) and not jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression.hasSubquery(condition)

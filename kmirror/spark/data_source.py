@@ -1,35 +1,62 @@
-"""`spark.read.format("kafka-log").load(path)`: the records or batches in Kafka's log folders as rows.
+"""`spark.read.format("kafka-log").load(path)`: records or batches in Kafka's log folders as rows.
 
-`path` is a broker's log.dir (all its partitions, internal topics too), a partition's folder, a folder of segments, or a folder of log.dirs; local
-or a URI (`files`). It is listed once; segments are cut where their offset index knows a batch to begin, and packed into tasks (`verify.planner`).
-A task reads blocks of a few MB and unpacks pieces of a few MB, so its memory is bounded by those, or by one record where that is larger.
+`path` is a broker's log.dir (all its partitions, internal topics too), a partition's folder, a
+folder of segments, or a folder of log.dirs. It is a local path or a URI (`files`). The source lists
+it once, cuts segments at batch boundaries that their offset index knows, and packs the slices into
+tasks (`verify.planner`). A task reads blocks of a few MB and unpacks pieces of a few MB. Those
+bound its memory, unless one record is larger.
 
 Options
-    rows        record (default): topic, partition, offset, timestamp, timestamp_type, key, value, headers, base_offset, last_offset,
-                leader_epoch, producer_id, producer_epoch, sequence, is_transactional, is_control, control_type, compression, crc,
-                position, segment; on request timestamp_ms
-                batch: a row a batch, without unpacking it: base_offset, last_offset, record_count, size_bytes, crc_valid ...; on request
-                base_timestamp_ms, max_timestamp_ms
-    columns     names separated by commas: only these are made (Spark does not tell a Python source which columns a query needs). What stands in
-                headers (all but timestamp, key, value, headers, sequence) is read without unpacking a record.
-    splitBytes  about how much of the log a task reads (default 67108864)
-    mode        FAILFAST (default): the query fails at the first damage, with one line that names file and byte
-                PERMISSIVE: damage is a row whose `_corrupt` says that line; topic, partition, segment, position and offset say where it is, other
-                columns are null. It goes on where the next sound batch begins.
-    paths       more inputs, separated by commas (or `load(["a", "b"])`); each may be a glob, such as `/cluster/node-*/data`
-    replica     which copy of a partition is read that lies in several inputs: longest (default: the latest leader epoch, then the longest log), first
-    isolation.level   read_uncommitted (default); read_committed leaves out aborted transactions and what is not yet decided
-    subscribe, subscribePattern, assign, startingOffsets, endingOffsets, startingTimestamp ...   as Spark's Kafka source has them: `selection`
-    kafkaCompatible   true: rows as that source makes them, so that a query moves from format("kafka") unchanged: key, value, topic, partition, offset,
-                timestamp, timestampType (0 or 1), with includeHeaders=true headers (null without any). Control records are left out, and what
-                DeleteRecords removed. Options that begin with `kafka.` are for a consumer's connection: none but kafka.isolation.level counts.
-Filters on topic, partition, offset and the least timestamp (base_offset and max_timestamp for rows of batches) are pushed down (`filters`; `pushdown`: when not).
-Otherwise control records are rows too
-(`is_control`), records of aborted transactions also, up to the end of the log: this is the log, not what a consumer sees. `spark.readStream` follows
-a log: `stream_reader`. What `df.write.format("kafka-log")` takes stands in `log_writer`.
+    rows        record (default): one row per record. Columns: topic, partition, offset, timestamp,
+                timestamp_type, key, value, headers, base_offset, last_offset, leader_epoch,
+                producer_id, producer_epoch, sequence, is_transactional, is_control, control_type,
+                compression, crc, position, segment; on request timestamp_ms.
+                batch: one row per batch, which is not unpacked. Columns: topic, partition,
+                base_offset, last_offset, record_count, size_bytes, leader_epoch, magic, crc,
+                crc_valid, base_timestamp, max_timestamp, timestamp_type, producer_id,
+                producer_epoch, base_sequence, last_sequence, is_transactional, is_control,
+                control_type, has_delete_horizon, delete_horizon_ms, compression, position,
+                segment; on request base_timestamp_ms, max_timestamp_ms.
+    columns     column names, separated by commas. Only these are produced. (Spark does not tell a
+                Python source which columns a query needs.) Columns that batch headers hold (all but
+                timestamp, key, value, headers, sequence) are read without unpacking records.
+    splitBytes  about how many bytes of log a task reads (default 67108864)
+    mode        FAILFAST (default): the query fails at the first damage, with one line that names
+                the file and the byte.
+                PERMISSIVE: damage becomes a row with that line in `_corrupt`. Its topic, partition,
+                segment, position and offset say where the damage is; its other columns are null.
+                Reading goes on at the next sound batch.
+    paths       more inputs, separated by commas (or use `load(["a", "b"])`). Each may be a glob,
+                such as `/cluster/node-*/data`.
+    replica     which copy is read of a partition that several inputs have. longest (default): the
+                one with the latest leader epoch, and among those the longest log. first: the one
+                in the first input.
+    isolation.level
+                read_uncommitted (default). read_committed leaves out aborted transactions and
+                everything that is not decided yet.
+    subscribe, subscribePattern, assign, startingOffsets, endingOffsets, startingTimestamp ...
+                as in Spark's Kafka source: see `selection`
+    kafkaCompatible
+                true: rows like those of Spark's Kafka source, so a query moves from format("kafka")
+                unchanged. Columns: key, value, topic, partition, offset, timestamp, timestampType
+                (0 or 1), and with includeHeaders=true headers (null for a record that has none).
+                Control records are left out, and so is what DeleteRecords removed. Options that
+                begin with `kafka.` configure a consumer's connection and are ignored, except
+                kafka.isolation.level.
 
-Damage is an impossible length or offset, a wrong CRC (looked at wherever a record is unpacked, and always with PERMISSIVE), records that are not
-as the header says, and an incomplete batch, except at the end of a partition's last segment, where a broker may be appending: there it is left out.
+Filters on topic, partition, offset and a lower bound of timestamp are pushed down (`filters`); with
+rows=batch the columns are base_offset and max_timestamp. `pushdown` says when they are not.
+
+Without kafkaCompatible the rows are the log, not what a consumer sees: they include control records
+(`is_control`) and records of aborted transactions, up to the end of the log.
+
+`spark.readStream` follows a log: see `stream_reader`. For `df.write.format("kafka-log")` see
+`log_writer`.
+
+Damage is an impossible length or offset, a wrong CRC, records that contradict their batch header,
+or an incomplete batch. CRCs are checked wherever records are unpacked, and always with PERMISSIVE.
+An incomplete batch at the end of a partition's last segment is no damage, since a broker may be
+appending there: it is left out.
 """
 
 from __future__ import annotations
@@ -71,7 +98,8 @@ __all__: Final = ["NAME", "KafkaLogDataSource"]
 
 
 class KafkaLogDataSource(DataSource):  # type: ignore[misc]
-    """What Spark asks; see the text on top. One object per `load()`, pickled from one planning worker to the next."""
+    """The entry points that Spark calls. One object per `load()`, pickled between planning
+    workers."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
@@ -108,7 +136,7 @@ class KafkaLogDataSource(DataSource):  # type: ignore[misc]
 
 @dataclass
 class LogTask(InputPartition):  # type: ignore[misc]
-    """Slices that one task reads, and what of each segment is wanted, by path."""
+    """The slices that one task reads and, by segment path, what is wanted of each."""
 
     slices: list[LogSlice] = field(default_factory=list)
     wanted: dict[str, Wanted] = field(default_factory=dict)
@@ -169,7 +197,7 @@ class KafkaLogReader(DataSourceReader):  # type: ignore[misc]
 
 
 def without_old_segments(one: FoundPartition, pieces: Iterable[LogSlice], time_low: int) -> Iterator[LogSlice]:
-    """Without the slices of closed segments whose time index ends before `time_low` (ms)."""
+    """Leaves out the slices of closed segments whose time index ends before `time_low` (ms)."""
     if time_low == NO_TIME:
         yield from pieces
         return
@@ -184,7 +212,8 @@ def without_old_segments(one: FoundPartition, pieces: Iterable[LogSlice], time_l
 
 
 class LogStarts:
-    """Where logs begin: at their first segment, or with checkpoints where DeleteRecords said, as consumers see it."""
+    """Where logs begin: at their first segment or, with checkpoints, at the later log start offset
+    that DeleteRecords left, as consumers see it."""
 
     def __init__(self, *, use_checkpoints: bool) -> None:
         self._use_checkpoints = use_checkpoints
@@ -202,7 +231,7 @@ class LogStarts:
 
 
 class PushingReader(KafkaLogReader):
-    """For a `load()` whose queries all push something: see `pushdown`."""
+    """The reader of a `load()` whose queries all push a filter: see `pushdown`."""
 
     def __init__(self, options: ReadOptions, load_id: str) -> None:
         super().__init__(options)
@@ -210,7 +239,7 @@ class PushingReader(KafkaLogReader):
 
     @in_one_line
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """All come back: Spark evaluates them again."""
+        """Returns all filters: Spark evaluates them again."""
         taken = Pushed(offset_column=self.options.offset_column)
         taken.push(filters)
         self.pushed = widen(self.load_id, taken)

@@ -1,10 +1,12 @@
-"""Read-only file systems for tasks on executors: the machine's own disk, or what pyarrow reads behind a URI.
+"""Read-only file systems for tasks on executors: the machine's own disk, or what pyarrow reads at a
+URI.
 
-`spark` brings its own, because an executor never loads a broker's runtime. Both pickle, so a task carries the one that it needs.
+`spark` has its own, because an executor never loads a broker's runtime. Both kinds pickle, so a
+task carries the one that it needs.
 
-    /data/kafka, file:///data/kafka      LocalFiles
+    /data/kafka, file:///data/kafka         LocalFiles
     hdfs://namenode:8020/kafka, viewfs://   Hadoop's client with Spark's jars (`hadoop_files`)
-    s3://bucket/kafka, s3a://..., gs://... pyarrow's own clients; credentials from the environment
+    s3://bucket/kafka, s3a://..., gs://...  pyarrow's own clients; credentials from the environment
 
 Everything that would change a file raises OSError (EROFS).
 """
@@ -32,7 +34,7 @@ def _read_only(path: str) -> NoReturn:
 
 
 class ReadOnlyFile:
-    """What the two kinds of file share: everything they cannot do."""
+    """The base of both kinds of file: the operations that they refuse."""
 
     path: str
 
@@ -84,8 +86,9 @@ class LocalFile(ReadOnlyFile):
 class ArrowFile(ReadOnlyFile):
     """A `pyarrow.NativeFile` that can be read at any position.
 
-    Behind most of them is a request a read. Who reads a little at the file's beginning, or a little and then a little further on, goes through the file:
-    `READ_AHEAD` bytes come at once. Small reads here and there stay small.
+    For most of these files each read is a request. A read at the file's beginning, or a little
+    after the previous read, fetches `READ_AHEAD` bytes at once, since the caller goes through the
+    file. Small scattered reads stay small.
     """
 
     def __init__(self, path: str, file: Any) -> None:
@@ -121,7 +124,7 @@ class ArrowFile(ReadOnlyFile):
 
 
 class ReadOnlyFileSystem:
-    """The half of `FileSystem` that refuses."""
+    """The operations of `FileSystem` that are refused."""
 
     def make_dirs(self, path: str) -> None:
         _read_only(path)
@@ -158,7 +161,7 @@ def _listed(path: str) -> Iterator[ListedFile]:
     try:
         yield ListedFile(path, os.stat(path).st_size)
     except FileNotFoundError:
-        return  # a running broker deleted it, or a link leads nowhere
+        return  # a running broker deleted it, or it is a broken link
 
 
 class LocalFiles(ReadOnlyFileSystem):
@@ -203,10 +206,10 @@ class LocalFiles(ReadOnlyFileSystem):
 
 
 class ArrowFiles(ReadOnlyFileSystem):
-    """Any file system that pyarrow can read. Paths are those that pyarrow wants: without the scheme.
+    """Any file system that pyarrow can read. Paths are as pyarrow wants them: without the scheme.
 
-    What is asked about files and folders below a tree that was listed is answered as the listing said, without a request; the listing stays here when
-    this is pickled, for a task opens what it was given.
+    Questions about files and folders below a listed tree are answered from the listing, without a
+    request. The listing is not pickled, since a task opens only files that it was given.
     """
 
     def __init__(self, files: Any) -> None:
@@ -267,7 +270,7 @@ class ArrowFiles(ReadOnlyFileSystem):
                 yield ListedFile(info.path, int(info.size))
 
     def _remember(self, top: str, infos: Sequence[Any]) -> None:
-        """What one listing of a tree said, in the place of what earlier ones did."""
+        """Keeps the result of listing a tree, in place of earlier listings that overlap it."""
         if any(one.startswith(top) or top.startswith(one) for one in self._tops):
             self._forget()
         self._tops.append(top)
@@ -296,7 +299,8 @@ class ArrowFiles(ReadOnlyFileSystem):
 
 
 def file_system_for(location: str) -> tuple[FileSystem, str]:
-    """(the file system, the path on it) of a path or URI. KmirrorError for a scheme that is not supported, or cannot be reached."""
+    """Returns (the file system, the path on it) of a path or URI. KmirrorError for a scheme that is
+    not supported, or cannot be reached."""
     scheme, separator, _ = location.partition("://")
     if not separator:
         if location.startswith("file:"):
@@ -321,7 +325,7 @@ def file_system_for(location: str) -> tuple[FileSystem, str]:
 
 
 def _hadoop_files(location: str) -> tuple[FileSystem, str]:
-    """The root is asked for, so that a name node that does not answer is told of here."""
+    """Asks for the root, so that a name node that does not answer is reported here."""
     try:
         from pyarrow.fs import PyFileSystem
 

@@ -1,8 +1,11 @@
-"""Filters that `kafka-log` answers by itself: comparisons of topic, partition, offset and timestamp with constants.
+"""The filters that `kafka-log` uses itself: comparisons of topic, partition, offset and timestamp
+with constants.
 
-Topics and partitions choose folders, offsets choose segments, bytes of a segment (by its offset index), batches and at last rows. The least timestamp
-chooses segments (by their time index) and batches (by the largest in their header); the greatest one can choose nothing, for no header has the
-least of its records. For rows of batches these are `base_offset` and `max_timestamp`. Spark evaluates all of them again: see `pushdown` for why.
+Topics and partitions select folders. Offsets select segments, bytes of a segment (by its offset
+index), batches and finally rows. A lower bound of the timestamp selects segments (by their time
+index) and batches (by the largest timestamp in their header). An upper bound selects nothing,
+because no header has the smallest timestamp of its records. For rows of batches the columns are
+`base_offset` and `max_timestamp`. Spark evaluates all filters again: see `pushdown` for why.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass
 class Pushed:
-    """What the taken filters leave. `low` and `high` are the first and last offset wanted."""
+    """What the accepted filters leave to read. `low` and `high` are the first and last offset
+    wanted."""
 
     offset_column: str = "offset"
     topics: set[str] | None = None
@@ -33,7 +37,7 @@ class Pushed:
     low: int = 0
     high: int = MAX_OFFSET
     time_low: int = NO_TIME
-    """Milliseconds; older batches are not wanted."""
+    """In milliseconds; older batches are not wanted."""
 
     @property
     def time_column(self) -> str:
@@ -48,7 +52,8 @@ class Pushed:
         )
 
     def hull(self, other: Pushed) -> Pushed:
-        """The narrowest that has all that `self` or `other` wants (of partitions, as far as ranges and sets can tell)."""
+        """Returns the narrowest selection that has all that `self` or `other` wants (for
+        partitions, as far as ranges and sets can express it)."""
         return Pushed(
             offset_column=self.offset_column,
             topics=None if self.topics is None or other.topics is None else self.topics | other.topics,
@@ -62,7 +67,7 @@ class Pushed:
         )
 
     def push(self, filters: Iterable[Filter]) -> list[Filter]:
-        """Take what can be taken; the others come back."""
+        """Takes the filters that it can use, and returns the others."""
         return [one for one in filters if not self._take(one)]
 
     def _take(self, one: Filter) -> bool:

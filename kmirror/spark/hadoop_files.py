@@ -1,13 +1,17 @@
-"""HDFS and whatever else Hadoop's client reads, through Spark's own jars: no libhdfs, no native library.
+"""HDFS and whatever else Hadoop's client reads, through Spark's own jars: no libhdfs, no native
+library.
 
-A Python task has no way into the JVM of its executor, so each process that reads a Hadoop file system starts a small one of its own at its first read
-(`HadoopJvm`), from the jars that Spark has there, and asks it through py4j. Names and sizes come as text, one call a folder. Bytes do not go through
-py4j, which would encode them: the JVM puts them into a scratch file, and they are read from there. pyarrow makes a file system of that
-(`pyarrow.fs.FileSystemHandler`), so everything above it is the same as for S3.
+A Python task cannot reach the JVM of its executor. So each process that reads a Hadoop file system
+starts a small JVM of its own at its first read (`HadoopJvm`), from the jars that Spark has there,
+and calls it through py4j. Names and sizes come as text, with one call per folder. File contents do
+not go through py4j, which would encode them: the JVM writes them to a scratch file, and Python
+reads them from there. pyarrow makes a file system of that (`pyarrow.fs.FileSystemHandler`), so
+everything above it is the same as for S3.
 
-The JVM ends with the process, for it watches its stdin. Configuration is Hadoop's own: HADOOP_CONF_DIR and YARN_CONF_DIR are on the class path, and Kerberos
-tickets and delegation tokens are found as Hadoop's client finds them. What a session says with `spark.hadoop.*` is not known here: a process that plans a
-read, and one that reads, have no session.
+The JVM ends with the process, because it watches its stdin. Configuration is Hadoop's own:
+HADOOP_CONF_DIR and YARN_CONF_DIR are on the class path, and the client finds Kerberos tickets and
+delegation tokens as usual. A session's `spark.hadoop.*` settings are not known here, since the
+processes that plan and run a read have no session.
 """
 
 from __future__ import annotations
@@ -41,16 +45,17 @@ _STATUS: Final = re.compile(
     r"(?: length=(?P<length>\d+); replication=\d+; blocksize=\d+;)? modification_time=(?P<time>\d+);",
     re.DOTALL,
 )
-"""What FileStatus.toString says of one file."""
+"""What FileStatus.toString prints for one file."""
 
 
 def class_path() -> str:
-    """Hadoop's configuration and the jars of Spark's Hadoop client. KmirrorError where there are none."""
+    """Returns Hadoop's configuration folders and the jars of Spark's Hadoop client. KmirrorError if
+    there are no jars."""
     folders = [Path(os.environ["SPARK_HOME"]) / "jars"] if os.environ.get("SPARK_HOME") else []
     pyspark = importlib.util.find_spec("pyspark")
     if pyspark is not None and pyspark.origin is not None:
         folders.append(Path(pyspark.origin).parent / "jars")
-    folders.append(Path("__spark_libs__"))  # where YARN puts them
+    folders.append(Path("__spark_libs__"))  # where YARN puts the jars
     jars = next((folder for folder in folders if any(folder.glob(CLIENT_JAR)) and any(folder.glob(GATEWAY_JAR))), None)
     if jars is None:
         raise KmirrorError("Spark's jars, with Hadoop's client among them, are neither in SPARK_HOME/jars nor beside pyspark")
@@ -59,7 +64,7 @@ def class_path() -> str:
 
 
 class HadoopJvm:
-    """A JVM with Hadoop's client, and the way into it."""
+    """A JVM with Hadoop's client, and the connection to it."""
 
     def __init__(self) -> None:
         from py4j.java_gateway import GatewayClient, GatewayParameters, JavaGateway
@@ -84,31 +89,32 @@ class HadoopJvm:
         return self._process.poll() is None
 
     def close(self) -> None:
-        """It ends when its stdin does; what is open in it is lost."""
+        """Ends the JVM by closing its stdin; whatever is open in it is lost."""
         assert self._process.stdin is not None, "a pipe"
-        self._client.is_connected = False  # objects of that JVM are told no more that nobody holds them
+        self._client.is_connected = False  # py4j need not report freed objects to that JVM
         self._client.close()
         self._process.stdin.close()
         self._process.wait()
 
     def file_system(self, root: str) -> Any:
-        """Hadoop's FileSystem at a URI; it keeps one for each."""
+        """Returns Hadoop's FileSystem at a URI; Hadoop caches one for each."""
         return self.java.org.apache.hadoop.fs.FileSystem.get(self.java.java.net.URI(root), self.java.org.apache.hadoop.conf.Configuration())
 
 
 def _drain(output: Any) -> None:
-    """The JVM logs errors alone: they are the user's to see."""
+    """Passes on the JVM's output. It logs only errors, and the user should see those."""
     for line in output:
         sys.stderr.write(line)
 
 
 _lock: Final = threading.Lock()
 _jvms: Final[dict[int, HadoopJvm]] = {}
-"""By process: a JVM is not shared with a process that was forked."""
+"""By process id: a forked process must not share its parent's JVM."""
 
 
 def hadoop_jvm() -> HadoopJvm:
-    """That of this process, started when it is needed. KmirrorError where there is no Java, or no Spark."""
+    """Returns this process's JVM, and starts it if needed. KmirrorError if there is no Java, or no
+    Spark."""
     with _lock:
         found = _jvms.get(os.getpid())
         if found is None or not found.is_running:
@@ -121,7 +127,7 @@ def hadoop_jvm() -> HadoopJvm:
 
 @contextmanager
 def _os_errors(path: str) -> Iterator[None]:
-    """Java's errors as OSErrors of the file."""
+    """Turns Java's errors into OSErrors of the file."""
     from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
     try:
@@ -136,7 +142,8 @@ def _os_errors(path: str) -> Iterator[None]:
 
 
 class HadoopHandler(FileSystemHandler):  # type: ignore[misc]
-    """The file system at `root`, such as `hdfs://namenode:8020/`, to read from; its paths begin with a slash. It pickles: a task has its own JVM."""
+    """A read-only file system at `root`, such as `hdfs://namenode:8020/`. Its paths begin with a
+    slash. It can be pickled: a task uses its own JVM."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -146,7 +153,7 @@ class HadoopHandler(FileSystemHandler):  # type: ignore[misc]
         return HadoopHandler, (self._root,)
 
     def uri(self, path: str) -> str:
-        """With which errors name it."""
+        """Returns the URI by which errors name a path."""
         return self._root.removesuffix("/") + path
 
     def _open(self) -> tuple[HadoopJvm, Any]:
@@ -183,7 +190,7 @@ class HadoopHandler(FileSystemHandler):  # type: ignore[misc]
             except FileNotFoundError:
                 if folder == selector.base_dir and not selector.allow_not_found:
                     raise
-                continue  # a running broker deleted it meanwhile
+                continue  # a running broker has deleted it since
             found += infos
             if selector.recursive:
                 folders += [info.path for info in reversed(infos) if info.type == FileType.Directory]
@@ -196,7 +203,7 @@ class HadoopHandler(FileSystemHandler):  # type: ignore[misc]
             statuses = jvm.java.org.apache.hadoop.util.functional.RemoteIterators.toList(entries)
             text = str(statuses.toString())
             infos = [_of_match(match) for match in _STATUS.finditer(text)]
-            if not len(infos) == len(statuses) == text.count(_BEHIND_THE_PATH):  # a name has it, too
+            if not len(infos) == len(statuses) == text.count(_BEHIND_THE_PATH):  # a file name contains that text
                 infos = [_asked(status, str(status.getPath().toUri().getPath())) for status in statuses]
         return sorted(infos, key=lambda info: str(info.path))
 
@@ -224,14 +231,15 @@ def _of_match(match: re.Match[str]) -> Any:
 
 
 def _asked(status: Any, path: str) -> Any:
-    """The same by a call a fact."""
+    """Returns the same as `_of_match`, with one call per fact."""
     kind = FileType.Directory if status.isDirectory() else FileType.File
     size = int(status.getLen()) if kind == FileType.File else None
     return FileInfo(path, kind, size=size, mtime_ns=int(status.getModificationTime()) * 1_000_000)
 
 
 class HadoopFile(io.RawIOBase):
-    """A file that is open in the JVM. Reads go through a scratch file that only the two processes have."""
+    """A file that is open in the JVM. Reads go through a scratch file that only the two processes
+    have."""
 
     def __init__(self, jvm: HadoopJvm, stream: Any, size: int, uri: str) -> None:
         super().__init__()
@@ -263,7 +271,8 @@ class HadoopFile(io.RawIOBase):
         return self._position
 
     def read(self, size: int | None = -1) -> bytes:
-        """Up to the end of the file as it was when it was opened. OSError names the file."""
+        """Reads at most up to the size that the file had when it was opened. OSError names the
+        file."""
         left = max(self._size - self._position, 0)
         wanted = left if size is None or size < 0 else min(size, left)
         if not wanted:

@@ -1,7 +1,10 @@
-"""The inputs of one read: paths, globs, the log.dirs of many brokers, and which replica of a partition is read.
+"""The inputs of one read: paths, globs, the log.dirs of many brokers, and which replica of a
+partition is read.
 
-A partition that lies in several places (the replicas of a cluster) is read once. `replica=longest` takes the copy that an election would: with the latest
-leader epoch in its `leader-epoch-checkpoint`, of those the one whose log ends last. `replica=first` takes the first input that has it.
+A partition that lies in several places (the replicas of a cluster) is read once. `replica=longest`
+takes the copy that an election would: the one with the latest leader epoch in its
+`leader-epoch-checkpoint`, and among those the one whose log ends last. `replica=first` takes the
+copy in the first input that has one.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ _GLOB: Final = re.compile(r"[*?[]")
 
 
 class FoundPartition(NamedTuple):
-    """A partition that is read, and where it was found."""
+    """A partition to read, and where it was found."""
 
     files: FileSystem
     listing: Listing
@@ -41,7 +44,8 @@ class FoundPartition(NamedTuple):
 
 
 def find_partitions(locations: Sequence[str], *, replica: str) -> list[FoundPartition]:
-    """What the inputs have, each partition once, by name within the order of the inputs. KmirrorError for an input without a log."""
+    """Returns the partitions of all inputs, each once, in the order of the inputs and by name
+    within each. KmirrorError for an input without a log."""
     found: dict[TopicPartition, list[FoundPartition]] = {}
     for location in dict.fromkeys(one for given in locations for one in expand(given)):
         files, path = file_system_for(location)
@@ -52,7 +56,8 @@ def find_partitions(locations: Sequence[str], *, replica: str) -> list[FoundPart
 
 
 def _age(copy: FoundPartition) -> tuple[int, int]:
-    """(its latest leader epoch, where its log ends); of equal ones `max` takes the first."""
+    """Returns (the copy's latest leader epoch, where its log ends); among equal copies `max` takes
+    the first."""
     epoch = -1
     if LEADER_EPOCH_CHECKPOINT_FILE_NAME in copy.partition.other_files:
         entries = LeaderEpochCheckpointFile(copy.files, copy.partition.path, deferred=True).read()
@@ -61,9 +66,10 @@ def _age(copy: FoundPartition) -> tuple[int, int]:
 
 
 def expand(location: str) -> list[str]:
-    """The folders that a glob names, sorted; a location without `*`, `?` and `[`, or one that is there as it is written, is itself.
+    """Returns the folders that a glob matches, sorted. A location without `*`, `?` and `[`, or one
+    that exists as it is written, is returned unchanged.
 
-    In a URI `?` begins what is meant for its client: `s3://bucket/node-*/data?region=eu-west-1`.
+    In a URI, `?` begins the parameters for its client: `s3://bucket/node-*/data?region=eu-west-1`.
     """
     place, mark, query = location.partition("?") if "://" in location else (location, "", "")
     if not _GLOB.search(place):

@@ -1,4 +1,4 @@
-"""How far a Spark job has come, told while the driver waits for it."""
+"""The progress of a Spark job, reported while the driver waits for it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ POLL_S: Final = 0.25
 
 @contextmanager
 def watched(context: Any, sizes: Sequence[int], progress: Callable[[int], None]) -> Iterator[None]:
-    """Jobs that are run within are of one stage with a task for each of `sizes`; `progress` is told bytes as tasks end.
+    """Watches the jobs that run inside the `with` block: one stage, with one task for each of
+    `sizes`. `progress` gets the bytes as tasks end.
 
-    Spark says how many tasks have ended, not which: they count by their average until the job is done.
+    Spark says how many tasks have ended, not which ones, so each counts as the average size until
+    the job is done.
     """
     from py4j.protocol import Py4JError
 
@@ -39,7 +41,7 @@ def watched(context: Any, sizes: Sequence[int], progress: Callable[[int], None])
                 stages = [stage for job in set(tracker.getJobIdsForGroup()) - before for stage in tracker.getJobInfo(job).stageIds]
                 tell(min(sum(tracker.getStageInfo(stage).numCompletedTasks for stage in stages), len(sizes)))
             except (Py4JError, AttributeError):
-                continue  # Spark has forgotten the job, or not begun it: the bar waits; the job itself says what is wrong
+                continue  # Spark has forgotten the job or not begun it: wait; the job reports errors
 
     watcher = threading.Thread(target=poll, name="spark-progress", daemon=True)
     watcher.start()

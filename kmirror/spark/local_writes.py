@@ -1,7 +1,9 @@
-"""What `storage` needs to write a log on the machine that a task runs on: files, a clock, chance, and work that is put off.
+"""What `storage` needs to write a log on a task's machine: files, a clock, randomness, and deferred
+work.
 
-A broker has these from `runtime`, which an executor never loads. `.lock` is held as a broker holds it: a lock of the open file description where the
-system has those, which Java's locks conflict with, else `flock`.
+A broker gets these from `runtime`, which an executor never loads. `.lock` is held as a broker holds
+it: with a lock of the open file description if the system has those (they conflict with Java's
+locks), else with `flock`.
 """
 
 from __future__ import annotations
@@ -119,7 +121,7 @@ class SystemClock:
 
 
 class SystemChance:
-    """Chance of the operating system."""
+    """Randomness from the operating system."""
 
     def __init__(self) -> None:
         self._source = random.SystemRandom()
@@ -135,7 +137,7 @@ class SystemChance:
 
 
 class PutOff:
-    """Work that a log puts off, done when `run` is called."""
+    """Work that a log defers; it is done when `run` is called."""
 
     def __init__(self) -> None:
         self._waiting: list[Callable[[], None]] = []
@@ -149,7 +151,8 @@ class PutOff:
 
 
 def local_ports(files: WritableLocalFiles, put_off: PutOff) -> LogPorts:
-    """What a `UnifiedLog` on this disk needs. The first error of the disk is raised, also from work that was put off."""
+    """Returns what a `UnifiedLog` on this disk needs. The first disk error is raised, also if
+    deferred work caused it."""
 
     def fail(log_dir: str, message: str, error: OSError) -> None:
         raise error

@@ -1,16 +1,21 @@
 """The commit of a write: the tasks' segments become the logs of a log.dir.
 
-Every step that takes long happens in the staging folder, which lies in the log.dir (so a move is a rename) and is named like a log that is being deleted:
-readers pass over it, and a broker that finds one which a killed driver left removes it.
+Every slow step happens in the staging folder. That folder lies in the log.dir, so a move is a
+rename. It is named like a log that is being deleted, so readers skip it, and a broker removes one
+that a killed driver left.
 
-1. For each partition the pieces of its tasks are put in order: by their offsets, or by the tasks' numbers. Batches without offsets of their own get theirs
-   where they lie (8 bytes a batch; the CRC does not cover them), as they get the leader epoch of a log that is appended to.
-2. A piece's segments become the log's by renaming. One that fits behind the segment before it (`segment.bytes`) is appended to that instead, so that many
-   small tasks make no small segments.
-3. `UnifiedLog` opens the new log as a broker does after a clean stop and writes what lies beside the segments: leader epochs, producer snapshots,
-   `partition.metadata`.
-4. Under the log.dir's lock, the clean-shutdown marker goes, folders and segments are moved in place, the checkpoints are written, the marker comes back.
-   An error in between takes the moves back. If the machine fails in between, there is no marker and a broker recovers the logs, as after any crash.
+1. For each partition, the pieces of its tasks are put in order: by their offsets, or by task
+   number. Batches without offsets of their own get them in place (8 bytes per batch, which the CRC
+   does not cover). Batches without a leader epoch of their own get the latest epoch of the log
+   that they are appended to, in the same way.
+2. A piece's segments become the log's by renaming. A segment that fits after the previous one
+   (`segment.bytes`) is appended to it instead, so many small tasks do not make many small segments.
+3. `UnifiedLog` opens the new log as a broker does after a clean stop, and writes the files beside
+   the segments: leader epochs, producer snapshots, `partition.metadata`.
+4. Under the log.dir's lock, the clean-shutdown marker is removed, folders and segments are moved
+   into place, checkpoints are written, and the marker is restored. An error in between undoes the
+   moves. If the machine fails in between, there is no marker, and a broker recovers the logs as
+   after any crash.
 """
 
 from __future__ import annotations
@@ -59,20 +64,21 @@ _CHECKPOINTS: Final = (
 )
 _KEPT: Final = (META_PROPERTIES_FILE_NAME, "bootstrap.checkpoint", LOCK_FILE_NAME)
 _SEGMENT_FILES: Final = (log_file_names.offset_index_file, log_file_names.time_index_file, log_file_names.log_file)
-"""The `.log` last: until it is there, its indexes mean nothing."""
+"""The `.log` is last: until it is there, its indexes mean nothing."""
 _BASE_OFFSET: Final = struct.Struct(">q")
 _EPOCH: Final = struct.Struct(">i")
 _LENGTH: Final = struct.Struct(">i")
 
 
 def staging_folder(path: str) -> str:
-    """A name for a new one."""
+    """Returns a name for a new staging folder."""
     return f"{path}/{STAGING_TOPIC}-0.{SystemChance().token_bytes(16).hex()}{log_file_names.DELETE_DIR_SUFFIX}"
 
 
 @dataclass
 class NewLog:
-    """What is to be moved: a folder for a partition, or segments behind the ones it has. `epochs`: (leader epoch, first offset)."""
+    """What is to be moved: a new folder for a partition, or segments to add to an existing one.
+    `epochs`: (leader epoch, first offset)."""
 
     topic_partition: TopicPartition
     folder: str
@@ -83,7 +89,7 @@ class NewLog:
 
 
 class LogCommit:
-    """One commit. `staging` holds the pieces; nothing else may be written to `path` meanwhile."""
+    """One commit. `staging` holds the pieces; nothing else may write to `path` meanwhile."""
 
     def __init__(self, options: WriteOptions, staging: str, *, overwrite: bool) -> None:
         self._options = options
@@ -99,7 +105,7 @@ class LogCommit:
         self._log_starts: dict[TopicPartition, int] = {}
 
     def run(self, pieces: Iterable[Piece]) -> None:
-        """KmirrorError or OSError, and the log.dir as it was, if it cannot be done."""
+        """Commits the pieces. If that fails, the log.dir is as it was; KmirrorError or OSError."""
         before = self._files.list_dir(self._path)
         log_dir = LogDir(self._files, self._path)
         try:
@@ -126,7 +132,7 @@ class LogCommit:
     # what is there
 
     def _existing(self) -> set[TopicPartition]:
-        """The partitions that stay, and are appended to."""
+        """Returns the existing partitions that stay and can be appended to."""
         names = self._files.list_dir(self._path)
         found = partitions_in(self._files, self._path, names)
         check_save_mode(self._options, self._path, found)
@@ -141,13 +147,15 @@ class LogCommit:
         return found
 
     def _promised(self, written: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Partitions that a topic of `numPartitions` has also where no record went to them."""
+        """Returns the partitions that `numPartitions` promises, including those that got no
+        record."""
         count = self._options.partition_count or 0
         topics = {name.topic for name in written} | ({self._options.topic} if self._options.topic else set())
         return [TopicPartition(topic, number) for topic in topics for number in range(count)]
 
     def _topic_ids(self, written: Iterable[TopicPartition], existing: Iterable[TopicPartition]) -> dict[str, Uuid]:
-        """The id that a topic has already, was given, or gets now. KmirrorError where two of those differ."""
+        """Returns each topic's id: the one it already has, the given one, or a new one.
+        KmirrorError if two of those differ."""
         topics = sorted({name.topic for name in written})
         given = dict(self._options.topic_ids)
         if self._options.topic_id is not None:
@@ -195,13 +203,13 @@ class LogCommit:
         return log
 
     def _end_of_log(self, name: TopicPartition) -> tuple[int, int | None]:
-        """(where the log that is there ends, its latest leader epoch)."""
+        """Returns (the end of the existing log, its latest leader epoch)."""
         folder = f"{self._path}/{name}"
         epochs = LeaderEpochCheckpointFile(self._files, folder, deferred=True).read()
         return log_end_offset(self._files, read_partition(self._files, folder)), epochs[-1].epoch if epochs else None
 
     def _shift(self, log: NewLog, piece: Piece) -> int:
-        """What is to be added to the piece's offsets."""
+        """Returns the number to add to the piece's offsets."""
         if not piece.has_offsets:
             return log.next_offset
         if piece.first_offset < log.next_offset:
@@ -228,7 +236,7 @@ class LogCommit:
         )
 
     def _append(self, last: LogSegment, path: str) -> None:
-        """The batches of a segment's file behind those of another one."""
+        """Appends the batches of one segment file to another segment."""
         file = self._files.open(path, write=False)
         try:
             for header, batch in scan_batches(file, 0, file.size()):
@@ -243,7 +251,7 @@ class LogCommit:
             segment.close()
 
     def _finish(self, folder: str, new: NewLog, log_start_offset: int, topic_id: Uuid) -> None:
-        """What lies beside the segments."""
+        """Writes the files beside the segments."""
         log = UnifiedLog.open(folder, self._options.log_config, self._ports, log_start_offset=log_start_offset, topic_id=topic_id)
         for epoch, first_offset in new.epochs:
             log.maybe_assign_epoch_start_offset(epoch, first_offset)
@@ -307,7 +315,8 @@ class LogCommit:
             self._made += [f"{folder}/{name}" for name in self._files.list_dir(folder) if name not in before]
 
     def _remember_empty_segment(self, folder: str, base_offset: int) -> None:
-        """The active segment of a log may be empty; the first new one takes its place."""
+        """Remembers the active segment of a log, which may be empty: the first new one then
+        replaces its files."""
         for file_name in _SEGMENT_FILES:
             path = file_name(folder, base_offset)
             if self._files.exists(path):
@@ -337,7 +346,7 @@ class LogCommit:
 
 
 def partitions_in(files: WritableLocalFiles, path: str, names: Iterable[str]) -> set[TopicPartition]:
-    """The partitions whose logs lie in a log.dir."""
+    """Returns the partitions whose logs lie in a log.dir."""
     return {
         log_file_names.parse_topic_partition_name(name)
         for name in names
@@ -359,7 +368,7 @@ def _is_log_folder(files: WritableLocalFiles, path: str, name: str) -> bool:
 
 
 def _holds_log(files: WritableLocalFiles, path: str, name: str) -> bool:
-    """Whether a folder is a log's by more than its name: there are folders like `photos-2024`."""
+    """Whether more than its name makes a folder a log's: folders like `photos-2024` exist."""
     if not _is_log_folder(files, path, name):
         return False
     inside = files.list_dir(f"{path}/{name}")
@@ -367,13 +376,13 @@ def _holds_log(files: WritableLocalFiles, path: str, name: str) -> bool:
 
 
 def check_save_mode(options: WriteOptions, path: str, found: Iterable[TopicPartition]) -> None:
-    """KmirrorError where there is a log already and the save mode is `error`."""
+    """KmirrorError if there already is a log and the save mode is `error`."""
     if options.save_mode and any(True for _ in found):
         raise KmirrorError(f"{NAME}: {path} has logs already; append to them with mode('append'), replace them with mode('overwrite')")
 
 
 def check_overwrite(files: WritableLocalFiles, path: str, names: Iterable[str]) -> None:
-    """KmirrorError where `overwrite` would remove what is no log, or a node's own."""
+    """KmirrorError if `overwrite` would remove something that is no log, or a node's own log."""
     for name in names:
         if name.startswith(f"{CLUSTER_METADATA_TOPIC_NAME}-"):
             raise KmirrorError(f"{NAME}: {path} holds {name}: it is a node's own, and overwrite would destroy the cluster; remove it first")
@@ -401,7 +410,7 @@ def _note_epoch(log: NewLog, epoch: int, first_offset: int, latest: int | None) 
 
 
 def _rewrite(path: str, shift: int, epoch: int | None) -> None:
-    """Add `shift` to the base offset of every batch in a file, and set its leader epoch."""
+    """Adds `shift` to the base offset of every batch in a file, and sets its leader epoch."""
     with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as data:
         position, end = 0, len(data)
         while position < end:

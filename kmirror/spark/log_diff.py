@@ -1,15 +1,19 @@
-"""`kafka-log-diff --engine spark`: the functions of one machine, in tasks of 64 to 128 MB, on executors that read both logs themselves.
+"""`kafka-log-diff --engine spark`: the single-machine functions, in tasks of 64 to 128 MB, on
+executors that read both logs themselves.
 
-Folders are listed on the driver; a task carries the names and sizes of the files that it reads, and sends back verdicts or fingerprints. With paths
-instead of URIs every executor must see the same disk.
+Folders are listed on the driver. A task carries the names and sizes of the files that it reads, and
+returns verdicts or fingerprints. With paths instead of URIs, every executor must see the same disk.
 
-- Without `--output` small partitions are compared whole, many in a task. A large one is cut where both logs have a batch at the same offset
-  (`verify.paired_slices`), and bytes are compared. Pieces that differ are told apart by a second job.
-- With it slices are printed, of either side by itself (`verify.cluster_prints`); only fingerprints come to the driver. Partitions whose chunks differ
-  are compared where they do.
+- Without `--output`, small partitions are compared whole, many per task. A large one is cut where
+  both logs have a batch at the same offset (`verify.paired_slices`), and bytes are compared. A
+  second job classifies the differences of the pieces that differ.
+- With `--output`, fingerprints of slices are made, of each side by itself
+  (`verify.cluster_prints`), and only those come to the driver. Partitions whose chunks differ are
+  compared where they do.
 
-What differs is cut in the same way, so a partition that differs everywhere is many tasks, too. Only where the keys of both logs have to tell a cleaner's
-work from a loss, one task reads all of a partition.
+The parts that differ are cut in the same way, so a partition that differs everywhere also becomes
+many tasks. One task reads a whole partition only if the keys of both logs must tell whether a
+record was compacted or lost.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LogDescription = tuple[str, PartitionFiles, int, int | None, int]
-"""Where it is (path or URI), its files, log start offset, high watermark, cleaned offset."""
+"""Path or URI, the partition's files, log start offset, high watermark, cleaned offset."""
 Pair = tuple[DirectoryLog, DirectoryLog]
 Progress = Callable[[int], None]
 
@@ -44,14 +48,15 @@ T = TypeVar("T")
 
 
 def _ignore(size: int) -> None:
-    """For whoever does not look."""
+    """The progress callback for callers that want none."""
 
 
 def diff_on_spark(
     spark: SparkSession, pairs: Sequence[Pair], left: str, right: str, settings: DiffSettings, progress: Progress = _ignore
 ) -> list[PartitionVerdict]:
-    """A verdict for each pair, in no particular order. `left` and `right` are the inputs as given, to open them on the executors."""
-    slice_bytes = TASK_BYTES * 7 // 4  # equal bytes are compared in 30 ms, a task costs 10; 1 GB still is eight
+    """Returns a verdict for each pair, in no particular order. `left` and `right` are the inputs as
+    given, by which executors open them."""
+    slice_bytes = TASK_BYTES * 7 // 4  # 30 ms to compare, 10 for a task; 1 GB still makes 8
     cut = [(pair, paired_slices(*pair, slice_bytes)) for pair in pairs]
     whole = [pair for pair, slices in cut if not slices]
     pieces = [(index, piece) for index, (_, slices) in enumerate(cut) for piece in slices]
@@ -76,7 +81,8 @@ def diff_on_spark(
 def diff_parts_on_spark(
     spark: SparkSession, comparisons: Sequence[Comparison], left: str, right: str, settings: DiffSettings
 ) -> list[PartitionVerdict]:
-    """The verdicts of logs that were cut or printed, in their order: what differs is told apart."""
+    """Returns the verdicts of logs that were cut or fingerprinted, in their order, after
+    classifying what differs."""
     work: list[tuple[Any, ...]] = []
     owners: list[int] = []
     for index, one in enumerate(comparisons):
@@ -99,8 +105,9 @@ def diff_parts_on_spark(
 
 
 def _pieces(comparison: Comparison) -> list[tuple[ComparedChunks, int]]:
-    """The parts in groups of about `TASK_BYTES` of either log, large ones cut, and the bytes of each. Equal logs are a group without a part: somebody
-    says so, and looks up the facts of both."""
+    """Returns the parts in groups of about `TASK_BYTES` of each log, large parts cut, with each
+    group's bytes. Equal logs make one group without parts, whose task returns the verdict and looks
+    up the facts of both logs."""
     left, right, found, _ = comparison
     parts = [piece for whole in found.parts for piece in cut_part(left, right, whole, TASK_BYTES)]
     sizes = {part: part_bytes(left, right, part) for part in parts}
@@ -114,14 +121,14 @@ def _pieces(comparison: Comparison) -> list[tuple[ComparedChunks, int]]:
 def _diff_whole(
     spark: SparkSession, comparisons: Sequence[Comparison], left: str, right: str, settings: DiffSettings
 ) -> list[PartitionVerdict]:
-    """The same, one task a partition."""
+    """Returns the same as `diff_parts_on_spark`, with one task per partition."""
     work = [(_describe(one.left, left), _describe(one.right, right), one.found, one.facts, settings) for one in comparisons]
     answers = _run(spark, [[task] for task in work], _diff_parts, lambda task: 0, _ignore)
     return [verdict_from_json(answer) for answer in answers]
 
 
 def spark_printer(spark: SparkSession, progress: Progress, *, is_deep: bool) -> SlicePrinter:
-    """Prints slices on the executors."""
+    """Returns a function that fingerprints slices on the executors."""
 
     def print_slices(asked: Sequence[tuple[DirectoryLog, LogSlice]]) -> Iterable[SlicePrint | str]:
         tasks = [[(piece, is_deep) for piece in task] for task in pack(piece for _, piece in asked)]
@@ -134,7 +141,7 @@ def spark_printer(spark: SparkSession, progress: Progress, *, is_deep: bool) -> 
 def _run(
     spark: SparkSession, tasks: Sequence[Sequence[T]], work: Callable[[T], Any], weight: Callable[[T], int], progress: Progress
 ) -> list[Any]:
-    """`work` of everything in `tasks`, in order; a list is a Spark task."""
+    """Returns `work` of everything in `tasks`, in order; each list is one Spark task."""
     if not tasks:
         return []
 
@@ -158,7 +165,8 @@ def _open(description: LogDescription) -> DirectoryLog:
 
 
 def _work(task: tuple[Any, ...]) -> bytes | bool:
-    """A verdict, or of a slice whether it is equal; one that cannot be read is not."""
+    """Returns a verdict or, for a slice, whether it is equal; a slice that cannot be read is
+    not."""
     kind, left, right, what, _ = task
     if kind == "whole":
         return to_json(diff_logs(_open(left), _open(right), what))

@@ -1,38 +1,59 @@
-"""`df.write.format("kafka-log").save(path)`: rows become the logs of a log.dir that Apache Kafka opens.
+"""`df.write.format("kafka-log").save(path)`: writes rows as logs that Apache Kafka opens.
 
-Columns are those of Spark's Kafka sink, and more that are optional
-    value       binary or string, required; null is a tombstone
-    key         binary or string
-    topic       string, or option `topic`, which goes before it
-    partition   int; where it is null or missing Kafka's default partitioner chooses (`partitioner`; needs option numPartitions)
-    headers     array<struct<key:string,value:binary>>
-    timestamp   timestamp, or bigint of ms (also as timestamp_ms); null: the time of writing
-    timestamp_type or timestampType   as the source has them; a batch has one type, and of LogAppendTime one timestamp
-    offset      bigint, kept; must ascend within a partition, and be given for all of its records or for none. Without it records get the log's next ones.
-    leader_epoch   int; must not fall within a partition, and be given for all of its records or for none
-What else the source has (base_offset, producer_id, sequence, compression, position ...) describes the batch that a record lay in and is left out: a
-written record has no producer. Control records (`is_control`), records of transactions (`is_transactional`) and damage (`_corrupt`) are refused.
+The columns are those of Spark's Kafka sink, and more optional ones:
+    value           binary or string, required; null is a tombstone
+    key             binary or string
+    topic           string; option `topic` overrides it
+    partition       int. Where it is null or missing, Kafka's default partitioner chooses
+                    (`partitioner`); that needs option numPartitions.
+    headers         array<struct<key:string,value:binary>>
+    timestamp       timestamp, or bigint of ms (also as timestamp_ms). Null means the time of
+                    writing.
+    timestamp_type or timestampType
+                    as the source has them. All records of a batch have the same type; with
+                    LogAppendTime they also have the same timestamp.
+    offset          bigint; it is kept. Offsets must ascend within a partition. All records of a
+                    partition have one, or none has. Without it, records get the log's next offsets.
+    leader_epoch    int. Epochs must not decrease within a partition. All records of a partition
+                    have one, or none has.
+The other columns of the source (base_offset, producer_id, sequence, compression, position ...)
+describe the batch that a record came from. They are left out: a written record has no producer.
+Control records (`is_control`), records of transactions (`is_transactional`) and damage (`_corrupt`)
+are refused.
 
 Options
-    topic, numPartitions        above; partitions that get no record are made too, empty
-    compression.type            none (default), gzip, snappy, lz4, zstd; compression.gzip.level, compression.lz4.level, compression.zstd.level
-    batch.size                  bytes of records in a batch before compression (default 262144)
-    segment.bytes, segment.ms, index.interval.bytes   as Kafka's (1073741824; no limit; 4096)
-    message.timestamp.type      CreateTime, or LogAppendTime: the time of writing in the place of `timestamp`. Goes before timestamp_type.
-    leaderEpoch                 goes before leader_epoch. Default: 0, and where a log is appended to its latest one
-    topicId                     a topic's id, or JSON of ids by topic. Default: the one that the log.dir has, else a new one
+    topic, numPartitions
+                    see above. Partitions that get no record are created too, empty.
+    compression.type
+                    none (default), gzip, snappy, lz4 or zstd. The level is compression.gzip.level,
+                    compression.lz4.level or compression.zstd.level.
+    batch.size      bytes of records in a batch before compression (default 262144)
+    segment.bytes, segment.ms, index.interval.bytes
+                    as in Kafka (defaults 1073741824, no limit, 4096)
+    message.timestamp.type
+                    CreateTime, or LogAppendTime: the time of writing replaces `timestamp`. It
+                    overrides timestamp_type.
+    leaderEpoch     overrides leader_epoch. Default: 0 for a new log, the latest epoch of a log that
+                    is appended to.
+    topicId         a topic's id, or JSON of ids by topic. Default: the id that the log.dir has for
+                    the topic, else a new one.
 
-Save modes: `append` goes on behind what is there (offsets, leader epochs, topic ids; the log.dir must have been shut down cleanly), `overwrite` replaces all
-logs, `error` (Spark's default) fails and `ignore` does nothing where there are logs. The last two need `kmirror.spark.register`: Spark knows the first two
-for Python sources, and says so.
+Save modes: `append` adds records after those that are there, so offsets, leader epochs and topic
+ids continue; the log.dir must have been shut down cleanly. `overwrite` replaces all logs. If there
+are logs, `error` (Spark's default) fails and `ignore` does nothing. These two need
+`kmirror.spark.register`: for Python sources, Spark itself accepts only `append` and `overwrite`.
 
-The rows need not be shuffled. Each task writes segments of its own for the partitions that it has rows of, into a staging folder in the log.dir; the driver
-puts them in order and moves them in place (`log_commit`). Within a partition records come in the order of the tasks, then of their rows; records with
-offsets in the order of those, which must not be interleaved between tasks: `kmirror.spark.write_log` shuffles and sorts, where a frame is not as the
-source gave it. A failed task's segments are never used; a failed job leaves nothing. The log.dir is locked as a broker locks it.
+The rows need not be shuffled. Each task writes its own segments, for the partitions that it has
+rows of, into a staging folder in the log.dir. The driver puts the segments in order and moves them
+into place (`log_commit`). Within a partition, records come in the order of the tasks, then of each
+task's rows. Records with offsets come in offset order; the offsets of two tasks must not
+interleave. Use `kmirror.spark.write_log`, which shuffles and sorts, for a frame that is not as the
+source gave it. Segments of a failed task are never used, and a failed job leaves nothing behind.
+The log.dir is locked as a broker locks it.
 
-`path` is on a disk that the driver and all executors have, not behind a URI. There is no `meta.properties`: a broker's log.dir gets it from `kafka-storage
-format`, and a partition is served where the cluster's metadata has its topic id.
+`path` is on a disk that the driver and all executors share; it cannot be a remote URI. No
+`meta.properties` is written: a broker's log.dir gets it from `kafka-storage format`. A broker
+serves a partition if the cluster's metadata has its topic id.
 """
 
 from __future__ import annotations
@@ -68,7 +89,7 @@ class WrittenPieces(WriterCommitMessage):  # type: ignore[misc]
 
 
 class KafkaLogWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """Made on the driver, which checks what it can; pickled to tasks, and to the commit."""
+    """Made on the driver, where it checks what it can; pickled to the tasks and to the commit."""
 
     def __init__(self, options: WriteOptions, fields: Iterable[Any], *, overwrite: bool) -> None:
         options.check_columns(fields)
@@ -111,7 +132,9 @@ class KafkaLogWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
 
 def _remove_while_tasks_write(files: WritableLocalFiles, staging: str) -> None:
-    """Tasks that Spark has killed write for a moment, and what they add to a folder keeps it from being removed. OSError if that does not end."""
+    """Removes the staging folder. Tasks that Spark has killed still write for a moment, and what
+    they add keeps a folder from being removed, so this tries again. OSError if that does not
+    end."""
     for tries_left in reversed(range(ABORT_TRIES)):
         try:
             if files.exists(staging):

@@ -1,8 +1,8 @@
 """Errors as one line, where Spark would show twenty.
 
-A Python worker of Spark's sends its driver the whole traceback of an error. What is wrong with an option or a file stands in its last line;
-so for errors that are meant for the user (KmirrorError, OSError) the worker, which ends anyway, is told to leave the traceback out.
-Faults of the program keep theirs.
+Spark's Python worker sends its driver the whole traceback of an error. What is wrong with an option
+or a file is in its last line. So for errors that are meant for the user (KmirrorError, OSError),
+the worker, which ends anyway, is told to leave the traceback out. Bugs in the program keep theirs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def in_one_line(method: F) -> F:
-    """What a worker calls: its KmirrorErrors and OSErrors come out as one line. Of a generator function, what it yields is covered."""
+    """Decorates a method that a worker calls: its KmirrorErrors and OSErrors come out as one line.
+    For a generator function this covers its iteration."""
     if inspect.isgeneratorfunction(method):
 
         @functools.wraps(method)

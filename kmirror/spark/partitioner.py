@@ -1,7 +1,9 @@
-"""Which partition a record goes to that names none: Kafka's default partitioner, for columns.
+"""The partition of records that name none: Kafka's default partitioner, for columns.
 
-A key goes to `murmur2(key) & 0x7fffffff` modulo the number of partitions (Kafka's `BuiltInPartitioner.partitionForKey`). Records without a key stick
-to a partition until about a batch is full, then go to the next one; so batches are full, and a repeated task does the same again.
+A key goes to `murmur2(key) & 0x7fffffff` modulo the number of partitions (Kafka's
+`BuiltInPartitioner.partitionForKey`). Records without a key stay with one partition until about a
+batch is full, then go to the next one. So batches are full, and a repeated task makes the same
+choices.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ UInt32s = npt.NDArray[np.uint32]
 
 
 def murmur2(keys: pa.BinaryArray) -> UInt32s:
-    """Kafka's `Utils.murmur2` of each key; of a null one what the empty key has."""
+    """Returns Kafka's `Utils.murmur2` of each key; a null key hashes like the empty one."""
     ends = np.frombuffer(keys.buffers()[1], dtype=np.int32, count=keys.offset + len(keys) + 1)[keys.offset :].astype(np.int64)
     starts, lengths = ends[:-1], np.diff(ends)
     body = keys.buffers()[2]
@@ -54,7 +56,7 @@ def _mixed(words: UInt32s) -> UInt32s:
 
 
 def _add_tail(hashes: UInt32s, data: Any, starts: Int64s, lengths: Int64s) -> None:
-    """The one to three bytes behind the last word."""
+    """Mixes in the one to three bytes after the last word."""
     left = lengths & 3
     tails = starts + (lengths & ~np.int64(3))
     for byte in (2, 1, 0):
@@ -65,17 +67,18 @@ def _add_tail(hashes: UInt32s, data: Any, starts: Int64s, lengths: Int64s) -> No
 
 
 class Partitioner:
-    """Partitions for the records of one task, in their order."""
+    """Chooses partitions for the records of one task, in their order."""
 
     def __init__(self, count: int, *, batch_bytes: int, first: int) -> None:
-        """`count` partitions; records without a key begin at partition `first` modulo `count`."""
+        """`count` is the number of partitions; records without a key begin at partition `first`
+        modulo `count`."""
         self._count = count
         self._batch_bytes = batch_bytes
         self._first = first
         self._keyless_bytes = 0
 
     def partitions(self, keys: pa.BinaryArray, sizes: Int64s) -> npt.NDArray[np.int32]:
-        """A partition for each key; `sizes` are the records' bytes."""
+        """Returns a partition for each key; `sizes` are the records' bytes."""
         found = ((murmur2(keys) & np.uint32(0x7FFFFFFF)) % np.uint32(self._count)).astype(np.int32)
         if keys.null_count:
             rows = np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))

@@ -1,18 +1,24 @@
 """Why pushed filters are safe here, though Spark shares them between queries.
 
-Spark keeps what a Python source planned (`readInfo`: tasks and filters) once per `load()`, not per query: a query with filters overwrites
-it, one without uses what is there, and two scans of one DataFrame in one plan (a union, a self-join) both run with the filters that came
-last. Seen with Spark 4.3.0: silently missing rows. Three things make it right again, whatever the order of planning and running:
+Spark keeps what a Python source planned (`readInfo`: tasks and filters) once per `load()`, not per
+query. A query with filters overwrites it, one without filters uses what is there, and two scans of
+one DataFrame in one plan (a union, a self-join) both run with the filters that came last. Spark
+4.3.0 was seen to lose rows silently in this way. Three measures make the result right, whatever the
+order of planning and running:
 
-1. Spark evaluates every filter again; what was pushed only chooses what is read.
-2. What is pushed only widens: the filters of all queries on one `load()` are remembered under its id, and their hull is what is read.
-   So whatever plan runs with whatever was stored last, it reads at least what it asked for.
-3. Every query must push something, or 2 does not see it. So our `load()` gives the frame a filter that is always true (the marker), and
-   tells the source so by an option (`options.MARKED`). Spark drops the marker only for a filter on the same column that implies it, and then
-   that one is pushed. Without the option (SQL on a view made with USING, a session that `register` did not see) nothing is pushed at all.
+1. Spark evaluates every filter again; pushed filters only select what is read.
+2. What is pushed only widens: the filters of all queries on one `load()` are remembered under its
+   id, and their hull is read. So any plan that runs with whatever was stored last reads at least
+   what it asked for.
+3. Every query must push something, or 2 does not see it. So our `load()` gives the frame a filter
+   that is always true (the marker), and tells the source so with an option (`options.MARKED`).
+   Spark drops the marker only for a filter on the same column that implies it, and then it pushes
+   that filter. Without the option (SQL on a view made with USING, a session without `register`)
+   nothing is pushed at all.
 
-A query without filters therefore ends pushing for that DataFrame: load again to read less. The hulls are small files in the folder for
-temporary files of the driver's machine, where Spark's planning workers run one after the other.
+So a query without filters ends pushdown for its DataFrame; call `load()` again to read less. The
+hulls are small files in the temporary folder of the driver's machine, where Spark's planning
+workers run one after the other.
 """
 
 from __future__ import annotations
@@ -42,14 +48,16 @@ MARKERS: Final[dict[str, Any]] = {
     "partition": _NOT_THERE,
     "topic": "\x00none",
 }
-"""No row has these values and none of these columns is ever null (in a `_corrupt` row neither), so `column <> value` is always true; the first one there is used."""
+"""No row has these values, and none of these columns is ever null (not even in a `_corrupt` row).
+So `column <> value` is always true. The first column that the frame has is used."""
 PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 KEEP_S: Final = 7 * 24 * 3600
 _LOAD_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
 def mark(frame: DataFrame) -> DataFrame:
-    """The same rows, with the marker; the frame itself if it has no column that can be pushed."""
+    """Returns the same rows with the marker, or the frame itself if it has no column that can be
+    pushed."""
     from pyspark.sql.functions import lit
 
     for name, value in MARKERS.items():
@@ -59,7 +67,7 @@ def mark(frame: DataFrame) -> DataFrame:
 
 
 def mark_loads(source_name: str) -> None:
-    """From now on `spark.read...load()` marks the frames of this source."""
+    """Makes `spark.read...load()` mark the frames of this source."""
     from pyspark.sql import DataFrameReader
 
     original, original_format = DataFrameReader.load, DataFrameReader.format
@@ -82,7 +90,8 @@ def mark_loads(source_name: str) -> None:
 
 
 def widen(load_id: str, pushed: Pushed) -> Pushed:
-    """The hull of `pushed` and of all that was pushed for this load before; remembered for the next."""
+    """Returns the hull of `pushed` and everything pushed for this load before, and remembers it for
+    the next call."""
     assert _LOAD_ID.fullmatch(load_id), f"a load's id, not {load_id!r}"
     folder = Path(tempfile.gettempdir()) / f"kmirror-spark-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)

@@ -1,16 +1,18 @@
-"""Arrow columns as the bytes of record batches, without a Python object a record.
+"""Arrow columns as the bytes of record batches, without a Python object per record.
 
-A record is [varints, key, varint, value, varint, headers] (`record.record`). The varints of all records are made with numpy and lie one record after
-the other in a buffer, which is the data of an Arrow array; Arrow joins that array and those of keys, values and headers row by row. The data of the
-result are the records of all batches, and a batch's records lie between two of its offsets. What is left for Python is a loop over batches.
+A record is [varints, key, varint, value, varint, headers] (`record.record`). numpy makes the
+varints of all records, which lie one record after the other in a buffer, the data of an Arrow
+array. Arrow joins that array with those of keys, values and headers, row by row. The data of the
+result are the records of all batches, and the records of one batch lie between two of its offsets.
+Python only loops over batches.
 
 `Rows` are records of one partition in their order, as one Arrow batch:
 
     key, value      binary, null where there is none
-    headers         list of (key string, value binary); null is as empty
+    headers         list of (key string, value binary); null is like an empty list
     timestamp       int64, ms
-    offset          int64; all null: they are to follow one another
-    epoch           int32, the leader epoch; all null: the one that the partition gets
+    offset          int64; all null: they get consecutive offsets
+    epoch           int32, the leader epoch; all null: they get the partition's epoch
     append_time     bool: the timestamp is the log's (LogAppendTime)
 """
 
@@ -46,7 +48,8 @@ ROWS: Final = pa.schema(
     ]
 )
 RECORD_OVERHEAD: Final = 21
-"""The most that lengths and deltas of a record take, as Kafka's producer reckons."""
+"""The most bytes that lengths and deltas of a record take, by the same estimate as Kafka's
+producer."""
 MAX_RECORD_BYTES: Final = (1 << 31) - 1 - (1 << 16)
 _JOIN: Final = pc.JoinOptions(null_handling="replace", null_replacement="")
 
@@ -59,7 +62,7 @@ class Codec(NamedTuple):
 
 
 class BuiltBatch(NamedTuple):
-    """A batch, and its header unpacked."""
+    """A batch and its unpacked header."""
 
     header: RawHeader
     data: bytearray
@@ -70,7 +73,7 @@ class BuiltBatch(NamedTuple):
 
 
 def record_sizes(rows: pa.RecordBatch) -> Int64s:
-    """Bytes that each record takes at most."""
+    """Returns the most bytes that each record can take."""
     sizes = np.full(rows.num_rows, RECORD_OVERHEAD, dtype=np.int64)
     for name in ("key", "value"):
         sizes += _lengths(rows.column(name))
@@ -86,7 +89,8 @@ def record_sizes(rows: pa.RecordBatch) -> Int64s:
 
 
 def cut_into_batches(rows: pa.RecordBatch, sizes: Int64s, batch_bytes: int) -> list[int]:
-    """Where batches begin, and where the last one ends. A batch has one leader epoch, one append time, and about `batch_bytes` before compression."""
+    """Returns where each batch begins, and where the last one ends. A batch has one leader epoch,
+    one timestamp type, one append time, and about `batch_bytes` before compression."""
     ends = np.cumsum(sizes)
     forced = _forced_cuts(rows)
     offsets = None if rows.column("offset").null_count else rows.column("offset").to_numpy()
@@ -106,7 +110,7 @@ def cut_into_batches(rows: pa.RecordBatch, sizes: Int64s, batch_bytes: int) -> l
 
 
 def _forced_cuts(rows: pa.RecordBatch) -> Int64s:
-    """Rows that cannot be in a batch with the row before them."""
+    """Returns the rows that cannot be in the same batch as the row before them."""
     is_log_time = rows.column("append_time").to_numpy(zero_copy_only=False)
     differs = is_log_time[1:] != is_log_time[:-1]
     if is_log_time.any():
@@ -119,7 +123,8 @@ def _forced_cuts(rows: pa.RecordBatch) -> Int64s:
 
 
 def build_batches(rows: pa.RecordBatch, cuts: Sequence[int], codec: Codec, *, first_offset: int, epoch: int) -> Iterator[BuiltBatch]:
-    """The batches between `cuts`. Without offsets of their own the first record gets `first_offset`; without epochs `epoch` is theirs."""
+    """Yields the batches between `cuts`. If records have no offsets, the first one gets
+    `first_offset`; if they have no epochs, they get `epoch`."""
     count = rows.num_rows
     starts, stops = np.array(cuts[:-1]), np.array(cuts[1:])
     timestamps = rows.column("timestamp").to_numpy()
@@ -150,7 +155,7 @@ def build_batches(rows: pa.RecordBatch, cuts: Sequence[int], codec: Codec, *, fi
 
 
 def _join(rows: pa.RecordBatch, timestamp_deltas: Int64s, offset_deltas: Int64s) -> pa.BinaryArray:
-    """The records' bytes, a row a record."""
+    """Returns the records' bytes, one row per record."""
     key, value = rows.column("key"), rows.column("value")
     key_length, value_length = _lengths(key, null=-1), _lengths(value, null=-1)
     header_counts, header_bytes = _headers(rows.column("headers"))
@@ -168,7 +173,7 @@ def _join(rows: pa.RecordBatch, timestamp_deltas: Int64s, offset_deltas: Int64s)
 
 
 def _headers(headers: pa.ListArray) -> tuple[Int64s, pa.BinaryArray | None]:
-    """(how many each record has, their bytes; None where no record has any)."""
+    """Returns (the number of headers of each record, their bytes or None if no record has any)."""
     flat = headers.flatten()
     if not len(flat):
         return np.zeros(len(headers), dtype=np.int64), None
@@ -185,7 +190,7 @@ def _headers(headers: pa.ListArray) -> tuple[Int64s, pa.BinaryArray | None]:
 
 
 def _list_bounds(lists: pa.ListArray) -> Int64s:
-    """Where each list begins in what `flatten` gives, and where the last one ends."""
+    """Returns where each list begins in the result of `flatten`, and where the last one ends."""
     bounds = np.zeros(len(lists) + 1, dtype=np.int64)
     np.cumsum(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), out=bounds[1:])
     return bounds
@@ -212,7 +217,7 @@ def _varint_sizes(zigzag: npt.NDArray[np.uint64]) -> Int64s:
 
 
 def _varints(columns: Sequence[Int64s]) -> pa.BinaryArray:
-    """A row has the varints of that row of each column, one after the other."""
+    """Returns rows with the varints of that row of each column, one after the other."""
     zigzags = [_zigzag(numbers) for numbers in columns]
     sizes = [_varint_sizes(zigzag) for zigzag in zigzags]
     ends = np.zeros(len(columns[0]) + 1, dtype=np.int32)

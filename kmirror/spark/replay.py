@@ -1,11 +1,15 @@
-"""`kmirror verify-logs --engine spark`: the functions of one machine, in tasks of about 64 MB, on executors that read the segments themselves.
+"""`kmirror verify-logs --engine spark`: the single-machine functions, in tasks of about 64 MB, on
+executors that read the segments themselves.
 
-A partition that one task has whole is closed there: its files beside the segments are read on the executor, and rows come back. One of several tasks
-is a tree: `FAN_IN` neighbours are merged in a task, then as many of what came out, until one partial is left, which is closed where it was merged.
-So a partition of a terabyte needs the memory of `FAN_IN` partials, and the driver gets rows. Order is kept by number: a merge is associative, and does
-not commute.
+A partition that lies within one task is closed there: the executor reads its files beside the
+segments, and rows come back. A partition of several tasks is a tree: a task merges `FAN_IN`
+neighbours, the results are merged in the same way until one partial is left, and the task that
+merged it closes it. So a partition of a terabyte needs the memory of `FAN_IN` partials, and the
+driver gets rows. Parts are numbered to keep their order, because a merge is associative but not
+commutative.
 
-With paths instead of URIs every executor must see the same disk. A task that is lost is run again, like any of Spark's; nothing is written.
+With paths instead of URIs, every executor must see the same disk. Spark runs a lost task again, as
+usual; nothing is written.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ FAN_IN: Final = 16
 
 
 class Closing(NamedTuple):
-    """A partition, for whoever closes it."""
+    """What is needed to close a partition."""
 
     location: str
     partition: PartitionFiles
@@ -59,18 +63,19 @@ class Task(NamedTuple):
     pieces: list[Piece]
     cuts: Cuts
     numbers: dict[str, tuple[int, int]]
-    """Of each partition's folder: its number, and that of the part that this task reads."""
+    """By a partition's folder: the partition's number, and the number of the part that this task
+    reads."""
     whole: dict[int, Closing]
-    """By number: partitions that no other task has a part of."""
+    """By number: partitions that lie completely within this task."""
     check_crc: bool
 
 
 class Node(NamedTuple):
-    """A partial in a partition's tree, or its rows at the root."""
+    """A partial in a partition's tree, or the partition's rows at the root."""
 
     partition: int
     part: int
-    """Among the partials of its level, in the order of the log."""
+    """The number among the partials of its level, in the order of the log."""
     found: ReplayPartial | ReplayTables
 
 
@@ -78,7 +83,8 @@ class SparkReplay:
     """Runs plans in a session."""
 
     def __init__(self, spark: Callable[[], SparkSession], progress: Callable[[int], None] = lambda size: None) -> None:
-        """`spark` is asked for the session when there is something to read; `progress` is told bytes as tasks end."""
+        """`spark` returns the session, and is called only if there is something to read; `progress`
+        gets the bytes as tasks end."""
         self._spark = spark
         self._progress = progress
 
@@ -133,7 +139,8 @@ def _closing(plan: ReplayPlan, settings: ReplaySettings, number: int) -> Closing
 
 @in_one_line
 def _read(data: bytes) -> Iterator[Node]:
-    """The nodes of a task: rows of the partitions that it has whole, else partials."""
+    """Yields the nodes of a task: rows of partitions that lie completely within it, partials of the
+    others."""
     task: Task = pickle.loads(data)
     files, _ = file_system_for(task.location)
     partials = {part.folder: part.partial for part in run_task(files, task.pieces, task.cuts, check_crc=task.check_crc)}
@@ -146,10 +153,11 @@ def _read(data: bytes) -> Iterator[Node]:
 
 
 class _Level:
-    """One level of the trees: `FAN_IN` parts become one. Partitions that are through go along."""
+    """One level of the trees: `FAN_IN` parts become one. Finished partitions pass through."""
 
     def __init__(self, counts: dict[int, int], closings: dict[int, bytes]) -> None:
-        """`counts`: of each partition that is not through, its parts. `closings`: of those that have one part behind this level."""
+        """`counts`: the number of parts of each unfinished partition. `closings`: of the partitions
+        that have one part left after this level."""
         self._first_group: dict[int, int] = {}
         self._closings = closings
         self.groups = 0
@@ -158,7 +166,7 @@ class _Level:
             self.groups += -(-count // FAN_IN)
 
     def keyed(self, node: Node) -> tuple[int, Node]:
-        """The group that a node belongs to."""
+        """Returns the group that a node belongs to, and the node."""
         first = self._first_group.get(node.partition)
         return (node.partition % self.groups if first is None else first + node.part // FAN_IN), node
 
@@ -166,7 +174,7 @@ class _Level:
         return group
 
     def merged(self, keyed: Iterable[tuple[int, Node]]) -> Iterator[Node]:
-        """What becomes of one group."""
+        """Yields the result of one group."""
         parts: list[Node] = []
         for _, node in keyed:
             if isinstance(node.found, ReplayTables):

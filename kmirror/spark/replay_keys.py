@@ -1,7 +1,9 @@
-"""The keys of compacted logs on Spark: rows of hashes go through the shuffle, so that all of a key come together.
+"""The keys of compacted logs on Spark: rows of hashes go through the shuffle, so that all rows of a
+key come together.
 
-Slices are read in tasks of about 64 MB. A task sends its rows on by bucket; buckets are packed, by how many records the logs are known to have, so that one
-of the tasks behind the shuffle holds about `TASK_ROWS` rows, whatever the number of keys. The driver gets counts.
+Tasks read slices of about 64 MB and send their rows on by bucket. Buckets are packed, by the number
+of records that the logs are known to have, so that each task after the shuffle holds about
+`TASK_ROWS` rows, whatever the number of keys. The driver gets counts.
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TASK_ROWS: Final = 2 * BUCKET_ROWS
-"""About how many rows one task judges; 16 MB, and what sorting a bucket of them takes."""
+"""About how many rows one task judges: 16 MB, plus what sorting one bucket takes."""
 SENT_ROWS: Final = 1 << 16
-"""Rows that a reading task gathers before it sends them on."""
+"""How many rows a reading task gathers before it sends them on."""
 
 
 class KeyPiece(NamedTuple):
-    """A slice, and of which log."""
+    """A slice, and the number of its log."""
 
     log: int
     piece: LogSlice
@@ -48,7 +50,7 @@ class Sent(NamedTuple):
 
 
 def count_keys_on_spark(spark: SparkSession, logs: Sequence[KeyLog], progress: Callable[[int], None]) -> list[KeyCounts]:
-    """The counts of each log, in their order."""
+    """Returns the counts of each log, in their order."""
     context = spark.sparkContext
     pieces = [KeyPiece(number, piece, log.bucket_bits) for number, log in enumerate(logs) for piece in log.slices]
     tasks = pack_by(pieces, lambda one: one.piece.size)
@@ -78,7 +80,7 @@ def count_keys_on_spark(spark: SparkSession, logs: Sequence[KeyLog], progress: C
 
 
 def _buckets(logs: Sequence[KeyLog]) -> Iterator[tuple[int, int, int]]:
-    """(log, bucket, about how many rows)."""
+    """Yields (log, bucket, about how many rows)."""
     for number, log in enumerate(logs):
         for bucket in range(1 << log.bucket_bits):
             yield number, bucket, log.records >> log.bucket_bits

@@ -1,7 +1,9 @@
-"""What Spark leaves to do for `df.write`: the save modes `error` and `ignore`, and a shuffle where a frame needs one.
+"""What Spark lacks for `df.write`: the save modes `error` and `ignore`, and a shuffle for frames
+that need one.
 
-Spark writes to a Python source with `append` and `overwrite` alone; its default, `error`, is refused before the source is asked. So our `save()` asks the log.dir
-itself and passes on `append`, with the mode in an option, by which the commit looks again.
+For a Python source, Spark writes only with `append` and `overwrite`; it refuses its default,
+`error`, before it asks the source. So our `save()` looks at the log.dir itself and passes on
+`append`, with the real mode in an option that lets the commit look again.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ _ERROR: Final = ("error", "errorifexists", "default")
 
 
 def save_in_all_modes(source_name: str) -> None:
-    """From now on `df.write...save()` knows `error` and `ignore` for this source."""
+    """Makes `df.write...save()` support `error` and `ignore` for this source."""
     from pyspark.sql import DataFrameWriter
 
     original = DataFrameWriter.save
@@ -62,10 +64,13 @@ def has_logs(options: WriteOptions) -> bool:
 
 
 def write_log(frame: DataFrame, path: str, *, mode: str = "error", **options: Any) -> None:
-    """Write a frame whose rows are in no order, shuffled and sorted first: each partition by one task, its records by their offsets.
+    """Shuffles, sorts and writes a frame whose rows are in no order: one task writes each
+    partition, its records sorted by offset.
 
-    `options` are those of `log_writer`, their dots as underscores (`compression_type="zstd"`); the frame has a column `partition`. Without a column
-    `offset` a partition's records are sorted by `timestamp`, if there is one. KmirrorError, or Spark's, if it cannot be written.
+    `options` are those of `log_writer`, with underscores for dots (`compression_type="zstd"`). The
+    frame must have a column `partition`. Without a column `offset`, a partition's records are
+    sorted by `timestamp_ms` or `timestamp`, if there is one. Raises KmirrorError or Spark's error
+    if the frame cannot be written.
     """
     from kmirror.spark import register
 

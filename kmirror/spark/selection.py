@@ -1,16 +1,27 @@
-"""Which partitions and offsets a read wants, in the words of Spark's Kafka source.
+"""Which partitions and offsets a read wants, with the option names of Spark's Kafka source.
 
-    subscribe                 topics, separated by commas
-    subscribePattern          a regular expression that the whole name matches; internal topics are left out, as consumers do
-    assign                    {"topic": [partition ...]}
-    startingOffsets           earliest (default), or {"topic": {"partition": offset}} with -2 for earliest; of a stream also latest (its default) and -1
-    endingOffsets             latest (default), or the same with -1 for latest; an end is the offset behind the last record
-    startingOffsetsByTimestamp, endingOffsetsByTimestamp     {"topic": {"partition": milliseconds}}
-    startingTimestamp, endingTimestamp                       milliseconds, for every partition
-    startingOffsetsByTimestampStrategy   error (default) or latest: what holds where no record is so late. (An end is the log's end then.)
-    failOnDataLoss            true (default): the query fails if a starting offset lies before the log; of a stream see `stream_reader`
+    subscribe           topics, separated by commas
+    subscribePattern    a regular expression that must match the whole topic name. Internal topics
+                        are left out, as consumers leave them out.
+    assign              {"topic": [partition ...]}
+    startingOffsets     earliest (default), or {"topic": {"partition": offset}} with -2 for
+                        earliest. In a stream also latest (its default) and -1.
+    endingOffsets       latest (default), or offsets by partition with -1 for latest. An end is the
+                        offset after the last record.
+    startingOffsetsByTimestamp, endingOffsetsByTimestamp
+                        {"topic": {"partition": milliseconds}}
+    startingTimestamp, endingTimestamp
+                        milliseconds, for every partition
+    startingOffsetsByTimestampStrategy
+                        what to do if a partition has no record at or after its starting timestamp.
+                        error (default): the query fails. latest: a batch leaves the partition out,
+                        and a stream begins at its end. (If no record is at or after an ending
+                        timestamp, the end is always the log's end.)
+    failOnDataLoss      true (default): the query fails if a starting offset lies before the start
+                        of the log. For a stream see `stream_reader`.
 
-As there, a timestamp for all beats one by partition, which beats offsets, and offsets by partition must name all partitions.
+As in Spark's Kafka source, a timestamp for all partitions overrides timestamps by partition, and
+those override offsets. Options by partition must name all partitions that are read.
 """
 
 from __future__ import annotations
@@ -38,7 +49,8 @@ LATEST: Final = -1
 
 @dataclass(frozen=True)
 class Bound:
-    """One end of the offsets: `everywhere` (a timestamp), or by partition as offsets or timestamps; without any the log's own end."""
+    """One end of the offsets: a timestamp for all partitions, or timestamps or offsets by
+    partition; without any of these `default`, which is the log's own end."""
 
     option: str
     timestamp: int | None = None
@@ -48,7 +60,8 @@ class Bound:
     """EARLIEST or LATEST."""
 
     def of(self, name: TopicPartition) -> tuple[int | None, int | None]:
-        """(timestamp, offset) of a partition, each None if not given. KmirrorError if others are named and this one is not."""
+        """Returns (timestamp, offset) of a partition, each None if not given. KmirrorError if the
+        option names partitions, but not this one."""
         if self.timestamp is not None:
             return self.timestamp, None
         for given, is_time in ((self.timestamps, True), (self.offsets, False)):
@@ -75,7 +88,8 @@ class Selection:
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, for_stream: bool = False) -> Selection:
-        """Of options in lower case. KmirrorError, in one line, for what does not fit. A stream may begin at the latest offset, and does by default."""
+        """Parses options with lower-case names. KmirrorError, in one line, for an invalid one. Only
+        a stream may begin at the latest offset, and it does so by default."""
         chosen = [name for name in ("subscribe", "subscribePattern", "assign") if name.lower() in given]
         if len(chosen) > 1:
             raise KmirrorError(f"only one of the options subscribe, subscribePattern and assign can be given, not {' and '.join(chosen)}")
@@ -99,7 +113,8 @@ class Selection:
         )
 
     def partitions(self, found: Sequence[FoundPartition]) -> list[FoundPartition]:
-        """Those that are wanted. KmirrorError for a topic or partition that was asked for by name and is not there."""
+        """Returns the wanted partitions. KmirrorError for a topic or partition that was asked for
+        by name and is missing."""
         names = {one.name for one in found}
         missing = [str(name) for name in sorted(self.assigned or ()) if name not in names]
         missing += sorted((self.topics or frozenset()) - {name.topic for name in names})
@@ -115,7 +130,7 @@ class Selection:
         return self.topics is None or name.topic in self.topics
 
     def offsets(self, one: FoundPartition, log_start: Callable[[], int]) -> tuple[int, int]:
-        """(first, last) offset wanted of a partition."""
+        """Returns the (first, last) offset wanted of a partition."""
         timestamp, low = self.start.of(one.name)
         if timestamp is not None:
             at = offset_for_time(one.files, one.listing, one.partition, timestamp)
@@ -145,7 +160,8 @@ def _stream_start(given: Mapping[str, str]) -> Bound:
 
 
 def _bound(given: Mapping[str, str], kind: str, words: Mapping[str, int]) -> Bound:
-    """`words` are those that the option may have, the default first, and the numbers that mean the same."""
+    """`words` are the words that the option may have, the default first, and the numbers that mean
+    the same."""
     option, by_time, everywhere = f"{kind}Offsets", f"{kind}OffsetsByTimestamp", f"{kind}Timestamp"
     if everywhere.lower() in given:
         text = given[everywhere.lower()].strip()

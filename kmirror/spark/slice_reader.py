@@ -1,11 +1,15 @@
-"""A slice of a segment as Arrow batches: what a task does.
+"""Reads a slice of a segment as Arrow batches: the work of a task.
 
-    rows of batches          headers (`verify.header_scan`); the CRC of every batch only for `crc_valid`
+    rows of batches          headers (`verify.header_scan`); the CRC of every batch only for
+                             `crc_valid`
     rows of records,
-      columns of headers     headers; what was compacted, or lies across an end of the wanted offsets, is unpacked alone
-      others                 every batch with its CRC (`verify.batch_walk`), unpacked in pieces of bounded size (`verify.unpacking`)
+      columns of headers     headers; only batches that were compacted, or lie across an end of the
+                             wanted offsets, are unpacked
+      others                 every batch with its CRC (`verify.batch_walk`), unpacked in pieces of
+                             bounded size (`verify.unpacking`)
 
-An Arrow batch holds the records of at most one piece and at most `MOST_ROWS`; small ones are put together, for each costs Spark a round trip.
+An Arrow batch holds the records of at most one piece and at most `MOST_ROWS`. Small ones are
+combined, because each costs Spark a round trip.
 """
 
 from __future__ import annotations
@@ -42,7 +46,8 @@ _LAST_RELATIVE_OFFSET: Final = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class Aborted:
-    """The aborted transactions of a partition, ascending by first offset: an entry each of producer, first offset and marker's offset."""
+    """The aborted transactions of a partition, by ascending first offset. Each entry has the
+    producer, the first offset and the marker's offset."""
 
     producer_id: Int64s
     first_offset: Int64s
@@ -54,7 +59,7 @@ class Aborted:
         return cls(table[:, 0], table[:, 1], table[:, 2])
 
     def rows(self, headers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Which batches are of an aborted transaction."""
+        """Returns a mask of the batches that belong to an aborted transaction."""
         found = np.zeros(len(headers), dtype=bool)
         if not len(headers) or not len(self.producer_id):
             return found
@@ -68,8 +73,8 @@ class Aborted:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What of a slice is wanted: offsets from `low` to `high`, batches with a record at `time_low` or later; without control batches, or
-    without what was aborted."""
+    """What is wanted of a slice: offsets from `low` to `high`, batches with a record at `time_low`
+    or later, optionally without control batches or aborted transactions."""
 
     low: int = 0
     high: int = MAX_OFFSET
@@ -100,10 +105,11 @@ class SliceReader:
         self._headers_do = rows_of_batches or set(names) <= WITHOUT_UNPACKING
         self._derives_offsets = "offset" in names
         self.next_offset = 0
-        """All rows of the slice in front of it were given out."""
+        """All rows of the slice below this offset were given out."""
 
     def read(self, files: FileSystem, piece: LogSlice, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """The rows of a slice. CorruptFileError for what is damaged, unless it is to be rows."""
+        """Yields the rows of a slice. CorruptFileError for damage, unless damage is to become
+        rows."""
         self.next_offset = wanted.low
         if self._headers_do and not self._permissive:
             yield from self._read_headers(files, piece, wanted)
@@ -132,7 +138,8 @@ class SliceReader:
         return wanted.rows(batches.headers, batches.last_offset) & (batches.headers["record_count"] > 0)
 
     def _records_of_headers(self, files: FileSystem, batches: Batches, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """Rows of records from headers; a batch that headers do not tell enough of is read."""
+        """Yields rows of records from headers; batches whose headers do not tell enough are
+        read."""
         headers = batches.headers
         is_whole = headers["record_count"] == headers["last_offset_delta"].astype(np.int64) + 1
         is_inside = (headers["base_offset"] >= wanted.low) & (batches.last_offset <= wanted.high)
@@ -148,7 +155,7 @@ class SliceReader:
             self.next_offset = int(run.last_offset[-1]) + 1
 
     def _derived(self, batches: Batches, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """`MOST_ROWS` at a time, however many records a header claims."""
+        """Yields `MOST_ROWS` at a time, however many records a header claims."""
         base, last = batches.headers["base_offset"], batches.last_offset
         inside = (base >= wanted.low) & (last <= wanted.high)
         ends = np.cumsum(batches.headers["record_count"].astype(np.int64))
@@ -209,7 +216,7 @@ class SliceReader:
 
 
 def put_together(tables: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows, small Arrow batches as one."""
+    """Yields the same rows, with small Arrow batches combined."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for table in tables:
@@ -230,7 +237,8 @@ def _joined(tables: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _check_order(batches: Batches, next_offset: int) -> None:
-    """CorruptFileError for the first batch whose offsets cannot be there."""
+    """CorruptFileError for the first batch with impossible offsets or an impossible record
+    count."""
     base, last = batches.headers["base_offset"], batches.last_offset
     expected = np.concatenate([[next_offset], last[:-1] + 1])
     wrong = (base < expected) | (last < base) | (last > batches.piece.base_offset + _LAST_RELATIVE_OFFSET)
@@ -261,7 +269,7 @@ def _extents(batches: Batches) -> Any:
 
 
 def _read_batch(files: FileSystem, piece: LogSlice, position: int, size: int) -> RecordBatch:
-    """A batch that lies whole in the segment. CorruptFileError if its CRC is wrong."""
+    """Returns a batch that lies completely in the segment. CorruptFileError if its CRC is wrong."""
     file = files.open(piece.path, write=False)
     try:
         batch = RecordBatch(file.pread(size, position))

@@ -1,11 +1,14 @@
-"""What one task writes: a folder for each partition of which it has records, with segments as a broker writes them.
+"""What one task writes: a folder for each partition that it has records of, with segments as a
+broker writes them.
 
     TaskWriter    sorts incoming Arrow batches by topic and partition
-    StagedLog     the records of one partition: gathered until some MB are there, built into batches (`record_bytes`), appended to segments (`storage`)
-    Piece         what became of it, for the commit
+    StagedLog     the records of one partition: collects some MB, builds batches (`record_bytes`),
+                  appends them to segments (`storage`)
+    Piece         the result, for the commit
 
-Records without offsets of their own get 0, 1, 2 ...; the commit moves those (a batch's base offset lies outside of its CRC, and indexes are relative).
-Held in memory are some MB a partition, at most about `PENDING_BYTES` over all partitions, or one record where that is larger.
+Records without offsets of their own get 0, 1, 2 ...; the commit shifts those (a batch's base offset
+is not covered by its CRC, and indexes are relative). Memory holds some MB per partition, at most
+about `PENDING_BYTES` for all partitions, or one record if that is larger.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ JOINED_BYTES: Final = 256 << 20
 
 
 class StagedSegment(NamedTuple):
-    """A closed segment. Offsets are as they were staged."""
+    """A closed segment, with the offsets as they were staged."""
 
     base_offset: int
     last_offset: int
@@ -46,7 +49,8 @@ class StagedSegment(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """The records of one partition that one task wrote. `epochs`: (leader epoch, its first offset), or nothing where the commit is to set it."""
+    """The records of one partition that one task wrote. `epochs`: (leader epoch, its first offset),
+    or nothing if the commit is to set it."""
 
     topic_partition: TopicPartition
     folder: str
@@ -64,7 +68,7 @@ class Piece(NamedTuple):
 
 
 class StagedLog:
-    """The records of one partition, as they come."""
+    """The records of one partition, in the order in which they arrive."""
 
     def __init__(self, topic_partition: TopicPartition, folder: str, options: WriteOptions, ports: LogPorts) -> None:
         self._name = topic_partition
@@ -82,7 +86,7 @@ class StagedLog:
         self._epochs: list[tuple[int, int]] = []
 
     def add(self, rows: pa.RecordBatch, size: int) -> None:
-        """`size`: about how many bytes these are."""
+        """Adds rows; `size` is about how many bytes they have."""
         self._check_all_or_none(rows, "offset")
         self._check_all_or_none(rows, "epoch")
         if self._has["offset"]:
@@ -114,7 +118,8 @@ class StagedLog:
         self._last_given = int(offsets[-1])
 
     def flush(self, *, whole: bool) -> None:
-        """Write what is there; the last batch, which may still grow, only with `whole`."""
+        """Writes what is pending. The last batch, which may still grow, is written only with
+        `whole`."""
         if not self._pending:
             return
         rows = self._pending[0] if len(self._pending) == 1 else _concatenated(self._pending)
@@ -171,7 +176,7 @@ class StagedLog:
             self._segments.append(StagedSegment(segment.base_offset, self._last_offset, segment.size, segment.max_timestamp_so_far))
 
     def finish(self) -> Piece:
-        """Everything on disk."""
+        """Writes everything to disk."""
         self.flush(whole=True)
         self._close_segment()
         return Piece(self._name, self._folder, self._has["offset"], tuple(self._segments), tuple(self._epochs))
@@ -182,7 +187,7 @@ def _concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _groups(cuts: list[int], ends: Int64s) -> Iterator[list[int]]:
-    """Cuts of batches that have about `PIECE_BYTES` together."""
+    """Yields the cuts of batches that together have about `PIECE_BYTES`."""
     start = 0
     for index in range(1, len(cuts)):
         if index + 1 == len(cuts) or ends[cuts[index + 1]] - ends[cuts[start]] > PIECE_BYTES:
@@ -191,7 +196,7 @@ def _groups(cuts: list[int], ends: Int64s) -> Iterator[list[int]]:
 
 
 class TaskWriter:
-    """The records of one task, in `folder`, which there is."""
+    """Writes the records of one task into `folder`, which must exist."""
 
     def __init__(self, options: WriteOptions, folder: str, task_number: int) -> None:
         self._options = options
@@ -228,7 +233,7 @@ class TaskWriter:
             max(self._logs.values(), key=lambda log: log.pending_bytes).flush(whole=True)
 
     def _places(self, columns: dict[str, Any], keys: pa.BinaryArray, sizes: Int64s) -> tuple[list[str], Int64s]:
-        """(topics, for each record the place of its topic there, times 2^32, plus its partition)."""
+        """Returns (topics, and for each record its topic's index there * 2^32 + its partition)."""
         partitions = self._partitions(columns, keys, sizes).astype(np.int64)
         if self._options.topic is not None:
             return [self._options.topic], partitions
@@ -257,13 +262,13 @@ class TaskWriter:
         if name not in self._logs:
             check_topic(name.topic)
             folder = f"{self._folder}/{name}"
-            os.mkdir(folder)  # not what is above it: an abort has removed that
+            os.mkdir(folder)  # not the folders above: an abort may have removed those
             self._logs[name] = StagedLog(name, folder, self._options, self._ports)
         return self._logs[name]
 
 
 def _refuse(columns: dict[str, Any], count: int) -> None:
-    """KmirrorError for rows that are no record that can be written."""
+    """KmirrorError for rows that cannot be written as records."""
     reasons = {
         "is_control": "is a control record, which only a transaction coordinator writes; leave those out with where('not is_control')",
         "is_transactional": "belongs to a transaction, which is not written: read with isolation.level=read_committed, then drop the column",
@@ -279,14 +284,14 @@ def _refuse(columns: dict[str, Any], count: int) -> None:
 
 
 def _place(columns: dict[str, Any], row: int) -> str:
-    """A record as a reader of an error finds it."""
+    """Returns a record's place, for an error message."""
     topic, partition, offset = (columns[name][row].as_py() if name in columns else None for name in ("topic", "partition", "offset"))
     place = "a record" if topic is None or partition is None else f"{topic}-{partition}: a record"
     return place if offset is None else f"{place} (offset {offset})"
 
 
 def _rows(columns: dict[str, Any], count: int, options: WriteOptions) -> pa.RecordBatch:
-    """The records as `record_bytes` wants them, in their order."""
+    """Returns the records as `record_bytes` wants them, in their order."""
     is_log_time = _is_log_time(columns, count, options)
     timestamps = _timestamps(columns, count, options)
     if count and int(timestamps.min()) < NO_TIMESTAMP:
@@ -307,7 +312,8 @@ def _rows(columns: dict[str, Any], count: int, options: WriteOptions) -> pa.Reco
 
 
 def _timestamps(columns: dict[str, Any], count: int, options: WriteOptions) -> Int64s:
-    """ms; the time of writing where none is given, and with LogAppendTime."""
+    """Returns ms; the time of writing for rows without a timestamp, and for all with
+    LogAppendTime."""
     found = np.full(count, SystemClock().time_ms(), dtype=np.int64)
     if options.is_log_append_time:
         return found

@@ -1,8 +1,10 @@
-"""How much of what is there a trigger takes: `maxOffsetsPerTrigger` and `maxBytesPerTrigger`.
+"""How much of the available log a trigger reads: `maxOffsetsPerTrigger` and `maxBytesPerTrigger`.
 
-Each partition gets an equal share; what one does not need goes to the others (`stream_positions.spread`). A share ends where a batch of the log does, at or
-before what it allows. So a share that is smaller than a batch gives nothing; what is left over goes, a batch each, to those who got nothing, who
-waited longest first. If the first of these does not fit either, it is taken nevertheless: a limit below the size of a batch must not stop the stream.
+Each partition gets an equal share; what one does not need goes to the others
+(`stream_positions.spread`). A share ends at the last batch boundary that it allows. So a share that
+is smaller than a batch gives nothing. What is left over then goes, one batch each, to the
+partitions that got nothing, those that waited longest first. If not even the first of these fits,
+it is read all the same: a limit below the size of a batch must not stop the stream.
 """
 
 from __future__ import annotations
@@ -32,20 +34,21 @@ class Window(Protocol):
 
 @dataclass(frozen=True)
 class Backlog:
-    """What a partition has for a trigger: offsets from `low` up to, not with, `end`."""
+    """What a partition has for a trigger: offsets from `low` up to but not including `end`."""
 
     name: TopicPartition
     low: int
     end: int
     window: Window
     is_new_start: bool = False
-    """Whether `low` is not where the last batch ended, because something was lost."""
+    """Whether `low` is not where the last micro-batch ended, because something was lost."""
 
 
 def admit(
     backlogs: Sequence[Backlog], *, max_offsets: int | None, max_bytes: int | None, waiting: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Where each partition's part of the batch ends. `waiting` counts for how many triggers a partition got nothing."""
+    """Returns where each partition's part of the micro-batch ends. `waiting` has for how many
+    triggers each partition got nothing."""
     ends = {one.name: one.end for one in backlogs}
     some = [one for one in backlogs if one.low < one.end]
     left_offsets = _cut_offsets(some, max_offsets, ends)
@@ -70,7 +73,7 @@ def _fits(need: int, left: int | None) -> bool:
 
 
 def _cut_offsets(some: Sequence[Backlog], budget: int | None, ends: dict[TopicPartition, int]) -> int | None:
-    """What is left of the budget."""
+    """Sets `ends` and returns what is left of the budget."""
     if budget is None:
         return None
     for one, share in zip(some, spread(budget, [one.end - one.low for one in some])):

@@ -1,7 +1,9 @@
-"""A partition on disk as a stream sees it: what it has at this moment, and how far a budget of offsets or bytes reaches.
+"""A partition on disk as a stream sees it: what it has at this moment, and how far a budget of
+offsets or bytes reaches.
 
-A broker may be at work in the folder. Its cleaner writes `.cleaned` files, renames them to `.swap`, renames the old segments to `.deleted`, and only
-then gives the new ones their name: in between a segment is missing from a listing, at the front or in the middle. So a folder where such files lie is
+A broker may be working in the folder. Its cleaner writes `.cleaned` files, renames them to `.swap`,
+renames the old segments to `.deleted`, and only then gives the new ones their name. In between, a
+segment is missing from a listing, at the front or in the middle. So a folder with such files is
 listed until two listings have the same segments and nothing is being swapped.
 """
 
@@ -31,7 +33,8 @@ _SWAP: Final = ".swap"
 
 
 def settled(files: FileSystem, partition: PartitionFiles) -> PartitionFiles:
-    """The folder as it is when no cleaned segment is just being swapped in. KmirrorError if that does not come to an end."""
+    """Returns the folder's files once no cleaned segment is being swapped in. KmirrorError if the
+    swapping does not end."""
     if not any(name.endswith(_AT_WORK) for name in partition.other_files):
         return partition
     deadline = time.monotonic() + SETTLE_S
@@ -57,7 +60,8 @@ class HighWatermarks:
         self._read: dict[str, dict[TopicPartition, int]] = {}
 
     def of(self, one: FoundPartition) -> int:
-        """0 for a partition that the file does not have yet; KmirrorError without the file."""
+        """Returns a partition's high watermark, 0 if the file does not have the partition yet.
+        KmirrorError without the file."""
         found = self._read.get(one.data_dir)
         if found is None:
             path = posixpath.join(one.data_dir, HIGH_WATERMARK_CHECKPOINT_FILE_NAME)
@@ -71,9 +75,10 @@ class HighWatermarks:
 
 
 def read_state(one: FoundPartition, *, log_start: int, high_watermark: int | None, is_committed: bool, is_permissive: bool) -> LogState:
-    """What a partition has. Without a high watermark all whole batches are visible; `is_committed`: up to the last stable offset.
+    """Returns what a partition has. Without a high watermark all whole batches are visible; with
+    `is_committed` only those below the last stable offset.
 
-    With `is_permissive` a last segment that cannot be walked ends at the high watermark.
+    With `is_permissive`, a last segment that cannot be walked ends at the high watermark.
     """
     log = DirectoryLog(one.files, one.partition, log_start_offset=log_start)
     try:
@@ -92,7 +97,8 @@ def read_state(one: FoundPartition, *, log_start: int, high_watermark: int | Non
 
 
 def read_epochs(one: FoundPartition, log: DirectoryLog, log_end: int) -> Epochs:
-    """Those of `leader-epoch-checkpoint`; where only segments were copied, or the file is empty, what headers say."""
+    """Returns the epochs of `leader-epoch-checkpoint` or, if only segments were copied or the file
+    is empty, those of batch headers."""
     if LEADER_EPOCH_CHECKPOINT_FILE_NAME in one.partition.other_files:
         entries = LeaderEpochCheckpointFile(one.files, one.partition.path, deferred=True).read()
         if entries:
@@ -101,7 +107,8 @@ def read_epochs(one: FoundPartition, log: DirectoryLog, log_end: int) -> Epochs:
 
 
 class HeaderEpochs:
-    """The leader epochs that batches have. Where one was cleaned away, so is its epoch."""
+    """The leader epochs of batch headers. If all batches of an epoch were cleaned away, the epoch
+    is missing too."""
 
     is_exact = False
 
@@ -151,13 +158,14 @@ class LogWindow:
         return LogWindow(self._one, self.low, end)
 
     def _place(self, offset: int) -> tuple[int, int]:
-        """(segment, byte in it) where the first batch that ends at `offset` or later begins."""
+        """Returns (segment, byte in it) where the first batch that ends at `offset` or later
+        begins."""
         with closing(self._log.cursor(offset)) as cursor:
             return cursor.place
 
     @property
     def size_bytes(self) -> int:
-        """Of the batches that begin in the window or reach into it."""
+        """Bytes of the batches that begin in the window or reach into it."""
         if self.low >= self.end:
             return 0
         first, last = self._place(self.low), self._place(self.end)
@@ -165,13 +173,14 @@ class LogWindow:
         return max(between - first[1] + last[1], 0)
 
     def first_batch_end(self) -> int:
-        """The offset behind the first batch."""
+        """Returns the offset after the first batch."""
         with closing(self._log.cursor(self.low)) as cursor:
             found = cursor.peek()
         return self.end if found is None else min(max(found.batch.next_offset, self.low + 1), self.end)
 
     def end_by_offsets(self, count: int) -> int:
-        """The end of the last batch that has none but the next `count` offsets; `low` if there is none."""
+        """Returns the end of the last batch that lies completely within the next `count` offsets;
+        `low` if there is none."""
         target = self.low + count
         if target >= self.end:
             return self.end
@@ -180,7 +189,7 @@ class LogWindow:
         return target if found is None or found.batch.base_offset >= target else max(found.batch.base_offset, self.low)
 
     def end_by_bytes(self, size: int) -> int:
-        """The same for the next `size` bytes."""
+        """Returns the same for the next `size` bytes."""
         index, position = self._place(self.low)
         left = size
         while index < len(self._segments) and left >= self._segments[index].log_size - position:

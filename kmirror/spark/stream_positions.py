@@ -1,22 +1,28 @@
-"""Where a stream stands, and what a log that changed in the meantime means for it. No file is opened here.
+"""The position of a stream, and what it means in a log that has changed since. No file is opened
+here.
 
-A position is (next offset, leader epoch of the record in front of it) of a partition, with the topic's id where the folder tells it. As JSON, which
-Spark keeps in its checkpoint:
+A position is (next offset, leader epoch of the record before it) of a partition, with the topic's
+id if the folder has it. Spark keeps it in its checkpoint as JSON:
 
     {"orders": {"0": {"offset": 120, "leaderEpoch": 3, "topicId": "0PVJVbv8S4ShFqqnhmz3cw"}}}
 
-`{"orders": {"0": 120}}`, as Spark's Kafka source writes it, is taken, too: a position whose epoch is not known. No byte of any file is in it, so segments
-may roll, be deleted and be cleaned between two runs.
+`{"orders": {"0": 120}}`, as Spark's Kafka source writes it, is accepted too: a position whose epoch
+is not known. A position has no byte position in any file, so segments may roll, be deleted and be
+cleaned between two runs.
 
-The leader epoch tells a log that goes on from one that was cut and written anew (KIP-101, KIP-320): with the position (P, E) the records in front of P
-are those that were read if the log's epochs up to E reach to P or further, and the record in front of P is of epoch E.
+The leader epoch distinguishes a log that goes on from one that was truncated and written again
+(KIP-101, KIP-320). With the position (P, E), the records before P are those that were read if the
+log's epochs up to E reach to P or further, and the record before P is of epoch E.
 
     the log has                                  then
-    another topic id                             it was deleted and made anew: everything behind the position is lost
+    another topic id                             it was deleted and created again: everything after
+                                                 the position is lost
     a greater epoch that begins below P, or
-    its end below P                              it was truncated to where E ends; what was read behind that is no part of it
-    a smaller epoch in front of P, not E         it is another replica's, which never had E; where they part is not known
-    its first offset behind P                    what lay in front of it was deleted unread
+    its end below P                              it was truncated to where E ends; what was read
+                                                 after that is not part of it
+    a smaller epoch before P, and no epoch E     it is another replica's, which never had E; where
+                                                 they diverge is not known
+    its first offset after P                     what lay before it was deleted unread
 """
 
 from __future__ import annotations
@@ -35,17 +41,18 @@ NO_EPOCH: Final = -1
 
 
 class Position(NamedTuple):
-    """Of one partition."""
+    """The position in one partition."""
 
     offset: int
-    """The next one to be read."""
+    """The next offset to read."""
     epoch: int = NO_EPOCH
-    """Of the last record in front of it; NO_EPOCH if there was none, or nobody knows."""
+    """The epoch of the last record before `offset`; NO_EPOCH if there was none, or if it is not
+    known."""
     topic_id: str | None = None
 
 
 def to_json(positions: Mapping[TopicPartition, Position]) -> dict[str, Any]:
-    """Sorted, for Spark compares positions as text."""
+    """Returns positions as JSON, sorted because Spark compares them as text."""
     made: dict[str, Any] = {}
     for name in sorted(positions):
         one = positions[name]
@@ -57,7 +64,7 @@ def to_json(positions: Mapping[TopicPartition, Position]) -> dict[str, Any]:
 
 
 def from_json(given: Any) -> dict[TopicPartition, Position]:
-    """KmirrorError for what is no position of ours or of Spark's Kafka source."""
+    """Parses a position. KmirrorError if it is neither ours nor one of Spark's Kafka source."""
     try:
         return {
             TopicPartition(topic, int(partition)): _position(fields)
@@ -83,19 +90,20 @@ class Epochs(Protocol):
     """The leader epochs of a log."""
 
     is_exact: bool
-    """False where cleaning can have hidden an epoch."""
+    """False if cleaning can have hidden an epoch."""
 
     def before(self, offset: int) -> int:
-        """That of the last record in front of `offset`, NO_EPOCH if there is none."""
+        """Returns the epoch of the last record before `offset`, NO_EPOCH if there is none."""
         ...
 
     def end_of(self, epoch: int, offset: int) -> int:
-        """Where the records of epochs up to `epoch` end; the log's end if no later epoch begins below `offset`."""
+        """Returns where the records of epochs up to `epoch` end: the log's end if no later epoch
+        begins below `offset`."""
         ...
 
 
 class CheckpointEpochs:
-    """Those of `leader-epoch-checkpoint`, as far as the log reaches."""
+    """The epochs of `leader-epoch-checkpoint`, as far as the log reaches."""
 
     is_exact = True
 
@@ -115,12 +123,12 @@ class CheckpointEpochs:
 
 @dataclass(frozen=True)
 class LogState:
-    """What a partition's log has, at one moment."""
+    """What a partition's log has at one moment."""
 
     log_start: int
     log_end: int
     visible_end: int
-    """What lies in front of it may be handed out."""
+    """What lies below it may be handed out."""
     epochs: Epochs
     topic_id: str | None = None
 
@@ -129,7 +137,7 @@ class LogState:
 
     @cached_property
     def visible_position(self) -> Position:
-        """Of who has read all that may be handed out."""
+        """The position of a reader that has read everything that may be handed out."""
         return self.position(self.visible_end)
 
 
@@ -141,7 +149,7 @@ class Resumed(NamedTuple):
 
 
 def resume(name: TopicPartition, position: Position, log: LogState) -> Resumed:
-    """What a position is worth in the log as it is now."""
+    """Returns where reading resumes from a position in the log as it is now, and what is lost."""
     offset, epoch, topic_id = position
     if topic_id is not None and log.topic_id is not None and topic_id != log.topic_id:
         loss = (
@@ -162,14 +170,15 @@ def resume(name: TopicPartition, position: Position, log: LogState) -> Resumed:
 
 
 def added(name: TopicPartition, log: LogState) -> Resumed:
-    """A partition that was not there when the stream began is read from its first record; it has lost something if that is not offset 0."""
+    """Returns where reading begins in a partition that is new to the stream: at its first record.
+    Something is lost if that is not offset 0."""
     if log.log_start == 0:
         return Resumed(0)
     return Resumed(log.log_start, f"{name} is new here and begins at offset {log.log_start} instead of 0")
 
 
 def _cut(name: TopicPartition, position: Position, log: LogState) -> Resumed | None:
-    """Where the log parts with what was read in front of a position; None if it does not."""
+    """Returns where the log diverges from what was read before a position; None if it does not."""
     offset, epoch, _ = position
     end = log.log_end if epoch == NO_EPOCH else log.epochs.end_of(epoch, offset)
     if end < offset:
@@ -191,7 +200,8 @@ def _cut(name: TopicPartition, position: Position, log: LogState) -> Resumed | N
 
 
 class Range(NamedTuple):
-    """Offsets from `low` up to, not with, `end`, and what is lost of those that were planned."""
+    """Offsets from `low` up to but not including `end`, and what is lost of those that were
+    planned."""
 
     low: int
     end: int
@@ -199,7 +209,8 @@ class Range(NamedTuple):
 
 
 def range_between(name: TopicPartition, start: Position | None, end: Position, log: LogState) -> Range:
-    """What a batch from `start` (None: the partition was not there yet) to `end` is in the log as it is now; the same as long as the log keeps it."""
+    """Returns what a micro-batch from `start` (None: the partition was not there yet) to `end` has
+    in the log as it is now. It stays the same as long as the log keeps it."""
     if end.topic_id is not None and log.topic_id is not None and end.topic_id != log.topic_id:
         return Range(0, 0, [f"{name} was deleted and made anew: the topic id was {end.topic_id}, now it is {log.topic_id}"])
     begin = added(name, log) if start is None else resume(name, start, log)
@@ -212,7 +223,8 @@ def range_between(name: TopicPartition, start: Position | None, end: Position, l
 
 
 def spread(budget: int, needs: Sequence[int]) -> list[int]:
-    """`budget` over those who need something, so that nobody gets less than another who does not need less (max-min fair); at most what they need."""
+    """Distributes `budget` fairly (max-min): each gets at most what it needs, and gets less than
+    another only if it needs less."""
     shares = [0] * len(needs)
     left = budget
     order = sorted(range(len(needs)), key=lambda row: needs[row])

@@ -1,28 +1,42 @@
 """`spark.readStream.format("kafka-log").load(path)`: the records of log folders as they come.
 
-Options, besides those of the batch source (`data_source`; its `endingOffsets` and `endingTimestamp` a stream cannot have)
-    startingOffsets        latest (default, as of Spark's Kafka source), earliest, or by partition. Only a query without a checkpoint looks at it. Partitions
-                           that come later are read from offset 0.
-    maxOffsetsPerTrigger, maxBytesPerTrigger    the most of a batch, in offsets and in bytes of log; partitions get equal shares, and what one does not need
-                           goes to the others. Ends lie between batches of the log, and there is at least one batch, or nothing would ever move.
-    readUpTo               highWatermark (default): as `replication-offset-checkpoint` of the log.dir has it, which a broker writes every 5 s; what a leader may still cut is
-                           not handed out. logEndOffset: to the end of the last whole batch, for logs without that file, and for __cluster_metadata, which it does not have.
-    failOnDataLoss         true (default): the query fails, with one line that names partition, offset and leader epochs. false: a warning at the driver (or
-                           the executor that noticed), and it goes on at what is there.
-    isolation.level        read_committed: up to the last stable offset below the high watermark
+Options, besides those of the batch source (`data_source`). A stream cannot have `endingOffsets`,
+`endingTimestamp` or `endingOffsetsByTimestamp`.
+    startingOffsets     latest (default, as in Spark's Kafka source), earliest, or offsets by
+                        partition. Only a query without a checkpoint uses it. A partition that is
+                        added later is read from offset 0.
+    maxOffsetsPerTrigger, maxBytesPerTrigger
+                        the most that one micro-batch reads, in offsets or in bytes of log.
+                        Partitions get equal shares; what one does not need goes to the others. A
+                        share ends between two batches of the log. At least one batch of the log is
+                        always read, or the stream would never advance.
+    readUpTo            highWatermark (default): up to the high watermark in the log.dir's
+                        `replication-offset-checkpoint`, which a broker writes every 5 s. Records
+                        that a leader may still truncate are not returned.
+                        logEndOffset: to the end of the last whole batch. Use it for logs without
+                        that file, and for __cluster_metadata, which the file does not list.
+    failOnDataLoss      true (default): the query fails, with one line that names the partition, the
+                        offset and the leader epochs. false: the driver (or the executor that
+                        noticed) logs a warning, and the query goes on with what is there.
+    isolation.level     read_committed: up to the last stable offset below the high watermark
 
-Data loss is what `stream_positions` finds in a log that changed: truncated after a failover (told by the leader epoch), deleted and made anew (by the topic
-id), its front deleted unread; a partition that is new and does not begin at offset 0; one that is gone. The position of one that is gone is kept: if
-it comes back, it goes on there. Spark's Kafka source forgets it, and would read it again from offset 0.
+`stream_positions` finds data loss in a log that changed: it was truncated after a failover (shown
+by the leader epoch), it was deleted and created again (shown by the topic id), its front was
+deleted before it was read, it is new and does not begin at offset 0, or it is gone. The position of
+a partition that is gone is kept, so reading resumes there if it comes back. Spark's Kafka source
+forgets the position and would read the partition again from offset 0.
 
-Exactly once: a batch is a range of offsets, written to the checkpoint before it is read, and what it gives is decided by the log alone. The same batch after a restart
-gives the same rows; but cleaning or DeleteRecords between the two may have removed some, as they may for any consumer.
+Exactly once: a micro-batch is a range of offsets, written to the checkpoint before it is read, and
+the log alone decides its rows. The same micro-batch after a restart gives the same rows, except
+that cleaning or DeleteRecords may have removed some in between, as they may for any consumer.
 
-Trigger.AvailableNow reads what there was when the query began, in as many batches as the limits ask for; Trigger.Once (deprecated) all of it in one, whatever
-the limits; ProcessingTime as usual; the continuous mode is not there for Python sources. `query.lastProgress` has the visible end as `latestOffset`. All
-of this needs PySpark 4.2, the first that tells a Python source where a batch begins and what its limits are.
+Trigger.AvailableNow reads what was there when the query began, in as many micro-batches as the
+limits require. Trigger.Once (deprecated) reads all of it in one, whatever the limits.
+ProcessingTime works as usual. Python sources have no continuous mode. `query.lastProgress` shows
+the visible end as `latestOffset`. All of this needs PySpark 4.2, the first version that tells a
+Python source where a micro-batch begins and what its limits are.
 
-A trigger lists the input once and looks into the partitions whose files or high watermark changed.
+A trigger lists the input once, and opens only the partitions whose files or high watermark changed.
 """
 
 from __future__ import annotations
@@ -59,7 +73,7 @@ T = TypeVar("T")
 
 
 def check_stream_options(options: Mapping[str, str]) -> None:
-    """KmirrorError for an option that a stream cannot have."""
+    """Raises KmirrorError for an option that a stream cannot have."""
     given = {name.lower() for name in options}
     for name in _ENDS:
         if name.lower() in given:
@@ -67,7 +81,8 @@ def check_stream_options(options: Mapping[str, str]) -> None:
 
 
 def _again(plan: Callable[[], T]) -> T:
-    """What `plan` makes; it lists anew where a broker deleted or swapped files after they were listed. The third error is one."""
+    """Returns the result of `plan`. A broker may delete or swap files after they were listed, so
+    `plan` is called up to three times; the third error is raised."""
     for _ in range(2):
         try:
             return plan()
@@ -83,7 +98,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options
         self._losses = LossReport(fails=options.selection.fail_on_data_loss)
         self._known: dict[TopicPartition, tuple[FoundPartition, int | None, LogState]] = {}
-        """What the last listing showed, and what was found in it."""
+        """What the last listing showed, and what was found in each partition."""
         self._planned: Positions | None = None
         """What `latestOffset` answered from `_known`, until it is planned."""
         self._target: dict[TopicPartition, int] | None = None
@@ -91,7 +106,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._waiting: dict[TopicPartition, int] = {}
         self._told_gone: set[TopicPartition] = set()
 
-    # what Spark asks
+    # entry points that Spark calls
     @in_one_line
     def initialOffset(self) -> dict[str, Any]:
         return to_json(_again(self._first))
@@ -161,7 +176,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # what the input has
     def _look(self, *, is_first: bool = False) -> dict[TopicPartition, tuple[FoundPartition, LogState]]:
-        """The wanted partitions, by name, as they are now. At first those that were asked for by name must be there; later that is data loss."""
+        """Returns the wanted partitions as they are now, by name. With `is_first`, partitions asked
+        for by name must be there; later a missing one is data loss."""
         options = self.options
         listed = find_partitions(options.locations, replica=options.replica)
         chosen = options.selection.partitions(listed) if is_first else [one for one in listed if options.selection.wants(one.name)]
@@ -191,7 +207,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._seen()
 
     def _look_for(self, names: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[FoundPartition, LogState]]:
-        """The same, and what is told of `names` that are not there. A log that moves between two log.dirs is in neither for a moment: they are looked for twice."""
+        """Like `_look`, and reports those of `names` that are missing as data loss, once. A log
+        that moves between two log.dirs is in neither for a moment, so the input is listed twice."""
         logs = self._look()
         self._told_gone -= logs.keys()
         if any(name not in logs for name in names if name not in self._told_gone):
@@ -207,7 +224,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {name: (one, state) for name, (one, _, state) in self._known.items()}
 
     def _starting(self, one: FoundPartition, state: LogState) -> int:
-        """The first offset of a query without a checkpoint."""
+        """Returns the first offset of a query without a checkpoint."""
         selection = self.options.selection
         timestamp, offset = selection.start.of(one.name)
         if timestamp is not None:
@@ -243,7 +260,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Backlog(name, begin.offset, end, LogWindow(one, begin.offset, end), is_new_start=begin.loss is not None)
 
     def _admitted(self, backlogs: Sequence[Backlog], limit: ReadLimit) -> dict[TopicPartition, int]:
-        """Where the batch ends, by partition."""
+        """Returns the end of the micro-batch, by partition."""
         if isinstance(limit, ReadAllAvailable):
             return {one.name: one.end for one in backlogs}
         offsets = limit.max_rows if isinstance(limit, ReadMaxRows) else self.options.max_offsets
@@ -254,7 +271,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
         return ends
 
-    # what a batch reads
+    # what a micro-batch reads
     def _pieces(self, one: FoundPartition, state: LogState, begin: Position | None, end: Position, report: LossReport) -> list[RangePiece]:
         options = self.options
         low, behind, losses = range_between(one.name, begin, end, state)

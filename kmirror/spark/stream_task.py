@@ -1,15 +1,19 @@
 """What a task of a stream reads: ranges of offsets, wherever they lie by then.
 
-A range comes with the slice of the segment that had it when the batch was planned. Until it is read a broker may have rolled the segment (nothing
-changes), deleted it, put a cleaned one in its place (other bytes, the same offsets) or truncated it. So a slice is only a hint:
+A range comes with the segment slice that held it when the micro-batch was planned. Before it is
+read, a broker may have rolled the segment (nothing changes), deleted it, replaced it with a cleaned
+one (other bytes, the same offsets) or truncated it. So a slice is only a hint:
 
-    the batch at its first byte must not begin behind the range, or the bytes are not those that were planned;
-    a slice that ends in front of the range's end counts only if its file still has the size that was planned;
-    what cannot be read is looked up anew by offset, from the first record that was not given out yet; the same error again is one;
-    a batch of a later leader epoch than the range's end has was written after a truncation, and is no part of the range;
-    a log that ends or begins within the range by then has lost data.
+    the batch at its first byte must not begin after the range does, or the bytes are not those that
+      were planned;
+    a slice that ends before the range does counts only if its file still has the planned size;
+    what cannot be read is looked up again by offset, from the first record that was not given out
+      yet; the same error twice in a row is raised;
+    a batch with a later leader epoch than the range's end was written after a truncation, and is
+      not part of the range;
+    a log that by then ends or begins within the range has lost data.
 
-With `failOnDataLoss=false` what was lost is a warning, and the rest is given.
+With `failOnDataLoss=false` lost data is a warning, and the rest is given out.
 """
 
 from __future__ import annotations
@@ -53,7 +57,7 @@ class DataLossError(KmirrorError):
 
 @dataclass(frozen=True)
 class LossReport:
-    """What a query does about lost data: `failOnDataLoss`."""
+    """How a query reacts to lost data: `failOnDataLoss`."""
 
     fails: bool
     is_silent: bool = False
@@ -67,7 +71,7 @@ class LossReport:
 
 @dataclass(frozen=True)
 class WantedRange(Wanted):
-    """`Wanted` of batches up to the leader epoch that the range's last one has."""
+    """`Wanted`, limited to batches up to the leader epoch at the range's end."""
 
     name: TopicPartition = TopicPartition("", 0)
     most_epoch: int = MOST_EPOCH
@@ -105,7 +109,8 @@ class StreamTask(InputPartition):  # type: ignore[misc]
 
 
 def ranges_of(files: FileSystem, slices: Sequence[LogSlice], wanted: WantedRange) -> list[RangePiece]:
-    """A range that several slices hold, cut at the offsets where they begin. CorruptFileError where these do not rise: the file is another by now."""
+    """Returns a range that several slices hold, cut at the offsets where they begin.
+    CorruptFileError if these do not ascend: then the file has been replaced."""
     begins = [wanted.low]
     for one in slices[1:]:
         begin = one.base_offset if one.start == 0 else _first_offset(files, one)
@@ -136,7 +141,8 @@ class RangeReader:
         self._opened: dict[str, FileSystem] = {}
 
     def read(self, given: RangePiece) -> Iterator[pa.RecordBatch]:
-        """The rows of a range. CorruptFileError for damage, DataLossError for what is gone, as the options say."""
+        """Yields the rows of a range. CorruptFileError for damage, DataLossError for what is gone,
+        as the options say."""
         files = self._files(given.piece.location)
         slices, next_offset, last_error = [given.piece], given.wanted.low, ""
         while True:
@@ -172,7 +178,7 @@ class RangeReader:
             raise _MovedError(f"{one.path}: at byte {one.start}: no batch that begins at offset {low} or before")
 
     def _looked_up(self, files: FileSystem, given: RangePiece, low: int) -> list[LogSlice]:
-        """Where the range, from `low` on, lies now."""
+        """Returns where the range, from `low` on, lies now."""
         wanted = given.wanted
         if low > wanted.high:
             return []
@@ -202,7 +208,7 @@ def _has_corrupt(table: pa.RecordBatch) -> bool:
 
 
 def _is_other_file(files: FileSystem, one: LogSlice) -> bool:
-    """Whether a segment has another size than when it was listed; the last one may have grown."""
+    """Whether a segment's size has changed since it was listed; the last segment may have grown."""
     try:
         size = files.size(one.path)
     except FileNotFoundError:

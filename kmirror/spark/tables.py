@@ -1,4 +1,5 @@
-"""Tables as Parquet files: one file a table, small enough for one machine (verdicts and fingerprints, never records)."""
+"""Tables as Parquet files: one file per table, small enough for one machine (verdicts and
+fingerprints, never records)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ SUFFIX = ".parquet"
 
 
 def write_parquet(folder: str, tables: Mapping[Table, Columns]) -> None:
-    """`folder` (a path or a URI) is made if it is not there; files of earlier runs are replaced, each at once."""
+    """Writes tables to `folder` (a path or a URI), which is created if needed. Files of earlier
+    runs are replaced, each atomically."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -28,7 +30,7 @@ def write_parquet(folder: str, tables: Mapping[Table, Columns]) -> None:
 
 
 def write_file(folder: str, name: str, data: bytes) -> None:
-    """A file of any content into a folder (a path or a URI) that is there, at once."""
+    """Writes a file of any content atomically into an existing folder (a path or a URI)."""
     files, path = _open(folder)
     target = posixpath.join(path, name)
     with files.open_output_stream(f"{target}.new") as stream:
@@ -37,14 +39,14 @@ def write_file(folder: str, name: str, data: bytes) -> None:
 
 
 def _open(folder: str) -> tuple[Any, str]:
-    """(pyarrow's file system, the path on it)."""
+    """Returns (pyarrow's file system, the path on it)."""
     from pyarrow.fs import FileSystem
 
     return FileSystem.from_uri(folder) if "://" in folder else (FileSystem.from_uri("file:///")[0], folder)
 
 
 def read_parquet(folder: str, tables: Sequence[Table]) -> dict[Table, Columns] | None:
-    """What an earlier run wrote; None where a table is not there."""
+    """Returns what an earlier run wrote; None if a table is missing."""
     import pyarrow.parquet as pq
     from pyarrow.fs import FileType
 

@@ -1,4 +1,4 @@
-"""The options and columns of a written `kafka-log`, checked; `log_writer` says what they mean."""
+"""The checked options and columns for writing `kafka-log`; `log_writer` says what they mean."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from kmirror.spark.record_bytes import Codec
 from kmirror.storage.log_config import LONG_MAX, LogConfig
 
 SAVE_MODE: Final = "kmirror.savemode"
-"""Set by our own `save()` (`saving`): `errorifexists` or `ignore`, which Spark does not tell a Python source."""
+"""Set by our own `save()` (`saving`): the mode `error` (also as `errorifexists` or `default`) or
+`ignore`, which Spark does not pass on to a Python source."""
 DEFAULT_BATCH_BYTES: Final = 256 << 10
 OPTIONS: Final = (
     *("path", "topic", "numPartitions", "compression.type", "compression.gzip.level", "compression.lz4.level", "compression.zstd.level"),
@@ -43,17 +44,19 @@ WRITTEN: Final[dict[str, tuple[str, ...]]] = {
     "is_transactional": ("boolean",),
     "_corrupt": ("string",),
 }
-"""Columns that are written, or that say of a row whether it can be, and the types that each may have."""
+"""The columns that are written, or that say whether a row can be written, and the types that each
+may have."""
 LEFT_OUT: Final = frozenset(
     ("base_offset", "last_offset", "producer_id", "producer_epoch", "sequence", "control_type", "compression", "crc", "position", "segment")
 )
-"""What the source says of the batch that a record lay in: a written record lies in a new one."""
+"""What the source says about the batch that a record came from: a written record is in a new
+one."""
 LEVELS: Final = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class SparkField(Protocol):
-    """What is needed of a `StructField`."""
+    """The part of a `StructField` that is used here."""
 
     name: str
 
@@ -62,7 +65,7 @@ class SparkField(Protocol):
 
 
 def check_topic(name: str) -> None:
-    """KmirrorError unless it is one of Kafka's topic names."""
+    """Raises KmirrorError unless `name` is a legal Kafka topic name."""
     if _TOPIC.fullmatch(name) is None or name in (".", ".."):
         raise KmirrorError(f"{NAME}: '{name}' is no topic's name: 1 to 249 ASCII letters, digits, '.', '_' and '-'")
 
@@ -120,7 +123,7 @@ class WriteOptions:
         )
 
     def check_columns(self, fields: Iterable[SparkField]) -> None:
-        """KmirrorError for a column that cannot be written, has another type, or is missing."""
+        """KmirrorError for a column that cannot be written, has a wrong type, or is missing."""
         types = {one.name: one.dataType.simpleString() for one in fields}  # type: ignore[attr-defined]
         for name, found in types.items():
             if name in LEFT_OUT:
@@ -165,7 +168,8 @@ def _codec(given: Mapping[str, str]) -> Codec:
 
 
 def _topic_ids(given: str | None) -> tuple[dict[str, Uuid], Uuid | None]:
-    """(by topic, for the one topic that is written): `topicId` is an id, or JSON of ids by topic."""
+    """Returns (ids by topic, the id of the only written topic): `topicId` is an id, or JSON of ids
+    by topic."""
     if given is None:
         return {}, None
     try:

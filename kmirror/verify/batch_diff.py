@@ -1,17 +1,21 @@
-"""Where two logs part: one run of offsets, read batch by batch from both, and the kind of difference that it is.
+"""Where two logs diverge: one run of offsets, read batch by batch from both, and the kind of
+difference that it is.
 
-A *chain* begins at the lower of the two batches at hand and takes in, from both sides, every batch that overlaps what is already in it;
-it ends where both logs have a batch boundary at the same offset. Usually that is one batch of either log. Where one log has been
-re-batched with shifted boundaries it may be the whole log; so records are merged by offset as they come, and what is kept is
-counts, a few offsets to name and the headers of the first batches. Memory is a batch of either side. Chains that follow each other, and
-that one log lacks altogether, are one difference (`Finding.join`).
+A *chain* begins at the lower of the two current batches and takes in, from both sides, every batch
+that overlaps what it already has. It ends where both logs have a batch boundary at the same offset.
+Usually it is one batch of each log. If one log was re-batched with shifted boundaries, it may be
+the whole log. So records are merged by offset as they come, and only counts, a few offsets to name
+and the headers of the first batches are kept. Memory is one batch of each side. Consecutive chains
+that one log lacks completely are one difference (`Finding.join`).
 
-A record is compared by offset, timestamp, key, value and headers; the producer's fields of its batch (id, epoch, sequence, transactional,
-control, timestamp type) apart from it, since other batches with the same records are RE_BATCHED only if these agree.
+A record is compared by offset, timestamp, key, value and headers. The producer fields of its batch
+(id, epoch, sequence, transactional, control, timestamp type) are compared separately, because other
+batches with the same records are RE_BATCHED only if these fields agree.
 
-What the cleaner may have removed is told by four signs: the offset lies below the offset to which the cleaner of that log got (its
-cleaner-offset-checkpoint, or a compacted topic of a live cluster); its batch is there and has holes, which nothing but a cleaner makes;
-the batch is there and has no records or a delete horizon; or its keys say so (`key_evidence`). Of two live logs only what both hold
+Four signs tell what the cleaner may have removed. The offset lies below the offset that the cleaner
+of that log has reached (its cleaner-offset-checkpoint, or a compacted topic of a live cluster). Its
+batch is there and has holes, which only a cleaner makes. Its batch is there and has no records, or
+has a delete horizon. Or its keys say so (`key_evidence`). For two live logs only what both hold
 counts (`compaction_evidence`).
 """
 
@@ -39,7 +43,8 @@ class Finding:
 
     @property
     def is_lag(self) -> bool:
-        """Whether it is of a tail that the right log does not have yet, which may be markers alone."""
+        """Whether it is part of a tail that the right log does not have yet; the tail may consist
+        of markers only."""
         return self.kind in (DifferenceKind.MISSING, DifferenceKind.CONTROL_ONLY) and self.chain.right.is_at_end
 
     @property
@@ -53,7 +58,8 @@ class Finding:
         return None if left and right else (left, right)
 
     def join(self, following: Finding) -> bool:
-        """Take in the chain that follows right behind this one, if both are of the same kind and only in the same log."""
+        """Takes in the next chain if both are of the same kind and in the same one of the logs.
+        Returns whether it did."""
         if self.kind is not following.kind or self.kind not in _JOINED or self._holders is None or self._holders != following._holders:
             return False
         self.chain.left.extend(following.chain.left)
@@ -81,7 +87,8 @@ class Finding:
 
 
 def read_difference(left: Side, right: Side) -> Finding | None:
-    """The chain that begins where both cursors are, which are left behind it; None if the next batches are equal (they are passed)."""
+    """Returns the chain that begins at both cursors, and leaves them after it. If the next batches
+    are equal, it passes them and returns None."""
     a, b = left.cursor.peek(), right.cursor.peek()
     assert a is not None or b is not None, "both logs are at their end"
     chain = Chain(ChainSide(left, "A"), ChainSide(right, "B"))
@@ -120,7 +127,7 @@ def _read_chain(chain: Chain, a: LocatedBatch | None, b: LocatedBatch | None) ->
 
 
 def _fill(chain: Chain, side: ChainSide) -> None:
-    """Batches of `side` that overlap the chain, until one has records."""
+    """Reads batches of `side` that overlap the chain, until one has records."""
     while not side.queue:
         located = side.peek()
         if located is None or located.batch.base_offset > chain.last_offset:
@@ -165,7 +172,8 @@ def _kind(chain: Chain) -> DifferenceKind:
 
 
 def _is_explained_marker(chain: Chain) -> bool:
-    """Whether markers differ only in what a cleaner did: removed them, left a header, or set the time of their removal."""
+    """Whether markers differ only in what a cleaner did: it removed them, left a header, or set the
+    time of their removal."""
     left, right = chain.left, chain.right
     if chain.content_differs_count or chain.producer_differs:
         return False

@@ -1,8 +1,10 @@
-"""The batches of a slice, each looked at before it is believed, for whoever reads records.
+"""The batches of a slice, each checked before it is trusted, for callers that read records.
 
-What is not a batch of the log is an error that names file and byte, or, for a reader who wants the rest, `BadBytes` between the sound batches:
-an impossible length, another magic, an offset that cannot follow, a wrong CRC, an incomplete batch that is no append under way (`tail`).
-The walk goes on behind a bad batch if a sound one begins there, otherwise where the next sound one begins.
+Anything that is not a batch of the log is an error that names file and byte or, for a caller who
+wants the rest, a `BadBytes` between the sound batches: an impossible length, another magic, an
+offset that cannot follow, a wrong CRC, an incomplete batch that is no append under way (`tail`).
+After a bad batch the walk goes on right behind it if a sound one begins there, otherwise where the
+next sound one begins.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ _LAST_RELATIVE_OFFSET: Final = (1 << 31) - 1
 
 
 class SoundBatches(NamedTuple):
-    """Batches that follow each other: views into one buffer, and their bytes in the segment."""
+    """Batches that follow each other: views into one buffer, and their byte positions in the
+    segment."""
 
     positions: list[int]
     batches: list[RecordBatch]
@@ -36,14 +39,15 @@ class BadBytes(NamedTuple):
     position: int
     end: int
     offset: int
-    """That of the batch as its header has it, or the next that the log would have."""
+    """The offset in the batch's header, or the next offset that the log would have."""
     reason: str
 
 
 def walk(
     files: FileSystem, piece: LogSlice, *, check_crc: bool = True, skip_bad: bool = False, block_bytes: int = WALK_BLOCK_BYTES
 ) -> Iterator[SoundBatches | BadBytes]:
-    """The batches of `piece` in order. CorruptFileError at the first that is none, unless `skip_bad` asks for `BadBytes`."""
+    """Yields the batches of `piece` in order. CorruptFileError at the first bad one, unless
+    `skip_bad` asks for `BadBytes`."""
     walker = _Walker(files, piece, check_crc=check_crc)
     position = piece.start
     while position < piece.end:
@@ -67,7 +71,7 @@ class _Walker:
         """Why `sound` ended before the slice did."""
 
     def sound(self, position: int, block_bytes: int) -> Iterator[SoundBatches]:
-        """The batches from `position` to the end or to the first bad one."""
+        """Yields the batches from `position` to the end or to the first bad one."""
         self.bad = None
         with SegmentReader(self._files, self._piece.path, start=position, end=self._piece.end) as reader:
             try:
@@ -104,7 +108,7 @@ class _Walker:
         expected, most = self._next_offset, self._piece.base_offset + _LAST_RELATIVE_OFFSET
         if not expected <= batch.base_offset <= batch.last_offset <= most:
             if batch.last_offset <= most:
-                self._next_offset = batch.next_offset  # of two that do not fit one is wrong: not all behind it
+                self._next_offset = batch.next_offset  # one of two that do not fit is wrong, not all that follow
             return f"a batch with offsets {batch.base_offset} to {batch.last_offset}, and offset {expected} is the next"
         return None
 

@@ -1,7 +1,9 @@
-"""What a chain of `batch_diff` has seen: the batches of either log, what only one of them has, and whether its cleaner explains that.
+"""What a chain of `batch_diff` has seen: the batches of both logs, what only one of them has, and
+whether its cleaner explains that.
 
-Counts, a few offsets to name and the headers of the first batches are kept. So chains can be put together: a tail of a million batches that
-the other log lacks is one difference, with the range of their offsets.
+A chain keeps counts, a few offsets to name and the headers of the first batches. So chains can be
+joined: a tail of a million batches that the other log lacks is one difference, with the range of
+their offsets.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ MAX_OFFSETS_NAMED: Final = 5
 
 
 class Side(NamedTuple):
-    """A log, and where in it the comparison is."""
+    """A log, and the comparison's place in it."""
 
     log: ComparedLog
     cursor: LogCursor
@@ -41,16 +43,18 @@ class ChainSide:
     size_bytes: int = 0
     last_offset: int = -1
     is_at_end: bool = False
-    """Whether the log ends behind the chain; only told where it has no batch in it."""
+    """Whether the log ends after the chain; only set if it has no batch in the chain."""
     only_here: list[int] = field(default_factory=list)
     only_here_count: int = 0
     unexplained_count: int = 0
     newest_of_key: tuple[int, bytes] | None = None
-    """The first record that the other log lacks for no reason that the evidence knows, and its key."""
+    """Offset and key of the first record that the other log lacks without a reason known to the
+    evidence."""
     undecided: str | None = None
-    """Why it is not known whether the other log's cleaner removed what is unexplained; None where that is known of a single record."""
+    """Why it is not known whether the other log's cleaner removed the unexplained records; None if
+    it is known for at least one of them."""
     lost_marker: int | None = None
-    """The offset of the first control record of that kind."""
+    """The offset of the first control record that is missing in this way."""
     unexplained_markers: int = 0
     """Control records that the other log's cleaner is not known to have removed."""
     tombstone_keys: list[bytes] = field(default_factory=list)
@@ -60,13 +64,15 @@ class ChainSide:
     has_records: bool = False
     has_delete_horizon: bool = False
     holes: list[tuple[int, int]] = field(default_factory=list)
-    """Ranges of the last batches that have holes (at most a few: the merge never looks further back)."""
+    """Offset ranges of the last batches that have holes (only a few: the merge never looks further
+    back)."""
     queue: deque[ComparedRecord] = field(default_factory=deque)
 
     @property
     def is_cleaned(self) -> bool:
-        """Whether a cleaner wrote one of its batches: where both logs have the same records, the cleaners of both may have, each with a delete
-        horizon of its own, and compressed by its own library."""
+        """Whether a cleaner wrote one of its batches. Where both logs have the same records, both
+        cleaners may have written them, each with its own delete horizon and compressed by its own
+        library."""
         return self.has_delete_horizon or bool(self.holes) or not self.has_records
 
     def peek(self) -> LocatedBatch | None:
@@ -93,7 +99,8 @@ class ChainSide:
         return located
 
     def take_records(self) -> LocatedBatch:
-        """`take`, and its records wait in the queue (none if the batch cannot be decoded)."""
+        """Like `take`; also puts the batch's records into the queue (none if it cannot be
+        decoded)."""
         located = self.take()
         try:
             self.queue.extend(records_of(located.batch))
@@ -106,7 +113,8 @@ class ChainSide:
             self.corrupt = f"{self.name}'s batch at byte {located.position} of {located.file} is corrupt: {reason}"
 
     def may_lack(self, record: ComparedRecord) -> bool:
-        """Whether this log's cleaner is known to have been there, or can have been by the record's key; never behind the log's end."""
+        """Whether this log's cleaner is known to have been there, or can have been, judging by the
+        record's key; never past the log's end."""
         offset = record.offset
         if self.side.evidence.decides:
             return self._is_explained(record)
@@ -117,7 +125,8 @@ class ChainSide:
         return self._is_explained(record)
 
     def undecided_of(self, record: ComparedRecord) -> str | None:
-        """Why it is not known whether this log's cleaner removed a record that it lacks; None where that is known."""
+        """Returns why it is not known whether this log's cleaner removed a record that it lacks;
+        None if it is known."""
         is_tail = record.offset > self.last_offset and self.peek() is None
         return None if is_tail or record.is_control or record.key is None else self.side.evidence.undecided
 
@@ -129,7 +138,8 @@ class ChainSide:
         return evidence.may_lack(log, offset, record.key, is_tombstone=record.is_tombstone, transaction=transaction)
 
     def extend(self, following: ChainSide) -> None:
-        """Take in what was seen of the same log right behind it, where the other log has nothing."""
+        """Takes in what was seen right after it in the same log, where the other log has
+        nothing."""
         self.batches += following.batches[: max(MAX_BATCHES_SHOWN - self.batch_count, 0)]
         self.batch_count += following.batch_count
         self.size_bytes += following.size_bytes
@@ -178,7 +188,7 @@ class Chain:
 
 
 def facts_of(located: LocatedBatch) -> BatchFacts:
-    """The header of a batch, its CRC checked, its control type read."""
+    """Returns the facts of a batch's header, with its CRC checked and its control type read."""
     batch = located.batch
     return BatchFacts(
         file=located.file,
@@ -211,7 +221,8 @@ def _codec(batch: RecordBatch) -> str:
 
 
 def control_type_of(batch: RecordBatch) -> str | None:
-    """The type of a control batch's first record; UNKNOWN where it cannot be read, None for a data batch."""
+    """Returns the type of a control batch's first record: UNKNOWN if it cannot be read, None for a
+    data batch."""
     if not batch.is_control:
         return None
     try:

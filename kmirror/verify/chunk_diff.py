@@ -1,9 +1,12 @@
-"""Two logs by their chunks: what is equal without being read again, and the parts that have to be compared byte by byte.
+"""Compares two logs by their chunks: what is equal without being read again, and which parts have
+to be compared byte by byte.
 
-Both lists are walked together. Intervals are nested or apart, so of two at hand one holds the other or comes first; the finer side's chunks are put
-together. Equal count, equal value and CRCs that hold: equal. All else, and what only one side has, is a *part*: from where the logs were equal
-last to where they are equal again. No batch of a part reaches into the equal chunk behind it, for both logs have the first batch of that chunk and
-all that is in front of it lies below; so parts give the differences that comparing everything would give.
+Both lists are walked together. Intervals are nested or disjoint, so of the two current ones one
+contains the other or comes first. The chunks of the finer side are combined. If count and value are
+equal and the CRCs hold, the chunks are equal. Everything else, and what only one side has, is a
+*part*: from where the logs were last equal to where they are equal again. No batch of a part
+reaches into the equal chunk after it: both logs have the first batch of that chunk, and everything
+before it lies below. So comparing the parts finds the same differences as comparing everything.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ from kmirror.verify.segment_print import SegmentPrint
 
 
 class Part(NamedTuple):
-    """Where to compare byte by byte: from these places to those, or from where the comparison begins, or to the ends of both logs."""
+    """Where to compare byte by byte. Start places of None mean where the comparison begins; end
+    places of None mean the ends of both logs."""
 
     left: Place | None
     right: Place | None
@@ -46,7 +50,7 @@ class LogPrint:
         self.is_sound = True
         self.sound_end: Place = (0, 0)
         self.next_offset: int | None = None
-        """Behind the last sound batch."""
+        """The offset after the last sound batch."""
         for index, one in enumerate(prints):
             following = self.segments[index + 1] if index + 1 < len(prints) else None
             if following is not None and len(one.chunks) and int(one.chunks["last_offset"][-1]) >= following:
@@ -63,7 +67,8 @@ class LogPrint:
         self.chunks = coalesced(np.concatenate(found)) if found else NO_CHUNKS
 
     def place(self, row: int) -> Place:
-        """Where a chunk begins; behind the last one, where the sound part ends."""
+        """Returns where a chunk begins; for the row after the last one, where the sound part
+        ends."""
         if row >= len(self.chunks):
             return self.sound_end
         chunk = self.chunks[row]
@@ -71,9 +76,9 @@ class LogPrint:
 
 
 def compare_chunks(left: LogPrint, right: LogPrint, start_offset: int) -> ComparedChunks:
-    """From `start_offset` on, which is the higher one of the log starts."""
+    """Compares from `start_offset` on, the higher of the two log starts."""
     if any(not log.is_sound and log.segments and start_offset > log.segments[0] for log in (left, right)):
-        return ComparedChunks([Part(None, None, None, None)], 0)  # where an offset is found in a damaged log is for whoever looks for it
+        return ComparedChunks([Part(None, None, None, None)], 0)  # the byte-by-byte comparison finds offsets in a damaged log
     walk = _Walk(left, right, start_offset)
     walk.run()
     return ComparedChunks(walk.parts, walk.equal_bytes)
@@ -90,7 +95,7 @@ class _Side:
         self.rows: Any = chunks
 
     def within(self, end: int) -> int:
-        """The first row behind the chunk at hand that is not in the interval up to `end`."""
+        """Returns the first row after the current chunk that is not in the interval up to `end`."""
         return bisect_left(self.starts, end, self.row)
 
 
@@ -101,7 +106,7 @@ class _Walk:
         self.parts: list[Part] = []
         self.equal_bytes = 0
         self._open: tuple[Place | None, Place | None] | None = None
-        """Where the part begins that is being walked through."""
+        """Where the current part begins."""
 
     def run(self) -> None:
         left, right = self._left, self._right
@@ -121,13 +126,14 @@ class _Walk:
             self.parts.append(Part(*self._open, None, None))
 
     def _interval_end(self) -> int:
-        """The end of the first interval at hand, or of the larger one that holds it."""
+        """Returns the end of the first current interval, or of the larger one that contains it."""
         sides = [side for side in (self._left, self._right) if side.row < side.count]
         end = min(side.ends[side.row] for side in sides)
         return max(side.ends[side.row] for side in sides if side.starts[side.row] < end)
 
     def _equal_size(self, rows: tuple[int, int]) -> int | None:
-        """The bytes of what both sides have from the rows at hand to `rows`; None if that is not equal."""
+        """Returns the bytes that both sides have from the current rows to `rows`; None if these are
+        not equal."""
         left, right = (_together(side, row) for side, row in zip((self._left, self._right), rows))
         if left is None or right is None or left[:2] != right[:2] or min(left[3], right[3]) < self._start_offset:
             return None
@@ -148,7 +154,8 @@ class _Walk:
 
 
 def _together(side: _Side, behind: int) -> tuple[int, int, int, int] | None:
-    """(value, batches, bytes, first offset) of the chunks from the one at hand on; None if there is none, or a CRC in it does not hold."""
+    """Returns (value, batches, bytes, first offset) of the chunks from the current one on; None if
+    there is none, or a CRC in them does not hold."""
     value, count, size = 0, 0, 0
     for row in side.rows[side.row : behind]:
         if row["bad_crc_count"]:

@@ -1,15 +1,19 @@
-"""A log as chunks of some megabytes, cut by offsets alone, each with its fingerprint.
+"""A log as chunks of some megabytes, cut only by offsets, each with its fingerprint.
 
-A chunk is what lies in a dyadic interval of offsets, [i * 2^k, (i + 1) * 2^k): the largest that a batch is in which has at most `CHUNK_BYTES`. Such
-intervals are nested or apart, never crossed. So two clusters cut alike where their logs are alike, whatever their segments are and wherever
-scanning began; and where one cuts finer than the other, its chunks are put together until both have the same interval.
+A chunk is what lies in a dyadic interval of offsets, [i * 2^k, (i + 1) * 2^k). Of the intervals
+around a batch it is the largest with at most `CHUNK_BYTES` of batches. These intervals are nested
+or disjoint, never crossing. So two clusters cut alike where their logs are alike, whatever their
+segments are and wherever scanning began. Where one cuts finer than the other, its chunks are
+combined until both have the same interval.
 
-A part of a log (a block, a slice, a segment) knows only of intervals that it covers: those of its edges are small, and grow when its
-neighbour is known. `coalesced` does that, of batches and of chunks alike, and it does not matter in which order:
+A part of a log (a block, a slice, a segment) knows only the intervals that it covers completely.
+Those at its edges are small, and grow when its neighbour is known. `coalesced` does that, for
+batches and for chunks alike, in any order:
 
     chunks(log) = coalesced(chunks(part), chunks(part), ...)
 
-A batch belongs where its base offset is. Offsets must rise; where they do not there are no chunks (`segment_print`).
+A batch belongs where its base offset is. Offsets must ascend; where they do not, there are no
+chunks (`segment_print`).
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ import numpy.typing as npt
 from kmirror.verify.fingerprint import Uint64s, batch_hashes, run_values, sums
 
 CHUNK_BYTES: Final = 8 << 20
-"""At most; on average it is a little more than half of it."""
+"""The maximum; the average is a little more than half of it."""
 MAX_LEVEL: Final = 62
 CHUNK_DTYPE: Final = np.dtype(
     [
@@ -33,8 +37,8 @@ CHUNK_DTYPE: Final = np.dtype(
         ("batch_count", np.int64),
         ("bad_crc_count", np.int64),
         ("size_bytes", np.int64),
-        ("segment", np.int64),  # base offset of the segment that the first batch lies in
-        ("position", np.int64),  # and its byte there
+        ("segment", np.int64),  # base offset of the segment with the first batch
+        ("position", np.int64),  # that batch's first byte there
         ("value", np.uint64),
     ]
 )
@@ -50,7 +54,7 @@ def chunks_of(
     segment: int,
     bodies: Uint64s | None = None,
 ) -> Chunks:
-    """The chunks of batches of one segment whose offsets rise."""
+    """Returns the chunks of batches of one segment, whose offsets must ascend."""
     rows = np.zeros(len(headers), dtype=CHUNK_DTYPE)
     rows["start"] = rows["first_offset"] = headers["base_offset"]
     rows["last_offset"] = headers["base_offset"] + headers["last_offset_delta"]
@@ -65,7 +69,8 @@ def chunks_of(
 
 
 def coalesced(rows: Chunks) -> Chunks:
-    """The chunks of what lies in `rows`, which are by offset and cover all there is from the first of their offsets to the last."""
+    """Returns the chunks of `rows`, which are sorted by offset and complete from the first of their
+    offsets to the last."""
     if len(rows) < 2:
         return rows
     starts, levels = _grown(rows)
@@ -74,7 +79,7 @@ def coalesced(rows: Chunks) -> Chunks:
 
 
 def merged(rows: Chunks, first: npt.NDArray[np.intp], starts: npt.NDArray[np.int64], levels: npt.NDArray[np.int64]) -> Chunks:
-    """One row for all from each of `first` to the next, in the intervals given."""
+    """Returns one row for all rows from each of `first` to the next, in the given intervals."""
     ends = np.append(first[1:], len(rows))
     made = rows[first].copy()
     made["start"], made["level"] = starts, levels
@@ -86,7 +91,8 @@ def merged(rows: Chunks, first: npt.NDArray[np.intp], starts: npt.NDArray[np.int
 
 
 def _grown(rows: Chunks) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(start, level) of the interval that each row ends up in: level by level, intervals of the same parent become one where that is allowed."""
+    """Returns (start, level) of the interval that each row ends up in. Level by level, intervals
+    with the same parent become one where that is allowed."""
     low, high = int(rows["first_offset"][0]), int(rows["last_offset"][-1]) + 1
     starts, levels = rows["start"].copy(), rows["level"].copy()
     of_row = np.arange(len(rows))  # the item that a row is in

@@ -1,7 +1,9 @@
-"""Many logs of two clusters, printed by whoever reads slices (this process, a pool, Spark) and compared by their chunks.
+"""Many logs of two clusters: slices are fingerprinted by an engine (this process, a pool, Spark),
+and logs are compared by their chunks.
 
-An engine gives two functions: one that prints slices, and one that runs the comparisons that have parts to be read. All else is here: what has to be
-read of each log, what an earlier run knows, and the verdicts of logs whose chunks are equal, for which nothing more is read.
+An engine provides two functions: one that prints slices, and one that runs the comparisons whose
+parts must be read. Everything else is here: what has to be read of each log, what an earlier run
+knows, and the verdicts of logs whose chunks are equal, for which nothing more is read.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from kmirror.verify.slices import LogSlice
 from kmirror.verify.verdict import LogFacts, PartitionVerdict, error_verdict
 
 KnownPrints = Mapping[str, Mapping[int, SegmentPrint]]
-"""What an earlier run knew: by folder, then by base offset."""
+"""What an earlier run knew, by folder, then by base offset."""
 SlicePrinter = Callable[[Sequence[tuple[DirectoryLog, LogSlice]]], Iterable[SlicePrint | str]]
-"""Prints slices, in their order; text for one that cannot be read."""
+"""Prints slices, in their order; returns an error text for one that cannot be read."""
 PrintedLogs = Mapping[tuple[str, str], PrintedLog | str]
 """By side and folder: the prints, or why there are none."""
 
@@ -34,16 +36,16 @@ class Planned(NamedTuple):
     side: str
     log: DirectoryLog
     plan: PartitionPlan | str
-    """Or why there is none."""
+    """The plan, or why there is none."""
 
     @property
     def size_bytes(self) -> int:
-        """What has to be read."""
+        """How many bytes have to be read."""
         return 0 if isinstance(self.plan, str) else sum(piece.size for piece in self.plan.slices)
 
 
 class Comparison(NamedTuple):
-    """Two logs whose chunks were compared: what `diff_parts` is to be told."""
+    """Two logs whose chunks were compared: the arguments for `diff_parts`."""
 
     left: DirectoryLog
     right: DirectoryLog
@@ -51,14 +53,15 @@ class Comparison(NamedTuple):
     facts: tuple[LogFacts | None, LogFacts | None]
 
     def verdict(self, settings: DiffSettings) -> PartitionVerdict:
-        """Reads the parts, if there are any."""
+        """Returns the verdict, after reading the parts if there are any."""
         return diff_parts(self.left, self.right, self.found, settings, facts=self.facts)
 
 
 def plan_logs(
     logs: Sequence[tuple[str, DirectoryLog]], locations: Mapping[str, str], known: KnownPrints, *, is_deep: bool
 ) -> list[Planned]:
-    """What has to be read of each log; `logs` are (side, log), `locations` the inputs of the sides as they were given."""
+    """Plans what has to be read of each log. `logs` are (side, log), `locations` the inputs of the
+    sides as they were given."""
     planned = []
     for side, log in logs:
         try:
@@ -70,7 +73,7 @@ def plan_logs(
 
 
 def print_planned(planned: Sequence[Planned], print_slices: SlicePrinter, *, is_deep: bool) -> PrintedLogs:
-    """Of each (side, folder) its prints, or why there are none."""
+    """Returns the prints by (side, folder), or why there are none."""
     asked = [(one.log, piece) for one in planned if not isinstance(one.plan, str) for piece in one.plan.slices]
     answers = iter(list(print_slices(asked)))
     found: dict[tuple[str, str], PrintedLog | str] = {}
@@ -91,7 +94,8 @@ def print_planned(planned: Sequence[Planned], print_slices: SlicePrinter, *, is_
 def compared(
     left: DirectoryLog, right: DirectoryLog, printed: PrintedLogs, sides: tuple[str, str] = ("A", "B")
 ) -> Comparison | PartitionVerdict:
-    """What the chunks of two logs say; a verdict at once where one of them could not be read."""
+    """Returns what the chunks of two logs say, or an error verdict if one of them could not be
+    read."""
     one, two = printed[sides[0], left.name], printed[sides[1], right.name]
     for found in (one, two):
         if isinstance(found, str):
@@ -104,7 +108,7 @@ def compared(
 
 
 def printed_slice(files: FileSystem, piece: LogSlice, is_deep: bool, /) -> SlicePrint | str:
-    """The print of a slice, or in one line why it cannot be read."""
+    """Returns the print of a slice or, in one line, why it cannot be read."""
     try:
         return print_slice(files, piece, is_deep=is_deep)
     except OSError as error:

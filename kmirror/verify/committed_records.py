@@ -1,10 +1,13 @@
-"""Which records of a log count for its cleaner: those outside of transactions and those of committed ones, told while the log is walked.
+"""Which records of a log count for its cleaner: those outside transactions and those of committed
+ones, determined while the log is walked.
 
-A cleaner leaves the records of an aborted transaction out of its map: they go, and they replace no older record of their key. The log that
-has a record has the marker behind it, too, for a cleaner keeps the marker while a batch of the transaction is left. The next COMMIT or
-ABORT of the producer is that marker; its epoch says nothing, since with transactions version 2 it is one above that of the batches.
+A cleaner leaves the records of an aborted transaction out of its map: they are removed, and they do
+not replace older records with their key. A log that has such a record also has the marker after it,
+because a cleaner keeps the marker while a batch of the transaction is left. That marker is the next
+COMMIT or ABORT of the producer. Its epoch proves nothing, because with transactions version 2 it is
+one higher than that of the batches.
 
-Memory by producers, plus the records of open transactions.
+Memory is proportional to the number of producers, plus the records of open transactions.
 """
 
 from __future__ import annotations
@@ -24,13 +27,15 @@ if TYPE_CHECKING:
 
 
 class CommittedRecords:
-    """Told every batch of a log in order; tells `on_committed` each record that counts, by its name and offset."""
+    """Gets every batch of a log in order, and calls `on_committed` with the name and offset of each
+    record that counts."""
 
     def __init__(self, on_committed: Callable[[bytes, int], None]) -> None:
         self._on_committed = on_committed
         self._open: dict[int, dict[bytes, list[int]]] = {}
         self._markers: dict[int, tuple[list[int], list[bool]]] = {}
-        """The markers of each producer, as runs of equal ones: the last offset of each, and whether they are ABORTs."""
+        """Each producer's markers, as runs of equal ones: the last offset of each run, and whether
+        it consists of ABORTs."""
 
     def add_record(self, batch: RecordBatch, name: bytes, offset: int) -> None:
         if batch.is_transactional:
@@ -58,15 +63,15 @@ class CommittedRecords:
             aborts.append(is_abort)
 
     def are_committed(self, producer_id: int, offsets: Int64s) -> npt.NDArray[np.bool_]:
-        """Whether the next marker of the producer behind each offset is a COMMIT."""
-        import numpy as np  # which equal logs need not
+        """Returns for each offset whether the producer's next marker after it is a COMMIT."""
+        import numpy as np  # equal logs do not need it
 
         markers, aborts = self._markers.get(producer_id, ([], []))
         index = np.searchsorted(np.array(markers, dtype=np.int64), offsets, side="right")
         return np.array([*(not abort for abort in aborts), False])[index]
 
     def is_aborted(self, producer_id: int, offset: int) -> bool:
-        """Whether the next marker of the producer behind `offset` is an ABORT."""
+        """Whether the producer's next marker after `offset` is an ABORT."""
         offsets, aborts = self._markers.get(producer_id, ([], []))
         index = bisect_right(offsets, offset)
         return index < len(offsets) and aborts[index]

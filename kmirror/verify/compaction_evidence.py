@@ -1,24 +1,30 @@
-"""Whether compaction explains that one of two live logs of a mirrored partition lacks a record: told from what both hold behind it.
+"""Whether compaction explains that one of two live logs of a mirrored partition lacks a record,
+judging by what both hold after it.
 
-A cleaner removes a record only for what comes after it, or for what it is:
+A cleaner removes a record only because of a later one, or because of what it is:
 
-- Its log has, or had, a later committed record of the key. Has: it is there to be found, be it beyond what is compared (an own record
-  of a mirror that was stopped, a record of the source that is not mirrored yet). Had: the other log has it, below the end of the mirrored
-  part, where both logs had the same; there it may since have gone as a tombstone whose time was over.
+- Its log has, or had, a later committed record of the key. If it has one, that record can be found,
+  even beyond what is compared (a record that was written to a stopped mirror, or a source record
+  that is not mirrored yet). If it had one, the other log has it, below the end of the mirrored
+  part, where both logs once were the same; in its own log it may have been removed since, as a
+  tombstone past its retention time.
 - It is a tombstone, a record of an aborted transaction, or without a key.
 - It is the marker of a transaction of which no batch is left (`marker_evidence`).
 
-So the newest record of a key that is missing from the mirror, though the mirror came past its offset, is lost, and
-is reported. So is one that only the mirror has and the source never replaced visibly: the source's tombstone came and went unmirrored,
-and the key stays on the mirror (C31).
+So the newest record of a key is lost if it is missing from the mirror although the mirror got past
+its offset. It is reported. So is one that only the mirror has and that the source never visibly
+replaced: the source's tombstone came and went without being mirrored, and the key stays on the
+mirror (C31).
 
-Two things are not told. A tombstone beyond the mirrored part whose time (delete.retention.ms) is over: where a side has deleted keys that long
-after the mirror was stopped or paused, their records count as lost. And a marker that is missing together with every batch of its
-transaction is taken for cleaned.
+Two cases cannot be told. One is a tombstone beyond the mirrored part that is past its retention
+time (delete.retention.ms): if a side deleted keys that long after the mirror was stopped or paused,
+their records count as lost. The other is a marker that is missing together with every batch of its
+transaction: it counts as cleaned.
 
-Costs another pass over both logs from the first such record on, and memory by distinct keys; only made when a record is missing. With
-more than `MAX_KEYS` keys nothing can be told, and compaction is believed. While the logs are compared they go on, and so do their cleaners:
-before a record counts as lost, what both have got since is read, too.
+This costs another pass over both logs from the first such record on, and memory for each distinct
+key; it is only made if a record is missing. With more than `MAX_KEYS` keys nothing can be told, and
+compaction is assumed. While the logs are compared, writers and cleaners keep going. So before a
+record counts as lost, what both logs have received since is read too.
 """
 
 from __future__ import annotations
@@ -34,17 +40,18 @@ from kmirror.verify.compared_log import ComparedLog
 from kmirror.verify.marker_evidence import MARKERS, MarkerEvidence
 
 MAX_READINGS: Final = 1_000
-"""So often is it looked whether the logs went on; of more lost records than that hardly anybody asks for the last ones."""
+"""How often the logs are checked for new records; with more lost records than that, the last ones
+hardly matter."""
 
 
 class _Keys:
-    """Of one log, from some offset on: the last committed offset of each key."""
+    """The last committed offset of each key in one log, from some offset on."""
 
     def __init__(self, mirrored_end: int) -> None:
         self.mirrored: dict[bytes, int] = {}
-        """Below the end of the mirrored part."""
+        """The last offset of each key below the end of the mirrored part."""
         self.beyond: set[bytes] = set()
-        """Keys of committed records at or above it."""
+        """Keys of committed records at or above that end."""
         self._mirrored_end = mirrored_end
         self._records = CommittedRecords(self._commit)
         self.is_aborted = self._records.is_aborted
@@ -54,7 +61,7 @@ class _Keys:
         return len(self.mirrored) + len(self.beyond)
 
     def add(self, batch: RecordBatch) -> None:
-        from kmirror.record.columns import decode_columns  # numpy, which equal logs need not
+        from kmirror.record.columns import decode_columns  # imports numpy, which equal logs do not need
 
         if batch.is_control:
             self._records.add_control(batch)
@@ -72,7 +79,8 @@ class _Keys:
 
 
 class CompactionEvidence:
-    """The two logs of a mirrored partition, `left` the source's. `open_left` and `open_right` give a log from an offset to its end."""
+    """The two logs of a mirrored partition, `left` being the source's. `open_left` and `open_right`
+    open a log from an offset to its end."""
 
     decides = True
     undecided = None
@@ -116,8 +124,8 @@ class CompactionEvidence:
         return name in own.beyond or own.mirrored.get(name, -1) > offset or other.mirrored.get(name, -1) > offset
 
     def _read_on(self, offset: int) -> None:
-        """What the logs have got since they were read last. Nothing below the first record that is missing matters: those that are asked
-        about later lie behind it."""
+        """Reads what the logs have received since the last reading. Nothing below the first missing
+        record matters, because later questions are about records after it."""
         if self._is_too_much or self._readings >= MAX_READINGS:
             return
         if not self._next_offsets:

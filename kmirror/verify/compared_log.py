@@ -1,15 +1,20 @@
-"""A partition's log as the comparison sees it: one run of bytes that can also be walked batch by batch.
+"""A partition's log as the comparison sees it: one run of bytes that can also be walked batch by
+batch.
 
-Two kinds. `DirectoryLog` is a partition's folder, its segments one after the other; `FetchedLog` is what a live cluster serves, chunk by
-chunk, each a run of whole batches. Both end up as a `LogCursor` over *parts* (segments or chunks): a part begins with a batch, so
+There are two kinds. `DirectoryLog` is a partition's folder, its segments one after the other.
+`FetchedLog` is what a live cluster serves, chunk by chunk, each a run of whole batches. Both are
+read with a `LogCursor` over *parts* (segments or chunks). A part begins with a batch, so
 
-    a batch boundary of one log is one of the other as long as their bytes were equal since a common boundary
+    a batch boundary of one log is one of the other as long as their bytes were equal since a common
+      boundary
 
-which is why the fast path may compare blindly and look for the boundary afterwards, in the part that it is in.
+This is why the fast path may compare blindly and look for the boundary afterwards, in the part that
+it is in.
 
-A cursor never reads past the size that a segment had when the folder was listed, so a running broker may go on appending. Incomplete bytes
-behind the last batch of the last segment are what it was just writing, or what a crash left (`LogFacts.trailing_bytes`); in front of another
-segment they are corruption. Memory: one block, or one batch where that is larger.
+A cursor never reads past the size that a segment had when the folder was listed, so a running
+broker may go on appending. Incomplete bytes after the last batch of the last segment are what it
+was just writing, or what a crash left (`LogFacts.trailing_bytes`). Before another segment they are
+corruption. Memory is one block, or one batch if that is larger.
 """
 
 from __future__ import annotations
@@ -34,45 +39,52 @@ _INDEX_SLOT: Final = struct.Struct(">ii")
 
 
 class LogCursor(Protocol):
-    """A place in a log, between bytes. `read` and `rewind` are for the fast path, `peek` and `advance` for the walk."""
+    """A place in a log, between bytes. `read` and `rewind` are for the fast path, `peek` and
+    `advance` for the walk."""
 
     def remaining(self) -> int:
-        """Bytes from here to the end of the part (of the next part, if this one is at its end); 0 at the end of the log."""
+        """Returns the bytes from here to the end of the part (or of the next part, if this one is
+        at its end); 0 at the end of the log."""
         ...
 
     def read(self, size: int) -> bytes:
-        """The next `size` bytes of this part (at most `remaining`)."""
+        """Returns the next `size` bytes of this part (at most `remaining`)."""
         ...
 
     def bytes_into_batch(self, *, trusts_index: bool) -> int:
-        """How many bytes behind the beginning of a batch this place is, walked from the last one known, or from where an index says that one is."""
+        """Returns how many bytes this place is after the beginning of a batch. It walks from the
+        last known beginning, or from one that an index knows."""
         ...
 
     def rewind(self, size: int, *, to_batch: bool = False) -> None:
-        """Back by `size` bytes, within the part; `to_batch`: to where a batch begins."""
+        """Moves back by `size` bytes, within the part; with `to_batch` to where a batch begins."""
         ...
 
     def misplaced(self) -> KmirrorError:
-        """Why this part begins where the other log, equal so far, has the middle of a batch."""
+        """Returns the error that this part begins where the other log, equal so far, has the middle
+        of a batch."""
         ...
 
     def peek(self) -> LocatedBatch | None:
-        """The batch that begins here, None at the end of the log. CorruptFileError if there is something else."""
+        """Returns the batch that begins here, None at the end of the log. CorruptFileError if there
+        is something else."""
         ...
 
     def advance(self) -> None:
-        """Past the batch that `peek` gave."""
+        """Moves past the batch that `peek` returned."""
         ...
 
     def at_end(self) -> bool:
-        """Whether nothing more is to be compared: the log, or the part of it, is over."""
+        """Whether nothing is left to compare, because the log, or the compared part of it, has
+        ended."""
         ...
 
     def close(self) -> None: ...
 
 
 class ComparedLog(Protocol):
-    """One side of a comparison. Offsets below `cleaned_offset` may have been removed by the log's cleaner."""
+    """One side of a comparison. The log's cleaner may have removed offsets below
+    `cleaned_offset`."""
 
     @property
     def name(self) -> str: ...
@@ -94,18 +106,19 @@ class ComparedLog(Protocol):
 
     @property
     def is_live(self) -> bool:
-        """Whether only what is below the high watermark can be seen of it."""
+        """Whether only what lies below its high watermark can be seen."""
         ...
 
     def cursor(self, offset: int) -> LogCursor:
-        """At the batch that holds `offset`, or the first one behind it."""
+        """Returns a cursor at the batch that holds `offset`, or at the first one after it."""
         ...
 
     def facts(self) -> LogFacts: ...
 
 
 class DirectoryLog:
-    """The log in a partition's folder. `log_start_offset` None: where its first segment begins."""
+    """The log in a partition's folder. With `log_start_offset` None it begins where its first
+    segment does."""
 
     is_live = False
 
@@ -138,7 +151,8 @@ class DirectoryLog:
         return self.partition.size
 
     def cursor_at(self, place: Place, end: Place | None = None) -> DirectoryCursor:
-        """Where a batch begins; what lies from `end` on, where another one does, can be peeked at only."""
+        """Returns a cursor at `place`, where a batch begins. What lies from `end` on, another batch
+        boundary, can only be peeked at."""
         return DirectoryCursor(self, *place, end=end)
 
     def cursor(self, offset: int, end: Place | None = None) -> DirectoryCursor:
@@ -150,7 +164,8 @@ class DirectoryLog:
         return DirectoryCursor(self, index, position, end=end)
 
     def _position_of(self, segment: SegmentFiles, offset: int) -> int:
-        """Where the first batch that ends at `offset` or later begins; the end of the last batch if there is none."""
+        """Returns where the first batch that ends at `offset` or later begins; the end of the last
+        batch if there is none."""
         start = self.indexed_position(segment, offset=offset)
         with SegmentReader(self.files, segment.path(), start=start, end=segment.log_size) as reader:
             for position, batch in reader.batches(block_bytes=WALK_BLOCK_BYTES):
@@ -159,9 +174,11 @@ class DirectoryLog:
             return reader.valid_bytes
 
     def indexed_position(self, segment: SegmentFiles, *, offset: int | None = None, position: int | None = None) -> int:
-        """A batch boundary that the offset index knows, at or before `offset` or `position`; 0 without a sound index.
+        """Returns a batch boundary that the offset index knows, at or before `offset` or
+        `position`; 0 without a sound index.
 
-        A hint only: the header that lies there must have the offset that the index says, or the walk begins at byte 0.
+        The index is only a hint: if the batch there does not have the offset that the index says,
+        the walk begins at byte 0.
         """
         if not segment.sizes.get(INDEX_FILE_SUFFIX, 0):
             return 0
@@ -190,11 +207,12 @@ class DirectoryLog:
         return batch is not None and batch.magic == CURRENT_MAGIC and batch.base_offset <= indexed_offset <= batch.last_offset
 
     def log_end_offset(self) -> int:
-        """The offset behind the last complete batch. CorruptFileError where the last segment cannot be walked."""
+        """Returns the offset after the last complete batch. CorruptFileError if the last segment
+        cannot be walked."""
         return self._end()[0]
 
     def _end(self) -> tuple[int, int]:
-        """(`log_end_offset`, bytes of an incomplete batch behind it)."""
+        """Returns (`log_end_offset`, bytes of an incomplete batch after it)."""
         trailing_bytes: int | None = None
         for segment in reversed(self.partition.segments):
             start = self.indexed_position(segment)
@@ -212,14 +230,14 @@ class DirectoryLog:
         return self.facts_of(*self._end())
 
     def facts_of(self, log_end_offset: int, trailing_bytes: int) -> LogFacts:
-        """The same for who knows where the log ends."""
+        """Returns the same as `facts`, for callers that know where the log ends."""
         end = max(log_end_offset, self.log_start_offset)
         segment_count = len(self.partition.segments)
         return LogFacts(self.name, self.log_start_offset, end, self.high_watermark, self.size_bytes, segment_count, trailing_bytes)
 
 
 class DirectoryCursor:
-    """`LogCursor` over the segments of a folder."""
+    """A `LogCursor` over the segments of a folder."""
 
     def __init__(self, log: DirectoryLog, index: int, position: int, *, end: Place | None = None) -> None:
         self._log = log
@@ -228,7 +246,8 @@ class DirectoryCursor:
         self._index = index
         self._position = position
         self._boundary = position
-        """The last place in this segment where a batch is known to begin: without an offset index the walk starts there."""
+        """The last place in this segment where a batch is known to begin; without an offset index
+        the walk starts there."""
         self._file: File | None = None
         self._reader: SegmentReader | None = None
         self._batches: Iterator[tuple[int, RecordBatch]] | None = None
@@ -254,7 +273,7 @@ class DirectoryCursor:
 
     @property
     def place(self) -> Place:
-        """Where it is; between two segments, at the beginning of the second one."""
+        """The current place; between two segments, the beginning of the second one."""
         self._left_in_segment()
         return self._index, self._position
 
@@ -268,11 +287,13 @@ class DirectoryCursor:
         return (self._end is not None and self.place >= self._end) or self.peek() is None
 
     def is_astray(self) -> bool:
-        """Whether reading on, batch by batch, did not lead to the end that the cursor was given: one of them has a wrong length."""
+        """Whether reading on, batch by batch, did not lead to the cursor's given end: some batch
+        has a wrong length."""
         return self._end is not None and self.place != self._end
 
     def _left_in_segment(self) -> int:
-        """Bytes from here to the end of the segment, or of the next one; 0 at the end of the log."""
+        """Returns the bytes from here to the end of the segment, or of the next one; 0 at the end
+        of the log."""
         while self._index < len(self._segments):
             left = self._segments[self._index].log_size - self._position
             if left > 0:
@@ -346,9 +367,11 @@ class DirectoryCursor:
 
 
 class FetchedLog:
-    """The log as a live cluster serves it: `fetch(offset)` gives whole batches from the one that holds `offset` on, b"" at the end.
+    """The log as a live cluster serves it. `fetch(offset)` returns whole batches from the one that
+    holds `offset` on, and b"" at the end.
 
-    It ends at `high_watermark`, which is that of the moment when the comparison began: what is written later is not looked at.
+    It ends at `high_watermark`, as it was when the comparison began: what is written later is not
+    read.
     """
 
     is_live = True
@@ -381,7 +404,8 @@ class FetchedLog:
 
 
 class FetchedCursor:
-    """`LogCursor` over the answers of a live cluster; positions are counted from the first byte fetched."""
+    """A `LogCursor` over the answers of a live cluster; positions count from the first byte
+    fetched."""
 
     def __init__(self, log: FetchedLog, offset: int) -> None:
         self._log = log
@@ -405,7 +429,7 @@ class FetchedCursor:
         return len(self._chunk) - self._position
 
     def _fetch(self) -> bytes:
-        """The next whole batches, those behind the end left out; the offset moves on."""
+        """Returns the next whole batches, without those past the end, and moves the offset on."""
         data = self._log.fetch(self._next_offset)
         end, asked = 0, self._next_offset
         while len(data) - end >= HEADER_SIZE_UP_TO_MAGIC:
@@ -463,7 +487,8 @@ def _incomplete(segment: SegmentFiles, position: int, following: SegmentFiles) -
 
 
 def _is_before(slot: tuple[int, int], segment: SegmentFiles, offset: int | None, position: int | None) -> bool:
-    """Whether an index slot is in use, lies in the file, and is not behind `offset` or `position`."""
+    """Whether an index slot is in use, points into the file, and is not past `offset` or
+    `position`."""
     relative_offset, start = slot
     if not 0 < start <= segment.log_size - RECORD_BATCH_OVERHEAD:
         return False

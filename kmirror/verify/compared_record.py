@@ -1,4 +1,5 @@
-"""A record as two logs are compared by it: what it says, and apart from it what its batch says of its producer."""
+"""A record in the form in which two logs compare it: its content and, separately, what its batch
+says of its producer."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from kmirror.record.record_batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, Record
 
 
 class ComparedRecord(NamedTuple):
-    """`content` (timestamp, key length, bytes from the key on) and `producer` are compared."""
+    """The compared fields are `content` (timestamp, key length, bytes from the key on) and
+    `producer`."""
 
     offset: int
     content: tuple[int, int, bytes]
@@ -32,14 +34,14 @@ class ComparedRecord(NamedTuple):
 
 
 FEW_RECORDS: Final = 8
-"""Columns of so few cost more than a loop."""
+"""For so few records, columns cost more than a loop."""
 
 
 def records_of(batch: RecordBatch) -> list[ComparedRecord]:
-    """All of a batch, in order. ApiException if it cannot be decoded."""
+    """Returns all records of a batch, in order. ApiException if it cannot be decoded."""
     if batch.record_count <= FEW_RECORDS:
         return _few_records(batch)
-    from kmirror.record.columns import decode_columns  # numpy, which equal logs need not
+    from kmirror.record.columns import decode_columns  # imports numpy, which equal logs do not need
 
     columns = decode_columns([batch])
     body = columns.body
@@ -65,7 +67,8 @@ def records_of(batch: RecordBatch) -> list[ComparedRecord]:
 
 
 def _few_records(batch: RecordBatch) -> list[ComparedRecord]:
-    """The same, one by one: the strict reader says what they are, their bytes from the key on are looked up."""
+    """Returns the same records, one by one: the strict reader decodes them, and their bytes from
+    the key on are looked up."""
     records = list(batch.records())
     payload = batch.payload() if records else b""
     fields = batch.attributes >> 3 & 7

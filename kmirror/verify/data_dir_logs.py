@@ -1,10 +1,12 @@
 """The logs of a folder, ready to be compared, with what the checkpoint files beside them say.
 
-A folder is a broker's log.dir (all its partitions), a folder of log.dirs (of one broker or of a whole cluster: then a partition may be there several
-times, as replicas), one partition's folder, or any folder that holds segments itself (a copy under another name; it counts as partition 0 of a topic
-of that name). Of a log.dir, `replication-offset-checkpoint` gives high watermarks,
-`log-start-offset-checkpoint` log starts (after DeleteRecords) and `cleaner-offset-checkpoint` how far each cleaner got. They are
-written every few seconds: after a crash a high watermark may be older than the log.
+A folder is one of four: a broker's log.dir (all its partitions); a folder of log.dirs, of one
+broker or of a whole cluster (a cluster may have a partition several times, as replicas); one
+partition's folder; or any folder that holds segments itself (a copy under another name, which
+counts as partition 0 of a topic of that name). In a log.dir, `replication-offset-checkpoint` gives
+the high watermarks, `log-start-offset-checkpoint` the log starts (after DeleteRecords) and
+`cleaner-offset-checkpoint` how far each cleaner got. They are written every few seconds, so after a
+crash a high watermark may be older than the log.
 """
 
 from __future__ import annotations
@@ -29,12 +31,14 @@ from kmirror.verify.verdict import BatchFacts, Difference, DifferenceKind, Parti
 
 
 def is_internal(topic: str) -> bool:
-    """Whether a log is Kafka's own: of an internal topic, or `__cluster_metadata`. Other names may begin with `__`, too."""
+    """Whether a topic is Kafka's own: an internal topic, or `__cluster_metadata`. Other names may
+    begin with `__` too."""
     return topic in INTERNAL_TOPICS or topic == CLUSTER_METADATA_TOPIC_NAME
 
 
 def open_folder(files: FileSystem, path: str) -> tuple[list[DirectoryLog], bool]:
-    """(the logs in `path`, whether it is one partition's folder). KmirrorError if there is none."""
+    """Returns (the logs in `path`, whether it is one partition's folder). KmirrorError if there is
+    no log."""
     try:
         listing = list_input(files, path)
     except KmirrorError as error:
@@ -51,7 +55,7 @@ def open_folder(files: FileSystem, path: str) -> tuple[list[DirectoryLog], bool]
 
 
 def _is_named(path: str) -> bool:
-    """Whether a folder is named `<topic>-<partition>`, not a copy under another name."""
+    """Whether a folder is named `<topic>-<partition>`, and is not a copy under another name."""
     try:
         parse_topic_partition_name(path)
     except KmirrorError:
@@ -60,12 +64,13 @@ def _is_named(path: str) -> bool:
 
 
 def chosen_replica(copies: list[DirectoryLog]) -> DirectoryLog:
-    """The one that an election would take: with the latest leader epoch, of those the one whose log ends last, of those the first."""
+    """Returns the replica that an election would choose: the one with the latest leader epoch, then
+    the one whose log ends last, then the first."""
     return copies[0] if len(copies) == 1 else max(copies, key=_age)
 
 
 def _age(log: DirectoryLog) -> tuple[int, int]:
-    """(latest leader epoch, log end offset); one that cannot be read comes last."""
+    """Returns (latest leader epoch, log end offset); a log that cannot be read comes last."""
     try:
         epoch = -1
         if LEADER_EPOCH_CHECKPOINT_FILE_NAME in log.partition.other_files:
@@ -95,7 +100,8 @@ def _with_checkpoints(files: FileSystem, data_dir: str, partitions: list[Partiti
 def choose_partitions(
     names: list[TopicPartition], *, topics: str | None = None, partitions: frozenset[int] | None = None, include_internal: bool = False
 ) -> list[TopicPartition]:
-    """Those whose whole topic name matches the regular expression `topics` and whose number is in `partitions`, in order."""
+    """Returns, sorted, the partitions whose whole topic name matches the regular expression
+    `topics` and whose number is in `partitions`."""
     pattern = re.compile(topics) if topics is not None else None
     return sorted(
         name
@@ -107,7 +113,8 @@ def choose_partitions(
 
 
 def one_sided_verdict(log: ComparedLog, *, only_left: bool) -> PartitionVerdict:
-    """A partition that only one of the two inputs has: one difference over all of its offsets."""
+    """Returns the verdict for a partition that only one of the two inputs has: one difference over
+    all of its offsets."""
     topic, partition = log.topic_partition
     side = "A" if only_left else "B"
     try:

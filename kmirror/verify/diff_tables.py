@@ -1,13 +1,17 @@
-"""What `kafka-log-diff --output DIR` writes, as tables: columns, their types and what they mean. `log_diff_tables` and `spark.tables` write them.
+"""The tables that `kafka-log-diff --output DIR` writes: columns, their types and what they mean.
+`log_diff_tables` and `spark.tables` write them.
 
-    partitions    one row a partition: the verdict and both logs
-    differences   one row a difference, a range of offsets; the first --max-differences of each partition
-    segments      one row a segment of either side: which file was read, and how far it is sound
-    chunks        one row a chunk of a segment: an interval of offsets and the fingerprint of the batches in it
+    partitions    one row per partition: the verdict and both logs
+    differences   one row per difference, a range of offsets; the first --max-differences of each
+                  partition
+    segments      one row per segment of either side: which file was read, and how far it is sound
+    chunks        one row per chunk of a segment: an interval of offsets and the fingerprint of the
+                  batches in it
 
-`segments` and `chunks` are what the next run with the same DIR knows: what has not changed is not read again. Their rows are in the same
-order, A before B, `chunk_count` of them for each segment. `schema_version` rises when a column changes its meaning or goes; new columns
-may come at any time. A value that is not known is null.
+The next run with the same DIR uses `segments` and `chunks` to skip what has not changed. Their rows
+are in the same order, A before B, with `chunk_count` chunk rows for each segment. `schema_version`
+is raised when a column changes its meaning or is removed; new columns may be added at any time. A
+value that is not known is null.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ SCHEMA_VERSION: Final = 1
 class Column(NamedTuple):
     name: str
     type: str
-    """int64, int32, string, bool, double."""
+    """int64, int32, string, bool or double."""
     meaning: str
 
 
@@ -223,7 +227,8 @@ def chunk_columns(printed: Sequence[PrintedLog]) -> Columns:
 
 
 def known_prints(segments: Columns, chunks: Columns) -> dict[str, dict[int, SegmentPrint]]:
-    """What an earlier run knew: by folder, then by base offset. What is of another version, or does not add up, is not known."""
+    """Returns what an earlier run knew, by folder, then by base offset. Rows of another version, or
+    that do not add up, are ignored."""
     segments = {name: values.tolist() if isinstance(values, np.ndarray) else values for name, values in segments.items()}
     versions = {*segments["schema_version"], *np.unique(np.asarray(chunks["schema_version"])).tolist()}
     if versions - {SCHEMA_VERSION} or {*segments["fingerprint_version"]} - {VERSION}:

@@ -64,7 +64,7 @@ def _lost(holder: ChainSide, other: ChainSide) -> str:
 
 
 def _keys(side: ChainSide) -> str:
-    """Keys that are deleted on one side only (C31), the first few."""
+    """Names the first few keys that are deleted on one side only (C31)."""
     names = ", ".join(repr(key.decode(errors="backslashreplace")) for key in side.tombstone_keys)
     more = f" and {side.tombstone_count - len(side.tombstone_keys)} more" if side.tombstone_count > len(side.tombstone_keys) else ""
     return f"key{'s' if side.tombstone_count > 1 else ''} {names}{more}"

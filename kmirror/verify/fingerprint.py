@@ -1,16 +1,20 @@
-"""Fingerprints of runs of batches: equal runs have equal ones, and those of two runs in a row give that of both.
+"""Fingerprints of runs of batches: equal runs have equal ones, and those of two consecutive runs
+give that of both together.
 
-A batch is hashed by what its header says of it: base offset, length, leader epoch, magic, attributes and CRC, packed into three words and
-multiplied with three constants. The CRC covers everything behind it, so with CRCs that hold, equal hashes mean equal bytes (as far as 32 bits can
-say; `deep` hashes the bodies with BLAKE2b, too). A run of batches h0, h1, h2 ... is the polynomial
+A batch is hashed by what its header says: base offset, length, leader epoch, magic, attributes and
+CRC are packed into three words and multiplied by three constants. The CRC covers everything after
+it, so if the CRCs hold, equal hashes mean equal bytes (as far as 32 bits can tell; `deep` also
+hashes the bodies with BLAKE2b). A run of batches h0, h1, h2 ... is the polynomial
 
     value = h0 + h1 x + h2 x^2 + ...     (mod 2^61 - 1)        count = how many
 
-at a fixed x, so (value, count) + (value', count') = (value + x^count value', count + count'): associative, with (0, 0) as its identity. Where a run
-is cut for hashing, by segments, slices or blocks, does not show in the result. Two runs that differ have the same value in one of 2^61 / count
-cases; the constants are no secret, so this finds damage, not malice.
+at a fixed x, so (value, count) + (value', count') = (value + x^count value', count + count'):
+associative, with (0, 0) as its identity. Where a run is cut for hashing, by segments, slices or
+blocks, does not affect the result. Two runs that differ have the same value in one of 2^61 / count
+cases. The constants are public, so this finds damage, not malice.
 
-Sums of a part of a run come from the sums of its beginnings, as (S[j] - S[i]) / x^i: one multiplication a batch, all in numpy.
+The value of part of a run comes from the sums of its prefixes, as (S[j] - S[i]) / x^i: one
+multiplication per batch, all in numpy.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ PRIME: Final = (1 << 61) - 1
 POINT: Final = 0x1A36E2EB1C432CA5
 """x, chosen once."""
 VERSION: Final = 1
-"""Of the hash: tables of another version are of no use."""
+"""The version of the hash: tables of another version cannot be used."""
 _HASH: Final = (0x0B5AD4ECED2DBA21, 0x153F5FD0E5A1B2C7, 0x1C64E6D8A1F0B3D9, 0x07F1BBCDCBFA53E1)
 _P: Final = np.uint64(PRIME)
 _LOW_31: Final = np.uint64((1 << 31) - 1)
@@ -39,7 +43,7 @@ _TABLE_BITS: Final = 14
 
 
 def multiply(a: Uint64s, b: Uint64s | np.uint64) -> Uint64s:
-    """a * b mod 2^61 - 1, of numbers below that."""
+    """Returns a * b mod 2^61 - 1, for numbers below that."""
     a_high, a_low = a >> _31, a & _LOW_31
     b_high, b_low = b >> _31, b & _LOW_31
     middle = a_high * b_low + a_low * b_high
@@ -54,7 +58,7 @@ def _reduced(total: Uint64s) -> Uint64s:
 
 
 def _table(base: int) -> Uint64s:
-    """base^0, base^1, ... base^(2^_TABLE_BITS - 1)."""
+    """Returns base^0, base^1, ... base^(2^_TABLE_BITS - 1)."""
     powers = np.ones(1, dtype=np.uint64)
     while len(powers) < 1 << _TABLE_BITS:
         powers = np.concatenate((powers, multiply(powers, np.uint64(pow(base, len(powers), PRIME)))))
@@ -88,12 +92,13 @@ _inverse_powers: Final = Powers(pow(POINT, -1, PRIME))
 
 
 def concatenated(value: int, count: int, following: int) -> int:
-    """The value of a run of `count` batches and the run behind it."""
+    """Returns the value of a run of `count` batches together with the run after it."""
     return (value + pow(POINT, count, PRIME) * following) % PRIME
 
 
 def batch_hashes(headers: npt.NDArray[Any], bodies: Uint64s | None = None) -> Uint64s:
-    """One hash a row of `header_scan`'s headers; `bodies` are hashes of what lies behind the headers (`body_hash`)."""
+    """Returns one hash per row of `header_scan`'s headers. `bodies` are hashes of what follows the
+    headers (`body_hash`)."""
 
     def unsigned(name: str, bits: int) -> Uint64s:
         return headers[name].astype(np.int64).view(np.uint64) & np.uint64((1 << bits) - 1)
@@ -109,12 +114,13 @@ def batch_hashes(headers: npt.NDArray[Any], bodies: Uint64s | None = None) -> Ui
 
 
 def body_hash(data: bytes | memoryview) -> int:
-    """64 bits of a batch from its attributes on."""
+    """Returns 64 bits that hash a batch from its attributes on."""
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
 
 
 def sums(values: Uint64s, counts: Int64s) -> tuple[Uint64s, Int64s]:
-    """(S, batches in front) for `run_values`: of runs that follow each other, one entry more than there are runs."""
+    """Returns (S, batches before each) for `run_values`, for consecutive runs; both have one entry
+    more than there are runs."""
     before = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
     weighted = multiply(values, _powers(before[:-1]))
     high = np.cumsum(weighted >> _31, dtype=np.uint64)
@@ -124,7 +130,8 @@ def sums(values: Uint64s, counts: Int64s) -> tuple[Uint64s, Int64s]:
 
 
 def run_values(summed: tuple[Uint64s, Int64s], starts: Int64s, ends: Int64s) -> Uint64s:
-    """The values of the runs from `starts` to `ends`, indexes of what `sums` was told."""
+    """Returns the values of the runs from `starts` to `ends`, which are indexes of what `sums` was
+    given."""
     total, before = summed
     difference = _reduced(total[ends] + (_P - total[starts]))
     return multiply(difference, _inverse_powers(before[starts]))

@@ -1,9 +1,11 @@
-"""Groups within the log: what a cluster's groups have committed lies within the logs of that cluster, at the destination of a mirror as at the source.
+"""Checks groups against logs: what a cluster's groups have committed must lie within that cluster's
+logs, at the destination of a mirror as at the source.
 
-A group beyond the end of its log gets OFFSET_OUT_OF_RANGE there, or waits for records that it will never be given: synced group offsets ran ahead of
-the mirror, or a failover cut the log below them. What is committed is what `replay.timelines` reads of `__consumer_offsets`; transactional commits count when
-their transactions were committed. The log ends where the longest replica of that side does. A log to which a broker has appended since the input was
-listed is not held against newer commits.
+A group beyond the end of its log gets OFFSET_OUT_OF_RANGE there, or waits for records that it will
+never get: synced group offsets ran ahead of the mirror, or a failover cut the log below them.
+`replay.timelines` reads the commits from `__consumer_offsets`; transactional commits count if their
+transactions were committed. The log ends where the longest replica of that side does. If a broker
+has appended to a log since the input was listed, newer commits are no problem.
 """
 
 from __future__ import annotations
@@ -26,11 +28,11 @@ from kmirror.verify.replay.timelines import read_timelines
 from kmirror.verify.verdict import Difference, DifferenceKind, LogFacts, PartitionVerdict, Status
 
 Commits = Mapping[TopicPartition, Sequence[OffsetCommitRow]]
-"""The last commit of each group, by the partition that it is of."""
+"""The last commit of each group, by the partition that it concerns."""
 
 
 class GroupsOfSide(NamedTuple):
-    """The groups of A or B, and what is to be known of its logs."""
+    """The groups of A or B, and what must be known of its logs."""
 
     side: str
     commits: Commits
@@ -39,7 +41,8 @@ class GroupsOfSide(NamedTuple):
 
 
 def read_commits(files: FileSystem, location: str, partitions: Collection[PartitionFiles]) -> Commits:
-    """Of a cluster's replicas of `__consumer_offsets`; those that cannot be read say nothing (`kmirror verify-logs` names the byte)."""
+    """Returns the commits in a cluster's replicas of `__consumer_offsets`. Replicas that cannot be
+    read are left out (`kmirror verify-logs` names the byte)."""
     offsets = [partition for partition in partitions if partition.topic_partition.topic == GROUP_METADATA_TOPIC_NAME]
     listing = Listing(location, location, offsets, False, {})
     timelines = read_timelines(files, listing, only=(GROUP_METADATA_TOPIC_NAME,))
@@ -59,7 +62,8 @@ def read_commits(files: FileSystem, location: str, partitions: Collection[Partit
 def with_groups(
     verdicts: Iterable[PartitionVerdict], sides: Sequence[GroupsOfSide], ignored: Collection[DifferenceKind], max_differences: int
 ) -> list[PartitionVerdict]:
-    """The verdicts, and in those of A against B what groups have committed beyond the end of a log."""
+    """Returns the verdicts. Those of A against B also report what groups have committed beyond the
+    end of a log."""
     verdicts = list(verdicts)
     logs: dict[tuple[str, str, int], list[LogFacts]] = {}
     for verdict in verdicts:

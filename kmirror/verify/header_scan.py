@@ -1,16 +1,21 @@
-"""The headers of a slice as numpy rows, with the CRC of every batch if asked: the fast path of count, fingerprint and replay.
+"""The headers of a slice as numpy rows, with every batch's CRC checked if asked: the fast path of
+count, fingerprint and replay.
 
-A batch's length says where the next one begins, so one loop hops from length to length; all else is done for a block of batches at a time.
+A batch's length says where the next one begins, so one loop goes from length to length. Everything
+else is done for a block of batches at a time.
 
-With `check_crc` every byte is read, `block_bytes` at a time. Without it what is read depends on what the batches before were like: a block while
-they are smaller than `SMALL_BATCH_BYTES`, otherwise each header alone, with enough behind it to hold a marker. A block that is mostly one
-batch's body costs the reading of it; a header of its own costs a call.
+With `check_crc` every byte is read, `block_bytes` at a time. Without it, the size of the previous
+batches decides what is read: a block while they are smaller than `SMALL_BATCH_BYTES`, otherwise
+each header by itself, with enough after it to hold a marker. A block that is mostly one batch's
+body costs reading that body; a separate header costs a call.
 
-Bodies are parsed for control batches alone: which marker, of which coordinator epoch, and whose cluster's producers a MIRROR_PID_RESET forgets.
+Only the bodies of control batches are parsed: which marker, of which coordinator epoch, and which
+cluster's producers a MIRROR_PID_RESET forgets.
 
-Trust: `crc_ok` covers a batch from its attributes on. Base offset, length and leader epoch lie in front of it; a wrong length shows at the
-next batch, which is none. Where that is, CorruptFileError names the byte, after everything in front of it was given out. An incomplete batch is
-such an error too, except at the end of a partition's last segment, where an append may be under way.
+Trust: `crc_ok` covers a batch from its attributes on. Base offset, length and leader epoch lie
+before that. A wrong length shows at the next batch, which is then no batch. There, after everything
+before it was given out, CorruptFileError names the byte. An incomplete batch is such an error too,
+except at the end of a partition's last segment, where an append may be under way.
 """
 
 from __future__ import annotations
@@ -46,9 +51,9 @@ from kmirror.wire.messages.mirror_pid_reset_record import MirrorPidResetRecord
 from kmirror.wire.primitives import ProtocolReadError
 
 SMALL_BATCH_BYTES: Final = 16 * 1024
-"""Without CRC, batches up to this size are read in blocks, larger ones header by header."""
+"""Without CRC checks, batches up to this size are read in blocks, larger ones header by header."""
 HEADER_READ_BYTES: Final = 512
-"""What is read of a large batch: its header, or a whole marker or reset."""
+"""How much of a large batch is read: its header, or a whole marker or reset."""
 NO_CONTROL_RECORD: Final = -2
 """The type of a control batch that the cleaner emptied."""
 _LENGTH: Final = struct.Struct(">i")
@@ -56,7 +61,8 @@ _NATIVE_DTYPE: Final = np.dtype([(name, HEADER_DTYPE[name].newbyteorder("=")) fo
 _HEADER_BYTES: Final = np.arange(RECORD_BATCH_OVERHEAD)
 
 _MARKER_BYTES: Final = 78
-"""Of an ABORT or COMMIT as brokers write it; `record.control_record` has the grammar. One whose deltas are not 0 is longer."""
+"""The size of an ABORT or COMMIT as brokers write it; `record.control_record` has the grammar. A
+marker whose deltas are not 0 is longer."""
 _MARKER_BODY: Final = np.arange(RECORD_BATCH_OVERHEAD, _MARKER_BYTES)
 _MARKER_TYPE: Final = 8
 _MARKER_EPOCH: Final = 12
@@ -69,28 +75,28 @@ class ControlBatch(NamedTuple):
     """What a control batch says."""
 
     row: int
-    """In the block's `headers`."""
+    """The batch's row in the block's `headers`."""
     control_type: int
     """The id in its first record's key (`ControlRecordType`, or one that we do not know); NO_CONTROL_RECORD if it has no record."""
     coordinator_epoch: int
-    """Of an ABORT or COMMIT, otherwise -1."""
+    """The coordinator epoch of an ABORT or COMMIT, otherwise -1."""
     timestamp: int
-    """The record's."""
+    """The record's timestamp."""
     source_cluster_id: str | None
-    """Of a MIRROR_PID_RESET."""
+    """The source cluster of a MIRROR_PID_RESET."""
 
 
 class HeaderBlock(NamedTuple):
     """Batches that follow each other."""
 
     headers: npt.NDArray[Any]
-    """A row a batch, the fields of `record.columns.HEADER_DTYPE` in native byte order."""
+    """One row per batch: the fields of `record.columns.HEADER_DTYPE` in native byte order."""
     positions: Int64s
-    """Where each begins, in bytes of the segment."""
+    """Where each batch begins, in bytes of the segment."""
     crc_ok: npt.NDArray[np.bool_] | None
-    """Whether the stored CRC is that of the bytes; None if nobody asked."""
+    """Whether the stored CRC matches the bytes; None if CRCs were not checked."""
     controls: list[ControlBatch]
-    """The control batches, ascending. One whose CRC was seen to be wrong is left out."""
+    """The control batches, ascending, without those whose CRC was found to be wrong."""
 
     @property
     def end_position(self) -> int:
@@ -98,7 +104,8 @@ class HeaderBlock(NamedTuple):
 
 
 def read_headers(files: FileSystem, piece: LogSlice, *, check_crc: bool, block_bytes: int = BLOCK_BYTES) -> Iterator[HeaderBlock]:
-    """The batches of `piece`, many at a time. CorruptFileError where the bytes are none (see above); OSError as the file system says."""
+    """Yields the batches of `piece`, many at a time. CorruptFileError where the bytes are no batch
+    (see above); OSError as the file system says."""
     file = files.open(piece.path, write=False)
     try:
         yield from _Scan(file, piece, check_crc=check_crc, block_bytes=max(block_bytes, RECORD_BATCH_OVERHEAD)).blocks()
@@ -142,14 +149,16 @@ class _Scan:
             wanted = self._next_read(needed, used, len(cursors))
 
     def _next_read(self, needed: int, used: int, count: int) -> int:
-        """Bytes to read next, 0 for headers one by one; the batch that comes takes `needed` bytes."""
+        """Returns how many bytes to read next, 0 for headers one by one; the next batch takes
+        `needed` bytes."""
         if not self._check_crc and (needed > self._block_bytes or (count and used > count * SMALL_BATCH_BYTES)):
             return 0
         return max(self._block_bytes, needed)
 
     # blocks
     def _hop(self, data: memoryview, position: int) -> tuple[list[int], int, CorruptFileError | None]:
-        """(where the whole batches in `data` begin, where the last one ends, what is wrong there)."""
+        """Returns (where the whole batches in `data` begin, where the last one ends, what is wrong
+        there)."""
         cursors: list[int] = []
         append, unpack = cursors.append, _LENGTH.unpack_from
         cursor, size = 0, len(data)
@@ -179,7 +188,8 @@ class _Scan:
         return HeaderBlock(headers, starts + position, crc_ok, controls)
 
     def _controls(self, data: memoryview, headers: npt.NDArray[Any], starts: Int64s, rows: Int64s, position: int) -> list[ControlBatch]:
-        """What the control batches at `rows` say. A marker as brokers write it has its fields at fixed places; all others are parsed."""
+        """Returns what the control batches at `rows` say. A marker as brokers write it has its
+        fields at fixed places; all others are parsed."""
         chosen, at = headers[rows], starts[rows]
         is_marker = (
             (chosen["length"] == _MARKER_BYTES - LOG_OVERHEAD)
@@ -200,7 +210,8 @@ class _Scan:
 
     # headers one by one
     def _lone_headers(self, position: int) -> tuple[int, int, HeaderBlock | None]:
-        """(where to go on, bytes to read there, what was found): as long as batches are large, at most a block's worth of headers."""
+        """Returns (where to go on, bytes to read there, what was found). Reads headers while
+        batches are large, at most a block's worth of headers."""
         rows: list[bytes] = []
         positions: list[int] = []
         controls: list[ControlBatch] = []
@@ -211,7 +222,7 @@ class _Scan:
             data = file.pread(min(HEADER_READ_BYTES, end - position), position)
             size = _size_of(data)
             if size is None or size > end - position:
-                wanted = self._block_bytes  # an end or an error: the other way says which
+                wanted = self._block_bytes  # an end or an error: reading in blocks tells which
                 break
             if data[ATTRIBUTES_POSITION + 1] & CONTROL_FLAG:
                 whole = data if size <= len(data) else file.pread(size, position)
@@ -236,7 +247,8 @@ class _Scan:
 
     # what is no batch
     def _size_at(self, position: int, head: bytes) -> int | None:
-        """Bytes of the batch that begins with `head`, None if `head` is too short to say. CorruptFileError if it is none."""
+        """Returns the size of the batch that begins with `head`, None if `head` is too short to
+        tell. CorruptFileError if it is no batch."""
         if len(head) < HEADER_SIZE_UP_TO_MAGIC:
             return None
         length: int = _LENGTH.unpack_from(head, 8)[0]
@@ -245,7 +257,8 @@ class _Scan:
         return length + LOG_OVERHEAD
 
     def _expect_append_under_way(self, position: int, needed: int | None, *, file_end: int) -> None:
-        """An incomplete batch begins at `position`: CorruptFileError where no append can be under way."""
+        """Handles an incomplete batch at `position`: CorruptFileError where no append can be under
+        way."""
         piece = self._piece
         if piece.is_last_segment and piece.ends_segment:
             return
@@ -272,7 +285,7 @@ class _Scan:
 
 
 def _size_of(data: bytes) -> int | None:
-    """Bytes of the batch whose first bytes are `data`, None if that is no batch."""
+    """Returns the size of the batch that begins with `data`, None if that is no batch."""
     if len(data) < RECORD_BATCH_OVERHEAD:
         return None
     length: int = _LENGTH.unpack_from(data, 8)[0]

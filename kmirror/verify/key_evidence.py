@@ -1,15 +1,20 @@
-"""Whether a log's cleaner can have removed a record, told from keys alone: for folders without a cleaner-offset-checkpoint.
+"""Whether a log's cleaner can have removed a record, judging by keys alone: for folders without a
+cleaner-offset-checkpoint.
 
-A cleaner leaves, below the offset to which it came, one record a key. So the first offset at which a log repeats a key bounds how far
-its cleaner can have come; and what it removed below has a later committed record of the same key in one of the two logs, was a tombstone,
-or belonged to an aborted transaction, whose ABORT is in the log that has the record. A topic that repeats its keys and was never compacted
-has the bound near its start, so a batch that it lost is not taken for a compacted one.
+Below the offset that it has reached, a cleaner leaves one record per key. So the first offset at
+which a log repeats a key limits how far its cleaner can have come. What it removed below that has a
+later committed record of the same key in one of the two logs, was a tombstone, or belonged to an
+aborted transaction whose ABORT is in the log that has the record. A topic that repeats its keys and
+was never compacted has this limit near its start, so a batch that it lost does not pass for a
+compacted one.
 
-Costs a pass over both logs, only made when a log lacks a record in its middle; what both have alike is decoded once. A key is its 128-bit
-hash, 32 bytes with its offset and producer; rows are put into buckets by hash and wait on disk where there are many (`spilled_rows`). Then each
-bucket is sorted by itself, and of the records that one log lacks only those are kept whose key came again, by ranges of offsets, for they are asked
-for in that order. Memory is bounded whatever the number of keys. Without a disk to spill to nothing is decided above `spilled_rows.MAX_ROWS`
-records, and the verdict says so.
+This costs a pass over both logs, made only if a log lacks a record in its middle; what both logs
+have alike is decoded once. A key is represented by its 128-bit hash: 32 bytes with its offset and
+producer. Rows are put into buckets by hash, and wait on disk if there are many (`spilled_rows`).
+Then each bucket is sorted by itself. Of the records that one log lacks, only those whose key came
+again are kept, by ranges of offsets, because they are asked for in that order. Memory is bounded
+whatever the number of keys. Without a disk to spill to, nothing is decided above
+`spilled_rows.MAX_ROWS` records, and the verdict says so.
 """
 
 from __future__ import annotations
@@ -30,39 +35,41 @@ if TYPE_CHECKING:
     from kmirror.verify.superseded_offsets import SupersededOffsets
 
 MAX_KEYS: Final = 5_000_000
-"""Of live logs (`compaction_evidence`), whose keys are held in memory."""
+"""The limit for live logs (`compaction_evidence`), whose keys are held in memory."""
 MAX_KEY_BYTES: Final = 32
 GROUP_BYTES: Final = 256 * 1024
-"""So many bytes of batches are decoded at once, and a fourth of that of compressed ones."""
+"""How many bytes of batches are decoded at once; for compressed batches a fourth of that."""
 LEFT: Final = 1
 RIGHT: Final = 2
 BOTH: Final = LEFT | RIGHT
 
 
 class Evidence(Protocol):
-    """Whether what a log lacks can have been removed by its cleaner."""
+    """Whether a log's cleaner can have removed what the log lacks."""
 
     @property
     def decides(self) -> bool:
-        """Whether no other sign is to be believed."""
+        """Whether this evidence alone decides, and no other sign counts."""
         ...
 
     @property
     def undecided(self) -> str | None:
-        """Why it cannot tell, once it was asked; None if it can."""
+        """Why it could not tell, once it was asked; None if it can."""
         ...
 
     def may_lack(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
-        """Of a record that `log` has not; `transaction` is the producer id if it is transactional."""
+        """Whether the cleaner of `log` can have removed a record that `log` lacks; `transaction` is
+        the producer id if the record is transactional."""
         ...
 
     def may_lack_control(self, log: ComparedLog, offset: int, key: bytes, producer_id: int) -> bool:
-        """Of a control record that `log` has not."""
+        """Whether the cleaner of `log` can have removed a control record that `log` lacks."""
         ...
 
 
 class KeyEvidence:
-    """Both logs of a comparison; read when first asked. `scratch` makes the file for what does not fit into memory."""
+    """The keys of both logs of a comparison, which are read when first asked. `scratch` makes the
+    file for what does not fit into memory."""
 
     decides = False
 
@@ -87,7 +94,8 @@ class KeyEvidence:
         return keys.came_again(holder, offset)
 
     def may_lack_control(self, log: ComparedLog, offset: int, key: bytes, producer_id: int) -> bool:
-        """Keys say nothing of it: the checkpoint of its cleaner must be above, and no data of the marker's transaction may be left."""
+        """Keys say nothing of a control record: its log's cleaner checkpoint must be above it, and
+        no data of the marker's transaction may be left."""
         if offset >= log.cleaned_offset or ControlRecordType.parse(key) not in MARKERS:
             return False
         if self._markers is None:
@@ -103,7 +111,7 @@ class KeyEvidence:
         return self._keys
 
     def close(self) -> None:
-        """The scratch file goes."""
+        """Removes the scratch file."""
         if self._keys is not None:
             self._keys.close()
 
@@ -113,7 +121,8 @@ class KeysNeededError(Exception):
 
 
 class NoKeys:
-    """For who compares a piece of two logs, and would have to read all of both."""
+    """Evidence for comparing a piece of two logs, where reading keys would mean reading all of
+    both: raises KeysNeededError."""
 
     decides = False
     undecided = None
@@ -128,7 +137,7 @@ class NoKeys:
 
 
 def short_name(key: bytes) -> bytes:
-    """What a key is remembered by: itself, or its hash."""
+    """Returns what represents a key in memory: the key itself, or its hash."""
     return key if len(key) <= MAX_KEY_BYTES else hashlib.blake2b(key, digest_size=MAX_KEY_BYTES).digest() + b"h"
 
 
@@ -138,9 +147,9 @@ class _Found(NamedTuple):
 
 
 def _superseded(left: ComparedLog, right: ComparedLog, scratch: Scratch | None) -> tuple[SupersededOffsets | None, str | None]:
-    """(what the keys of both logs say, or else why they say nothing)."""
+    """Returns (what the keys of both logs say, or else why they say nothing)."""
     from kmirror.verify.spilled_rows import NoRoomError
-    from kmirror.verify.superseded_offsets import SupersededOffsets  # numpy, which equal logs need not
+    from kmirror.verify.superseded_offsets import SupersededOffsets  # imports numpy, which equal logs do not need
 
     keys = SupersededOffsets(scratch)
     try:
@@ -152,12 +161,12 @@ def _superseded(left: ComparedLog, right: ComparedLog, scratch: Scratch | None) 
         return None, str(error)
     except KmirrorError:
         keys.close()
-        return None, None  # the comparison itself comes to this place and says what is wrong with it
+        return None, None  # the comparison itself gets to this place and reports what is wrong
     return keys, None
 
 
 def _groups(left: ComparedLog, right: ComparedLog) -> Iterator[list[_Found]]:
-    """Batches in a row that the same logs have, as many as are decoded together."""
+    """Yields consecutive batches that the same logs have, as many as are decoded together."""
     group: list[_Found] = []
     weight = 0
     for found in _merged(left.cursor(left.log_start_offset), right.cursor(right.log_start_offset)):
@@ -173,7 +182,7 @@ def _groups(left: ComparedLog, right: ComparedLog) -> Iterator[list[_Found]]:
 
 
 def _merged(left: LogCursor, right: LogCursor) -> Iterator[_Found]:
-    """The batches of both logs by offset, one that both have alike once."""
+    """Yields the batches of both logs by offset; a batch that both have alike comes once."""
     try:
         while True:
             one, two = left.peek(), right.peek()

@@ -1,8 +1,9 @@
-"""128-bit hashes of keys, many at a time: what a compaction goes by, without the keys themselves.
+"""128-bit hashes of keys, many at a time: what compaction needs, without the keys themselves.
 
-Two lanes of 64 bits take a key in words of eight bytes, its length first; each word is mixed in by a multiplication and a shift (MurmurHash3's
-finaliser between words), with other constants in each lane. The hash is not keyed: it is for counting what applications wrote, not for
-deciding anything that an attacker may choose. Two of a billion keys meet in 2^-69 of all cases.
+Two lanes of 64 bits take a key in words of eight bytes, its length first. Each word is mixed in by
+multiplications and shifts (MurmurHash3's finaliser between words), with different constants in each
+lane. The hash is not keyed: it is for counting what applications wrote, not for deciding anything
+that an attacker may influence. Two of a billion keys collide in 2^-69 of all cases.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ _WORD: Final = 8
 
 
 def hash_keys(columns: RecordColumns, rows: Int64s) -> tuple[Uint64s, Uint64s]:
-    """(first, second 64 bits) of the keys of `rows`, none of which is null."""
+    """Returns (first, second 64 bits) of the keys of `rows`, none of which may be null."""
     return hash_slices(bytes(columns.body) + PADDING, columns.key_position[rows], columns.key_length[rows])
 
 
 def hash_slices(padded: bytes, positions: Int64s, lengths: Int64s) -> tuple[Uint64s, Uint64s]:
-    """The hashes of `lengths` bytes at `positions` of a buffer with at least eight bytes behind the last of them."""
+    """Returns the hashes of `lengths` bytes at `positions` of a buffer that has at least eight
+    bytes after the last of them."""
     words = np.ndarray(shape=(max(len(padded) - _WORD + 1, 0),), dtype="<u8", buffer=padded, strides=(1,))
     lanes = [_mixed(lengths.astype(np.uint64) + seed, one, two) for seed, one, two in _LANES]
     rows = np.flatnonzero(lengths > 0)

@@ -1,12 +1,16 @@
-"""Two logs of one partition -> a verdict. Pure but for reading: no Spark, no asyncio, no threads; memory is bounded by blocks.
+"""Compares two logs of one partition and returns a verdict. It only reads: no Spark, no asyncio, no
+threads; memory is bounded by blocks.
 
-From the batch that holds the higher of the two log start offsets on, the `.log` bytes must be equal; where segments begin does not
-matter. Equal logs are compared at the speed of memory: large reads, one `==` each. At the first byte that differs both cursors go back
-to the beginning of the batch it is in, and the batches are read and told apart (`batch_diff`) until they are equal again; then blocks
-again, small ones first, doubled while they are equal, so that a log full of differences is not read many times.
+From the batch that holds the higher of the two log start offsets on, the `.log` bytes must be
+equal; where segments begin does not matter. Equal logs are compared at the speed of memory: large
+reads, one `==` each. At the first byte that differs, both cursors go back to the beginning of its
+batch, and batches are read and their differences classified (`batch_diff`) until the logs are equal
+again. Then blocks follow again, small ones first, doubled while they are equal, so a log full of
+differences is not read many times.
 
-What cannot be read to its end gives a verdict with status ERROR that names file and byte, and keeps the differences found before.
-A CRC is looked at only where bytes differ: two equal logs that are both corrupt in the same place are equal.
+A log that cannot be read to its end gives a verdict with status ERROR, which names file and byte
+and keeps the differences found before. CRCs are checked only where bytes differ: two equal logs
+that are corrupt in the same place are equal.
 """
 
 from __future__ import annotations
@@ -30,22 +34,24 @@ if TYPE_CHECKING:
     from kmirror.verify.spilled_rows import Scratch
 
 BLOCK_BYTES: Final = 64 * 1024
-"""Two blocks stay in the cache, and the allocator hands the same memory out again: 1 MiB ones take half as much time again."""
+"""Two blocks stay in the cache, and the allocator reuses the same memory; with 1 MiB blocks the
+comparison takes half as long again."""
 FIRST_BLOCK_BYTES: Final = 16 * 1024
 DEFAULT_MAX_DIFFERENCES: Final = 1_000
 
 Progress = Callable[[int], None]
-"""Told the bytes (of both logs together) that have been compared since the last call."""
+"""Called with the bytes (of both logs together) that have been compared since the last call."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiffSettings:
-    """What counts. `ignored` kinds are counted apart and do not make logs different; with `allow_lag` neither does a tail that B lacks."""
+    """What counts. `ignored` kinds are counted separately and do not make logs different; with
+    `allow_lag` neither does a tail that B lacks."""
 
     ignored: frozenset[DifferenceKind] = frozenset()
     allow_lag: bool = False
     max_differences: int = DEFAULT_MAX_DIFFERENCES
-    """How many a verdict lists; the others are counted."""
+    """How many differences a verdict lists; the others are only counted."""
     scratch: Scratch | None = None
     """Makes a temporary file, for the keys of logs with millions of them (`key_evidence`)."""
 
@@ -57,7 +63,7 @@ class _Findings:
     ignored: dict[str, int] = field(default_factory=dict)
     listed: list[Difference] = field(default_factory=list)
     last: Finding | None = None
-    """It waits for what it may be joined with."""
+    """The last finding, which waits for findings that it may be joined with."""
 
     def add(self, finding: Finding) -> None:
         if self.last is None or not self.last.join(finding):
@@ -65,7 +71,7 @@ class _Findings:
             self.last = finding
 
     def end_run(self) -> None:
-        """Both logs agree again, or are at their ends."""
+        """Ends a run: both logs agree again, or have ended."""
         finding, self.last = self.last, None
         if finding is None:
             return
@@ -78,7 +84,7 @@ class _Findings:
 
 
 def _no_progress(size: int) -> None:
-    """For whoever does not look."""
+    """The progress callback for callers that want none."""
 
 
 def diff_logs(
@@ -88,9 +94,10 @@ def diff_logs(
     progress: Progress = _no_progress,
     evidence: Evidence | None = None,
 ) -> PartitionVerdict:
-    """Compare two logs. Never raises for what lies in them: that is in the verdict.
+    """Compares two logs. Never raises for what is in them: the verdict says it.
 
-    `evidence` of what their cleaners may have removed, by default that of their keys where nothing else tells."""
+    `evidence` says what their cleaners may have removed; by default it is that of their keys, where
+    nothing else tells."""
     return _verdict(left, right, settings, progress, evidence, lambda comparison: comparison.run())
 
 
@@ -103,7 +110,8 @@ def diff_parts(
     *,
     facts: tuple[LogFacts | None, LogFacts | None] = (None, None),
 ) -> PartitionVerdict:
-    """The verdict of `diff_logs`, for logs that were compared by chunks: only `found.parts` are read. `facts` are those that are known."""
+    """Returns the verdict of `diff_logs` for logs that were compared by chunks: only `found.parts`
+    are read. `facts` are those that are already known."""
     try:
         return _verdict(left, right, settings, progress, None, lambda comparison: comparison.run_parts(left, right, found), facts)
     except _AstrayError:
@@ -119,9 +127,10 @@ def diff_piece(
     facts: tuple[LogFacts | None, LogFacts | None] = (None, None),
     is_last: bool = True,
 ) -> PartitionVerdict | None:
-    """`diff_parts` of some of a partition's parts, for `joined`; None where only all of both logs can tell: by their keys, or where a part's end is none.
+    """Like `diff_parts` for some of a partition's parts, for `joined`. Returns None if both logs
+    must be read whole: for their keys, or because a part does not end at a batch boundary.
 
-    The facts of the logs that are not known are looked up for the last piece alone."""
+    Unknown facts of the logs are looked up only for the last piece."""
     if not is_last:
         facts = left.facts_of(left.log_start_offset, 0), right.facts_of(right.log_start_offset, 0)
     try:
@@ -131,7 +140,8 @@ def diff_piece(
 
 
 def joined(verdicts: Sequence[PartitionVerdict], max_differences: int) -> PartitionVerdict:
-    """The verdict of all parts of a partition from those of its pieces, in their order: an error ends it, as it ends reading."""
+    """Returns the verdict on a whole partition from those of its pieces, in their order. An error
+    ends it, as it ends reading."""
     failed = next((index for index, one in enumerate(verdicts) if one.error is not None), len(verdicts))
     read = verdicts[: failed + 1]
     counts, ignored = (_summed(getattr(one, name) for one in read) for name in ("difference_counts", "ignored_counts"))
@@ -199,7 +209,8 @@ def _verdict(
 
 
 class _AstrayError(Exception):
-    """Reading on does not lead to the end of a part. So its end is no place to begin the next one at, and both logs are read as they are."""
+    """Reading on does not lead to the end of a part. So the next part cannot begin there, and both
+    logs are read whole."""
 
 
 class _Comparison:
@@ -223,12 +234,12 @@ class _Comparison:
         self.bytes_compared = 0
 
     def run(self) -> None:
-        """All from the start offset on."""
+        """Compares everything from the start offset on."""
         with closing(self._left_log.cursor(self._start_offset)) as left, closing(self._right_log.cursor(self._start_offset)) as right:
             self._run(left, right)
 
     def run_parts(self, left: DirectoryLog, right: DirectoryLog, found: ComparedChunks) -> None:
-        """The parts only; the rest is equal."""
+        """Compares only the parts; the rest is equal."""
         self.bytes_compared = found.equal_bytes
         for part in found.parts:
             one = _opened(left, part.left, self._start_offset, part.left_end)
@@ -246,7 +257,8 @@ class _Comparison:
                 break
 
     def _pass_equal_bytes(self, left: LogCursor, right: LogCursor) -> bool:
-        """Whether both logs are equal to their ends; else both cursors are at the beginning of the first batch that is not."""
+        """Returns whether both logs are equal to their ends. If not, both cursors are left at the
+        beginning of the first batch that differs."""
         block = FIRST_BLOCK_BYTES
         while True:
             size = min(left.remaining(), right.remaining(), block)
@@ -267,8 +279,10 @@ class _Comparison:
             block = min(block * 2, BLOCK_BYTES)
 
     def _to_batch_start(self, left: LogCursor, right: LogCursor) -> None:
-        """Both are as far into a batch, for their bytes are equal; but where an index knows of a batch behind bytes that are lost, and where a
-        segment begins within a batch, because the one before it is torn."""
+        """Moves both cursors back to the beginning of a batch. Both are equally far into it,
+        because their bytes are equal. There are two exceptions: an index knows of a batch after
+        bytes that are lost, or a segment begins within a batch because the segment before it is
+        torn."""
         into, into_right = (cursor.bytes_into_batch(trusts_index=True) for cursor in (left, right))
         if into != into_right:
             into, into_right = (cursor.bytes_into_batch(trusts_index=False) for cursor in (left, right))
@@ -283,7 +297,8 @@ class _Comparison:
         self._progress(2 * size)
 
     def _tell_apart(self, left: Side, right: Side) -> bool:
-        """Read differing batches until two are equal; False at the end of both logs, or of the part that is compared."""
+        """Reads differing batches until two are equal. Returns False at the end of both logs, or of
+        the part that is compared."""
         while not (left.cursor.at_end() and right.cursor.at_end()):
             head = left.cursor.peek()
             finding = read_difference(left, right)
@@ -301,7 +316,8 @@ def _opened(log: DirectoryLog, place: Place | None, start_offset: int, end: Plac
 
 
 def _equal_bytes(one: bytes, two: bytes) -> int:
-    """How many bytes from the beginning are equal; the sizes are the same, the bytes are not."""
-    import numpy as np  # a third of the time that equal logs of 500 MB take, which need it not
+    """Returns how many bytes from the beginning are equal; the sizes are the same, the bytes are
+    not."""
+    import numpy as np  # takes a third of the time of comparing equal logs of 500 MB, which do not need it
 
     return int(np.argmax(np.frombuffer(one, dtype=np.uint8) != np.frombuffer(two, dtype=np.uint8)))

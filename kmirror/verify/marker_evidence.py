@@ -1,13 +1,17 @@
 """Whether a cleaner can have removed a transaction's marker that one of two logs lacks.
 
-A cleaner walks its log from the beginning, and leaves a COMMIT or ABORT alone as long as a batch of its transaction came by in that very
-pass (`storage.cleaned_transaction_metadata`). So a log that lacks a marker, and still has a transactional batch of its producer in
-front of that place with no other marker in between, did not lose the marker to its cleaner: readers of that log would never learn what
-became of those records. Where no such batch is left the marker may have gone, and nothing tells whether it did: its
-transaction has no records there any more. A control record of another type is never removed.
+A cleaner walks its log from the beginning, and keeps a COMMIT or ABORT as long as it has met a
+batch of its transaction in that same pass (`storage.cleaned_transaction_metadata`). Suppose a log
+lacks a marker, but before that place still has a transactional batch of the marker's producer, with
+no other marker in between. Then its cleaner did not remove the marker: readers of that log would
+never learn what became of those records. If no such batch is left, the marker may have been
+removed, and nothing tells whether it was: its transaction has no records there any more. A control
+record of another type is never removed.
 
-Costs a pass over both logs, up to the last marker that is missing; memory by producers. The cleaners go on meanwhile: a batch that was read
-before the comparison came to its marker may since have gone, with it, so it is looked for again before the marker counts as lost.
+This costs a pass over both logs, up to the last missing marker, and memory for each producer. The
+cleaners keep running meanwhile. A batch that was read before the comparison came to its marker may
+have been removed since, together with the marker, so it is looked up again before the marker counts
+as lost.
 """
 
 from __future__ import annotations
@@ -22,7 +26,8 @@ MARKERS = (ControlRecordType.COMMIT, ControlRecordType.ABORT)
 
 
 class _Transactions:
-    """Of one log, up to where it was read: the last transactional batch and the last marker of each producer, by base offset."""
+    """The last transactional batch and the last marker of each producer in one log, by base offset,
+    up to where it was read."""
 
     def __init__(self, open_log: Callable[[int], ComparedLog], start_offset: int) -> None:
         self.open_log = open_log
@@ -32,7 +37,8 @@ class _Transactions:
         self._cursor: LogCursor | None = None
 
     def read_to(self, offset: int) -> None:
-        """Every batch that begins below `offset`; offsets rise from call to call."""
+        """Reads every batch that begins below `offset`; offsets must not decrease from call to
+        call."""
         if self._cursor is None:
             log = self.open_log(self._start_offset)
             self._cursor = log.cursor(log.log_start_offset)
@@ -56,19 +62,22 @@ class _Transactions:
 
 
 def _ends_a_transaction(batch: RecordBatch) -> bool:
-    """A marker, or the header that a cleaner leaves of one for its producer's epoch."""
+    """Whether a batch is a marker, or the empty batch that a cleaner leaves of one to keep its
+    producer's epoch."""
     record = next(batch.records(), None)
     return record is None or ControlRecordType.parse(record.key) in MARKERS
 
 
 class MarkerEvidence:
-    """The two logs of a partition, each given by how it is opened from an offset to its end; read from `start_offset` on."""
+    """The two logs of a partition. Each is given as a function that opens it from an offset to its
+    end; both are read from `start_offset` on."""
 
     def __init__(self, open_left: Callable[[int], ComparedLog], open_right: Callable[[int], ComparedLog], start_offset: int) -> None:
         self._logs = (_Transactions(open_left, start_offset), _Transactions(open_right, start_offset))
 
     def may_lack(self, side: int, offset: int, producer_id: int) -> bool:
-        """Whether the cleaner of log 0 or 1 can have removed the marker at `offset`. KmirrorError if they cannot be read."""
+        """Whether the cleaner of log 0 or 1 can have removed the marker at `offset`. KmirrorError
+        if the logs cannot be read."""
         for log in self._logs:
             log.read_to(offset)
         own = self._logs[side]

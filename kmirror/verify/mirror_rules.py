@@ -1,13 +1,18 @@
-"""Does one cluster's folder mirror another's by the rules of KIP-1279: told from logs, `__mirror_state` and `leader-epoch-checkpoint` alone.
+"""Whether one cluster's folder mirrors another's by the rules of KIP-1279, judging only by logs,
+`__mirror_state` and `leader-epoch-checkpoint`.
 
-- Below the mirrored point the destination's batches are the source's, byte for byte, and nothing else: no batch of its own, no reset.
-- The mirrored point of a STOPPED partition is where its last mirror epoch ends; there its own part begins, with the MIRROR_PID_RESET that
-  a failover writes first. (The reference implementation writes it in that very epoch: a reset at its end that the source does not have is the
-  destination's.) What both clusters wrote behind it is theirs.
-- Of a partition in another state it is the end of the destination's log. What the source has behind it was not mirrored yet.
+- Below the mirrored point, the destination's batches are the source's, byte for byte, and nothing
+  else: no batch of its own, no reset.
+- The mirrored point of a STOPPED partition is where its last mirror epoch ends. There its own part
+  begins, with the MIRROR_PID_RESET that a failover writes first. (The reference implementation
+  writes it in that very epoch: a reset at the epoch's end that the source does not have is the
+  destination's.) What the clusters wrote after it is their own.
+- In any other state, the mirrored point is the end of the destination's log. What the source has
+  after it is not mirrored yet.
 
-A partition of which `__mirror_state` says nothing is none of a mirror's; it is not compared. Of one that never mirrored a batch (last mirror epoch -1) or
-whose mirrored part retention has deleted there is nothing to say.
+A partition that `__mirror_state` does not mention is not mirrored, and is not compared. There is
+nothing to check in a partition that never mirrored a batch (last mirror epoch -1) or whose mirrored
+part retention has deleted.
 """
 
 from __future__ import annotations
@@ -37,7 +42,7 @@ RESET: Final = "MIRROR_PID_RESET"
 
 
 class MirroredPartition(NamedTuple):
-    """The last thing that `__mirror_state` says of a partition."""
+    """The last state that `__mirror_state` has of a partition."""
 
     mirror: str
     state: int
@@ -49,7 +54,8 @@ class MirroredPartition(NamedTuple):
 
 
 def mirrored_partitions(files: FileSystem, path: str) -> Mapping[TopicPartition, MirroredPartition]:
-    """Of a destination's folder, which must hold `__mirror_state`: KmirrorError without it, or if it cannot be read."""
+    """Returns the mirrored partitions of a destination's folder. KmirrorError if `__mirror_state`
+    is missing there, or cannot be read."""
     listing = list_input(files, path)
     if not any(partition.topic_partition.topic == MIRROR_STATE_TOPIC for partition in listing.partitions):
         raise KmirrorError(f"{path} has no {MIRROR_STATE_TOPIC}: what it mirrors is not known")
@@ -77,7 +83,7 @@ def mirrored_partitions(files: FileSystem, path: str) -> Mapping[TopicPartition,
 def diff_mirrored(
     source: DirectoryLog, destination: DirectoryLog, mirrored: MirroredPartition, settings: DiffSettings, progress: Progress
 ) -> PartitionVerdict:
-    """What is not as the rules want it. Never raises for what lies in the logs."""
+    """Returns what breaks the rules. Never raises for what is in the logs."""
     name = destination.topic_partition
     try:
         end = _mirrored_end(source, destination, mirrored)
@@ -95,7 +101,7 @@ def diff_mirrored(
 
 
 def _mirrored_end(source: DirectoryLog, log: DirectoryLog, mirrored: MirroredPartition) -> int:
-    """The first offset that is not the source's."""
+    """Returns the first offset that does not come from the source."""
     if not mirrored.is_stopped:
         return log.log_end_offset()
     epoch = mirrored.last_mirror_epoch
@@ -113,7 +119,7 @@ def _mirrored_end(source: DirectoryLog, log: DirectoryLog, mirrored: MirroredPar
 
 
 def _batch_at(log: DirectoryLog, offset: int) -> RecordBatch | None:
-    """The batch that holds `offset`, or the first one behind it."""
+    """Returns the batch that holds `offset`, or the first one after it."""
     with closing(log.cursor(offset)) as cursor:
         head = cursor.peek()
     return None if head is None else head.batch
@@ -125,7 +131,8 @@ def _place(log: DirectoryLog, offset: int) -> tuple[int, int]:
 
 
 def _reset_problem(log: DirectoryLog, end: int) -> Difference | None:
-    """The rule that the destination's own part begins with a reset, if it does not."""
+    """Returns a difference if the destination's own part does not begin with a reset, as the rules
+    demand."""
     topic, partition = log.topic_partition
     with closing(log.cursor(end)) as cursor:
         head = cursor.peek()

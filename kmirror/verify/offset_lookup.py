@@ -1,8 +1,11 @@
-"""Offsets of a partition on disk by time, and the offset behind its last record: as a broker answers ListOffsets.
+"""Offsets of a partition on disk by time, and the offset after its last record: what a broker
+answers to ListOffsets.
 
-The first record at or after a time (Kafka's `UnifiedLog.fetchOffsetByTimestamp`): a segment whose time index ends before it is passed over, the time
-index of the next one says from which offset on to look, headers say in which batch, and that batch alone is unpacked. Without a time index
-the headers of the segment are read. The last segment's index may lack its newest entry, so it is always looked into.
+To find the first record at or after a time (Kafka's `UnifiedLog.fetchOffsetByTimestamp`), segments
+whose time index ends before it are skipped. The time index of the next one says from which offset
+on to look, headers say in which batch, and only that batch is unpacked. Without a time index the
+headers of the segment are read. The last segment's index may lack its newest entry, so that segment
+is always searched.
 """
 
 from __future__ import annotations
@@ -25,12 +28,13 @@ from kmirror.verify.slices import LogSlice
 
 
 def log_end_offset(files: FileSystem, partition: PartitionFiles) -> int:
-    """The offset behind the last whole batch."""
+    """Returns the offset after the last whole batch."""
     return DirectoryLog(files, partition).log_end_offset()
 
 
 def offset_for_time(files: FileSystem, listing: Listing, partition: PartitionFiles, timestamp: int) -> int | None:
-    """The offset of the first record whose timestamp is `timestamp` (ms) or later; None if there is none."""
+    """Returns the offset of the first record whose timestamp is `timestamp` (ms) or later; None if
+    there is none."""
     segments = partition.segments
     for index, segment in enumerate(segments):
         times, offsets = time_index_entries(files, segment)
@@ -48,7 +52,8 @@ def offset_for_time(files: FileSystem, listing: Listing, partition: PartitionFil
 
 
 def time_index_entries(files: FileSystem, segment: SegmentFiles) -> tuple[Int64s, Int64s]:
-    """The (timestamps, offsets) of a segment's time index that can be true: both rise."""
+    """Returns the (timestamps, offsets) of a segment's time index up to the first entry that cannot
+    be true: both must ascend."""
     none = np.zeros(0, dtype=np.int64)
     if not segment.sizes.get(TIME_INDEX_FILE_SUFFIX, 0):
         return none, none

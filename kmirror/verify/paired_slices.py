@@ -1,11 +1,14 @@
-"""Two large logs of one partition in pieces that can be compared apart: bytes against bytes, on many machines.
+"""Two large logs of one partition, cut into pieces that can be compared separately: bytes against
+bytes, on many machines.
 
-A cut is an offset at which a batch begins in both logs: no difference reaches across, since both have a boundary there, and none is joined with one
-behind it, since what is missing on one side cannot begin there. The left log's offset index proposes a cut every `task_bytes`; the right log is
-asked for the same offset. Without a common batch there is no cut, and the piece grows.
+A cut is an offset at which a batch begins in both logs. No difference reaches across a cut, because
+both logs have a boundary there. None is joined with the one after it, because what is missing on
+one side cannot begin there. The left log's offset index proposes a cut every `task_bytes`, and the
+right log is searched for the same offset. Without a common batch there is no cut, and the piece
+grows.
 
-Pieces whose bytes are equal need nothing more. The others become `Part`s, in their order, for `diff_parts`; a part that is large itself is cut in the
-same way (`cut_part`).
+Pieces whose bytes are equal need nothing more. The others become `Part`s, in their order, for
+`diff_parts`. A part that is itself large is cut in the same way (`cut_part`).
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ WHOLE: Final = Part(None, None, None, None)
 
 
 class PairedSlice(NamedTuple):
-    """From a place to a place, in both logs."""
+    """A range of both logs, from one place to another in each."""
 
     left: Place
     left_end: Place
@@ -36,24 +39,25 @@ class PairedSlice(NamedTuple):
 
 
 def paired_slices(left: DirectoryLog, right: DirectoryLog, task_bytes: int) -> list[PairedSlice]:
-    """The pieces of two logs, from the higher log start on; none if they are small, or cannot be cut."""
+    """Returns the pieces of two logs, from the higher log start on; none if the logs are small or
+    cannot be cut."""
     if left.size_bytes <= task_bytes * 3 // 2 or not right.partition.segments:
         return []
     try:
         return list(_slices(left, right, WHOLE, task_bytes))
     except (KmirrorError, OSError):
-        return []  # whoever compares them whole says what it is
+        return []  # comparing them whole reports what is wrong
 
 
 def cut_part(left: DirectoryLog, right: DirectoryLog, part: Part, task_bytes: int) -> list[Part]:
-    """The part in pieces; itself if it is small, or cannot be cut."""
+    """Returns the part in pieces, or unchanged if it is small or cannot be cut."""
     start, end = part.left or (0, 0), part.left_end or _end(left)
     if _bytes_between(left, start, end) <= task_bytes * 3 // 2 or not right.partition.segments:
         return [part]
     try:
         pieces = list(_slices(left, right, part, task_bytes))
     except (KmirrorError, OSError):
-        return [part]  # whoever compares it says what it is
+        return [part]  # comparing it reports what is wrong
     made = [Part(piece.left, piece.right, piece.left_end, piece.right_end) for piece in pieces]
     made[0] = made[0]._replace(left=part.left, right=part.right)
     made[-1] = made[-1]._replace(left_end=part.left_end, right_end=part.right_end)
@@ -61,7 +65,7 @@ def cut_part(left: DirectoryLog, right: DirectoryLog, part: Part, task_bytes: in
 
 
 def part_bytes(left: DirectoryLog, right: DirectoryLog, part: Part) -> int:
-    """Of both logs together."""
+    """Returns the bytes of both logs together."""
     sizes = ((left, part.left, part.left_end), (right, part.right, part.right_end))
     return sum(_bytes_between(log, start or (0, 0), end or _end(log)) for log, start, end in sizes)
 
@@ -95,7 +99,7 @@ def _slice(left: DirectoryLog, right: DirectoryLog, ours: tuple[Place, Place], t
 
 
 def _proposed(log: DirectoryLog, start: Place, end: Place, task_bytes: int) -> Iterator[Place]:
-    """Where batches begin in a log between two places, about `task_bytes` apart."""
+    """Yields places between two others where batches begin in a log, about `task_bytes` apart."""
     last = start
     for index, segment in enumerate(log.partition.segments):
         if index < start[0] or not segment.log_size:
@@ -128,7 +132,7 @@ def _bytes_between(log: DirectoryLog, start: Place, end: Place) -> int:
 
 
 def are_equal(left: DirectoryLog, right: DirectoryLog, piece: PairedSlice) -> bool:
-    """Whether the bytes of both logs are. OSError, or CorruptFileError if a file became shorter."""
+    """Whether both logs have equal bytes. OSError, or CorruptFileError if a file became shorter."""
     if piece.left_bytes != piece.right_bytes:
         return False
     with closing(left.cursor_at(piece.left, piece.left_end)) as one, closing(right.cursor_at(piece.right, piece.right_end)) as two:
@@ -139,7 +143,7 @@ def are_equal(left: DirectoryLog, right: DirectoryLog, piece: PairedSlice) -> bo
 
 
 def outcome_of(slices: Sequence[PairedSlice], equal: Sequence[bool]) -> ComparedChunks:
-    """What `diff_parts` is to look at."""
+    """Returns what `diff_parts` is to compare."""
     parts = []
     for index, (piece, is_equal) in enumerate(zip(slices, equal)):
         if not is_equal:

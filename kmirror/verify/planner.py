@@ -1,14 +1,17 @@
 """What lies in an input, and the tasks that read it: for Spark's source, the diff and the replay.
 
-An input is a partition's folder, a folder of segments (partition 0 of a topic of that name), a broker's log.dir, or a folder that holds
-log.dirs (`cluster/node-1/data`, at most `MAX_DEPTH` folders deep). It is listed once, files and sizes in one go where the file system can do
-that (object stores answer with 1,000 names a request); nothing is asked about a single file.
+An input is a partition's folder, a folder of segments (partition 0 of a topic of that name), a
+broker's log.dir, or a folder that holds log.dirs (`cluster/node-1/data`, at most `MAX_DEPTH`
+folders deep). It is listed once, with files and sizes in one go if the file system supports that
+(object stores answer with 1,000 names per request). No request is made for a single file.
 
-A segment larger than a task is cut at batches that its offset index knows. The index is a hint: what lies at a cut must be the header of a
-batch with the offset that the index says, or there is no cut. Without an index a segment is one slice. Then slices are packed, in order, into
-tasks: a large partition becomes many, and many small ones become one.
+A segment larger than a task is cut at batches that its offset index knows. The index is only a
+hint: at a cut there must be the header of a batch with the offset that the index says, or there is
+no cut. Without an index a segment is one slice. Slices are then packed, in order, into tasks: a
+large partition becomes many, and many small ones become one.
 
-Checkpoint files are not read here: most reads do not need them, and a damaged one must not fail those.
+Checkpoint files are not read here: most reads do not need them, and a damaged one must not make
+those fail.
 """
 
 from __future__ import annotations
@@ -43,7 +46,8 @@ T = TypeVar("T")
 
 TASK_BYTES: Final = 64 << 20
 OPEN_COST_BYTES: Final = 128 << 10
-"""What opening a slice is worth in bytes of reading: it bounds the number of small partitions in a task."""
+"""What opening a slice costs, in bytes of reading. It limits the number of small partitions in a
+task."""
 MAX_DEPTH: Final = 3
 MAX_OFFSET: Final = (1 << 63) - 1
 _ENTRY_DTYPE: Final = np.dtype([("offset", np.int64), ("position", np.int64)])
@@ -62,7 +66,8 @@ class ListsTrees(Protocol):
     """A file system that lists a whole tree with few requests."""
 
     def list_tree(self, path: str, depth: int) -> Iterable[ListedFile]:
-        """The files below `path`, those in at most `depth` folders below it; sizes in bytes."""
+        """Returns the files in `path` and in folders at most `depth` below it, with sizes in
+        bytes."""
         ...
 
 
@@ -73,9 +78,9 @@ class Listing:
     location: str
     """The input as it was given."""
     path: str
-    """Where that is on its file system."""
+    """The path on its file system."""
     partitions: list[PartitionFiles]
-    """By data dir, then by name."""
+    """Sorted by data dir, then by name."""
     is_one_partition: bool
     data_dir_files: dict[str, list[str]]
     """What else lies in each data dir: checkpoint files, meta.properties."""
@@ -83,7 +88,7 @@ class Listing:
     def slices(
         self, files: FileSystem, partition: PartitionFiles, *, task_bytes: int = TASK_BYTES, low: int = 0, high: int = MAX_OFFSET
     ) -> Iterator[LogSlice]:
-        """The slices of a partition that can have offsets from `low` to `high`."""
+        """Yields the slices of a partition that can have offsets from `low` to `high`."""
         segments = partition.segments
         for index, segment in enumerate(segments):
             is_last = index + 1 == len(segments)
@@ -104,7 +109,8 @@ class Listing:
 
 
 def list_input(files: FileSystem, path: str, *, location: str | None = None) -> Listing:
-    """KmirrorError, in one line, if `path` is no folder or holds no log. Of partitions at several depths those nearest to `path` count."""
+    """Lists an input. KmirrorError, in one line, if `path` is no folder or holds no log. If
+    partitions lie at several depths, those nearest to `path` count."""
     path = path.rstrip("/") or path
     folders: dict[str, list[ListedFile]] = {}
     try:
@@ -132,12 +138,12 @@ def list_input(files: FileSystem, path: str, *, location: str | None = None) -> 
 
 
 def list_tree(files: FileSystem, path: str, depth: int) -> Iterable[ListedFile]:
-    """Every file in `path` and at most `depth` folders below it."""
+    """Returns every file in `path` and in folders at most `depth` below it."""
     return files.list_tree(path, depth) if isinstance(files, ListsTrees) else _walk(files, path, depth)
 
 
 def may_be_skipped(folder: str) -> bool:
-    """Whether a folder that cannot be read is none of ours: `lost+found` and the like."""
+    """Whether a folder that cannot be read does not matter: `lost+found` and the like."""
     return _partition_name(folder) is None
 
 
@@ -155,14 +161,14 @@ def _walk(files: FileSystem, path: str, depth: int) -> Iterator[ListedFile]:
 
 
 def pack(slices: Iterable[LogSlice], *, task_bytes: int = TASK_BYTES, open_cost: int = OPEN_COST_BYTES) -> list[list[LogSlice]]:
-    """Slices in their order, as many in a task as have about `task_bytes`."""
+    """Packs slices, in their order, into tasks of about `task_bytes`."""
     return pack_by(slices, attrgetter("size"), task_bytes=task_bytes, open_cost=open_cost)
 
 
 def pack_by(
     pieces: Iterable[T], weight: Callable[[T], int], *, task_bytes: int = TASK_BYTES, open_cost: int = OPEN_COST_BYTES
 ) -> list[list[T]]:
-    """Anything that has a size in bytes, in the same way."""
+    """Packs anything that has a size in bytes in the same way as `pack`."""
     tasks: list[list[T]] = []
     left = 0
     for piece in pieces:
@@ -182,7 +188,8 @@ def plan(
     wants: Callable[[TopicPartition], tuple[int, int] | None] = lambda _: (0, MAX_OFFSET),
     task_bytes: int = TASK_BYTES,
 ) -> list[list[LogSlice]]:
-    """The tasks that read an input; `wants` tells the first and last offset of a partition, None for one that nobody wants."""
+    """Returns the tasks that read an input. `wants` returns the first and last offset wanted of a
+    partition, None for an unwanted one."""
 
     def wanted() -> Iterator[LogSlice]:
         for partition in listing.partitions:
@@ -194,7 +201,8 @@ def plan(
 
 
 def index_entries(files: FileSystem, segment: SegmentFiles) -> npt.NDArray[Any]:
-    """The entries of a segment's offset index that can be true, as rows of (offset, position), both rising; offsets are the log's."""
+    """Returns the entries of a segment's offset index up to the first that cannot be true, as rows
+    of (offset, position), both ascending; offsets are absolute."""
     if not segment.sizes.get(INDEX_FILE_SUFFIX, 0):
         return np.zeros(0, dtype=_ENTRY_DTYPE)
     slots = read_offset_index(files, segment.path(INDEX_FILE_SUFFIX))
@@ -209,14 +217,14 @@ def index_entries(files: FileSystem, segment: SegmentFiles) -> npt.NDArray[Any]:
 
 
 def _bounds(files: FileSystem, segment: SegmentFiles, task_bytes: int, low: int, high: int) -> list[int]:
-    """Where the slices of a segment begin, and where the last one ends."""
+    """Returns where the slices of a segment begin, and where the last one ends."""
     size = segment.log_size
     if size <= task_bytes and low <= segment.base_offset and (high == MAX_OFFSET or size <= task_bytes // 16):
         return [0, size]
     entries = index_entries(files, segment)
     offsets, positions = entries["offset"], entries["position"]
     first = int(np.searchsorted(offsets, low, side="right")) - 1  # its batch begins at or before `low`
-    behind = int(np.searchsorted(offsets, high, side="right")) + 1  # the entry before it ends behind `high`, it begins behind that
+    behind = int(np.searchsorted(offsets, high, side="right")) + 1  # the entry before it ends after `high`, and it begins after that
     start = int(positions[first]) if first >= 0 else 0
     end = int(positions[behind]) if behind < len(entries) else size
     count = -(-(end - start) // task_bytes)
@@ -231,7 +239,8 @@ def _bounds(files: FileSystem, segment: SegmentFiles, task_bytes: int, low: int,
 
 
 def _sound_cuts(files: FileSystem, segment: SegmentFiles, entries: npt.NDArray[Any], rows: set[int]) -> set[int]:
-    """The rows of the index where a batch begins that can have the offset that the index says."""
+    """Returns the rows of the index where a batch begins that can have the offset that the index
+    says."""
     if not rows:
         return set()
     sound = set()
@@ -252,7 +261,7 @@ def _sound_cuts(files: FileSystem, segment: SegmentFiles, entries: npt.NDArray[A
 
 
 def _is_segment(path: str) -> bool:
-    """Whether a path is named like a `.log` of a segment."""
+    """Whether a path is named like a segment's `.log`."""
     stem = posixpath.basename(path).removesuffix(LOG_FILE_SUFFIX)
     return path.endswith(LOG_FILE_SUFFIX) and len(stem) == 20 and stem.isascii() and stem.isdigit()
 
@@ -271,7 +280,8 @@ def _partition_name(folder: str) -> TopicPartition | None:
 
 
 def _is_log_below(path: str, folder: str) -> bool:
-    """Whether a folder below `path` is named like a partition's, and none above it like a log that is being deleted or moved."""
+    """Whether a folder below `path` is named like a partition's, and no folder on the way like a
+    log that is being deleted or moved."""
     set_aside = any(part.endswith(_NOT_A_LOG) for part in folder[len(path) :].split("/"))
     return not set_aside and _partition_name(folder) is not None
 

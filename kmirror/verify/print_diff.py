@@ -1,8 +1,10 @@
-"""Two logs compared by what was printed of their segments (`segment_print`): the verdict of `diff_logs`, which read both side by side.
+"""Compares two logs by the prints of their segments (`segment_print`), with the same verdict as
+`diff_logs`, which reads both side by side.
 
-Each log is read where it lies, and once; what is compared are chunks. Only where those differ both logs are opened again. So the verdict is the same in
-all but one case that fingerprints cannot see: two batches with the same header, CRC included, both CRCs sound, and bodies that differ. `is_deep`
-sees that, too.
+Each log is read where it lies, and once; only chunks are compared. Both logs are opened again only
+where chunks differ. So the verdict is the same in all cases but one that fingerprints cannot see:
+two batches with the same header, CRC included, both CRCs sound, and different bodies. `is_deep`
+sees that too.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from kmirror.verify.verdict import LogFacts, PartitionVerdict
 
 
 def _ignore(size: int) -> None:
-    """For whoever does not look."""
+    """The progress callback for callers that want none."""
 
 
 def print_log(
@@ -28,7 +30,8 @@ def print_log(
     is_deep: bool = False,
     progress: Callable[[int], None] = _ignore,
 ) -> list[SegmentPrint]:
-    """Read what is new or changed since `known`; all in this process. OSError as the file system says."""
+    """Reads what is new or changed since `known`, all in this process. OSError as the file system
+    says."""
     plan = plan_partition(log.files, log.partition, location, known, is_deep=is_deep)
     read = []
     for piece in plan.slices:
@@ -44,7 +47,7 @@ def diff_prints(
     right_prints: Sequence[SegmentPrint],
     settings: DiffSettings,
 ) -> PartitionVerdict:
-    """Compare two logs that were printed. Never raises for what lies in them."""
+    """Compares two logs that were printed. Never raises for what is in them."""
     one, two = LogPrint(left.partition, left_prints), LogPrint(right.partition, right_prints)
     found = compare_chunks(one, two, max(left.log_start_offset, right.log_start_offset))
     facts = facts_of(left, one, left_prints), facts_of(right, two, right_prints)
@@ -52,7 +55,7 @@ def diff_prints(
 
 
 def facts_of(log: DirectoryLog, known: LogPrint, prints: Sequence[SegmentPrint]) -> LogFacts | None:
-    """What is known without reading; None of a log that is not sound."""
+    """Returns what is known without reading; None for a log that is not sound."""
     if not known.is_sound:
         return None
     for one in reversed(prints):

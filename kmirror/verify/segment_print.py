@@ -1,11 +1,13 @@
-"""What is known of a segment once it was read: its chunks, where its last batch lies, and which file that was.
+"""What is known of a segment that was read: its chunks, where its last batch lies, and which file
+it was.
 
-A file that has the same size and modification time as when it was read is not read again. One that has grown is read from its old end on, if
-its last batch of then still lies where it lay: in one log the same offset, leader epoch and CRC are the same batch with the same past (that is what
-replication rests on), and a cleaner rewrites files that are closed. Everything else is read anew.
+A file with the same size and modification time as before is not read again. A file that has grown
+is read from its old end on, if its former last batch is still in its place. In one log the same
+offset, leader epoch and CRC mean the same batch with the same past (replication relies on that),
+and a cleaner rewrites only closed files. Everything else is read again.
 
-Chunks end in front of the first place that is not sound: no batch, an incomplete one within the log, or offsets that do not rise. The byte-by-byte
-comparison goes on from there, and says what it is.
+Chunks end before the first place that is not sound: no batch, an incomplete one within the log, or
+offsets that do not ascend. The byte-by-byte comparison goes on from there, and says what is wrong.
 """
 
 from __future__ import annotations
@@ -40,16 +42,16 @@ class SlicePrint(NamedTuple):
     end_position: int
     """Where the last sound batch ends."""
     last_position: int
-    """Where it begins; NO_BATCH if there is none."""
+    """Where the last sound batch begins; NO_BATCH if there is none."""
     last_header: bytes
-    """Its header; b"" if there is none."""
+    """The header of the last sound batch; b"" if there is none."""
     chunks: Chunks
     problem: str | None
 
 
 @dataclass(frozen=True)
 class SegmentPrint:
-    """All of a segment."""
+    """What is known of a whole segment."""
 
     base_offset: int
     size_bytes: int
@@ -61,15 +63,16 @@ class SegmentPrint:
     chunks: Chunks
     problem: str | None = None
     bytes_read: int = 0
-    """Of the log, for this print."""
+    """How many bytes of the log were read for this print."""
 
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """What has to be read of a partition, and what is known of it."""
+    """What has to be read of a partition, and what is already known of it."""
 
     known: dict[int, SegmentPrint]
-    """By base offset: what need not be read, and the first part of what has grown."""
+    """By base offset: segments that need not be read, and the known first part of those that have
+    grown."""
     mtimes: dict[int, int]
     slices: list[LogSlice]
 
@@ -83,7 +86,7 @@ def plan_partition(
     is_deep: bool,
     task_bytes: int = TASK_BYTES,
 ) -> PartitionPlan:
-    """`known` is what an earlier run knew, by base offset."""
+    """Plans what to read. `known` is what an earlier run knew, by base offset."""
     mtimes = {segment.base_offset: files.mtime_ms(segment.path()) for segment in partition.segments}
     kept: dict[int, SegmentPrint] = {}
     anew = []
@@ -109,7 +112,7 @@ def plan_partition(
 
 
 def _still_lies(files: FileSystem, path: str, before: SegmentPrint) -> bool:
-    """Whether a file's last batch of an earlier run is still where it was."""
+    """Whether the last batch that an earlier run saw in a file is still where it was."""
     if before.last_position == NO_BATCH:
         return before.size_bytes == 0
     file = files.open(path, write=False)
@@ -120,7 +123,8 @@ def _still_lies(files: FileSystem, path: str, before: SegmentPrint) -> bool:
 
 
 def print_slice(files: FileSystem, piece: LogSlice, *, is_deep: bool) -> SlicePrint:
-    """Read a slice. OSError as the file system says; what is wrong with the bytes is in the result."""
+    """Reads a slice. OSError as the file system says; what is wrong with the bytes is in the
+    result."""
     found: list[Chunks] = []
     end, last_position, last_header = piece.start, NO_BATCH, b""
     problem: str | None = None
@@ -153,7 +157,8 @@ def print_slice(files: FileSystem, piece: LogSlice, *, is_deep: bool) -> SlicePr
 
 
 def _index_goes_on(files: FileSystem, piece: LogSlice, last_position: int) -> bool:
-    """Whether the offset index knows of a batch behind the last one that was found, so that no append is under way there."""
+    """Whether the offset index knows of a batch after the last one that was found, so that no
+    append can be under way there."""
     index = piece.path.removesuffix(LOG_FILE_SUFFIX) + INDEX_FILE_SUFFIX
     if not files.exists(index):
         return False
@@ -165,7 +170,7 @@ def _index_goes_on(files: FileSystem, piece: LogSlice, last_position: int) -> bo
 
 
 def _rising(block: HeaderBlock, next_offset: int) -> int:
-    """How many batches from the first on lie behind the one before."""
+    """Returns how many batches, from the first on, begin after the end of the one before."""
     first = block.headers["base_offset"].astype(np.int64)
     delta = block.headers["last_offset_delta"].astype(np.int64)
     behind = np.concatenate(([next_offset], (first + delta)[:-1] + 1))
@@ -179,7 +184,7 @@ def _first_rows(block: HeaderBlock, count: int) -> HeaderBlock:
 
 
 def _bodies(files: FileSystem, path: str, block: HeaderBlock) -> Uint64s:
-    """Hashes of what the CRCs cover, read once more."""
+    """Returns hashes of what the CRCs cover, which is read once more."""
     file = files.open(path, write=False)
     try:
         begin = int(block.positions[0])
@@ -192,7 +197,8 @@ def _bodies(files: FileSystem, path: str, block: HeaderBlock) -> Uint64s:
 
 
 def segment_prints(partition: PartitionFiles, plan: PartitionPlan, read: Sequence[SlicePrint], *, is_deep: bool) -> list[SegmentPrint]:
-    """The prints of a partition's segments from what was known and what was `read` of the plan's slices (in any order)."""
+    """Returns the prints of a partition's segments from what was known and what was `read` of the
+    plan's slices (in any order)."""
     by_segment: dict[int, list[SlicePrint]] = {}
     for piece in sorted(read, key=lambda one: (one.base_offset, one.start)):
         by_segment.setdefault(piece.base_offset, []).append(piece)
@@ -232,7 +238,8 @@ def _segment_print(
 
 
 def _sound_pieces(pieces: list[SlicePrint], end: int, before: list[Chunks]) -> Iterator[SlicePrint | str]:
-    """The slices as long as each begins where the one before ended, with higher offsets; else what is wrong."""
+    """Yields the slices as long as each begins where the one before ended, with higher offsets;
+    then what is wrong, if anything."""
     last_offset = max((int(chunks["last_offset"][-1]) for chunks in before if len(chunks)), default=-1)
     for piece in pieces:
         if piece.start != end:

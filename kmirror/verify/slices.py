@@ -1,7 +1,8 @@
 """A piece of one segment: what a task reads.
 
-A partition is a list of segments, and a segment is cut where its offset index knows a batch to begin. Nothing but bytes says where a slice
-lies, so slices of segments that were deleted, or that a running broker appends to, mean the same on every machine that was told.
+A partition is a list of segments, and a segment is cut where its offset index knows a batch to
+begin. A slice is defined only by its bytes, so a slice of a segment that was deleted, or that a
+running broker appends to, means the same on every machine.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from typing import NamedTuple
 
 
 class LogSlice(NamedTuple):
-    """Bytes `start` to `end` of a segment. A batch begins at `start`; one ends at `end`, unless the segment's listed size ends there."""
+    """Bytes `start` to `end` of a segment. A batch begins at `start`. One ends at `end`, unless the
+    segment's listed size ends there."""
 
     location: str
     """The input as it was given: a path or a URI."""
@@ -19,13 +21,14 @@ class LogSlice(NamedTuple):
     topic: str
     partition: int
     base_offset: int
-    """The segment's."""
+    """The segment's base offset."""
     start: int
     end: int
     segment_size: int
-    """As it was listed; what a broker appended since is not looked at."""
+    """The size when it was listed; what a broker has appended since is not read."""
     is_last_segment: bool
-    """Only at the end of a partition's last segment is an incomplete batch an append under way; elsewhere it is corruption."""
+    """An incomplete batch can be an append under way only at the end of a partition's last segment;
+    elsewhere it is corruption."""
 
     @property
     def size(self) -> int:
@@ -33,5 +36,5 @@ class LogSlice(NamedTuple):
 
     @property
     def ends_segment(self) -> bool:
-        """Whether nothing of the segment, as listed, lies behind this slice."""
+        """Whether nothing of the segment, as listed, lies after this slice."""
         return self.end >= self.segment_size

@@ -1,7 +1,8 @@
-"""Rows of numbers by bucket, more than memory holds: what does not fit waits in one scratch file.
+"""Rows of numbers by bucket, more than fit into memory: the rest waits in one scratch file.
 
-Rows are added in any order and read back a bucket at a time. Memory is `MAX_ROWS` rows and whatever one bucket holds. The scratch file comes
-from the caller (an unnamed temporary file: it is gone with its process). Without one, or when the disk is full, `NoRoomError` says so.
+Rows are added in any order and read back one bucket at a time. Memory holds `MAX_ROWS` rows and the
+rows of one bucket. The caller provides the scratch file (an unnamed temporary file, which
+disappears with its process). Without one, or if the disk is full, NoRoomError says so.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from kmirror.record.columns import Int64s
 MAX_ROWS: Final = 1 << 20
 
 Scratch = Callable[[], IO[bytes]]
-"""Makes an empty file for reading and writing, which nobody else sees."""
+"""Makes an empty file for reading and writing that nobody else sees."""
 
 
 class NoRoomError(KmirrorError):
-    """More rows than memory may take, and no disk for them. The text says what is wanted."""
+    """There are more rows than memory may take, and no disk for them. The text says what is
+    missing."""
 
 
 class SpilledRows:
@@ -38,11 +40,11 @@ class SpilledRows:
         self._file: IO[bytes] | None = None
         self._end = 0
         self._extents: list[list[tuple[int, int]]] = [[] for _ in range(bucket_count)]
-        """Of each bucket: (byte in the file, rows)."""
+        """For each bucket: (byte in the file, number of rows)."""
         self.row_count = 0
 
     def add(self, buckets: Int64s, rows: npt.NDArray[np.int64]) -> None:
-        """`rows[i]` belongs to `buckets[i]`. NoRoomError if they do not fit."""
+        """Adds `rows[i]` to bucket `buckets[i]`. NoRoomError if they do not fit."""
         self._waiting.append((buckets, rows))
         self._waiting_count += len(rows)
         self.row_count += len(rows)
@@ -50,7 +52,8 @@ class SpilledRows:
             self._spill()
 
     def bucket(self, number: int) -> npt.NDArray[np.int64]:
-        """All rows of one bucket, in the order in which they were added; after `settle`."""
+        """Returns all rows of one bucket, in the order in which they were added; only after
+        `settle`."""
         parts = []
         for position, count in self._extents[number]:
             assert self._file is not None, "extents without a file"
@@ -63,7 +66,7 @@ class SpilledRows:
         return np.concatenate(parts) if parts else np.zeros((0, self._width), dtype=np.int64)
 
     def settle(self) -> None:
-        """Nothing more is added: what lies in memory is sorted by bucket once, or follows the rest onto the disk."""
+        """Ends adding: rows in memory are sorted by bucket once, or follow the rest to disk."""
         if self._file is not None:
             self._spill()
         elif self._waiting_count:

@@ -1,8 +1,10 @@
-"""Of two logs: which records that only one of them has are followed by another committed record of their key, in either.
+"""Finds in two logs the records that only one of them has and whose key has another committed
+record after them, in either log.
 
-See `key_evidence` for what that is good for, and for the ways of the rows. A row is four numbers: 62 bits of the key's hash with the sides that
-have the record in the two lowest bits, 64 more bits of the hash, the offset, and the producer id of a transactional record (-1 for others: those
-are committed; of a transaction's, the next marker of its producer says it, and markers are few).
+See `key_evidence` for the purpose, and for how rows are stored. A row is four numbers: 62 bits of
+the key's hash, with the sides that have the record in the two lowest bits; 64 more bits of the
+hash; the offset; and the producer id of a transactional record. It is -1 for other records, which
+are committed. For a record of a transaction the producer's next marker tells, and markers are few.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _HASH, _SECOND, _OFFSET, _PRODUCER = range(4)
 
 
 class SupersededOffsets:
-    """Told all batches of both logs by rising offset, then asked. Memory is bounded by `spilled_rows.MAX_ROWS`."""
+    """Gets all batches of both logs by ascending offset, and then answers questions. Memory is
+    bounded by `spilled_rows.MAX_ROWS`."""
 
     def __init__(self, scratch: Scratch | None) -> None:
         self._scratch = scratch
@@ -42,7 +45,7 @@ class SupersededOffsets:
         self._at_hand: tuple[int, frozenset[tuple[int, int]]] = (-1, frozenset())
 
     def add(self, sides: int, batches: Sequence[RecordBatch]) -> None:
-        """Batches that the logs `sides` have (1 left, 2 right, 3 both)."""
+        """Adds batches that the logs `sides` have (1 left, 2 right, 3 both)."""
         data = [batch for batch in batches if not batch.is_control and batch.record_count]
         for batch in batches:
             if batch.is_control:
@@ -79,7 +82,7 @@ class SupersededOffsets:
             start += taken
 
     def settle(self) -> None:
-        """All is told. NoRoomError if the answers do not fit."""
+        """Ends adding. NoRoomError if the answers do not fit."""
         self._rows.settle()
         self._found = SpilledRows(2, max(len(self._range_starts), 1), self._scratch)
         starts = np.array(self._range_starts, dtype=np.int64)
@@ -92,7 +95,8 @@ class SupersededOffsets:
         self._rows.close()
 
     def _superseded(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """(offset, side) of the records of a bucket that only one log has and whose key came again."""
+        """Returns (offset, side) of the records of a bucket that only one log has and whose key
+        came again."""
         if not len(rows):
             return np.zeros((0, 2), dtype=np.int64)
         key = rows[:, _HASH].view(np.uint64) >> np.uint64(2)
@@ -122,14 +126,15 @@ class SupersededOffsets:
         return committed
 
     def first_repeat(self, side: int) -> int:
-        """The first offset at which this log has a key that was there before."""
+        """Returns the first offset at which this log has a key that it had before."""
         return self._first_repeat[side]
 
     def is_aborted(self, side: int, producer_id: int, offset: int) -> bool:
         return self._transactions[side].is_aborted(producer_id, offset)
 
     def came_again(self, side: int, offset: int) -> bool:
-        """Whether the key of a record that only this log has came again, committed, in one of the two."""
+        """Whether the key of a record that only this log has came again, committed, in one of the
+        two logs."""
         assert self._found is not None, "asked before all was told"
         number = max(bisect_right(self._range_starts, offset) - 1, 0)
         if number != self._at_hand[0]:
@@ -143,4 +148,4 @@ class SupersededOffsets:
 
 
 def _ignore(name: bytes, offset: int) -> None:
-    """Only markers are told."""
+    """Ignores records, because only markers are needed."""

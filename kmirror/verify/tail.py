@@ -1,13 +1,17 @@
-"""What lies where no whole batch begins: an append under way, or corruption that hides what is behind it.
+"""What lies where no whole batch begins: an append under way, or corruption that hides what
+follows.
 
-The length in a batch's header is not covered by its CRC. One that is too large looks like a batch that a broker is just writing, or that a crash
-cut off: everything behind it would be left out silently. At the end of a partition's last segment an incomplete batch is sound only if
+The CRC does not cover the length in a batch's header. A length that is too large looks like a batch
+that a broker is just writing, or that a crash cut off, so everything after it would be left out
+silently. At the end of a partition's last segment, an incomplete batch is sound only if
 
-    its base offset can follow the batch in front of it, its magic is 2,
-    its CRC is not that of the bytes that are there (then it is whole, and its length is wrong), and
-    no whole batch with a valid CRC and a later offset lies behind it.
+    its base offset can follow the batch before it, and its magic is 2,
+    its CRC is not that of the bytes that are there (otherwise it is whole, and its length is
+      wrong), and
+    no whole batch with a valid CRC and a later offset follows it.
 
-Anywhere else an incomplete batch is corruption. What this cannot tell: a last batch whose length and CRC are both wrong; Kafka cuts it off.
+Anywhere else an incomplete batch is corruption. One case cannot be told: a last batch whose length
+and CRC are both wrong. Kafka cuts it off.
 """
 
 from __future__ import annotations
@@ -36,7 +40,8 @@ _CRC: Final = struct.Struct(">I")
 
 
 def check_tail(files: FileSystem, piece: LogSlice, position: int, next_offset: int) -> None:
-    """CorruptFileError unless the bytes of a slice from `position` on can be an append under way; `next_offset` is behind the last batch."""
+    """CorruptFileError unless the bytes of a slice from `position` on can be an append under way;
+    `next_offset` is the one after the last batch."""
     if position >= piece.end:
         return
     file = files.open(piece.path, write=False)
@@ -49,7 +54,8 @@ def check_tail(files: FileSystem, piece: LogSlice, position: int, next_offset: i
 
 
 def tail_problem(file: File, piece: LogSlice, position: int, next_offset: int) -> str | None:
-    """What is wrong with the bytes from `position` to the end of the slice, None if they can be an append under way."""
+    """Returns what is wrong with the bytes from `position` to the end of the slice, None if they
+    can be an append under way."""
     left = piece.end - position
     if not (piece.is_last_segment and piece.ends_segment):
         return f"{_claim(file, position, left)}: {left} bytes are left up to byte {piece.end}, and this is not the end of the log"
@@ -72,7 +78,8 @@ def tail_problem(file: File, piece: LogSlice, position: int, next_offset: int) -
 
 
 def find_batch(file: File, piece: LogSlice, start: int, least_offset: int) -> int | None:
-    """The first byte from `start` on where a whole batch begins: plausible header, base offset at least `least_offset`, valid CRC."""
+    """Returns the first byte from `start` on where a whole batch begins: plausible header, base
+    offset at least `least_offset`, valid CRC."""
     while piece.end - start >= RECORD_BATCH_OVERHEAD:
         data = file.pread(min(_STEP_BYTES, piece.end - start), start)
         if len(data) < RECORD_BATCH_OVERHEAD:
@@ -100,7 +107,8 @@ def _most_offset(piece: LogSlice) -> int:
 
 
 def _candidates(data: bytes, left: int, least_offset: int, most_offset: int) -> list[int]:
-    """Where a header could begin in `data`, of `left` bytes up to the end of the slice."""
+    """Returns where a header could begin in `data`; `left` bytes are left up to the end of the
+    slice."""
     array = np.frombuffer(data, dtype=np.uint8)
     rows = np.flatnonzero(array[16 : len(array) - RECORD_BATCH_OVERHEAD + 17] == CURRENT_MAGIC)
     offset = array[rows[:, None] + np.arange(8)].view(">i8").reshape(-1)

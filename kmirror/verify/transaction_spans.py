@@ -1,4 +1,5 @@
-"""Which data of a log is of transactions that were aborted, or are open: ranges of offsets by producer, and the batch that one asks about."""
+"""Which data of a log belongs to aborted or open transactions: ranges of offsets by producer, and
+the range that a given batch lies in."""
 
 from __future__ import annotations
 
@@ -12,16 +13,17 @@ NEVER: Final = (1 << 63) - 1
 
 
 class TransactionSpan(NamedTuple):
-    """Data of one producer at `first_offset` up to `end_offset` is not committed."""
+    """Data of one producer from `first_offset` up to `end_offset` is not committed."""
 
     producer_id: int
     first_offset: int
     end_offset: int
-    """That of the ABORT; NEVER of an open transaction."""
+    """The offset of the ABORT; NEVER for an open transaction."""
 
 
 class TransactionSpans:
-    """Spans of one log. A producer has one transaction at a time, so its spans do not overlap."""
+    """The spans of one log. A producer has one transaction at a time, so its spans do not
+    overlap."""
 
     def __init__(self, spans: Iterable[TransactionSpan] = ()) -> None:
         self._of_producer: dict[int, list[TransactionSpan]] = {}
@@ -29,7 +31,8 @@ class TransactionSpans:
             self._of_producer.setdefault(span.producer_id, []).append(span)
 
     def of(self, batch: RecordBatch) -> TransactionSpan | None:
-        """The span that the batch is data of; None for data that was committed, or was in no transaction."""
+        """Returns the span whose data the batch is; None for data that was committed, or was in no
+        transaction."""
         spans = self._of_producer.get(batch.producer_id)
         if not spans or not batch.attributes & TRANSACTIONAL_FLAG:
             return None

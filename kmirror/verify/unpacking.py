@@ -1,10 +1,12 @@
 """The records of batches as columns, in pieces of bounded size, whatever a batch unpacks to.
 
-A batch of 2 KB may unpack to a gigabyte, and a block of 2 MB holds a thousand of them. So codecs are read as streams into one buffer that is used
-again and again. When it is full, the whole records in it are a piece, and what is left of the last one moves to the front. Only a record that
-is larger than the buffer makes it grow.
+A batch of 2 KB may unpack to a gigabyte, and a block of 2 MB holds a thousand such batches. So
+codecs are read as streams into one buffer, which is used again and again. When it is full, the
+whole records in it are a piece, and the incomplete last record moves to the front. The buffer grows
+only for a record that is larger than it.
 
-A piece is good until the next one is asked for. Columns are those of `record.columns`; a batch that is cut has a row in each of its pieces.
+A piece is valid until the next one is requested. Columns are those of `record.columns`; a batch
+that is cut has a row in each of its pieces.
 """
 
 from __future__ import annotations
@@ -26,18 +28,20 @@ from kmirror.record.record_batch import RECORD_BATCH_OVERHEAD, RecordBatch
 PIECE_BYTES: Final = 8 << 20
 """Large enough that numpy works on thousands of records, small enough for any worker."""
 _MAX_SNAPPY_RATIO: Final = 64
-"""A copy of 64 bytes takes three: what claims more than this is damaged, and is not given the memory it claims."""
+"""A copy of 64 bytes takes three bytes. Data that claims more than this is damaged, and does not
+get the memory that it claims."""
 _STEP_BYTES: Final = 1 << 20
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = 16
 
 ReadInto = Callable[[memoryview], int]
-"""Fills a view from its beginning and tells how many bytes it gave; 0 at the end."""
+"""Fills a view from its beginning and returns how many bytes it wrote; 0 at the end."""
 
 
 class UnpackedPiece(NamedTuple):
     first: int
-    """The number of the first batch that has records here; the rows of `records.batches` are this one and those behind it."""
+    """The index of the first batch that has records here; the rows of `records.batches` are that
+    batch and those after it."""
     records: RecordColumns
 
 
@@ -51,7 +55,7 @@ class MalformedBatchError(KmirrorError):
 
 
 class Unpacker:
-    """Holds the buffer."""
+    """Unpacks batches into one buffer."""
 
     def __init__(self, piece_bytes: int = PIECE_BYTES) -> None:
         self._piece_bytes = piece_bytes
@@ -63,9 +67,11 @@ class Unpacker:
         self._first = 0
 
     def pieces(self, batches: Sequence[RecordBatch]) -> Iterator[UnpackedPiece]:
-        """The records of `batches`, control batches included, at least one piece's worth at a time. CRCs are not looked at.
+        """Yields the records of `batches`, control batches included, one piece at a time. CRCs are
+        not checked.
 
-        MalformedBatchError for the first batch that is not what its header claims, after all in front of it was given out.
+        MalformedBatchError for the first batch that is not what its header claims, after everything
+        before it was given out.
         """
         headers = headers_from([batch.memory[:RECORD_BATCH_OVERHEAD] for batch in batches])
         self._start(0)
@@ -87,7 +93,7 @@ class Unpacker:
         self._positions, self._counts, self._first = [], [], first
 
     def _drop_last(self) -> None:
-        """Forget what the buffer has of the last batch."""
+        """Forgets what the buffer has of the last batch."""
         count, self._counts[-1] = self._counts[-1], 0
         if count:
             self._parsed = self._positions[-count]
@@ -121,7 +127,8 @@ class Unpacker:
             raise invalid_record("Incorrect declared batch size, premature EOF reached")
 
     def _parse(self, index: int, left: int, *, is_whole: bool) -> int:
-        """How many records begin behind what was parsed; an incomplete one at the end is one only if the stream goes on."""
+        """Returns how many records begin after what was parsed. An incomplete record at the end is
+        allowed only if the stream goes on."""
         view = memoryview(self._buffer)[self._parsed : self._used]
         try:
             found = record_positions(view, self._parsed)
@@ -143,7 +150,7 @@ class Unpacker:
         return len(found)
 
     def _move_rest(self, index: int) -> None:
-        """The next piece begins with what the last one left of a record of batch number `index`."""
+        """Begins the next piece with the rest of an incomplete record of batch number `index`."""
         rest = bytes(memoryview(self._buffer)[self._parsed : self._used])
         self._start(index)
         self._counts.append(0)
@@ -155,7 +162,8 @@ class Unpacker:
         self._buffer[: self._used] = memoryview(old)[: self._used]
 
     def _give(self, headers: npt.NDArray[Any]) -> Iterator[UnpackedPiece]:
-        """What the buffer has, if anything; up to the first batch that is malformed, if there is one."""
+        """Yields what the buffer has, if anything, up to the first malformed batch, if there is
+        one."""
         while self._positions:
             columns = self._columns(headers)
             if not isinstance(columns, int):
@@ -194,7 +202,7 @@ class _PlainReader:
 
 
 class _ChunkReader:
-    """A codec that gives bytes of its own: `chunks(most)` gives some, b"" at the end."""
+    """Reads a codec that returns its own bytes: `chunks(most)` returns some, b"" at the end."""
 
     def __init__(self, chunks: Callable[[int], bytes]) -> None:
         self._chunks = chunks
@@ -225,7 +233,7 @@ def _gzip_reader(payload: memoryview) -> ReadInto:
                 part = inflate.decompress(rest, most)
             except zlib.error as error:
                 if not is_first:
-                    return b""  # bytes behind the last member; java.util.zip.GZIPInputStream ignores them too
+                    return b""  # bytes after the last member; java.util.zip.GZIPInputStream ignores them too
                 raise DecompressionError(f"damaged gzip data ({error})") from error
             rest = inflate.unconsumed_tail
             if part:

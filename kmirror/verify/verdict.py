@@ -1,27 +1,37 @@
-"""What a comparison of logs says: kinds of difference, facts of the batches concerned, one verdict a partition, one for all.
+"""The result of comparing logs: kinds of difference, facts of the batches concerned, one verdict
+per partition, one for all.
 
-All are `msgspec.Struct`s: they pickle (process pool, Spark), compare, and `msgspec.json.encode` writes them; `to_json` and `from_json` of
-this file name the encoding in one place. `left` is the first log that was given (A), `right` the second (B); a difference is told
-from A's side: MISSING is what A has and B lacks, EXTRA what only B has.
+All are `msgspec.Struct`s: they pickle (process pool, Spark), compare, and `msgspec.json.encode`
+writes them. `to_json` and `verdict_from_json` of this file name the encoding in one place. `left`
+is the first log that was given (A), `right` the second (B). A difference is described from A's
+side: MISSING is what A has and B lacks, EXTRA what only B has.
 
 A difference has exactly one kind, the first of these that fits:
 
-    BEYOND_HIGH_WATERMARK  at or above the high watermark of a log that holds it: not committed there, may still go
-    EPOCH_ONLY             the same bytes but for the leader epoch in the header, which no CRC covers
-    CONTROL_ONLY           only control batches (transaction markers, MIRROR_PID_RESET): no record of a producer is concerned
-    COMPACTED              one log lacks records that its cleaner may have removed, or a cleaner rewrote the batch; what both have is equal
-    NOT_DECIDED            one log lacks records that its cleaner may or may not have removed: there are too many keys to tell; `detail` says why
-    RE_BATCHED             the same records at the same offsets in other batches or another compression
+    BEYOND_HIGH_WATERMARK  at or above the high watermark of a log that holds it: not committed
+                           there, may still be removed
+    EPOCH_ONLY             the same bytes except for the leader epoch in the header, which no CRC
+                           covers
+    CONTROL_ONLY           only control batches (transaction markers, MIRROR_PID_RESET): no record
+                           of a producer is concerned
+    COMPACTED              one log lacks records that its cleaner may have removed, or a cleaner
+                           rewrote the batch; what both have is equal
+    NOT_DECIDED            one log lacks records that its cleaner may or may not have removed: there
+                           are too many keys to tell; `detail` says why
+    RE_BATCHED             the same records at the same offsets in other batches or another
+                           compression
     MISSING, EXTRA         only A has it, only B has it
-    BYTES_DIFFER           all the rest; `detail` says what
+    BYTES_DIFFER           everything else; `detail` says what
 
-and where one log mirrors the other (`mirror_rules`):
+and if one log mirrors the other (`mirror_rules`):
 
-    MIRROR_RULE            the destination's log is not as KIP-1279 wants it, whatever the source has
+    MIRROR_RULE            the destination's log is not as KIP-1279 wants it, whatever the source
+                           has
 
-and where the groups of a side are known (`group_rules`):
+and if the groups of a side are known (`group_rules`):
 
-    GROUP_BEYOND_END       a group of that side has committed an offset behind the end of that side's log
+    GROUP_BEYOND_END       a group of that side has committed an offset past the end of that side's
+                           log
 """
 
 from __future__ import annotations
@@ -35,7 +45,7 @@ from kmirror.record.record_batch import RecordBatch
 
 
 class DifferenceKind(StrEnum):
-    """The values are what `--ignore` takes and JSON shows."""
+    """The values are those that `--ignore` takes and JSON shows."""
 
     MISSING = "missing"
     EXTRA = "extra"
@@ -51,7 +61,7 @@ class DifferenceKind(StrEnum):
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The name for people."""
         return {
             "bytes-differ": "bytes differ",
             "epoch-only": "epoch only",
@@ -72,7 +82,8 @@ class Status(StrEnum):
 
 
 class BatchFacts(msgspec.Struct, frozen=True):
-    """The header of a batch and where it lies: `position` is the byte in `file` (for a live cluster: in what was fetched)."""
+    """A batch's header and its place: `position` is the byte in `file` (for a live cluster: in what
+    was fetched)."""
 
     file: str
     position: int
@@ -105,9 +116,11 @@ class LocatedBatch(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One run of offsets that the logs do not agree on. `left` and `right` are the batches of either side, none where it has none.
+    """One run of offsets on which the logs do not agree. `left` and `right` are the first batches
+    of each side, empty if it has none.
 
-    What one log lacks altogether is one difference from where both were equal last to where they are equal again."""
+    What one log lacks completely is one difference, from where both were last equal to where they
+    are equal again."""
 
     kind: DifferenceKind
     topic: str
@@ -116,7 +129,7 @@ class Difference(msgspec.Struct, frozen=True):
     last_offset: int
     left: list[BatchFacts]
     right: list[BatchFacts]
-    """The first batches."""
+    """The first batches of each side."""
     detail: str
     left_batch_count: int = 0
     right_batch_count: int = 0
@@ -125,7 +138,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class LogFacts(msgspec.Struct, frozen=True):
-    """One of the two logs: offsets are None where nothing says what they are."""
+    """One of the two logs. `high_watermark` is None if nothing says what it is."""
 
     name: str
     log_start_offset: int
@@ -138,13 +151,14 @@ class LogFacts(msgspec.Struct, frozen=True):
 
 
 class PartitionVerdict(msgspec.Struct, frozen=True):
-    """Two logs of one partition. `differences` holds the first ones, `difference_counts` (kind -> how many) counts them all."""
+    """Two logs of one partition. `differences` holds the first ones; `difference_counts` (kind ->
+    how many) counts all."""
 
     topic: str
     partition: int
     status: Status
     start_offset: int
-    """The higher log start offset: nothing below was looked at."""
+    """The higher log start offset: nothing below was compared."""
     left: LogFacts | None
     right: LogFacts | None
     difference_counts: dict[str, int] = {}
@@ -153,7 +167,8 @@ class PartitionVerdict(msgspec.Struct, frozen=True):
     bytes_compared: int = 0
     error: str | None = None
     replicas_of: str | None = None
-    """A or B, if both logs are replicas of that side; the right one is compared with the one that an election would take."""
+    """A or B, if both logs are replicas of that side; the right one is compared with the replica
+    that an election would choose."""
 
     @property
     def name(self) -> str:
@@ -180,7 +195,8 @@ class LogDiffReport(msgspec.Struct, frozen=True):
 
 
 def make_report(left: str, right: str, engine: str, partitions: Collection[PartitionVerdict]) -> LogDiffReport:
-    """The verdict over `partitions`: an error anywhere is an error, a difference anywhere a difference."""
+    """Returns the verdict on `partitions`: an error anywhere is an error, a difference anywhere a
+    difference."""
     verdicts = sorted(partitions, key=lambda verdict: (verdict.topic, verdict.partition, verdict.replicas_of or "", _place(verdict)))
     statuses = [verdict.status for verdict in verdicts]
     status = Status.ERROR if Status.ERROR in statuses else Status.DIFFERENT if Status.DIFFERENT in statuses else Status.EQUAL
@@ -195,7 +211,7 @@ def _place(verdict: PartitionVerdict) -> str:
 
 
 def error_verdict(topic: str, partition: int, error: str) -> PartitionVerdict:
-    """A partition that could not be compared at all."""
+    """Returns the verdict on a partition that could not be compared at all."""
     return PartitionVerdict(topic=topic, partition=partition, status=Status.ERROR, start_offset=-1, left=None, right=None, error=error)
 
 

@@ -1,8 +1,10 @@
-"""What a consumer with `isolation.level=read_committed` does not see of a partition on disk: aborted transactions, and what is not yet decided.
+"""What a consumer with `isolation.level=read_committed` does not see of a partition on disk:
+aborted transactions, and what is not decided yet.
 
-A broker tells its consumers the entries of `.txnindex`, and nothing at or above the last stable offset, the first offset of the oldest open
-transaction. The newest producer snapshot has the transactions that were open at its offset, and the batches behind it say what became of them.
-Where segments lie there without indexes (a copy of the `.log` files), all of it is computed from headers.
+A broker gives its consumers the entries of `.txnindex`, and nothing at or above the last stable
+offset, which is the first offset of the oldest open transaction. The newest producer snapshot has
+the transactions that were open at its offset, and the batches after it say what became of them. If
+segments have no indexes (a copy of the `.log` files), everything is computed from headers.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ class AbortedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
-    """That of the ABORT marker."""
+    """The offset of the ABORT marker."""
 
 
 class Undecided(NamedTuple):
@@ -35,12 +37,12 @@ class Undecided(NamedTuple):
 
     aborted: list[AbortedTransaction]
     last_stable_offset: int
-    """MAX_OFFSET without an open transaction."""
+    """MAX_OFFSET if no transaction is open."""
 
 
 def read_undecided(files: FileSystem, listing: Listing, partition: PartitionFiles, *, end: int = MAX_OFFSET) -> Undecided:
-    """What stands in front of `end` (a high watermark: markers behind it decide nothing yet). CorruptFileError if a file that a broker would read is
-    damaged."""
+    """Returns what is aborted and what is open below `end` (a high watermark: markers above it
+    decide nothing yet). CorruptFileError if a file that a broker would read is damaged."""
     start, open_offsets = _newest_snapshot(files, partition, end)
     aborted: set[AbortedTransaction] = set()
     for segment in partition.segments:
@@ -56,20 +58,22 @@ def read_undecided(files: FileSystem, listing: Listing, partition: PartitionFile
 
 
 def _newest_snapshot(files: FileSystem, partition: PartitionFiles, end: int) -> tuple[int, dict[int, int]]:
-    """(the offset, at most `end`, from which on batches must be read, the first offsets of the transactions that are open there by producer)."""
+    """Returns (the offset, at most `end`, from which batches must be read; the first offsets of the
+    transactions open there, by producer)."""
     has_indexes = all(INDEX_FILE_SUFFIX in segment.sizes for segment in partition.segments)
     for offset in reversed([one for one in partition.snapshots if one <= end] if has_indexes else []):
         path = producer_snapshot_file(partition.path, offset)
         try:
             entries = read_producer_snapshot(files, path)
         except CorruptFileError:
-            continue  # an older one, or the log itself, says the same
+            continue  # an older snapshot, or the log itself, says the same
         return offset, {one.producer_id: one.current_txn_first_offset for one in entries if one.current_txn_first_offset is not None}
     return 0, {}
 
 
 def _follow(block: HeaderBlock, start: int, end: int, open_offsets: dict[int, int], aborted: set[AbortedTransaction]) -> None:
-    """What the batches of a block from offset `start` on, in front of `end`, do to open transactions."""
+    """Applies the batches of a block, from offset `start` on and below `end`, to the open
+    transactions."""
     headers = block.headers
     is_data = (headers["attributes"] & (TRANSACTIONAL_FLAG | CONTROL_FLAG)) == TRANSACTIONAL_FLAG
     rows = np.flatnonzero(is_data & (headers["base_offset"] >= start) & (headers["base_offset"] < end))

@@ -1,6 +1,8 @@
-"""What the files beside a partition's segments claim: read whole, judged by nobody here.
+"""What the files beside a partition's segments claim: they are read completely here, and judged
+elsewhere.
 
-A file that cannot be read as what it is becomes its error's text. They are read when the segments have been: a running broker may have moved on.
+A file that cannot be parsed becomes the text of its error. These files are read after the segments,
+and a running broker may have moved on by then.
 """
 
 from __future__ import annotations
@@ -37,24 +39,25 @@ class TxnIndexEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DataDirClaims:
-    """A data dir's own files; the default is for a partition's folder of which nobody knows where it was."""
+    """A data dir's own files. The default is for a partition's folder whose data dir is not
+    known."""
 
     path: str | None = None
     offsets: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
-    """By key of CHECKPOINTS; without the file there is no key."""
+    """By key of CHECKPOINTS; a file that is missing has no key."""
     errors: dict[str, str] = field(default_factory=dict)
     at_rest: bool = False
-    """A broker shut down here, and none started since."""
+    """Whether a broker shut down here and none has started since."""
 
     def of(self, partition: TopicPartition) -> DataDirClaims:
-        """What is said of one partition: small enough to go with a task."""
+        """Returns the claims about one partition, small enough to go with a task."""
         offsets = {key: {partition: said[partition]} if partition in said else {} for key, said in self.offsets.items()}
         return DataDirClaims(self.path, offsets, self.errors, self.at_rest)
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotClaim:
-    """A producer snapshot."""
+    """The claims of one producer snapshot."""
 
     path: str
     written_ms: int
@@ -64,7 +67,7 @@ class SnapshotClaim:
 
 @dataclass(frozen=True, slots=True)
 class PartitionClaims:
-    """A partition's folder."""
+    """The claims in a partition's folder."""
 
     path: str
     topic_partition: TopicPartition
@@ -78,14 +81,14 @@ class PartitionClaims:
     aborted_errors: dict[int, str]
     data_dir: DataDirClaims
     has_grown: bool
-    """A broker has appended since the folder was listed."""
+    """Whether a broker has appended since the folder was listed."""
 
     def checkpoint(self, key: str) -> int | None:
         return self.data_dir.offsets.get(key, {}).get(self.topic_partition)
 
 
 def read_data_dir_claims(files: FileSystem, path: str) -> DataDirClaims:
-    """The checkpoints at the top of a data dir; those that are not there claim nothing."""
+    """Reads the checkpoints at the top of a data dir; those that are missing claim nothing."""
     offsets, errors = {}, {}
     for key, name in CHECKPOINTS.items():
         try:
@@ -97,7 +100,7 @@ def read_data_dir_claims(files: FileSystem, path: str) -> DataDirClaims:
 
 
 def read_partition_claims(files: FileSystem, partition: PartitionFiles, data_dir: DataDirClaims) -> PartitionClaims:
-    """What lies in the partition's folder."""
+    """Reads the claims in a partition's folder."""
     epochs: list[EpochEntry] | None = None
     epochs_error = None
     if LEADER_EPOCH_CHECKPOINT_FILE_NAME in partition.other_files:

@@ -25,7 +25,8 @@ def close_partition(
     producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
     compacted_topics: Collection[str] | None = None,
 ) -> ReplayTables:
-    """The tables of one partition; `partial` is that of all its segments. `compacted_topics`: all there are, None if nobody knows."""
+    """Returns the tables of one partition; `partial` covers all its segments. `compacted_topics`
+    has all there are, None if they are not known."""
     view = LogView(partial, claims, compacted_topics=compacted_topics)
     tables = ReplayTables()
     check_structure(view)

@@ -1,16 +1,21 @@
-"""Closing compaction: what a log's keys say, against what its cleaner promises.
+"""Closing compaction: what a log's keys say, compared with what its cleaner promises.
 
-`cleaner-offset-checkpoint` says up to where a pass has been. By then each key of the records below had one committed record left there: a pass rewrites
-every segment below the end of what it read, and forgets the records that a newer one in what it read replaces. So two committed records of one key below
-the checkpoint are a finding. It is looked for only where nothing else explains them:
+`cleaner-offset-checkpoint` says how far a pass has come. By then each key of the records below had
+one committed record left there: a pass rewrites every segment below the end of what it read, and
+drops the records that a newer one in what it read replaces. So two committed records of one key
+below the checkpoint are a finding. They are looked for only where nothing else explains them:
 
-* the data dir is at rest: the checkpoint of a running broker, or of a folder copied from one, may be newer than the segments;
-* the whole log is sound, and the active segment, which no pass rewrites, is left out;
-* of a topic that DeleteRecords may have been used on, the first segment is left out: a log start that a crash set back brings records back that the pass
-  had not to look at. Topics that were never anything but `compact` cannot be (Kafka refuses).
+* The data dir must be at rest: the checkpoint of a running broker, or of a folder copied from one,
+  may be newer than the segments.
+* The whole log must be sound. The active segment, which no pass rewrites, is left out.
+* If DeleteRecords may have been used on the topic, the first segment is left out: a log start that
+  a crash set back brings back records that the pass did not have to look at. Topics that were never
+  anything but `compact` do not have this problem (Kafka refuses DeleteRecords for them).
 
-All else is no fault: what is above the checkpoint waits for a pass, a tombstone past its horizon for the next one, and data of aborted transactions for one
-that meets it. The dirty ratio is that of Kafka's cleaner, with min.compaction.lag.ms at 0. Keys that a log has lost cannot be known from that log.
+Nothing else is a fault: what is above the checkpoint waits for a pass, a tombstone past its horizon
+for the next one, and data of aborted transactions for one that meets it. The dirty ratio is that of
+Kafka's cleaner, with min.compaction.lag.ms at 0. Keys that a log has lost cannot be known from that
+log.
 """
 
 from __future__ import annotations
@@ -32,7 +37,8 @@ if TYPE_CHECKING:
 
 
 def is_compacted(partition: TopicPartition, data_dir: DataDirClaims, compacted_topics: Collection[str] | None) -> bool:
-    """Whether a log's keys are looked at; where nobody knows the topics' configs, a cleaner's checkpoint tells."""
+    """Whether a log's keys are read. If the topics' configs are not known, a cleaner's checkpoint
+    decides."""
     if partition in data_dir.offsets.get("cleaner", {}):
         return compacted_topics is None or partition.topic in compacted_topics
     if compacted_topics is None or partition.topic in COMPACTED_TOPICS:
@@ -41,7 +47,8 @@ def is_compacted(partition: TopicPartition, data_dir: DataDirClaims, compacted_t
 
 
 class _Bounds:
-    """Of one log, from its other rows: where its clean section ends, and where what can be cleaned does."""
+    """The bounds of one log, from its other rows: where its clean section ends, and where the
+    cleanable part ends."""
 
     def __init__(self, tables: ReplayTables, data_dir: DataDirClaims) -> None:
         (self.log,) = tables.logs
@@ -62,7 +69,8 @@ class _Bounds:
         return max((row.base_offset for row in self.segments if row.base_offset <= bound), default=self.active_base_offset)
 
     def sealed_bytes(self) -> tuple[int, int]:
-        """(bytes of the segments that begin in the clean section, of those that a pass would read)."""
+        """Returns (bytes of the segments that begin in the clean section, bytes of those that a
+        pass would read)."""
         clean = sum(row.segment_size for row in self.segments if row.base_offset < self.first_dirty_offset)
         start = min(self.first_dirty_offset, self.first_uncleanable_offset)
         floor = max((row.base_offset for row in self.segments if row.base_offset <= start), default=0)
@@ -71,7 +79,7 @@ class _Bounds:
 
 
 def key_scope(tables: ReplayTables, data_dir: DataDirClaims, *, never_deletes: bool, now_ms: int | None) -> KeyScope | None:
-    """Of a log with these tables; None if it has no segment, or one that is damaged."""
+    """Returns the scope of a log with these tables; None if it has no segment, or a damaged one."""
     if not tables.structure or any(row.problems for row in tables.structure):
         return None
     bounds = _Bounds(tables, data_dir)
@@ -97,9 +105,9 @@ def key_scope(tables: ReplayTables, data_dir: DataDirClaims, *, never_deletes: b
 
 
 def close_compaction(tables: ReplayTables, counts: KeyCounts, scope: KeyScope, data_dir: DataDirClaims) -> None:
-    """Add the row of a log, and what is wrong, to its tables."""
+    """Adds the row of a log, and findings, to its tables."""
     if counts.problem is not None and not data_dir.at_rest:
-        return  # a running broker's cleaner or retention came in between
+        return  # the cleaner or the retention of a running broker interfered
     bounds = _Bounds(tables, data_dir)
     findings = _findings(bounds.log, bounds.segments, counts, scope)
     tables.findings += findings

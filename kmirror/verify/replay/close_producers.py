@@ -1,14 +1,18 @@
-"""Closing producers: every `.snapshot` is a claim about the state in front of the offset that it is named after.
+"""Closing producers: every `.snapshot` is a claim about the state before the offset that it is
+named after.
 
-The states are folded from the left, section by section, and held against the snapshot at each cut. The fold begins with nothing where the log
-begins at offset 0, with the snapshot at the first segment's base if there is one, otherwise with what nobody knows. From each cut it goes on with
-what both agree on, and with its own where they do not, so one wrong snapshot is one finding.
+The states are folded from the left, section by section, and compared with the snapshot at each cut.
+The fold begins empty if the log begins at offset 0, with the snapshot at the first segment's base
+offset if there is one, and otherwise with an unknown state. From each cut it goes on with what both
+agree on, and with its own state where they do not, so one wrong snapshot is one finding.
 
 A snapshot may differ from the fold and be right:
-* An idle producer is forgotten after producer.id.expiration.ms, when its snapshot is loaded or by the clock. Comes it back, it has no coordinator epoch.
-* After a compaction the batches that a snapshot in the middle of the log speaks of may be gone: only what is left contradicts it.
-* A broker that loads a log whose start lies inside of a segment reads that segment from there on.
-* Behind bytes that cannot be read the next snapshot is taken for granted.
+* An idle producer is forgotten after producer.id.expiration.ms, when its snapshot is loaded or by
+  the clock. If it comes back, it has no coordinator epoch.
+* After a compaction, the batches that a snapshot in the middle of the log refers to may be gone.
+  Only what is left can contradict it.
+* A broker that loads a log whose start lies inside a segment reads that segment from there on.
+* After bytes that cannot be read, the next snapshot is taken as true.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from kmirror.verify.replay.producer_states import OpenRun, ProducersPartial, Pro
 from kmirror.verify.replay.tables import ProducerRow
 
 BEGINNING = -1
-"""As `first_reset`: nothing lies left of the log, so no producer is in a transaction there."""
+"""Used as `first_reset`: nothing lies left of the log, so no producer is in a transaction there."""
 MAX_PRODUCERS_NAMED = 5
 
 
@@ -73,7 +77,7 @@ def claimed_values(entry: ProducerStateEntry) -> Values:
 
 
 def state_from(entry: ProducerStateEntry) -> ProducerState:
-    """The state that a snapshot's entry restores."""
+    """Returns the state that a snapshot's entry restores."""
     first_open = entry.current_txn_first_offset
     timestamp = entry.last_timestamp
     run = None if first_open is None else OpenRun(first_open, timestamp, timestamp, 0, entry.producer_epoch)
@@ -89,7 +93,7 @@ def state_from(entry: ProducerStateEntry) -> ProducerState:
 
 
 class SnapshotCheck:
-    """The fold; `run` gives the rows of the log's end and leaves findings in the view."""
+    """The fold. `run` yields the rows of the log's end and leaves findings in the view."""
 
     def __init__(self, view: LogView, *, producer_id_expiration_ms: int) -> None:
         self._view = view
@@ -140,7 +144,8 @@ class SnapshotCheck:
         self._left = merged
 
     def _meet(self, offset: int, claim: SnapshotClaim, from_offset: int) -> None:
-        """Hold the state in front of `offset` against the snapshot there, which follows the one at `from_offset`."""
+        """Compares the state before `offset` with the snapshot there, which follows the one at
+        `from_offset`."""
         view = self._view
         claimed = {entry.producer_id: entry for entry in claim.entries}
         if view.is_damaged(from_offset, offset):
@@ -174,7 +179,7 @@ class SnapshotCheck:
     def _compare(
         self, entry: ProducerStateEntry | None, state: ProducerState | None, written_ms: int, *, has_holes: bool
     ) -> tuple[str, str] | None:
-        """(kind, text) of what is wrong, None if the snapshot may be right."""
+        """Returns (kind, text) of what is wrong, None if the snapshot may be right."""
         view = self._view
         if entry is None:
             assert state is not None, "neither claimed nor computed"
@@ -205,7 +210,8 @@ class SnapshotCheck:
     def _is_explained(self, ours: Values, claimed: Values, differing: list[int], *, was_forgotten: bool, has_holes: bool) -> bool:
         view = self._view
         if has_holes:
-            # compaction took what the claim was made of, unless the claim is about the very batch that is there
+            # compaction removed what the claim was based on, unless the claim is about a batch that
+            # is still there
             same_batch = ours.last_offset == claimed.last_offset >= 0
             return not same_batch or not {0, 1, 3}.intersection(differing)
         log_start_is_inside = view.log_start_offset > view.first_base_offset

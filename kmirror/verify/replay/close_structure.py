@@ -1,4 +1,5 @@
-"""Closing structure and indexes: segments against their names, sizes and each other, entries against what all slices found."""
+"""Closing structure and indexes: segments are compared with their names, sizes and neighbours,
+index entries with what all slices found."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def segment_rows(view: LogView) -> Iterator[SegmentRow]:
 
 
 def check_structure(view: LogView) -> None:
-    """Findings of segments by themselves, and of one behind the other."""
+    """Adds findings about each segment by itself, and about each after the one before."""
     expected: int | None = None
     for number, segment in enumerate(view.segments):
         is_last = number == len(view.segments) - 1
@@ -71,7 +72,8 @@ def check_structure(view: LogView) -> None:
 
 
 def _is_cut_short(view: LogView, number: int) -> bool:
-    """Whether the segment in front ended in something unreadable, which explains the offsets that are missing."""
+    """Whether the segment before ended in something unreadable, which explains the missing
+    offsets."""
     return number > 0 and any(
         place.kind in ("corrupt", "unreadable", GONE) for place in view.segments[number - 1].structure.problem_examples
     )
@@ -146,7 +148,7 @@ def _check_log_start(view: LogView) -> None:
 
 # indexes
 def close_indexes(view: LogView) -> Iterator[IndexRow]:
-    """Rows, and findings on the way."""
+    """Yields rows, and adds findings on the way."""
     sizes = {segment.base_offset: segment.sizes for segment in view.claims.segments}
     for number, segment in enumerate(view.segments):
         is_last = number == len(view.segments) - 1
@@ -169,7 +171,7 @@ def close_indexes(view: LogView) -> Iterator[IndexRow]:
 
 
 def _check_index(view: LogView, segment: SegmentPart, path: str, check: IndexCheck, unknown: int) -> int:
-    """Findings; the number of wrong entries."""
+    """Adds findings, and returns the number of wrong entries."""
     base = segment.base_offset
     for slot, offset, text in check.wrong[:3]:
         view.found("indexes", "wrong", path, f"entry {slot}: {text}", segment=base, first_offset=offset, last_offset=offset)

@@ -1,9 +1,14 @@
-"""Closing transactions: `.txnindex` holds every aborted transaction with data, in the segment of its ABORT, in the order of the markers.
+"""Closing transactions: `.txnindex` has every aborted transaction with data, in the segment of its
+ABORT, in the order of the markers.
 
-Rows are of the whole log: transactions know no segments. An entry may differ from what the log says and be right:
-* its transaction began below the log's first segment: its first offset is lower than any that is left, and so may the last stable offset be;
-* a compaction took data of aborted transactions, and their entries where all data was gone;
-* a broker that appended several transactions at once may have noted a last stable offset behind the marker: nothing was open then.
+Rows cover the whole log, because transactions know no segments. An entry may differ from what the
+log says and be right:
+* Its transaction began below the log's first segment: its first offset is lower than any that is
+  left, and so may the last stable offset be.
+* A compaction removed data of aborted transactions, and the entries of those that lost all their
+  data.
+* A broker that appended several transactions at once may have noted a last stable offset after the
+  marker: nothing was open then.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ MAX_NAMED = 5
 
 
 def whole_log(sections: tuple[Section, ...]) -> ProducersPartial:
-    """The producers of all sections as one partial: a tree of merges."""
+    """Returns the producers of all sections as one partial, by a tree of merges."""
     parts = [section.producers for section in sections] or [ProducersPartial()]
     while len(parts) > 1:
         parts = [merge(*parts[at : at + 2]) if at + 1 < len(parts) else parts[at] for at in range(0, len(parts), 2)]
@@ -31,7 +36,7 @@ def whole_log(sections: tuple[Section, ...]) -> ProducersPartial:
 
 
 class TransactionCheck:
-    """Rows of the log's transactions; findings go to the view."""
+    """The rows of the log's transactions; findings go to the view."""
 
     def __init__(self, view: LogView, *, now_ms: int | None) -> None:
         self._view = view
@@ -40,7 +45,8 @@ class TransactionCheck:
         self._knows_left = view.first_base_offset == 0
         self._whole = merge(ProducersPartial(first_reset=BEGINNING), whole) if self._knows_left else whole
         self._cut_off = self._begun_below_the_log()
-        """Aborted transactions whose first batches may lie below the log; the offsets of their markers."""
+        """Aborted transactions whose first batches may lie below the log, by the offsets of their
+        markers."""
         self._aborted = sorted([*self._whole.aborted, *self._cut_off.values()], key=lambda each: each.marker.offset)
 
     def _begun_below_the_log(self) -> dict[int, AbortedTransaction]:
@@ -62,7 +68,8 @@ class TransactionCheck:
 
     # claims
     def check(self) -> None:
-        """Hold each segment's `.txnindex` against the aborted transactions whose marker lies in it."""
+        """Compares each segment's `.txnindex` with the aborted transactions whose marker lies in
+        the segment."""
         view = self._view
         bases = [segment.base_offset for segment in view.segments]
         markers = [each.marker.offset for each in self._aborted]

@@ -1,14 +1,19 @@
-"""Compaction: of each key of a log, which record survives, and what of the others is still there.
+"""Compaction: which record of each key of a log survives, and what is left of the others.
 
-    scan    a slice's committed records as rows (128-bit hash of the key, offset, size), and counts of what no key is needed for
-    judge   rows of some keys, all there are of each: the newest offset of each key, and how many older ones there are below three bounds
-    merge   counts are added up; both kinds merge in any order
+    scan    returns a slice's committed records as rows (128-bit hash of the key, offset, size), and
+            counts of what needs no key
+    judge   for some keys with all their rows: the newest offset of each key, and how many older
+            ones there are below three bounds
+    merge   adds up counts; both kinds merge in any order
 
-Rows of one key must come together: they go into buckets by the hash's highest bits, through scratch files here (`spilled_rows`) and through the shuffle
-on Spark. A bucket has about `BUCKET_ROWS` rows, so memory does not follow the number of keys.
+The rows of one key must come together. They go into buckets by the hash's highest bits, through
+scratch files here (`spilled_rows`) and through the shuffle on Spark. A bucket has about
+`BUCKET_ROWS` rows, so memory does not grow with the number of keys.
 
-Only committed records count, as for the cleaner: data of an aborted transaction replaces nothing, and that of an open one cannot be cleaned yet. Which those
-are says the replay of the same log (`transactions`), so no marker is read again. What a MIRROR_PID_RESET forgot has no ABORT, and counts.
+Only committed records count, as for the cleaner: data of an aborted transaction replaces nothing,
+and that of an open one cannot be cleaned yet. The replay of the same log says which those are
+(`transactions`), so no marker is read again. What a MIRROR_PID_RESET forgot has no ABORT, and
+counts.
 """
 
 from __future__ import annotations
@@ -39,11 +44,11 @@ Rows = npt.NDArray[np.int64]
 
 
 class KeyScope(NamedTuple):
-    """What whoever reads a log's keys has to know of it."""
+    """What a reader of a log's keys has to know about the log."""
 
     log_start_offset: int
     checked_from: int
-    """What a cleaner surely has gone over begins here ..."""
+    """The range that a cleaner has surely processed begins here ..."""
     checked_to: int
     """... and ends here."""
     first_dirty_offset: int
@@ -57,17 +62,17 @@ class KeyLog(NamedTuple):
 
     slices: list[LogSlice]
     records: int
-    """As its batches count them."""
+    """The number that its batches state."""
     scope: KeyScope
 
     @property
     def bucket_bits(self) -> int:
-        """So many of the hash's highest bits name the bucket."""
+        """How many of the hash's highest bits name the bucket."""
         return max(self.records // BUCKET_ROWS, 0).bit_length()
 
 
 class KeyCounts(NamedTuple):
-    """What is there, by both kinds of counting; the default is the identity."""
+    """The results of both kinds of counting; the default is the identity."""
 
     records: int = 0
     unkeyed: int = 0
@@ -85,9 +90,9 @@ class KeyCounts(NamedTuple):
     removable_bytes: int = 0
     kept_below_checkpoint: int = 0
     examples: tuple[tuple[int, int], ...] = ()
-    """(offset, that of the newer record) of the first of those."""
+    """(offset, offset of the newer record) of the first records of `kept_below_checkpoint`."""
     problem: tuple[str, int, str] | None = None
-    """(file, byte, reason) where the log cannot be read on."""
+    """(file, byte, reason) where reading the log failed."""
 
 
 _ADDED: Final = tuple(name for name in KeyCounts._fields if name not in ("first_delete_horizon", "examples", "problem"))
@@ -107,7 +112,8 @@ def merge(left: KeyCounts, right: KeyCounts) -> KeyCounts:
 def scan_slice(
     files: FileSystem, piece: LogSlice, scope: KeyScope, bucket_bits: int, emit: Callable[[Int64s, Rows], None], unpacker: Unpacker
 ) -> KeyCounts:
-    """The counts of a slice; `emit` is told (the bucket of each row, rows) of its committed records."""
+    """Returns the counts of a slice. `emit` gets (the bucket of each row, rows) of its committed
+    records."""
     spans = TransactionSpans(scope.spans)
     counts = KeyCounts()
     positions: Sequence[int] = ()
@@ -174,7 +180,7 @@ def _buckets(first: npt.NDArray[np.uint64], bits: int) -> Int64s:
 
 # judge
 def judge(rows: Rows, scope: KeyScope) -> KeyCounts:
-    """Of some keys: `rows` are all there are of each, in any order."""
+    """Returns the counts of some keys; `rows` are all rows of each key, in any order."""
     if not len(rows):
         return KeyCounts()
     key = rows[:, _HASH].view(np.uint64) >> np.uint64(1)
@@ -209,9 +215,9 @@ def judge(rows: Rows, scope: KeyScope) -> KeyCounts:
     )
 
 
-# here
+# in this process
 def count_keys(files: FileSystem, log: KeyLog, scratch: Scratch | None, progress: Callable[[int], None] | None = None) -> KeyCounts:
-    """All of one log, read in this process. NoRoomError where its rows do not fit."""
+    """Returns the counts of one log, read in this process. NoRoomError if its rows do not fit."""
     counts = KeyCounts()
     rows = SpilledRows(ROW_WIDTH, 1 << log.bucket_bits, scratch)
     unpacker = Unpacker()
@@ -229,7 +235,7 @@ def count_keys(files: FileSystem, log: KeyLog, scratch: Scratch | None, progress
 
 
 def by_bucket(buckets: Int64s, rows: Rows) -> Iterator[tuple[int, Rows]]:
-    """(bucket, its rows), for whoever sends them elsewhere."""
+    """Yields (bucket, its rows), for callers that send them elsewhere."""
     order: npt.NDArray[Any] = np.argsort(buckets, kind="stable")
     found, starts = np.unique(buckets[order], return_index=True)
     ends = [*starts[1:].tolist(), len(rows)]

@@ -1,4 +1,5 @@
-"""What a cluster's own topics and its logs contradict each other in: `timelines` against the tables of `close`."""
+"""Where a cluster's own topics and its logs contradict each other: `timelines` against the tables
+of `close`."""
 
 from __future__ import annotations
 
@@ -16,11 +17,13 @@ PREPARED: Final = (2, 3)
 STOPPING: Final = STATE_NAMES.index("STOPPING")
 STOPPED: Final = STATE_NAMES.index("STOPPED")
 LATE_MS: Final = 15 * 60_000
-"""`transaction.max.timeout.ms`: of running brokers, younger transactions may be newer than what was read of their coordinator."""
+"""`transaction.max.timeout.ms`: with running brokers, a younger transaction may be newer than what
+was read from its coordinator."""
 
 
 class CrossChecks:
-    """`topic_ids`: of each log, where its partition.metadata says; `at_rest` and `has_grown` of a log's folder, asked only where it matters."""
+    """`topic_ids` returns a log's topic id from its partition.metadata. `at_rest` and `has_grown`
+    tell about a log's folder, and are called only where it matters."""
 
     def __init__(
         self,
@@ -43,7 +46,7 @@ class CrossChecks:
                 self._logs[row.topic, row.partition] = row
 
     def run(self) -> None:
-        """Put the rows and the findings into the tables."""
+        """Adds the rows and the findings to the tables."""
         timelines, tables = self._timelines, self._tables
         tables.group_offsets += with_outcomes(timelines.group_offsets, tables.transactions)
         tables.groups += timelines.groups
@@ -74,7 +77,8 @@ class CrossChecks:
                 yield Finding(row.log, row.topic, row.partition, "mirror_states", "step", row.log, None, None, offset, offset, text)
 
     def _resets(self) -> Iterator[Finding]:
-        """A partition that was stopped became writable behind its MIRROR_PID_RESET (KIP-1279); only retention takes that away."""
+        """A stopped partition becomes writable after its MIRROR_PID_RESET (KIP-1279), which only
+        retention removes."""
         if not self._timelines.has_whole_metadata:
             return
         removed = removals(self._timelines.topics)
@@ -143,14 +147,14 @@ class CrossChecks:
             if had is None or row.epoch in had or (row.epoch > max(had) and not self._at_rest(row.log)):
                 continue
             if row.epoch < min(had) and not self._timelines.has_whole_metadata:
-                continue  # the snapshot has each partition's last epoch only
+                continue  # the snapshot has only each partition's last epoch
             text = f"batches of leader epoch {row.epoch}, which no leader had; the metadata log knows {_ranges(had)}"
             last = (row.next_offset or row.first_offset + 1) - 1
             yield Finding(row.log, row.topic, row.partition, "leaders", "epoch", row.log, None, None, row.first_offset, last, text)
 
 
 def with_outcomes(rows: Iterable[OffsetCommitRow], transactions: Iterable[TransactionRow]) -> Iterator[OffsetCommitRow]:
-    """Transactional commits, with what became of their transactions."""
+    """Yields the commits, with the outcome of their transactions for transactional ones."""
     ends: dict[tuple[str, int], list[TransactionRow]] = {}
     for transaction in transactions:
         ends.setdefault((transaction.log, transaction.producer_id), []).append(transaction)
@@ -163,12 +167,13 @@ def with_outcomes(rows: Iterable[OffsetCommitRow], transactions: Iterable[Transa
 
 
 def last_commits(rows: Iterable[OffsetCommitRow]) -> dict[tuple[str, str, int], OffsetCommitRow]:
-    """(group, topic, partition) -> the last commit that holds; of one that was deleted, the row says so."""
+    """Returns (group, topic, partition) -> the last commit that holds; if it was deleted, the row
+    says so."""
     return {(row.group, row.committed_topic, row.committed_partition): row for row in rows if row.state == "COMMITTED"}
 
 
 def _not_open(row: CoordinatorTransactionRow | None, open_one: TransactionRow) -> str | None:
-    """Why the coordinator does not know of an open transaction; None if it does."""
+    """Returns why the coordinator does not know of an open transaction; None if it does."""
     if row is None:
         return "no transactional id has that producer"
     if row.state in PREPARED:
@@ -178,7 +183,7 @@ def _not_open(row: CoordinatorTransactionRow | None, open_one: TransactionRow) -
         is_known = f"{open_one.topic}-{open_one.partition}" in names
         return None if is_known else f"that of {row.transactional_id} has no part in this partition"
     if row.producer_epoch is not None and row.producer_epoch < open_one.producer_epoch:
-        return None  # begun by a producer that the coordinator's record does not know yet
+        return None  # begun by a newer producer epoch than the coordinator's record has
     return f"its transactional id {row.transactional_id} is in none"
 
 

@@ -1,7 +1,8 @@
-"""What replay says: findings, and the version of its tables.
+"""Findings of a replay, and the version of its tables.
 
-A finding is something on disk that the bytes of the log contradict. What merely cannot be checked (a producer that began before the log
-does, a snapshot inside of a segment that was compacted since) is none.
+A finding is something on disk that the bytes of the log contradict. What merely cannot be checked
+is no finding (a producer that began before the log does, a snapshot inside a segment that was
+compacted since).
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 SCHEMA_VERSION: Final = 1
-"""Of every table of the replay."""
+"""The version of every table of the replay."""
 MAX_EXAMPLES: Final = 20
-"""How many places of one kind a partial keeps per segment; the others are counted."""
+"""How many places of one kind a partial keeps per segment; the others are only counted."""
 Log = Annotated[str, "the partition's folder"]
 Topic = Annotated[str, "the topic"]
 Partition = Annotated[int, "the partition's number"]
@@ -20,7 +21,7 @@ Partition = Annotated[int, "the partition's number"]
 
 @dataclass(frozen=True, slots=True)
 class PartitionRow:
-    """Whose row it is: every table begins with these columns."""
+    """The columns with which every table begins: the log that a row belongs to."""
 
     log: Log
     topic: Topic

@@ -1,12 +1,17 @@
-"""Replay of whole inputs: the tasks that read them, what a task gives back, and the closing of each partition. No Spark here; an engine runs the tasks.
+"""Replay of whole inputs: the tasks that read them, what a task returns, and the closing of each
+partition. There is no Spark here; an engine runs the tasks.
 
-    plan      one listing, slices packed into tasks of about 64 MB (`verify.planner`)
-    run_task  each slice's partial, neighbours merged: what travels is a few hundred bytes a segment and producer
-    close     a partition's parts in the order of the log, merged, and held against the files beside the segments
-    timelines what the internal topics say: before the closing, for the metadata log names the compacted topics; held against the logs behind it
+    plan       one listing, with slices packed into tasks of about 64 MB (`verify.planner`)
+    run_task   the partial of each slice, neighbours merged: a few hundred bytes per segment and
+               producer are sent back
+    close      a partition's parts in the order of the log, merged and compared with the files
+               beside the segments
+    timelines  the internal topics: read before the closing, because the metadata log names the
+               compacted topics; compared with the logs after it
 
-`replay_folder` does all of it in this process. A broker may be running on the folder: what it appends after the listing is not looked at, a
-segment that retention took since is no damage, and checkpoints that may be newer than the listing are not held against it.
+`replay_folder` does all of it in this process. A broker may be running on the folder. What it
+appends after the listing is not read, a segment that retention removed since is no damage, and
+checkpoints that may be newer than the listing are no evidence against it.
 """
 
 from __future__ import annotations
@@ -40,19 +45,19 @@ from kmirror.verify.spilled_rows import Scratch
 
 @dataclass(frozen=True, slots=True)
 class ReplaySettings:
-    """How to read, and what nobody can see in the bytes."""
+    """How to read, and what the bytes do not tell."""
 
     check_crc: bool = True
     now_ms: int | None = None
-    """For the age of open transactions; None: the newest timestamp of the log."""
+    """The time that gives open transactions their age; None: the newest timestamp of the log."""
     producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
     """The brokers' `producer.id.expiration.ms`."""
     compacted_topics: Collection[str] | None = None
-    """All topics with `cleanup.policy=compact`; None where nobody knows."""
+    """All topics with `cleanup.policy=compact`; None if they are not known."""
     only_compacted_topics: Collection[str] = NEVER_DELETING_TOPICS
-    """Those that surely never had `delete` in it."""
+    """Topics that surely never had `delete` in their `cleanup.policy`."""
     read_keys: bool = True
-    """Whether the keys of compacted topics are read, too."""
+    """Whether the keys of compacted topics are also read."""
 
 
 DEFAULTS = ReplaySettings()
@@ -61,7 +66,7 @@ DEFAULTS = ReplaySettings()
 def replay_partition(
     files: FileSystem, partition: PartitionFiles, *, check_crc: bool = True, task_bytes: int = TASK_BYTES
 ) -> ReplayPartial:
-    """The partial of one partition, read here."""
+    """Returns the partial of one partition, read in this process."""
     listing = Listing(partition.path, partition.path, [partition], True, {})
     return merge_parts(run_task(files, listing.slices(files, partition, task_bytes=task_bytes), cuts_of([partition]), check_crc=check_crc))
 
@@ -74,7 +79,8 @@ def close_parts(
     settings: ReplaySettings = DEFAULTS,
     identities: Identities | None = None,
 ) -> ReplayTables:
-    """The tables of a partition. What is kept for the next run is that of segments with an identity."""
+    """Returns the tables of a partition. For the next run they keep the partials of segments that
+    have an identity."""
     partial = merge_parts(parts)
     claims = read_partition_claims(files, partition, data_dir)
     tables = close_partition(
@@ -89,12 +95,13 @@ def close_parts(
 
 
 def data_dirs_of(files: FileSystem, listing: Listing) -> dict[str, DataDirClaims]:
-    """What the data dirs of an input say, by their paths."""
+    """Returns what the data dirs of an input claim, by path."""
     return {folder: read_data_dir_claims(files, folder) for folder in listing.data_dir_files}
 
 
 def check_data_dirs(tables: ReplayTables, data_dirs: Mapping[str, DataDirClaims]) -> None:
-    """Findings of checkpoints that cannot be read: each is told once, with the first log of its data dir."""
+    """Adds findings for checkpoints that cannot be read: each once, with the first log of its data
+    dir."""
     for path, claims in data_dirs.items():
         row = next((row for row in tables.logs if posixpath.dirname(row.log) == path), None)
         if row is None or not claims.errors:
@@ -106,7 +113,8 @@ def check_data_dirs(tables: ReplayTables, data_dirs: Mapping[str, DataDirClaims]
 
 
 def clusters_of(files: FileSystem, listing: Listing) -> list[Listing]:
-    """The data dirs of each cluster as an input of their own, by `meta.properties`; those that name none are one together."""
+    """Returns the data dirs of each cluster as a separate input, by `meta.properties`. Those that
+    name no cluster form one input together."""
     clusters: dict[str | None, set[str]] = {}
     for folder, names in listing.data_dir_files.items():
         cluster_id = None
@@ -115,7 +123,7 @@ def clusters_of(files: FileSystem, listing: Listing) -> list[Listing]:
                 found = read_meta_properties(files, folder)
                 cluster_id = None if found is None else found.cluster_id
             except (KmirrorError, OSError):
-                pass  # a broker would not start there; its logs can be read all the same
+                pass  # a broker would not start there, but its logs can be read
         clusters.setdefault(cluster_id, set()).add(folder)
     if len(clusters) < 2:
         return [listing]
@@ -130,7 +138,8 @@ def clusters_of(files: FileSystem, listing: Listing) -> list[Listing]:
 
 
 def known_from_metadata(timelines: Timelines, settings: ReplaySettings) -> ReplaySettings:
-    """The settings with the compacted topics that the metadata log names, unless the caller named them."""
+    """Returns the settings with the compacted topics that the metadata log names, unless the caller
+    named them."""
     settings = replace(settings, only_compacted_topics=timelines.only_compacted_topics)
     if settings.compacted_topics is not None or timelines.compacted_topics is None:
         return settings
@@ -140,7 +149,8 @@ def known_from_metadata(timelines: Timelines, settings: ReplaySettings) -> Repla
 def cross_check(
     files: FileSystem, listing: Listing, timelines: Timelines, tables: ReplayTables, data_dirs: Mapping[str, DataDirClaims]
 ) -> None:
-    """Put the rows of the internal topics into the tables, and what they and the logs contradict each other in."""
+    """Adds the rows of the internal topics to the tables, and findings where they and the logs
+    contradict each other."""
     partitions = {partition.path: partition for partition in listing.partitions}
 
     def at_rest(log: str) -> bool:
@@ -162,16 +172,17 @@ class Engine(Protocol):
     """Where tasks run."""
 
     def replay(self, files: FileSystem, plan: ReplayPlan, settings: ReplaySettings) -> Iterable[ReplayTables]:
-        """The tables of each of the plan's partitions, in their order."""
+        """Returns the tables of each of the plan's partitions, in their order."""
         ...
 
     def count_keys(self, files: FileSystem, logs: Sequence[KeyLog]) -> Iterable[KeyCounts]:
-        """What the keys of each log say, in their order."""
+        """Returns what the keys of each log say, in their order."""
         ...
 
 
 class ThisProcess:
-    """The engine that needs nothing; `scratch` makes the file for rows of keys that do not fit into memory."""
+    """The engine that needs nothing else. `scratch` makes the file for rows of keys that do not fit
+    into memory."""
 
     def __init__(self, scratch: Scratch | None = None) -> None:
         self._scratch = scratch
@@ -185,7 +196,7 @@ class ThisProcess:
 
 
 def close_all(files: FileSystem, plan: ReplayPlan, parts: Iterable[Part], settings: ReplaySettings) -> Iterator[ReplayTables]:
-    """The tables of each partition; `parts` are all there are, in any order."""
+    """Yields the tables of each partition; `parts` are all parts, in any order."""
     found: dict[str, list[Part]] = {}
     for part in parts:
         found.setdefault(part.folder, []).append(part)
@@ -196,7 +207,8 @@ def close_all(files: FileSystem, plan: ReplayPlan, parts: Iterable[Part], settin
 
 
 def replay_folder(files: FileSystem, folder: str, settings: ReplaySettings = DEFAULTS) -> ReplayTables:
-    """The tables of all partitions in `folder`: a partition's folder, a broker's log.dir or a folder of log.dirs. KmirrorError if it is none."""
+    """Returns the tables of all partitions in `folder`: a partition's folder, a broker's log.dir or
+    a folder of log.dirs. KmirrorError if it is none of these."""
     tables = ReplayTables()
     for cluster in clusters_of(files, list_input(files, folder)):
         tables.extend(replay_cluster(files, cluster, settings))
@@ -212,9 +224,10 @@ def replay_cluster(
     wants: Callable[[TopicPartition], bool] = lambda _: True,
     known: Known | None = None,
 ) -> ReplayTables:
-    """The tables of the partitions that are wanted. What contradicts the internal topics is looked for where all are.
+    """Returns the tables of the wanted partitions. Contradictions with the internal topics are
+    looked for only if all partitions are wanted.
 
-    `known` is what an earlier run kept; with None nothing is kept for a later one.
+    `known` is what an earlier run kept; with None, nothing is kept for a later one.
     """
     data_dirs = data_dirs_of(files, listing)
     timelines = read_timelines(files, listing)
@@ -249,7 +262,8 @@ def _look_at_keys(
     settings: ReplaySettings,
     known: Known | None,
 ) -> None:
-    """Add the compaction of the compacted logs to their tables. The keys of a log that has not changed at all are not read again."""
+    """Adds the compaction of the compacted logs to their tables. The keys of a log that has not
+    changed at all are not read again."""
     chosen: list[tuple[PartitionFiles, ReplayTables, KeyScope, str]] = []
     logs: list[KeyLog] = []
     counted: dict[str, KeyCounts] = {}

@@ -1,15 +1,17 @@
-"""Index entries held against the batches that they name.
+"""Compares index entries with the batches that they name.
 
-An entry of `.index` is (last offset of a batch, byte where it begins), one of `.timeindex` is (largest timestamp so far, last offset of the batch that
-has it). Brokers before 4.0 wrote one entry an append, not a batch. Which batches get an entry depends on where appends and restarts lay, so a
-missing entry says nothing. One that is there is
+An entry of `.index` is (last offset of a batch, byte where it begins). One of `.timeindex` is
+(largest timestamp so far, last offset of the batch that has it). Brokers before 4.0 wrote one entry
+per append, not per batch. Which batches get an entry depends on where appends and restarts lay, so
+a missing entry says nothing. An existing entry is
 
     exact  as Kafka 4 writes it
-    sound  a look-up by it ends at the right batch all the same
-    wrong  a look-up by it may pass over batches
+    sound  a look-up by it still ends at the right batch
+    wrong  a look-up by it may skip batches
 
-An entry is checked where its batch is read, so each slice counts its own. Slots of zeros at the end are those that an open index has in reserve.
-What all slices of a segment together did not find is wrong: the entry names a place where no batch is.
+An entry is checked where its batch is read, so each slice counts its own. Slots of zeros at the end
+are the room that an open index has in reserve. Entries that no slice of a segment found are wrong:
+they name a place where no batch is.
 """
 
 from __future__ import annotations
@@ -30,22 +32,23 @@ Wrong = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class IndexCheck:
-    """The entries of one index file whose batch lies in a run of batches; the default is the identity."""
+    """The entries of one index file whose batch lies in a run of batches; the default is the
+    identity."""
 
     entries: int = 0
-    """Of the whole file."""
+    """The number of entries in the whole file."""
     exact: int = 0
     sound: int = 0
     wrong: tuple[Wrong, ...] = ()
-    """By slot; at most MAX_EXAMPLES."""
+    """Sorted by slot; at most MAX_EXAMPLES."""
     wrong_count: int = 0
     max_timestamp: int = -1
-    """Of the run (time indexes only)."""
+    """The largest of the run (time indexes only)."""
     first_timestamp: int | None = None
     first_slot: int = -1
-    """The entry with the smallest timestamp (time indexes only)."""
+    """The slot of the entry with the smallest timestamp (time indexes only)."""
     late: tuple[int, int] | None = None
-    """(slot, timestamp) of the first entry that batches left of it are newer than."""
+    """(slot, timestamp) of the first entry that is older than batches before it."""
 
     @property
     def checked(self) -> int:
@@ -53,7 +56,7 @@ class IndexCheck:
 
 
 def merge(left: IndexCheck, right: IndexCheck) -> IndexCheck:
-    """Of both, `right` behind `left` in the same segment."""
+    """Returns the check of both; `right` follows `left` in the same segment."""
     late = [each for each in (left.late, right.late) if each is not None]
     if right.first_timestamp is not None and left.max_timestamp > right.first_timestamp:
         late.append((right.first_slot, right.first_timestamp))
@@ -73,7 +76,7 @@ def merge(left: IndexCheck, right: IndexCheck) -> IndexCheck:
 
 
 def used_slots(rows: npt.NDArray[Any]) -> int:
-    """How many of the slots are entries: all up to the last one that is not zeros."""
+    """Returns how many of the slots are entries: all up to the last one that is not zeros."""
     used = np.zeros(len(rows), dtype=bool)
     for name in rows.dtype.names or ():
         used |= rows[name] != 0
@@ -82,7 +85,7 @@ def used_slots(rows: npt.NDArray[Any]) -> int:
 
 
 class _Entries:
-    """Entries in the order of the batches that they name; `take` gives those up to a bound."""
+    """Entries in the order of the batches that they name; `take` returns those up to a bound."""
 
     def __init__(self, keys: Int64s, others: Int64s) -> None:
         self.slots = np.argsort(keys, kind="stable")
@@ -93,14 +96,15 @@ class _Entries:
         self._next = int(np.searchsorted(self.keys, key, side="left"))
 
     def take(self, end: int) -> tuple[Int64s, Int64s, Int64s]:
-        """(slots, keys, other fields) of the entries below `end` that nobody took."""
+        """Returns (slots, keys, other fields) of the entries below `end` that were not taken
+        yet."""
         start = self._next
         stop = self._next = max(start, int(np.searchsorted(self.keys, end, side="left")))
         return self.slots[start:stop], self.keys[start:stop], self.others[start:stop]
 
 
 class OffsetIndexScan:
-    """The entries of an `.index` against blocks that follow each other."""
+    """Checks the entries of an `.index` against consecutive blocks."""
 
     def __init__(self, rows: npt.NDArray[Any], base_offset: int, *, start: int) -> None:
         rows = rows[: used_slots(rows)]
@@ -137,7 +141,7 @@ def _counted(exact: npt.NDArray[np.bool_], sound: npt.NDArray[np.bool_], wrong: 
 
 
 class TimeIndexScan:
-    """The entries of a `.timeindex` against blocks that follow each other."""
+    """Checks the entries of a `.timeindex` against consecutive blocks."""
 
     def __init__(self, rows: npt.NDArray[Any], base_offset: int) -> None:
         rows = rows[: used_slots(rows)]

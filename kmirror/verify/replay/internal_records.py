@@ -1,13 +1,18 @@
-"""The records of a cluster's own topics as rows: what coordinators and the controller wrote, in the order of the log.
+"""The records of a cluster's own topics as rows: what coordinators and the controller wrote, in the
+order of the log.
 
-    __consumer_offsets   OffsetCommitRow: every commit and its deletion; GroupRow: every generation or epoch of a group
-    __mirror_state       MirrorStateRow: every step of a mirror partition; LastMirrorEpochRow
+    __consumer_offsets   OffsetCommitRow: every commit and its deletion; GroupRow: every generation
+                         or epoch of a group
+    __mirror_state       MirrorStateRow: every state change of a mirrored partition;
+                         LastMirrorEpochRow
     __transaction_state  CoordinatorTransactionRow: every state of a transactional id
-    __cluster_metadata   LeaderRow: every leader epoch of a partition, TopicRow: its creation, removal, cleanup.policy, mirror.name
+    __cluster_metadata   LeaderRow: every leader epoch of a partition, TopicRow: its creation,
+                         removal, cleanup.policy, mirror.name
 
-Rows of slices are put one behind the other, so that is the merge. Commits within a transaction are rows at once: whether it was committed, aborted or is
-open says the replay of the same log (`timelines`). A record of a type that is not listed here is passed over, one that cannot be decoded is a
-`BadRecord`. Secrets are in none of these records.
+Merging is concatenating the rows of slices. Commits within a transaction become rows at once: the
+replay of the same log says whether the transaction was committed, aborted or is still open
+(`timelines`). A record of a type that is not listed here is skipped; one that cannot be decoded is
+a `BadRecord`. None of these records contains secrets.
 """
 
 from __future__ import annotations
@@ -45,7 +50,7 @@ from kmirror.wire.primitives import ProtocolReadError
 from kmirror.wire.records import read_metadata_record
 
 TOPIC_CONFIG: Final = 2
-"""`ConfigRecord.resource_type` of a topic."""
+"""The `ConfigRecord.resource_type` of a topic."""
 TOPIC_CONFIGS: Final = ("cleanup.policy", "mirror.name")
 
 
@@ -70,7 +75,7 @@ class BadRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordRow(PartitionRow):
-    """And which record says it: a `Place`."""
+    """A row with the record that it comes from: a `Place`."""
 
     record_offset: Annotated[int, "of the record"]
     record_timestamp: Annotated[int, "of the record, in ms"]
@@ -78,7 +83,7 @@ class RecordRow(PartitionRow):
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommitRow(RecordRow):
-    """`group_offsets`."""
+    """A row of `group_offsets`."""
 
     group: Annotated[str, "the group"]
     committed_topic: Annotated[str, "whose offset it is"]
@@ -92,7 +97,7 @@ class OffsetCommitRow(RecordRow):
 
 @dataclass(frozen=True, slots=True)
 class GroupRow(RecordRow):
-    """`groups`."""
+    """A row of `groups`."""
 
     group: Annotated[str, "the group"]
     kind: Annotated[str, "classic, consumer or share"]
@@ -103,7 +108,7 @@ class GroupRow(RecordRow):
 
 @dataclass(frozen=True, slots=True)
 class MirrorStateRow(RecordRow):
-    """`mirror_states`."""
+    """A row of `mirror_states`."""
 
     mirror: Annotated[str, "the mirror"]
     mirrored_topic: Annotated[str | None, "null: all states of the mirror were deleted"]
@@ -115,7 +120,7 @@ class MirrorStateRow(RecordRow):
 
 @dataclass(frozen=True, slots=True)
 class LastMirrorEpochRow(RecordRow):
-    """`last_mirror_epochs`."""
+    """A row of `last_mirror_epochs`."""
 
     mirror: Annotated[str, "the mirror"]
     mirrored_topic: Annotated[str | None, "null: all of the mirror were deleted"]
@@ -125,7 +130,7 @@ class LastMirrorEpochRow(RecordRow):
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorTransactionRow(RecordRow):
-    """`coordinator_transactions`."""
+    """A row of `coordinator_transactions`."""
 
     transactional_id: Annotated[str, "the transactional id"]
     producer_id: Annotated[int | None, "null: the id expired"]
@@ -137,7 +142,7 @@ class CoordinatorTransactionRow(RecordRow):
 
 @dataclass(frozen=True, slots=True)
 class LeaderRow(RecordRow):
-    """`leaders`."""
+    """A row of `leaders`."""
 
     topic_id: Annotated[str, "the topic's id"]
     led_partition: Annotated[int, "the partition's number"]
@@ -147,7 +152,7 @@ class LeaderRow(RecordRow):
 
 @dataclass(frozen=True, slots=True)
 class TopicRow(RecordRow):
-    """`topics`."""
+    """A row of `topics`."""
 
     name: Annotated[str | None, "of the topic; null in a removal"]
     topic_id: Annotated[str | None, "null in a config's change"]
@@ -160,7 +165,8 @@ Decode = Callable[[Place, Buffer | None, Buffer | None, int | None], Iterator[In
 
 
 def internal_rows(files: FileSystem, piece: LogSlice, log: str) -> Iterator[InternalRow | BadRecord]:
-    """The rows of a slice of one of the topics above; none of any other. CorruptFileError as `batch_walk` says."""
+    """Yields the rows of a slice of one of the topics above, and none for other topics.
+    CorruptFileError as `batch_walk` says."""
     decode = _DECODERS.get(piece.topic)
     if decode is None:
         return

@@ -1,17 +1,21 @@
-"""What a run keeps for the next one: the partial of every sound segment, so that tomorrow's segments are merged into today's result.
+"""What a run keeps for the next one: the partial of every sound segment, so that tomorrow's
+segments are merged into today's result.
 
-A segment is not read again if its *identity* is that of before:
+A segment is not read again if its *identity* is unchanged. The identity has:
 
-* the sizes of its .log, .index and .timeindex, the modification time of the .log, whether CRCs were looked at, and whether it was the last segment,
-  where an incomplete batch is no damage;
-* the snapshots that lie within it, for producers are kept apart there;
-* how far the log's cleaner had been. Its passes leave a segment the time of its last record, and one that set a delete horizon only its size, too;
-  but each moves `cleaner-offset-checkpoint`. (Of a partition's folder by itself nobody knows that file.)
+* the sizes of its .log, .index and .timeindex, the modification time of the .log, whether CRCs were
+  checked, and whether it was the last segment, where an incomplete batch is no damage;
+* the snapshots that lie within it, because producers are kept apart there;
+* how far the log's cleaner had come. A cleaner's pass keeps a segment's modification time, and one
+  that only set a delete horizon also keeps its size; but each pass moves
+  `cleaner-offset-checkpoint`. (For a partition's folder by itself, that file is not known.)
 
-A whole partition's partial can be taken apart into those of its segments, since a segment's begin is a cut of the producers. That of a log with damage is not
-kept. The counts of a log's keys are kept for the whole log, with what they were asked for. Files beside segments are held against the result every time.
+A whole partition's partial can be split into those of its segments, because the producers have a
+cut where a segment begins. The partial of a damaged log is not kept. The counts of a log's keys are
+kept for the whole log, with the scope that they were counted for. Files beside segments are
+compared with the result every time.
 
-What a disk loses changes no file's time: a full run finds that.
+What a disk loses does not change a file's time; a full run finds that.
 """
 
 from __future__ import annotations
@@ -36,29 +40,31 @@ from kmirror.verify.replay.tables import KeptRow
 
 T = TypeVar("T")
 VERSION: Final = 1
-"""Of partials and counts as they are kept; what another version kept is not known."""
+"""The version of kept partials and counts; what another version kept is ignored."""
 Identities = Mapping[int, str]
-"""Of a partition's segments, by base offset."""
+"""The identities of a partition's segments, by base offset."""
 Known = Mapping[tuple[str, int | None], tuple[str, str]]
-"""What an earlier run kept: by folder and base offset (None: the keys of the log), the identity and the text."""
+"""What an earlier run kept: by folder and base offset (None: the keys of the log), the identity and
+the text."""
 
 
 class KnownSegment(NamedTuple):
-    """A segment whose partial an earlier run kept, in the place of its slices."""
+    """A segment whose partial an earlier run kept; it takes the place of the segment's slices."""
 
     path: str
     base_offset: int
     kept: str
     start: int = 0
     size: int = 0
-    """Nothing is read of it."""
+    """0, because nothing of it is read."""
 
     def partial(self) -> ReplayPartial:
         return _decoded(self.kept, ReplayPartial)
 
 
 def identities_of(files: FileSystem, partition: PartitionFiles, data_dir: DataDirClaims, *, check_crc: bool) -> dict[int, str]:
-    """Asked before a segment is read: what changes in between is seen by the next run."""
+    """Returns the identities. Called before a segment is read, so the next run notices changes made
+    in between."""
     cleaned = data_dir.offsets.get("cleaner", {}).get(partition.topic_partition)
     found = {}
     for number, segment in enumerate(partition.segments):
@@ -75,7 +81,7 @@ def identities_of(files: FileSystem, partition: PartitionFiles, data_dir: DataDi
 
 
 def known_segments(partition: PartitionFiles, identities: Identities, known: Known) -> list[KnownSegment]:
-    """Those that have not changed."""
+    """Returns the segments that have not changed."""
     found = []
     for segment in partition.segments:
         identity, kept = known.get((partition.path, segment.base_offset), ("", ""))
@@ -85,7 +91,8 @@ def known_segments(partition: PartitionFiles, identities: Identities, known: Kno
 
 
 def kept_rows(partition: PartitionFiles, partial: ReplayPartial, identities: Identities) -> Iterator[KeptRow]:
-    """The rows of a partition with this partial; none if something is wrong with its segments."""
+    """Yields the rows of a partition with this partial; none if something is wrong with its
+    segments."""
     parts = _taken_apart(partial)
     for base_offset, one in parts.items():
         if base_offset in identities:
@@ -93,7 +100,7 @@ def kept_rows(partition: PartitionFiles, partial: ReplayPartial, identities: Ide
 
 
 def _taken_apart(partial: ReplayPartial) -> dict[int, ReplayPartial]:
-    """The partial of each segment; merged again they are the whole."""
+    """Returns the partial of each segment; merged again they give the whole."""
     segments = partial.segments
     ends = [segment.structure.next_offset for segment in segments if segment.structure.batches]
     firsts = [segment.structure.first_offset for segment in segments if segment.structure.batches]
@@ -121,7 +128,8 @@ def _taken_apart(partial: ReplayPartial) -> dict[int, ReplayPartial]:
 
 
 def _in_order(section: Section) -> Section:
-    """With its producers by id: in which order they came to be known depends on the tree of merges."""
+    """Returns the section with its producers sorted by id, since their order depends on the tree of
+    merges."""
     producers = section.producers
     states, fronts = dict(sorted(producers.states.items())), dict(sorted(producers.fronts.items()))
     return replace(section, producers=replace(producers, states=states, fronts=fronts))
@@ -129,7 +137,7 @@ def _in_order(section: Section) -> Section:
 
 # keys
 def keys_identity(identities: Iterable[tuple[int, str]], scope: KeyScope) -> str:
-    """Of the counts of a whole log's keys."""
+    """Returns the identity of the counts of a whole log's keys."""
     return hashlib.sha256(msgspec.json.encode((VERSION, sorted(identities), scope))).hexdigest()
 
 

@@ -1,8 +1,10 @@
-"""Leader epochs: the log as runs of batches of one epoch, concatenated.
+"""Leader epochs: the log as runs of batches of one epoch; merging concatenates them.
 
-`leader-epoch-checkpoint` may know more than the log: a leader notes its epoch before its first append, so an epoch may have no batch. It may
-know less: what lies below the log start is forgotten, and the epoch that the log start lies in then begins there. Otherwise both must agree. An
-epoch that goes back was written by no broker; recovery would pass over it, an append would have forgotten what it contradicts.
+`leader-epoch-checkpoint` may know more than the log: a leader notes its epoch before its first
+append, so an epoch may have no batch. It may also know less: what lies below the log start is
+forgotten, and the epoch that contains the log start then begins there. Otherwise both must agree.
+No broker writes an epoch that decreases: recovery would skip it, and an append would have removed
+what it contradicts.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from kmirror.verify.header_scan import HeaderBlock
 
 
 class EpochRun(NamedTuple):
-    """Batches of one leader epoch that follow each other; -1: batches that never had a leader."""
+    """Consecutive batches of one leader epoch; -1 for batches that never had a leader."""
 
     epoch: int
     first_offset: int
@@ -28,7 +30,7 @@ Runs = tuple[EpochRun, ...]
 
 
 class EpochProblem(NamedTuple):
-    """What contradicts what."""
+    """A contradiction between the log and the checkpoint, or within one of them."""
 
     kind: str
     first_offset: int
@@ -46,7 +48,7 @@ def of_block(block: HeaderBlock) -> Runs:
 
 
 def merge(left: Runs, right: Runs) -> Runs:
-    """The runs of both; `()` is the identity."""
+    """Returns the runs of both; `()` is the identity."""
     if left and right and left[-1].epoch == right[0].epoch:
         joined = EpochRun(left[-1].epoch, left[-1].first_offset, right[0].next_offset)
         return (*left[:-1], joined, *right[1:])
@@ -54,7 +56,7 @@ def merge(left: Runs, right: Runs) -> Runs:
 
 
 def backward_runs(runs: Runs) -> Iterator[EpochProblem]:
-    """Runs of an epoch below one that came before."""
+    """Yields the runs whose epoch is below one that came before."""
     highest = -1
     for run in runs:
         if 0 <= run.epoch < highest:
@@ -63,9 +65,10 @@ def backward_runs(runs: Runs) -> Iterator[EpochProblem]:
 
 
 def compare(runs: Runs, entries: list[EpochEntry], *, log_start_offset: int | None, at_rest: bool) -> Iterator[EpochProblem]:
-    """What `entries`, the checkpoint, and the log's `runs` contradict each other in.
+    """Yields the contradictions between the checkpoint, `entries`, and the log's `runs`.
 
-    `log_start_offset` is None where nobody knows it; `at_rest`: no broker has the log open, so nothing is newer than it.
+    `log_start_offset` is None if it is not known. `at_rest` means that no broker has the log open,
+    so nothing is newer than it.
     """
     for entry, following in zip(entries, entries[1:]):
         if following.epoch <= entry.epoch or following.start_offset <= entry.start_offset:
@@ -85,7 +88,7 @@ def compare(runs: Runs, entries: list[EpochEntry], *, log_start_offset: int | No
 
 
 def _rising(runs: Runs) -> list[EpochRun]:
-    """The runs that recovery takes in: each above all before it."""
+    """Returns the runs that recovery takes in: those with an epoch above all before."""
     rising: list[EpochRun] = []
     for run in runs:
         if run.epoch >= 0 and (not rising or run.epoch > rising[-1].epoch):

@@ -1,4 +1,5 @@
-"""A partition's partial beside its claims: what all closings ask of both."""
+"""A partition's partial and its claims together, with the questions that all closings ask about
+both."""
 
 from __future__ import annotations
 
@@ -16,9 +17,9 @@ from kmirror.verify.replay.partial import ReplayPartial, SegmentPart
 from kmirror.verify.replay.structure import GONE, Structure
 
 NEVER_DELETING_TOPICS = ("__consumer_offsets", "__transaction_state")
-"""The brokers' own with cleanup.policy=compact."""
+"""The brokers' own topics with cleanup.policy=compact."""
 COMPACTED_TOPICS = (*NEVER_DELETING_TOPICS, "__share_group_state")
-"""And one that may have gaps, too."""
+"""Those, and one more that may have gaps."""
 
 
 def is_gone(segment: SegmentPart) -> bool:
@@ -30,10 +31,11 @@ def _end_of(segment: SegmentPart) -> int:
 
 
 class LogView:
-    """The whole log: `partial` must be of all its segments."""
+    """The whole log: `partial` must cover all its segments."""
 
     def __init__(self, partial: ReplayPartial, claims: PartitionClaims, *, compacted_topics: Collection[str] | None = None) -> None:
-        """`compacted_topics`: all topics with cleanup.policy=compact, None where nobody knows them."""
+        """`compacted_topics` has all topics with cleanup.policy=compact, None if they are not
+        known."""
         self.partial = partial
         self.claims = claims
         self.path = claims.path
@@ -46,11 +48,13 @@ class LogView:
         checkpoint = claims.checkpoint("log_start")
         self.log_start_offset = max(self.first_base_offset, checkpoint or 0)
         self.may_be_compacted = compacted_topics is None or self.topic in compacted_topics
-        """Whether a cleaner may have made the gaps. Its checkpoint does not tell: a replica that fetched a cleaned log has gaps and no checkpoint."""
+        """Whether a cleaner may have made the gaps. Its checkpoint does not tell: a replica that
+        fetched a cleaned log has gaps and no checkpoint."""
         self.findings: list[Finding] = []
 
     def _all_segments(self, read: tuple[SegmentPart, ...]) -> list[SegmentPart]:
-        """Those that were read, and the empty ones, which nobody reads. What a running broker deleted in front of them since is left out."""
+        """Returns the segments that were read and the empty ones, which are not read, without those
+        at the front that a running broker has deleted since."""
         parts = {part.base_offset: part for part in read}
         listed = [parts.get(segment.base_offset) or self._empty(segment) for segment in self.claims.segments]
         first = 0
@@ -60,7 +64,8 @@ class LogView:
         return listed[first:]
 
     def _empty(self, segment: SegmentFiles) -> SegmentPart:
-        """Its indexes have no batch to name: at rest, when an index has no room in reserve, whatever is in them is wrong."""
+        """Returns the part of an empty segment. Its indexes have no batch to name, so any entry is
+        wrong at rest, when an index has no room in reserve."""
         slots = {INDEX_FILE_SUFFIX: OFFSET_INDEX_DTYPE.itemsize, TIME_INDEX_FILE_SUFFIX: TIME_INDEX_DTYPE.itemsize}
         entries = [segment.sizes.get(suffix, 0) // size if self.at_rest else 0 for suffix, size in slots.items()]
         return SegmentPart(
@@ -75,12 +80,13 @@ class LogView:
 
     @property
     def log_start_is_known(self) -> bool:
-        """Whether the data dir says where the log begins: the checkpoint has those that begin above their first segment. The metadata log, which
-        begins at its oldest snapshot, is not in it."""
+        """Whether the data dir says where the log begins. The checkpoint has the logs that begin
+        above the start of their first segment. It does not have the metadata log, which begins at
+        its oldest snapshot."""
         return "log_start" in self.claims.data_dir.offsets and self.topic != CLUSTER_METADATA_TOPIC_NAME
 
     def segment_at(self, offset: int) -> SegmentPart | None:
-        """The segment that holds `offset`, or would."""
+        """Returns the segment that holds `offset`, or would hold it."""
         found = None
         for segment in self.segments:
             if segment.base_offset > offset:
@@ -89,7 +95,8 @@ class LogView:
         return found
 
     def _span(self, start: int, end: int) -> tuple[int, int]:
-        """The segments that hold offsets in [start, end), as a slice of `segments`."""
+        """Returns the segments that hold offsets in [start, end), as bounds of a slice of
+        `segments`."""
         return max(bisect_right(self._bases, start) - 1, 0), bisect_left(self._bases, end)
 
     def is_damaged(self, start: int, end: int) -> bool:
@@ -98,7 +105,8 @@ class LogView:
         return self.has_lost_its_beginning or self._problems[behind] > self._problems[first]
 
     def has_holes(self, start: int, end: int) -> bool:
-        """Whether offsets or records are missing in the segments of [start, end): batches may have been there that nothing tells of."""
+        """Whether offsets or records are missing in the segments of [start, end). Batches of which
+        nothing is left may have been there."""
         first, behind = self._span(start, end)
         if first >= behind:
             return False
@@ -109,7 +117,7 @@ class LogView:
         )
 
     def _sum_up(self) -> None:
-        """How many problems, holes and breaks (to the segment before) there are in front of each segment."""
+        """Counts the problems, holes and breaks (to the segment before) ahead of each segment."""
         self._bases = [segment.base_offset for segment in self.segments]
         self._problems, self._holes, self._breaks = [0], [0], [0]
         for number, segment in enumerate(self.segments):
@@ -132,7 +140,7 @@ class LogView:
         first_offset: int | None = None,
         last_offset: int | None = None,
     ) -> None:
-        """Add a finding."""
+        """Adds a finding."""
         self.findings.append(
             Finding(self.path, self.topic, self.partition, table, kind, file, segment, position, first_offset, last_offset, text)
         )

@@ -1,8 +1,11 @@
-"""The partial of a run of batches of one partition, and how two merge: each part by its own rule, side by side.
+"""The partial of a run of batches of one partition, and how two of them merge: each part by its own
+rule.
 
-Structure and indexes are those of a segment, so a partial has one of each for every segment that it touches. Producers are kept apart at every
-offset that a `.snapshot` is named after, so that each snapshot can be held against the state in front of it, and where a segment begins, so that a
-segment's own partial can be taken out again (both are `cuts`). Leader epochs know no segments.
+Structure and indexes belong to a segment, so a partial has one of each for every segment that it
+touches. Producers are kept apart at every offset that a `.snapshot` is named after, so that each
+snapshot can be compared with the state before it. They are also kept apart where a segment begins,
+so that a segment's own partial can be taken out again. Both are `cuts`. Leader epochs know no
+segments.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ class SegmentPart:
     base_offset: int
     path: str
     segment_size: int
-    """As listed."""
+    """The size when it was listed."""
     structure: Structure
     offset_index: IndexCheck
     time_index: IndexCheck
@@ -34,7 +37,7 @@ class Section:
     """The producers between two cuts."""
 
     cut: int
-    """The greatest cut that is not above the section's first batch; -1 in front of all."""
+    """The greatest cut that is not above the section's first batch; -1 before all cuts."""
     first_offset: int
     next_offset: int
     producers: ProducersPartial
@@ -42,7 +45,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPartial:
-    """Of a run of batches of one partition; the default is the identity."""
+    """The partial of a run of batches of one partition; the default is the identity."""
 
     segments: tuple[SegmentPart, ...] = ()
     epochs: Runs = ()
@@ -50,7 +53,7 @@ class ReplayPartial:
 
 
 def merge(left: ReplayPartial, right: ReplayPartial) -> ReplayPartial:
-    """Of both: `right` is what follows `left` in the log."""
+    """Returns the partial of both; `right` follows `left` in the log."""
     return ReplayPartial(
         segments=_merge_segments(left.segments, right.segments),
         epochs=leader_epochs.merge(left.epochs, right.epochs),
@@ -73,7 +76,7 @@ def _merge_segments(left: tuple[SegmentPart, ...], right: tuple[SegmentPart, ...
 
 
 def merge_sections(left: tuple[Section, ...], right: tuple[Section, ...]) -> tuple[Section, ...]:
-    """Two that no cut lies between become one."""
+    """Concatenates sections; two that no cut separates become one."""
     if not left or not right or left[-1].cut != right[0].cut:
         return left + right
     one, other = left[-1], right[0]

@@ -1,10 +1,11 @@
 """What has to be read and closed of a cluster, whichever engine does it.
 
-    tasks     slices of about 64 MB, packed by the one planner
-    closings  a partition each: what whoever has all its partials needs besides them
+    tasks     slices of about 64 MB, packed by the common planner (`verify.planner`)
+    closings  one per partition: what is needed besides its partials to close it
 
-A partition that lies within one task can be closed there. One of several tasks is a tree of merges: `Part.number` counts its parts in the order of the
-log, so neighbours are known without looking at them.
+A partition that lies within one task can be closed there. A partition of several tasks is a tree of
+merges. Its parts are numbered in the order of the log, so neighbours are known without looking at
+them.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from kmirror.verify.replay.slice_replay import replay_slice
 from kmirror.verify.slices import LogSlice
 
 Cuts = Mapping[str, Sequence[int]]
-"""Offsets, ascending, by the partition's folder."""
+"""Ascending offsets, by the partition's folder."""
 
 
 Piece = LogSlice | KnownSegment
 
 
 class Part(NamedTuple):
-    """The partial of some slices of one partition that follow each other, and where they begin."""
+    """The partial of consecutive slices of one partition, and where they begin."""
 
     folder: str
     base_offset: int
@@ -45,17 +46,17 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """Of one cluster."""
+    """The plan for one cluster."""
 
     location: str
     """The input as it was given: a path or a URI."""
     partitions: list[PartitionFiles]
-    """Those that are closed, in the order of the tables."""
+    """The partitions to close, in the order of the tables."""
     data_dirs: Mapping[str, DataDirClaims]
     """By path."""
     tasks: list[list[Piece]]
     identities: Mapping[str, Identities] = field(default_factory=dict)
-    """By folder, of the segments whose partials are kept for the next run."""
+    """By folder: the identities of the segments whose partials are kept for the next run."""
 
     @cached_property
     def cuts(self) -> dict[str, tuple[int, ...]]:
@@ -68,11 +69,11 @@ class ReplayPlan:
 
     @property
     def size_bytes(self) -> int:
-        """What has to be read."""
+        """How many bytes have to be read."""
         return sum(piece.size for task in self.tasks for piece in task)
 
     def claims_of(self, partition: PartitionFiles) -> DataDirClaims:
-        """What the partition's data dir says of it."""
+        """Returns what the partition's data dir claims about it."""
         return self.data_dirs.get(posixpath.dirname(partition.path), DataDirClaims()).of(partition.topic_partition)
 
 
@@ -84,7 +85,8 @@ def plan_tasks(
     known: Mapping[str, Sequence[KnownSegment]] = MappingProxyType({}),
     task_bytes: int = TASK_BYTES,
 ) -> list[list[Piece]]:
-    """The slices of the partitions that `wants` wants, packed into tasks; in the place of a segment's slices what is `known` of it, by folder."""
+    """Returns the slices of the partitions that `wants` accepts, packed into tasks. What is `known`
+    of a segment, by folder, takes the place of its slices."""
 
     def wanted() -> Iterator[Piece]:
         for partition in listing.partitions:
@@ -107,7 +109,8 @@ def _pieces(
 
 
 def cuts_of(partitions: Iterable[PartitionFiles]) -> dict[str, tuple[int, ...]]:
-    """Where the producers of each partition are kept apart: at its snapshots, and where its segments begin."""
+    """Returns where the producers of each partition are kept apart: at its snapshots, and where its
+    segments begin."""
     return {
         partition.path: tuple(sorted({*partition.snapshots, *(segment.base_offset for segment in partition.segments)}))
         for partition in partitions
@@ -115,14 +118,15 @@ def cuts_of(partitions: Iterable[PartitionFiles]) -> dict[str, tuple[int, ...]]:
 
 
 def folders_of(pieces: Iterable[Piece]) -> list[str]:
-    """The partitions' folders, each once, in the order of the slices."""
+    """Returns the partitions' folders, each once, in the order of the slices."""
     return list(dict.fromkeys(posixpath.dirname(piece.path) for piece in pieces))
 
 
 def run_task(
     files: FileSystem, pieces: Iterable[Piece], cuts: Cuts, *, check_crc: bool = True, progress: Callable[[int], None] | None = None
 ) -> list[Part]:
-    """What a task's slices say. Slices of one partition that stand side by side must follow each other in the log."""
+    """Returns the parts that a task's slices give. Neighbouring slices of one partition must be
+    consecutive in the log."""
     parts: list[Part] = []
     for piece in pieces:
         folder = posixpath.dirname(piece.path)
@@ -140,12 +144,12 @@ def run_task(
 
 
 def merge_parts(parts: Iterable[Part]) -> ReplayPartial:
-    """The partial of a whole partition from its parts, given in any order."""
+    """Returns the partial of a whole partition from its parts, given in any order."""
     return merge_all([part.partial for part in sorted(parts, key=lambda part: (part.base_offset, part.start))])
 
 
 def merge_all(partials: Sequence[ReplayPartial]) -> ReplayPartial:
-    """Of partials that follow each other: a tree of merges."""
+    """Returns the partial of consecutive partials, by a tree of merges."""
     left = list(partials) or [ReplayPartial()]
     while len(left) > 1:
         left = [merge(*left[at : at + 2]) if at + 1 < len(left) else left[at] for at in range(0, len(left), 2)]

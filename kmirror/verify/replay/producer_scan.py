@@ -1,6 +1,8 @@
-"""Producers and transactions of one run of batches, batch by batch: how `producer_states.ProducersPartial` comes about.
+"""Makes a `producer_states.ProducersPartial`: the producers and transactions of one run of batches,
+batch by batch.
 
-Only batches of a producer and control batches are looked at one by one; their columns are taken out with numpy first.
+Only batches of a producer and control batches are looked at one by one; numpy extracts their
+columns first.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _Batch = tuple[int, int, int, int]
 
 
 class _Producer:
-    """What has been seen of one producer since the last reset."""
+    """What was seen of one producer since the last reset."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch_changed", "first_epoch", "last_epoch", "marked_ms", "timestamp")
 
@@ -69,7 +71,7 @@ class _Producer:
 
 
 class ProducerScan:
-    """Takes in blocks that follow each other; `partial` is what they come to."""
+    """Takes in consecutive blocks; `finish` returns their partial."""
 
     def __init__(self) -> None:
         self._partial = ProducersPartial()
@@ -78,7 +80,7 @@ class ProducerScan:
         """Open transactions in the order of their first offsets, as the fields of an `OpenRun`."""
 
     def add(self, block: HeaderBlock, start: int, stop: int) -> None:
-        """Take in the rows from `start` to `stop`."""
+        """Takes in the rows from `start` to `stop`."""
         headers = block.headers[start:stop]
         rows = np.flatnonzero((headers["producer_id"] >= 0) | (headers["attributes"] & CONTROL_FLAG != 0))
         if not len(rows):
@@ -156,7 +158,7 @@ class ProducerScan:
         self._producers.clear()
 
     def finish(self) -> ProducersPartial:
-        """The partial; nothing may be added behind."""
+        """Returns the partial; nothing may be added afterwards."""
         partial = self._partial
         for producer_id, producer in self._producers.items():
             run = self._open.get(producer_id)

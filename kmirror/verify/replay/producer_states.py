@@ -1,18 +1,24 @@
-"""Producers and transactions of a run of batches: the partial, and how two that follow each other merge.
+"""Producers and transactions of a run of batches: the partial, and how two consecutive ones merge.
 
-What a broker keeps of a producer is a fold over its batches from the left (`storage.producer_state_manager`). Three things make it a monoid:
+What a broker keeps of a producer is a fold over its batches from the left
+(`storage.producer_state_manager`). Three things make it a monoid:
 
-* *States* are what the run alone leaves: the last epoch, its last five batches, the last marker's coordinator epoch. If the epoch changed within
-  the run, the batches of before are forgotten whatever they were; otherwise they go in front of the run's own.
-* *Fronts* are what a producer does up to its first marker: its transaction may have begun left of the run, so who merges must know where the run's
-  part of it begins and which marker ends it. Behind the first marker a producer's transactions lie within the run and are done with.
-* A MIRROR_PID_RESET (KIP-1279) forgets what is left of it: states begin anew, open transactions end there without a marker. It closes all fronts.
+* *States* are what the run alone leaves: the last epoch, its last five batches, the last marker's
+  coordinator epoch. If the epoch changed within the run, earlier batches are forgotten, whatever
+  they were; otherwise they go before the run's own.
+* *Fronts* are what a producer does up to its first marker. Its transaction may have begun left of
+  the run, so a merge must know where the run's part of it begins and which marker ends it. After
+  the first marker, a producer's transactions lie within the run and are complete.
+* A MIRROR_PID_RESET (KIP-1279) forgets what is left of it: states begin anew, and open transactions
+  end there without a marker. It closes all fronts.
 
-The last stable offset at an ABORT, which `.txnindex` keeps, is the first offset of the oldest transaction of another producer that is open there,
-otherwise the offset behind the marker. What began within the run is known at once; what is open on the left is lower than all of it, and is
-taken in when that is merged.
+`.txnindex` keeps the last stable offset at an ABORT. It is the first offset of the oldest
+transaction of another producer that is open there, otherwise the offset after the marker.
+Transactions that began within the run are known at once. Those that are open on the left began
+lower than all of these, and are taken in when the left side is merged.
 
-Committed transactions are counted, aborted ones kept: so a partial has the size of its producers and of its `.txnindex`.
+Committed transactions are counted, aborted ones kept. So a partial has the size of its producers
+and of its `.txnindex`.
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ from kmirror.storage.producer_state_entry import NUM_BATCHES_TO_RETAIN, BatchMet
 
 
 class OpenRun(NamedTuple):
-    """Data of one transaction."""
+    """The data of one transaction."""
 
     first_offset: int
     first_timestamp: int
@@ -42,11 +48,11 @@ class Marker(NamedTuple):
     coordinator_epoch: int
     timestamp: int
     last_stable_offset: int
-    """At an ABORT, as far as the run knows; -1 at a COMMIT, which nobody asks."""
+    """The value at an ABORT, as far as the run knows; -1 at a COMMIT, where it is not needed."""
 
 
 class AbortedTransaction(NamedTuple):
-    """From its first data to its ABORT: one entry of `.txnindex`."""
+    """A transaction from its first data to its ABORT: one entry of `.txnindex`."""
 
     producer_id: int
     run: OpenRun
@@ -54,7 +60,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class ForgottenTransaction(NamedTuple):
-    """Open when a MIRROR_PID_RESET came."""
+    """A transaction that was open when a MIRROR_PID_RESET came."""
 
     producer_id: int
     run: OpenRun
@@ -66,14 +72,14 @@ class ProducerState:
     """What a run leaves of one producer."""
 
     first_epoch: int | None = None
-    """None until something with an epoch came: a marker that the cleaner emptied has none."""
+    """None until something with an epoch came; a marker that the cleaner emptied has none."""
     last_epoch: int | None = None
     epoch_changed: bool = False
     batches: tuple[BatchMetadata, ...] = ()
-    """The last ones, of `last_epoch`."""
+    """The last batches, all of `last_epoch`."""
     coordinator_epoch: int | None = None
     marked_ms: int | None = None
-    """Of the marker that brought the coordinator epoch."""
+    """The time of the marker that brought the coordinator epoch."""
     timestamp: int | None = None
     open: OpenRun | None = None
     """The transaction that is open at the end, as far as the run knows it."""
@@ -81,7 +87,7 @@ class ProducerState:
 
 @dataclass(slots=True)
 class Front:
-    """A producer up to its first marker."""
+    """What a producer does up to its first marker."""
 
     head: OpenRun | None = None
     marker: Marker | None = None
@@ -89,19 +95,19 @@ class Front:
 
 @dataclass(slots=True)
 class ProducersPartial:
-    """Of one run of batches; the default is the identity."""
+    """The producers of one run of batches; the default is the identity."""
 
     states: dict[int, ProducerState] = field(default_factory=dict)
     fronts: dict[int, Front] = field(default_factory=dict)
     first_reset: int | None = None
-    """Offset of the first MIRROR_PID_RESET."""
+    """The offset of the first MIRROR_PID_RESET."""
     resets: tuple[int, ...] = ()
     aborted: list[AbortedTransaction] = field(default_factory=list)
-    """Those that began within the run, in the order of their markers."""
+    """Aborted transactions that began within the run, in the order of their markers."""
     forgotten: list[ForgottenTransaction] = field(default_factory=list)
     committed: int = 0
     empty_markers: int = 0
-    """Markers of producers without data in front of them."""
+    """Markers of producers without data before them."""
     epoch_bumps: int = 0
     """Markers with a higher epoch than their data: transactions of protocol version 2 (KIP-890)."""
 
@@ -113,7 +119,7 @@ def join_runs(left: OpenRun | None, right: OpenRun | None) -> OpenRun | None:
 
 
 def merge(left: ProducersPartial, right: ProducersPartial) -> ProducersPartial:
-    """Of both; neither is changed."""
+    """Returns the partial of both; neither is changed."""
     fronts = dict(left.fronts)
     aborted, forgotten = list(left.aborted), list(left.forgotten)
     merged = ProducersPartial(
@@ -157,7 +163,7 @@ def merge(left: ProducersPartial, right: ProducersPartial) -> ProducersPartial:
 
 
 def is_known(partial: ProducersPartial, producer_id: int) -> bool:
-    """Whether the run alone says if the producer is in a transaction at its end."""
+    """Whether the run alone tells if the producer is in a transaction at its end."""
     if partial.first_reset is not None:
         return True
     front = partial.fronts.get(producer_id)
@@ -165,7 +171,7 @@ def is_known(partial: ProducersPartial, producer_id: int) -> bool:
 
 
 def count_end(merged: ProducersPartial, aborted: list[AbortedTransaction], producer_id: int, run: OpenRun | None, marker: Marker) -> None:
-    """`marker` ends `run`, which begins at its beginning."""
+    """Records that `marker` ends `run`, which must begin where the transaction does."""
     if run is None:
         merged.empty_markers += 1
         return
@@ -228,7 +234,8 @@ def _merge_states(left: ProducersPartial, right: ProducersPartial) -> dict[int, 
 
 
 def merge_states(before: ProducerState, after: ProducerState, open_run: OpenRun | None) -> ProducerState:
-    """One producer's; `open_run` is what is open behind both."""
+    """Returns the merged state of one producer; `open_run` is the transaction that is open after
+    both."""
     if after.first_epoch is None or before.last_epoch is None:
         source = before if after.first_epoch is None else after
         first_epoch, last_epoch, changed, batches = source.first_epoch, source.last_epoch, source.epoch_changed, source.batches

@@ -1,7 +1,8 @@
-"""The partial of one slice: what a task does.
+"""The partial of one slice: the work of a task.
 
-One pass over the headers feeds every part. What cannot be read ends the slice with a problem in its structure: everything in front of it counts,
-and what the rest would have said is not known to anyone (`close` asks for that before it calls a file wrong).
+One pass over the headers feeds every part. Bytes that cannot be read end the slice with a problem
+in its structure. Everything before them counts; what the rest would have said is unknown (`close`
+takes that into account before it calls a file wrong).
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ from kmirror.verify.slices import LogSlice
 def replay_slice(
     files: FileSystem, piece: LogSlice, *, cuts: Sequence[int] = (), check_crc: bool = True, block_bytes: int = BLOCK_BYTES
 ) -> ReplayPartial:
-    """The partial of `piece`. `cuts` are the offsets of all snapshots of the partition, ascending, the same for all its slices.
+    """Returns the partial of `piece`. `cuts` are the offsets of all snapshots and segments of the
+    partition, ascending, the same for all its slices.
 
-    Damage is in the partial, and so is that the file cannot be read.
+    Damage is reported in the partial, and so is a file that cannot be read.
     """
     replay = _SliceReplay(files, piece, cuts)
     try:
@@ -63,7 +65,7 @@ class _SliceReplay:
         self._time_index = TimeIndexScan(np.empty(0, TIME_INDEX_DTYPE), piece.base_offset)
 
     def read(self, *, check_crc: bool, block_bytes: int) -> None:
-        """Go through the slice; what was read before an error counts."""
+        """Reads through the slice; what was read before an error counts."""
         files, piece = self._files, self._piece
         stem = piece.path.removesuffix(LOG_FILE_SUFFIX)
         index, time_index = stem + INDEX_FILE_SUFFIX, stem + TIME_INDEX_FILE_SUFFIX
@@ -75,7 +77,7 @@ class _SliceReplay:
             self._add(block)
 
     def add_problem(self, position: int, kind: str, text: str) -> None:
-        """The slice goes no further."""
+        """Adds the problem that ends the slice."""
         self._structure = self._structure.with_problem(Place(position, self._next_offset, self._next_offset, kind, text))
 
     def finish(self) -> ReplayPartial:
@@ -120,7 +122,8 @@ class _SliceReplay:
 
 
 def _entries(files: FileSystem, path: str, dtype: np.dtype[Any], piece: LogSlice) -> npt.NDArray[Any]:
-    """The slots of an index, as many as the segment can have batches (and one more): an open index has room for a million in reserve."""
+    """Returns the slots of an index, at most as many as the segment can have batches (and one
+    more): an open index has room for a million in reserve."""
     count = piece.segment_size // RECORD_BATCH_OVERHEAD + 2
     file = files.open(path, write=False)
     try:

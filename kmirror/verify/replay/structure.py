@@ -1,8 +1,10 @@
-"""Structure: what the headers of a run of batches say about counts, offsets, sizes, codecs, CRC and order.
+"""Structure: what the headers of a run of batches say about counts, offsets, sizes, codecs, CRC and
+order.
 
-Offsets must rise from batch to batch. A gap is no error by itself: the cleaner makes them, and a truncation inside of a batch does. Whether one
-was made by a cleaner is asked when the log is closed, where the cleaner's checkpoint is known. Examples are kept from the left, so merging stays
-associative: of any tree of merges the first `MAX_EXAMPLES` of the whole come out.
+Offsets must ascend from batch to batch. A gap by itself is no error: the cleaner makes gaps, and so
+does a truncation inside a batch. Whether a cleaner made one is decided when the log is closed,
+where the cleaner's checkpoint is known. Examples are kept from the left, so merging stays
+associative: any tree of merges gives the first `MAX_EXAMPLES` of the whole.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from kmirror.verify.replay.findings import MAX_EXAMPLES
 
 NO_BATCH = "no batch has these offsets"
 GONE = "gone"
-"""The kind of a problem: the segment was listed, and its file is not there any more."""
+"""A kind of problem: the segment was listed, but its file is missing."""
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "5", "6", "7")
 
 
@@ -43,10 +45,10 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """Of one run of batches in one segment; `batches == 0` is the identity."""
+    """The structure of one run of batches in one segment; `batches == 0` is the identity."""
 
     size: int = 0
-    """Bytes of the batches."""
+    """The bytes of the batches."""
     batches: int = 0
     records: int = 0
     first_offset: int = -1
@@ -58,7 +60,7 @@ class Structure:
     producer_batches: int = 0
     horizon_batches: int = 0
     short_batches: int = 0
-    """Batches with fewer records than offsets: the cleaner took some."""
+    """Batches with fewer records than offsets: the cleaner removed some."""
     largest_batch: int = 0
     codecs: tuple[int, ...] = (0,) * len(CODECS)
     gaps: int = 0
@@ -66,7 +68,8 @@ class Structure:
     gap_examples: tuple[Place, ...] = ()
     crc_errors: int = 0
     problems: int = 0
-    """What no broker writes: wrong CRC, offsets that go back, impossible counts, bytes that are no batch."""
+    """Things that no broker writes: wrong CRC, decreasing offsets, impossible counts, bytes that
+    are no batch."""
     problem_examples: tuple[Place, ...] = ()
 
     @property
@@ -75,12 +78,12 @@ class Structure:
         return self.gaps > 0 or self.short_batches > 0
 
     def with_problem(self, problem: Place) -> Structure:
-        """With what was found behind everything else here."""
+        """Returns this with a problem that was found after everything else here."""
         return replace(self, problems=self.problems + 1, problem_examples=_first(self.problem_examples, (problem,)))
 
 
 def of_block(block: HeaderBlock) -> Structure:
-    """The structure of a block of batches."""
+    """Returns the structure of a block of batches."""
     headers, positions = block.headers, block.positions
     base = headers["base_offset"]
     delta = headers["last_offset_delta"].astype(np.int64)
@@ -141,7 +144,7 @@ def _rows(mask: npt.NDArray[Any]) -> list[int]:
 
 
 def merge(left: Structure, right: Structure) -> Structure:
-    """Of `left` and `right`, which follows it in the same segment."""
+    """Returns the structure of both; `right` follows `left` in the same segment."""
     if not left.batches or not right.batches:
         return replace(
             left if left.batches else right,
@@ -179,5 +182,6 @@ def merge(left: Structure, right: Structure) -> Structure:
 
 
 def _first(*parts: tuple[Place, ...]) -> tuple[Place, ...]:
-    """By position; what a slice without a batch says may lie in front of what merging its neighbours says."""
+    """Returns the first places by position. What a slice without a batch reports may lie before
+    what merging its neighbours reports."""
     return tuple(sorted(place for part in parts for place in part))[:MAX_EXAMPLES]

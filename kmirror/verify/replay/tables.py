@@ -1,21 +1,26 @@
-"""The tables of a replay: a dataclass a table, a field a column, annotated with its meaning. They are written as `verify.diff_tables.Table`s.
+"""The tables of a replay: one dataclass per table, one field per column, annotated with its
+meaning. They are written as `verify.diff_tables.Table`s.
 
-    logs                a row a partition's folder
-    structure           a row a segment
-    leader_epochs       a row a run of batches of one epoch, or an epoch of the checkpoint that has no batch
-    producers           a row a producer id at the end of the log, as every broker that reads the log must know it
-    transactions        a row a transaction that was aborted, is open, or was forgotten at a MIRROR_PID_RESET
-    transaction_counts  a row a partition's folder: committed transactions are counted only
-    indexes             a row an .index or .timeindex
-    compaction          a row a compacted log that is sound: what its keys say
-    findings            a row a contradiction between a file and the log
+    logs                one row per partition folder
+    structure           one row per segment
+    leader_epochs       one row per run of batches of one epoch, or per epoch of the checkpoint that
+                        has no batch
+    producers           one row per producer id at the end of the log, as every broker that reads
+                        the log must know it
+    transactions        one row per transaction that was aborted, is open, or was forgotten at a
+                        MIRROR_PID_RESET
+    transaction_counts  one row per partition folder: committed transactions are only counted
+    indexes             one row per .index or .timeindex
+    compaction          one row per sound compacted log: what its keys say
+    findings            one row per contradiction between a file and the log
     kept                what the next run need not read again
 
-And of the internal topics, a row a record (`internal_records`): group_offsets, groups, mirror_states, last_mirror_epochs, coordinator_transactions,
-leaders, topics.
+The internal topics have one row per record (`internal_records`): group_offsets, groups,
+mirror_states, last_mirror_epochs, coordinator_transactions, leaders, topics.
 
-`log` joins them: replicas of a topic's partition are different logs. `schema_version` rises when a column changes its meaning or goes; new columns
-may come at any time. A value that is not known, or that there is not, is null, never -1.
+`log` joins the tables: replicas of a topic's partition are different logs. `schema_version` is
+raised when a column changes its meaning or is removed; new columns may be added at any time. A
+value that is not known or does not exist is null, never -1.
 """
 
 from __future__ import annotations
@@ -44,7 +49,7 @@ BaseOffset = Annotated[int, "the segment's"]
 
 @dataclass(frozen=True, slots=True)
 class LogRow(PartitionRow):
-    """`logs`."""
+    """A row of `logs`."""
 
     log_start_offset: Annotated[int, "of the first segment, or of the log-start checkpoint if that is higher"]
     log_end_offset: Annotated[int, "behind the last whole batch"]
@@ -63,7 +68,7 @@ class LogRow(PartitionRow):
 
 @dataclass(frozen=True, slots=True)
 class SegmentRow(PartitionRow):
-    """`structure`."""
+    """A row of `structure`."""
 
     base_offset: BaseOffset
     path: Annotated[str, "the .log"]
@@ -92,7 +97,7 @@ class SegmentRow(PartitionRow):
 
 @dataclass(frozen=True, slots=True)
 class LeaderEpochRow(PartitionRow):
-    """`leader_epochs`."""
+    """A row of `leader_epochs`."""
 
     epoch: Annotated[int, "the leader epoch"]
     first_offset: Annotated[int | None, "of the run; null for an epoch without a batch"]
@@ -102,7 +107,7 @@ class LeaderEpochRow(PartitionRow):
 
 @dataclass(frozen=True, slots=True)
 class ProducerRow(PartitionRow):
-    """`producers`."""
+    """A row of `producers`."""
 
     producer_id: Annotated[int, "the producer's id"]
     producer_epoch: Annotated[int | None, "its last epoch"]
@@ -116,7 +121,7 @@ class ProducerRow(PartitionRow):
 
 @dataclass(frozen=True, slots=True)
 class TransactionRow(PartitionRow):
-    """`transactions`."""
+    """A row of `transactions`."""
 
     producer_id: Annotated[int, "the producer's id"]
     producer_epoch: Annotated[int, "of its last data"]
@@ -135,7 +140,7 @@ class TransactionRow(PartitionRow):
 
 @dataclass(frozen=True, slots=True)
 class TransactionCounts(PartitionRow):
-    """`transaction_counts`."""
+    """A row of `transaction_counts`."""
 
     committed: Annotated[int, "transactions with data that were committed"]
     aborted: Annotated[int, "transactions with data that were aborted"]
@@ -147,7 +152,7 @@ class TransactionCounts(PartitionRow):
 
 @dataclass(frozen=True, slots=True)
 class IndexRow(PartitionRow):
-    """`indexes`."""
+    """A row of `indexes`."""
 
     base_offset: BaseOffset
     kind: Annotated[str, "index or timeindex"]
@@ -159,7 +164,8 @@ class IndexRow(PartitionRow):
 
 @dataclass(frozen=True, slots=True)
 class CompactionRow(PartitionRow):
-    """`compaction`. Records are those from the log start on, control records left out; a tombstone is a committed record with a key and no value."""
+    """A row of `compaction`. It counts records from the log start on, without control records. A
+    tombstone is a committed record with a key and no value."""
 
     cleaned_offset: Annotated[int | None, "up to where the cleaner has been, as cleaner-offset-checkpoint says"]
     first_dirty_offset: Annotated[
@@ -191,7 +197,7 @@ class CompactionRow(PartitionRow):
 
 @dataclass(frozen=True, slots=True)
 class KeptRow(PartitionRow):
-    """`kept`: for the next run (`kept.py`), and for nobody else."""
+    """A row of `kept`: only for the next run (`kept.py`)."""
 
     base_offset: Annotated[int | None, "the segment's; null: the keys of the whole log"]
     identity: Annotated[str, "what must not have changed"]
@@ -203,7 +209,7 @@ _TYPES: Final = {int: "int64", str: "string", bool: "bool", float: "double"}
 
 @dataclass(slots=True)
 class ReplayTables:
-    """Rows of every table."""
+    """The rows of every table."""
 
     logs: list[LogRow] = field(default_factory=list)
     structure: list[SegmentRow] = field(default_factory=list)
@@ -228,7 +234,7 @@ class ReplayTables:
         return rows
 
     def extend(self, other: ReplayTables) -> None:
-        """Take in the rows of other partitions."""
+        """Takes in the rows of other partitions."""
         for table in TABLES:
             getattr(self, table).extend(other.rows(table))
 
@@ -239,7 +245,8 @@ TABLES: Final[dict[str, type[Any]]] = {name: typing.get_args(rows)[0] for name, 
 
 @functools.cache
 def table_of(name: str) -> Table:
-    """The columns of a table as they are written: `schema_version`, then the fields of its rows."""
+    """Returns the columns of a table as they are written: `schema_version`, then the fields of its
+    rows."""
     columns = [Column("schema_version", "int32", str(SCHEMA_VERSION))]
     for column, hint in typing.get_type_hints(TABLES[name], include_extras=True).items():
         kind, meaning = typing.get_args(hint)
@@ -249,7 +256,7 @@ def table_of(name: str) -> Table:
 
 
 def columns_of(name: str, rows: Sequence[Any]) -> Columns:
-    """The values of a table's rows, by column."""
+    """Returns the values of a table's rows, by column."""
     values: dict[str, list[Any]] = {"schema_version": [SCHEMA_VERSION] * len(rows)}
     for column in fields(TABLES[name]):
         values[column.name] = [getattr(row, column.name) for row in rows]
@@ -257,5 +264,5 @@ def columns_of(name: str, rows: Sequence[Any]) -> Columns:
 
 
 def as_dict(row: object) -> dict[str, Any]:
-    """A row as column -> value."""
+    """Returns a row as column -> value."""
     return {column.name: getattr(row, column.name) for column in fields(row)}  # type: ignore[arg-type]

@@ -1,16 +1,20 @@
-"""What a cluster's own topics say over time, and what of it the logs contradict.
+"""What a cluster's own topics say over time, and where the logs contradict it.
 
-`read_timelines` reads one replica (the largest) of each internal topic's partition in an input; `follow` steps through the rows of one kind in order,
-and the checks hold the end of it against the tables of `close`:
+`read_timelines` reads one replica (the largest) of each partition of an internal topic in an input.
+`follow_mirrors` steps through the mirror states in order, and `cross_checks` compares the end of
+the rows with the tables of `close`:
 
     group_offsets             a committed offset lies within the log of its partition
-    mirror_states             each step is one of the state machine's (KIP-1279); behind STOPPED there is a MIRROR_PID_RESET
-    coordinator_transactions  what is open in a log is open at its coordinator (KIP-664's hanging transactions)
+    mirror_states             each step is one of the state machine's (KIP-1279); after STOPPED
+                              there is a MIRROR_PID_RESET
+    coordinator_transactions  what is open in a log is open at its coordinator (KIP-664's hanging
+                              transactions)
     leaders                   each leader epoch in a log is one that a leader had
 
-Logs that mirror another cluster have its epochs and its producers' transactions; of them only group offsets are checked. What an input does not have
-(no metadata log and no snapshot of it, no log of a partition) is not asked. Of running brokers nothing is held against the logs that may be newer than
-what was read.
+Logs that mirror another cluster have its epochs and its producers' transactions, so only group
+offsets are checked there. What needs something that the input lacks (no metadata log and no
+snapshot of it, no log of a partition) is not checked. With running brokers, nothing counts against
+the logs that may be newer than what was read.
 """
 
 from __future__ import annotations
@@ -54,7 +58,8 @@ MIRROR_STEPS: Final[dict[int, frozenset[int]]] = {
     5: frozenset({0, 6}),
     6: frozenset({4}),
 }
-"""The states that may follow each: `mirror.mirror_state_machine.VALID_TRANSITIONS` by number (a test holds them equal; this room is below that one)."""
+"""The states that may follow each state: `mirror.mirror_state_machine.VALID_TRANSITIONS` by number
+(a test keeps them equal, because this package is below that one and cannot import it)."""
 STATE_NAMES: Final = ("PREPARING", "MIRRORING", "PAUSING", "PAUSED", "STOPPING", "STOPPED", "FAILED")
 
 
@@ -73,11 +78,11 @@ class Timelines:
     has_whole_metadata: bool = False
     """Whether the input has a metadata log from its first record on."""
     knows_topics: bool = False
-    """Whether that, or a snapshot in front of what is left of it."""
+    """Whether the input has that, or a snapshot of what came before the part that is left."""
     logs: set[str] = field(default_factory=set)
     """The folders that were read."""
     torn: set[str] = field(default_factory=set)
-    """Those that could not be read to their end."""
+    """The folders that could not be read to their end."""
 
     def add(self, row: InternalRow | BadRecord) -> None:
         kept: dict[type[Any], list[Any]] = {
@@ -94,7 +99,7 @@ class Timelines:
 
     @property
     def compacted_topics(self) -> frozenset[str] | None:
-        """Every topic that was ever compacted; None where nobody knows."""
+        """Every topic that was ever compacted; None if that is not known."""
         if not self.knows_topics:
             return None
         named = {row.name for row in self.topics if row.event == "cleanup.policy" and row.name and "compact" in (row.value or "")}
@@ -102,7 +107,8 @@ class Timelines:
 
     @property
     def only_compacted_topics(self) -> frozenset[str]:
-        """Those that surely never had `delete` in their cleanup.policy; fewer where the input does not have the metadata log from its first record on."""
+        """Topics that surely never had `delete` in their cleanup.policy; fewer if the input lacks
+        the beginning of the metadata log."""
         if not self.has_whole_metadata:
             return frozenset(NEVER_DELETING_TOPICS)
         values: dict[str, set[str | None]] = {}
@@ -113,13 +119,13 @@ class Timelines:
 
     @property
     def mirrored_topics(self) -> frozenset[str] | None:
-        """Every topic that ever mirrored another cluster's; None where nobody knows."""
+        """Every topic that ever mirrored one of another cluster; None if that is not known."""
         if self.knows_topics:
             return frozenset(row.name for row in self.topics if row.event == "mirror.name" and row.name and row.value)
         return None
 
     def epochs_of_leaders(self) -> dict[tuple[str, int], set[int]]:
-        """(topic id, partition) -> every leader epoch that there was."""
+        """Returns (topic id, partition) -> every leader epoch that there was."""
         epochs: dict[tuple[str, int], set[int]] = {}
         latest: dict[tuple[str, int], int] = {}
         for row in self.leaders:
@@ -130,7 +136,7 @@ class Timelines:
 
 
 def read_timelines(files: FileSystem, listing: Listing, *, only: Iterable[str] = INTERNAL_TOPICS) -> Timelines:
-    """The rows of the internal topics in an input, in the order of each partition's log."""
+    """Returns the rows of the internal topics in an input, in the order of each partition's log."""
     timelines = Timelines()
     wanted = set(only)
     best: dict[TopicPartition, PartitionFiles] = {}
@@ -159,7 +165,8 @@ def read_timelines(files: FileSystem, listing: Listing, *, only: Iterable[str] =
 
 
 def _newest_snapshot(files: FileSystem, partition: PartitionFiles) -> list[LogSlice]:
-    """The newest `.checkpoint` of a metadata log, as a slice of batches; none if there is none."""
+    """Returns the newest `.checkpoint` of a metadata log, as a slice of batches; an empty list if
+    there is none."""
     names = [name for name in partition.other_files if _SNAPSHOT_NAME.fullmatch(name)]
     if not names:
         return []
@@ -169,7 +176,8 @@ def _newest_snapshot(files: FileSystem, partition: PartitionFiles) -> list[LogSl
 
 
 def follow_mirrors(rows: Iterable[MirrorStateRow], topics: Iterable[TopicRow] = ()) -> Iterator[MirrorStateRow]:
-    """Each row with the state before it, and whether the step is legal. A topic that was deleted in between begins anew."""
+    """Yields each row with the state before it, and whether the step is legal. A topic that was
+    deleted in between begins anew."""
     removed = removals(topics)
     last: dict[tuple[str, str, int], MirrorStateRow] = {}
     for row in rows:
@@ -192,7 +200,7 @@ def follow_mirrors(rows: Iterable[MirrorStateRow], topics: Iterable[TopicRow] = 
 
 
 def removals(topics: Iterable[TopicRow]) -> dict[str, list[int]]:
-    """When topics were deleted, by name."""
+    """Returns when topics were deleted, by name."""
     names: dict[str, str] = {}
     removed: dict[str, list[int]] = {}
     for row in topics:
