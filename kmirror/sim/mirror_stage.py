@@ -302,12 +302,16 @@ class MirrorStage(SimStage):
         await self._insist("add", destination, [MIRROR], lambda: self.operator.add(destination, MIRROR, TOPIC))
 
     async def pause_and_resume(self, destination: str, pause_ms: int) -> None:
-        await self._insist("pause", destination, [f"{MIRROR}.paused"], lambda: self.operator.pause(destination, MIRROR, TOPIC))
+        is_out = partial(self._is_out, destination)
+        await self._insist(
+            "pause", destination, [f"{MIRROR}.paused"], lambda: self.operator.pause(destination, MIRROR, TOPIC, undone=is_out)
+        )
         await self.sleep_ms(pause_ms)
         await self._resume(destination)
 
     async def _resume(self, destination: str) -> None:
-        await self._insist("resume", destination, [MIRROR], lambda: self.operator.resume(destination, MIRROR, TOPIC))
+        is_out = partial(self._is_out, destination)
+        await self._insist("resume", destination, [MIRROR], lambda: self.operator.resume(destination, MIRROR, TOPIC, undone=is_out))
 
     async def set_right(self, source: str, destination: str) -> None:
         """What a request has undone that was given up, and carried out after those that followed it."""
@@ -318,7 +322,7 @@ class MirrorStage(SimStage):
 
     async def _insist(self, what: str, cluster: str, wanted: Sequence[str], operation: Callable[[], Awaitable[None]]) -> None:
         """Again and again, until the topic's `mirror.name` at the controller is one of those: an answer may come from a broker that is behind, and a
-        request that was given up may be carried out late. KmirrorError when it does not get there."""
+        request that was given up may be carried out late (what it undoes is done again first). KmirrorError when it does not get there."""
         deadline_us = self.world.loop.now_us + self.patience_ms * 1000
         while True:
             await operation()
@@ -326,6 +330,10 @@ class MirrorStage(SimStage):
                 if self.association(cluster) in wanted:
                     return
                 await self.sleep_ms(LOOK_PAUSE_MS)
+            if MIRROR in wanted and self.association(cluster) == f"{MIRROR}.paused":
+                await self.operator.resume(cluster, MIRROR, TOPIC)
+            elif not any(name.endswith(".removed") for name in wanted) and self._is_out(cluster):
+                await self.operator.add(cluster, MIRROR, TOPIC)
             if self.world.loop.now_us > deadline_us:
                 found = self.association(cluster)
                 raise KmirrorError(
@@ -393,6 +401,22 @@ class MirrorStage(SimStage):
                 await self.operator.delete_topic(cluster, TOPIC, topic.id)
             await self.sleep_ms(LOOK_PAUSE_MS)
 
+    def _is_out(self, cluster: str) -> bool:
+        """Whether the topic is in no mirror, or was removed from it."""
+        association = self.association(cluster)
+        return association is not None and association not in (MIRROR, f"{MIRROR}.paused")
+
+    def _is_in(self, cluster: str) -> bool:
+        return self.association(cluster) in (MIRROR, f"{MIRROR}.paused")
+
+    async def delete_mirror(self, cluster: str) -> None:
+        """Of a topic that was removed from it; removed again where an earlier request, that was given up and is carried out late, puts it back."""
+        while True:
+            await self.operator.delete_mirror(cluster, MIRROR, undone=partial(self._is_in, cluster))
+            if not self._is_in(cluster):
+                return
+            await self.fail_over(cluster)
+
     async def fail_over(self, destination: str) -> None:
         """Remove the topic and wait until it is writable; again when an earlier request, that was given up and is carried out late, puts it back."""
         removed = [f"{MIRROR}.removed", f"{MIRROR}.paused.removed"]
@@ -400,11 +424,8 @@ class MirrorStage(SimStage):
         def is_stopped() -> bool:
             return all(self.state(destination, partition) is MirrorPartitionState.STOPPED for partition in self.partitions)
 
-        def is_in_mirror() -> bool:
-            return self.association(destination) in (MIRROR, f"{MIRROR}.paused")
-
         while True:
             await self._insist("remove", destination, removed, lambda: self.operator.remove(destination, MIRROR, TOPIC))
-            await self.until(f"{TOPIC} STOPPED at {destination}", lambda: is_stopped() or is_in_mirror())
-            if not is_in_mirror():
+            await self.until(f"{TOPIC} STOPPED at {destination}", lambda: is_stopped() or self._is_in(destination))
+            if not self._is_in(destination):
                 return

@@ -221,7 +221,7 @@ class _Story:
 
     async def _delete_and_create(self) -> None:
         await self._stage.fail_over(self.passive)
-        await self._stage.operator.delete_mirror(self.passive, MIRROR)
+        await self._stage.delete_mirror(self.passive)
         await self._stage.sleep_ms(self._stage.between(0, 300))
         await self.start_mirror()
 

@@ -76,7 +76,7 @@ class Turns:
             fleet = stage.fleets[cluster]
             await stage.until(f"the controller of {cluster} serves", lambda: fleet.controller.is_serving)  # noqa: B023 - awaited here
             if MIRROR in fleet.image().configs.mirror_names():
-                await stage.operator.delete_mirror(cluster, MIRROR)
+                await stage.delete_mirror(cluster)
             await stage.operator.switch_off(cluster)
         if self._random.randrange(2):
             stage.crowds[passive].write(writing=True)

@@ -206,6 +206,13 @@ class Reader:
             self._history.add(Served(self._loop.now_us, self._log, self._name, offset, batches))
 
 
+Undone = Callable[[], bool]
+
+
+def never_undone() -> bool:
+    return False
+
+
 @dataclass(slots=True)
 class Operator:
     """Admin operations on the clusters, each tried until it succeeds or `timeout_ms` has passed (then KmirrorError)."""
@@ -275,25 +282,27 @@ class Operator:
 
         await self._insist(f"remove {topic} from mirror {mirror} at {cluster}", attempt, done=Errors.TOPIC_NOT_IN_MIRROR)
 
-    async def pause(self, cluster: str, mirror: str, topic: str) -> None:
+    async def pause(self, cluster: str, mirror: str, topic: str, *, undone: Undone = never_undone) -> None:
         async def attempt() -> None:
             (await self.admin(cluster).pause_mirror_topics(mirror, [topic])).all()
 
-        await self._insist(f"pause {topic} in mirror {mirror} at {cluster}", attempt, done=Errors.MIRROR_TOPIC_ALREADY_PAUSED)
+        what = f"pause {topic} in mirror {mirror} at {cluster}"
+        await self._insist(what, attempt, done=Errors.MIRROR_TOPIC_ALREADY_PAUSED, undone=undone)
 
-    async def resume(self, cluster: str, mirror: str, topic: str) -> None:
+    async def resume(self, cluster: str, mirror: str, topic: str, *, undone: Undone = never_undone) -> None:
         async def attempt() -> None:
             (await self.admin(cluster).resume_mirror_topics(mirror, [topic])).all()
 
-        await self._insist(f"resume {topic} in mirror {mirror} at {cluster}", attempt, done=Errors.MIRROR_TOPIC_NOT_PAUSED)
+        what = f"resume {topic} in mirror {mirror} at {cluster}"
+        await self._insist(what, attempt, done=Errors.MIRROR_TOPIC_NOT_PAUSED, undone=undone)
 
-    async def delete_mirror(self, cluster: str, mirror: str) -> None:
+    async def delete_mirror(self, cluster: str, mirror: str, *, undone: Undone = never_undone) -> None:
         self.history.add(MirrorDeletionAsked(self.loop.now_us, cluster, mirror))
 
         async def attempt() -> None:
             await self.admin(cluster).delete_mirror(mirror)
 
-        await self._insist(f"delete mirror {mirror} at {cluster}", attempt, done=Errors.UNKNOWN_MIRROR)
+        await self._insist(f"delete mirror {mirror} at {cluster}", attempt, done=Errors.UNKNOWN_MIRROR, undone=undone)
 
     async def switch_off(self, cluster: str) -> None:
         """Lower mirror.version to 0, for which no mirror may be left."""
@@ -342,9 +351,10 @@ class Operator:
     def tell(self, what: str) -> None:
         self.history.add(Told(self.loop.now_us, "operator", what))
 
-    async def _insist(self, what: str, attempt: Callable[[], Awaitable[Any]], *, done: Errors) -> None:
+    async def _insist(self, what: str, attempt: Callable[[], Awaitable[Any]], *, done: Errors, undone: Undone = never_undone) -> None:
         """`done` is what a second attempt hears when the first was carried out and its answer lost; or, from a broker that has not heard yet of
-        what was done before, when nothing was: who must be sure looks (`MirrorStage`)."""
+        what was done before, when nothing was: who must be sure looks (`MirrorStage`). A refusal is an answer, too, where an earlier request that
+        was given up has `undone` meanwhile what this one builds upon."""
         self.tell(what)
         deadline_ms = self.runtime.clock.monotonic_ms() + self.timeout_ms
         tries = 0
@@ -354,7 +364,7 @@ class Operator:
                 await attempt()
                 return
             except ApiException as error:
-                if error.error is done and tries > 1:
+                if (error.error is done and tries > 1) or undone():
                     return
                 problem = f"{error.error.name}: {error}"
             except (NoBrokerError, *_LOST) as error:
