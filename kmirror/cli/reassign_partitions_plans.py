@@ -49,6 +49,8 @@ def parse_plan(text: str) -> Plan:
         if not isinstance(replicas, list) or not all(isinstance(broker, int) for broker in replicas):
             raise KmirrorError(f"Expected a list of broker ids in `replicas` of partition {name}")
         dirs = row.get("log_dirs", [ANY_LOG_DIR] * len(replicas))
+        if not isinstance(dirs, list) or not all(isinstance(path, str) for path in dirs):
+            raise KmirrorError(f"Expected a list of paths in `log_dirs` of partition {name}")
         if len(dirs) != len(replicas):
             shown = ", ".join(map(str, dirs))
             raise KmirrorError(f"Size of replicas list {replicas} is different from size of log dirs list [{shown}] for partition {name}")

@@ -102,6 +102,9 @@ class Selection:
         strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
         if strategy not in ("error", "latest"):
             raise KmirrorError(f"option startingOffsetsByTimestampStrategy is 'error' or 'latest', not '{strategy}'")
+        loss = given.get("failondataloss", "true").lower()
+        if loss not in ("true", "false"):
+            raise KmirrorError(f"option failOnDataLoss is 'true' or 'false', not '{loss}'")
         return cls(
             topics=None if topics is None else frozenset(one.strip() for one in topics.split(",") if one.strip()),
             pattern=pattern,
@@ -109,7 +112,7 @@ class Selection:
             start=_stream_start(given) if for_stream else _bound(given, "starting", {"earliest": EARLIEST}),
             end=_bound(given, "ending", {"latest": LATEST}),
             latest_if_no_record=strategy == "latest",
-            fail_on_data_loss=given.get("failondataloss", "true").lower() != "false",
+            fail_on_data_loss=loss == "true",
         )
 
     def partitions(self, found: Sequence[FoundPartition]) -> list[FoundPartition]:

@@ -318,6 +318,20 @@ def test_plans_that_cannot_be_carried_out_are_refused(partitions: list[tuple[str
     assert str(caught.value) == text
 
 
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"replicas": 1}, "Expected a list of broker ids"),
+        ({"replicas": [1], "log_dirs": 7}, "Expected a list of paths"),
+        ({}, "No such field exists"),
+    ],
+)
+def test_a_plan_that_makes_no_sense_is_one_line(row: dict[str, object], words: str) -> None:
+    """A number for `log_dirs` was a traceback."""
+    with pytest.raises(KmirrorError, match=words):
+        parse_plan(json.dumps({"version": 1, "partitions": [{"topic": "t", "partition": 0, **row}]}))
+
+
 def test_a_proposal_spreads_replicas_over_brokers_and_racks() -> None:
     brokers = [Node(broker, "h", 1, rack) for broker, rack in ((1, "a"), (2, "a"), (3, "b"), (4, "b"))]
     assert alternate_racks(brokers) == [1, 3, 2, 4]

@@ -176,6 +176,7 @@ def test_a_folder_whose_name_looks_like_a_glob_is_itself(tmp_path: Path) -> None
         ({"startingTimestamp": "yesterday"}, "option startingTimestamp is milliseconds since 1970, not 'yesterday'"),
         ({"rows": "batch"}, "kafkaCompatible=true has rows of records alone"),
         ({"columns": "leader_epoch"}, "a record has no column leader_epoch; the columns are key, value, topic"),
+        ({"failOnDataLoss": "no"}, "option failOnDataLoss is 'true' or 'false', not 'no'"),
         ({"isolation_level": "committed"}, "option isolation.level is 'read_uncommitted' or 'read_committed', not 'committed'"),
     ],
 )
