@@ -17,13 +17,14 @@ from kmirror.admin.log_dirs import LogDirAdmin
 from kmirror.admin.mirrors import MirrorAdmin
 from kmirror.admin.quotas import QuotaAdmin
 from kmirror.admin.reassignments import ReassignmentAdmin
-from kmirror.admin.records import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_COMMITTED, READ_UNCOMMITTED, RecordAdmin
+from kmirror.admin.records import RecordAdmin
 from kmirror.admin.scram import ScramAdmin
 from kmirror.admin.share_groups import ShareGroupAdmin
 from kmirror.admin.tokens import TokenAdmin
 from kmirror.admin.topics import TopicAdmin
 from kmirror.admin.transactions import TransactionAdmin
 from kmirror.common.addresses import parse_bootstrap_servers
+from kmirror.common.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_COMMITTED, READ_UNCOMMITTED
 
 __all__ = [
     "DEFAULT_TIMEOUT_MS",

@@ -9,15 +9,12 @@ from kmirror.admin.admin_requests import T, raise_about
 from kmirror.admin.results import Node
 from kmirror.admin.topics import TopicAdmin
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.sentinels import LATEST_TIMESTAMP, READ_UNCOMMITTED
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.log_reader_tag import log_reader_tag
 from kmirror.wire.messages import delete_records, fetch, list_offsets, offset_for_leader_epoch
 
-EARLIEST_TIMESTAMP = -2
-LATEST_TIMESTAMP = -1
-READ_UNCOMMITTED = 0
-READ_COMMITTED = 1
 MAX_FETCH_VERSION = 18
 
 

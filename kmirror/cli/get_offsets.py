@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from kmirror.cli.tool_options import ToolParser, UsageError, print_json, require, run_tool
 from kmirror.common.errors import KmirrorError
+from kmirror.common.sentinels import UNKNOWN_OFFSET
 
 DESCRIPTION = "An interactive shell for getting topic-partition offsets."
 TIMES = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5, "earliest-pending-upload": -6}
@@ -19,7 +20,6 @@ TIMES_TEXT = (
     "-1 or latest / -2 or earliest / -3 or max-timestamp / -4 or earliest-local / -5 or latest-tiered / -6 or earliest-pending-upload"
 )
 RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
-UNKNOWN_OFFSET = -1
 
 Rule = Callable[[str, int], bool]
 

@@ -15,8 +15,8 @@ from kmirror.admin.mirrors import UNKNOWN
 from kmirror.admin.results import MirrorDescription, MirrorPartitionDescription, PartitionDescription
 from kmirror.cli.mirrors_tables import topic_list
 from kmirror.common.errors import KmirrorError
+from kmirror.common.sentinels import NO_LEADER
 
-NO_LEADER = -1
 _WHY = "no leader here"
 
 

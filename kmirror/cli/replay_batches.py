@@ -17,9 +17,10 @@ import msgspec
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Buffer
+from kmirror.common.sentinels import NO_PARTITION_LEADER_EPOCH
 from kmirror.record.builder import assemble, build_batch
 from kmirror.record.control_record import ControlRecordType
-from kmirror.record.record import NO_PARTITION_LEADER_EPOCH, Record
+from kmirror.record.record import Record
 from kmirror.record.record_batch import COMPRESSION_MASK, LOG_APPEND_TIME_FLAG, RECORD_BATCH_OVERHEAD, TRANSACTIONAL_FLAG, RecordBatch
 
 

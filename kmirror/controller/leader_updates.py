@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from kmirror.common.sentinels import NO_LEADER
 from kmirror.common.uuid import Uuid
 from kmirror.controller.controller_state import ControllerState
 from kmirror.controller.partition_change_builder import Election, PartitionChangeBuilder
 from kmirror.metadata.record import ApiMessageAndVersion
-from kmirror.metadata.registrations import NO_LEADER, PartitionRegistration
+from kmirror.metadata.registrations import PartitionRegistration
 
 PartitionRef = tuple[str, Uuid, int, PartitionRegistration]
 

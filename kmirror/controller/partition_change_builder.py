@@ -19,16 +19,10 @@ from enum import Enum
 
 from msgspec import Struct, field
 
+from kmirror.common.sentinels import NO_LEADER
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.record import ApiMessageAndVersion
-from kmirror.metadata.registrations import (
-    DIRECTORY_UNASSIGNED,
-    NO_LEADER,
-    NO_LEADER_CHANGE,
-    NO_RECOVERY_CHANGE,
-    RECOVERING,
-    PartitionRegistration,
-)
+from kmirror.metadata.registrations import DIRECTORY_UNASSIGNED, NO_LEADER_CHANGE, NO_RECOVERY_CHANGE, RECOVERING, PartitionRegistration
 from kmirror.wire.messages.partition_change_record import PartitionChangeRecord
 
 MV_NO_EPOCH_BUMP_ON_SHRINK = 12  # 3.6-IV0

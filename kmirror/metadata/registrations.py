@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from kmirror.common.sentinels import NO_LEADER
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.wire.messages import register_broker_record, register_controller_record
 from kmirror.wire.messages.partition_change_record import PartitionChangeRecord
 from kmirror.wire.messages.partition_record import PartitionRecord
 
-NO_LEADER = -1
 NO_LEADER_CHANGE = -2
 RECOVERED = 0
 RECOVERING = 1

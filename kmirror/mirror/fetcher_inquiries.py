@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from kmirror.common.errors import Errors, KmirrorError
+from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.mirror.log_questions import BatchAt, EarliestOffset, EndOfEpoch, OnWorker, Question
@@ -15,7 +16,6 @@ from kmirror.mirror.source_fetch_session import FetchPosition
 from kmirror.runtime.api import Runtime
 
 BATCHES_SIZE_LIMIT_BYTES = 8 << 20
-NO_EPOCH = -1
 T = TypeVar("T")
 
 

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kmirror.common.errors import Errors, KmirrorError
+from kmirror.common.sentinels import NO_LAST_MIRROR_EPOCH
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.mirror.mirror_safeguards import MirrorSafeguards
@@ -27,7 +28,6 @@ from kmirror.mirror.source_cluster import SourceCluster, SourceError, SourceMeta
 from kmirror.network.client import UnsupportedVersionError
 from kmirror.runtime.api import Runtime, run_together
 
-NO_LAST_MIRROR_EPOCH = -1
 STOPPED = MirrorPartitionState.STOPPED.name
 
 

@@ -19,11 +19,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kmirror.common.ports import Buffer
+from kmirror.common.sentinels import NO_EPOCH
 from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import RecordBatch, iter_batches
 from kmirror.wire.messages.mirror_pid_reset_record import MirrorPidResetRecord
-
-NO_EPOCH = -1
 
 
 class AlignmentHeader(NamedTuple):

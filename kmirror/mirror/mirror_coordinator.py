@@ -24,6 +24,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.sentinels import NO_LAST_MIRROR_EPOCH
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition, partition_for
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.coordinator_runtime import NO_FAILURE, CoordinatorRuntime, CoordinatorState
@@ -31,13 +32,7 @@ from kmirror.coordinator.common.coordinator_shard import CoordinatorResult
 from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.metadata.image import MetadataImage, TopicImage
 from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, MIRROR_STATE_PARTITIONS_CONFIG, association_of, is_unclean_election_supported
-from kmirror.mirror.mirror_coordinator_shard import (
-    NO_LAST_MIRROR_EPOCH,
-    MirrorCoordinatorShard,
-    PartitionKey,
-    StateWrite,
-    StoredState,
-)
+from kmirror.mirror.mirror_coordinator_shard import MirrorCoordinatorShard, PartitionKey, StateWrite, StoredState
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.state_offset_tag import ANY_LEADER_EPOCH
 from kmirror.runtime.api import Runtime, TaskScope, run_together

@@ -29,6 +29,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kmirror.common.errors import Errors
+from kmirror.common.sentinels import NO_LAST_MIRROR_EPOCH
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult
 from kmirror.mirror.mirror_records import (
     LastMirrorEpochs,
@@ -41,7 +42,6 @@ from kmirror.mirror.mirror_records import (
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState, is_valid_transition
 from kmirror.mirror.state_offset_tag import ANY_LEADER_EPOCH, NOT_TOLD, NOTHING_STORED
 
-NO_LAST_MIRROR_EPOCH = -1
 CLEAR_LAST_MIRROR_EPOCH = -2
 """In a write, also on the wire between kmirror's brokers: store -1. The wire's -1 means "do not change" (RS9)."""
 

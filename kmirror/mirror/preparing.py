@@ -19,9 +19,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kmirror.common.errors import KmirrorError
-from kmirror.mirror.last_mirror_epoch import NO_LAST_MIRROR_EPOCH, NotYetError, RejectedError, decide_last_mirror_epoch
+from kmirror.common.sentinels import NO_EPOCH, NO_LAST_MIRROR_EPOCH
+from kmirror.mirror.last_mirror_epoch import NotYetError, RejectedError, decide_last_mirror_epoch
 from kmirror.mirror.local_log import cut, cut_fully, first_offset_above, summarize_log
-from kmirror.mirror.log_alignment import NO_EPOCH, AlignmentPoint, alignment_point
+from kmirror.mirror.log_alignment import AlignmentPoint, alignment_point
 from kmirror.mirror.log_completeness import has_holes
 from kmirror.mirror.log_questions import Action, Inquiry, Verdict
 from kmirror.mirror.log_verifier import complete_or_identical, identical_beginning, same_beginning, verify_before, verify_log

@@ -7,8 +7,8 @@ follower verifies its log anew (C36b): what it said before the leader's log was 
 
 from __future__ import annotations
 
+from kmirror.common.sentinels import UNKNOWN_OFFSET
 from kmirror.replica.partition import Partition
-from kmirror.replica.replica import UNKNOWN_OFFSET
 
 
 def counted_replicas(partition: Partition, *, all_replicas: bool) -> list[int]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kmirror.common.errors import Errors
+from kmirror.common.sentinels import NO_OFFSET
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.features import SHARE_VERSION
 from kmirror.metadata.image import MetadataImage
@@ -33,7 +34,6 @@ from kmirror.wire.messages import describe_share_group_offsets, list_groups
 SHARE_GROUP_TYPE = "share"
 FIRST_LIST_GROUPS_WITH_TYPES = 5
 GROUPS_PER_REQUEST = 50
-NO_OFFSET = -1
 
 
 class ShareGroupSync:

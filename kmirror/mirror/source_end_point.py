@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from kmirror.common.errors import Errors, KmirrorError
 from kmirror.common.ports import Buffer
+from kmirror.common.sentinels import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP, READ_COMMITTED, READ_UNCOMMITTED, UNKNOWN_OFFSET
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.mirror.ports import MirrorConfig
@@ -42,15 +43,10 @@ from kmirror.wire.messages import fetch, list_offsets, offset_for_leader_epoch
 from kmirror.wire.primitives import ProtocolReadError
 
 CONSUMER_REPLICA_ID = -1
-READ_UNCOMMITTED = 0
-READ_COMMITTED = 1
-EARLIEST_TIMESTAMP = -2
-EARLIEST_LOCAL_TIMESTAMP = -4
 FIRST_LIST_OFFSETS_VERSION_WITH_LOCAL_START = 8
 MAX_FETCH_VERSION = 18
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_FETCHED_EPOCH = 12
-UNKNOWN_OFFSET = -1
 
 
 class LeaderHint(NamedTuple):

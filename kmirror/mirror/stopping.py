@@ -23,8 +23,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.sentinels import NO_EPOCH
 from kmirror.mirror.local_log import cut, summarize_log
-from kmirror.mirror.log_alignment import NO_EPOCH, LogSummary, last_mirror_epoch_to_store, lso_fixpoint, minimum_epoch_to_bump_above
+from kmirror.mirror.log_alignment import LogSummary, last_mirror_epoch_to_store, lso_fixpoint, minimum_epoch_to_bump_above
 from kmirror.mirror.mirror_coordinator_shard import CLEAR_LAST_MIRROR_EPOCH, StateWrite
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.replicas import behind, not_cut

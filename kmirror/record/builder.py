@@ -12,17 +12,9 @@ from collections.abc import Iterable
 
 from kmirror.common.crc32c import crc32c
 from kmirror.common.ports import Buffer
+from kmirror.common.sentinels import NO_PARTITION_LEADER_EPOCH
 from kmirror.record.compression import CompressionType, compress
-from kmirror.record.record import (
-    NO_PARTITION_LEADER_EPOCH,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    NO_TIMESTAMP,
-    Header,
-    Record,
-    write_record,
-)
+from kmirror.record.record import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, Header, Record, write_record
 from kmirror.record.record_batch import (
     ATTRIBUTES_POSITION,
     CONTROL_FLAG,

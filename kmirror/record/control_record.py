@@ -21,8 +21,9 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 from kmirror.common.ports import Buffer
+from kmirror.common.sentinels import NO_PARTITION_LEADER_EPOCH
 from kmirror.record.builder import build_batch
-from kmirror.record.record import NO_PARTITION_LEADER_EPOCH, Record, invalid_record
+from kmirror.record.record import Record, invalid_record
 from kmirror.wire.messages.kraft_version_record import KRaftVersionRecord
 from kmirror.wire.messages.leader_change_message import LeaderChangeMessage
 from kmirror.wire.messages.mirror_pid_reset_record import MirrorPidResetRecord

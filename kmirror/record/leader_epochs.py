@@ -10,9 +10,9 @@ import struct
 from typing import Final
 
 from kmirror.common.ports import Buffer
+from kmirror.common.sentinels import NO_PARTITION_LEADER_EPOCH
 from kmirror.record.record_batch import CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LEGACY_RECORD_SIZE
 
-NO_PARTITION_LEADER_EPOCH: Final = -1
 _LENGTH_EPOCH_MAGIC: Final = struct.Struct(">8xiib")
 _EPOCH: Final = struct.Struct(">i")
 _HIDDEN: Final = _EPOCH.pack(NO_PARTITION_LEADER_EPOCH)

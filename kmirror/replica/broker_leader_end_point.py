@@ -10,12 +10,12 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.network.client import DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
 from kmirror.replica.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, INVALID_SESSION_ID, next_epoch
 from kmirror.replica.fetcher import FetchedPartition, LeaderUnavailableError, PartitionFetchState
-from kmirror.replica.partition_reader import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from kmirror.replica.replica_types import DivergingEpoch, ReplicaConfig
 from kmirror.wire.messages import fetch as messages
 from kmirror.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

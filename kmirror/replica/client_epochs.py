@@ -24,7 +24,8 @@ the leader's epoch says nothing about the log; the answer is the log's latest ep
 from __future__ import annotations
 
 from kmirror.common.ports import Buffer, FileSlice
-from kmirror.record.leader_epochs import NO_PARTITION_LEADER_EPOCH, hide_leader_epochs_above
+from kmirror.common.sentinels import NO_PARTITION_LEADER_EPOCH
+from kmirror.record.leader_epochs import hide_leader_epochs_above
 from kmirror.storage.unified_log import UnifiedLog
 
 

@@ -16,7 +16,13 @@ from msgspec import Struct
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import FileSlice
-from kmirror.record.leader_epochs import NO_PARTITION_LEADER_EPOCH
+from kmirror.common.sentinels import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    NO_PARTITION_LEADER_EPOCH,
+    READ_COMMITTED,
+)
 from kmirror.replica.client_epochs import ClientEpochs
 from kmirror.replica.partition import Partition
 from kmirror.replica.replica_types import (
@@ -31,16 +37,6 @@ from kmirror.replica.replica_types import (
 from kmirror.storage.fetch_data_info import AbortedTxn, FetchIsolation
 from kmirror.storage.log_offset_metadata import LogOffsetMetadata
 from kmirror.storage.unified_log import UnifiedLog
-
-LATEST_TIMESTAMP = -1
-EARLIEST_TIMESTAMP = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL_TIMESTAMP = -4
-LATEST_TIERED_TIMESTAMP = -5
-EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
-
-READ_UNCOMMITTED = 0
-READ_COMMITTED = 1
 
 
 class LogReadResult(Struct):

@@ -13,12 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from kmirror.common.sentinels import UNKNOWN_OFFSET
 from kmirror.common.uuid import Uuid
 
 if TYPE_CHECKING:
     from kmirror.replica.follower_session import FollowerSession
-
-UNKNOWN_OFFSET = -1
 
 
 class BrokersView(Protocol):

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 
 from kmirror.common.metrics import MetricName, MetricsRegistry, Value, sensor_metric
 from kmirror.common.ports import Clock
+from kmirror.common.sentinels import NO_LEADER
 from kmirror.controller.broker_heartbeat_manager import BrokerControlState
 from kmirror.controller.quorum_controller import QuorumController
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.loader import LoaderManifest
-from kmirror.metadata.registrations import NO_LEADER, PartitionRegistration
+from kmirror.metadata.registrations import PartitionRegistration
 
 Reading = tuple[MetricName, Value]
 _REGISTRATION_STATES = {BrokerControlState.FENCED: 10, BrokerControlState.UNFENCED: 30, BrokerControlState.CONTROLLED_SHUTDOWN: 20}

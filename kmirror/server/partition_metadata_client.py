@@ -8,20 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.sentinels import LATEST_TIMESTAMP, NO_OFFSET, READ_UNCOMMITTED
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.group.share_group_offsets import EndOffset
 from kmirror.coordinator.share.persister import BrokerChannel
 from kmirror.metadata.image import MetadataImage
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
-from kmirror.replica.partition_reader import LATEST_TIMESTAMP, fetch_offset_for_timestamp
+from kmirror.replica.partition_reader import fetch_offset_for_timestamp
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.replica.replica_types import CONSUMER_REPLICA_ID
 from kmirror.runtime.api import Runtime, run_together
 from kmirror.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
 from kmirror.wire.primitives import ProtocolReadError
 
-READ_UNCOMMITTED = 0
-NO_OFFSET = -1
 EndOffsets = dict[TopicPartition, EndOffset]
 
 

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kmirror.common.sentinels import NO_EPOCH
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.mirror.mirror_state_machine import is_valid_transition
 from kmirror.sim.acknowledgements import Acknowledgements
@@ -51,7 +52,6 @@ from kmirror.sim.topic_history import TopicGone
 FETCHING = (State.MIRRORING, State.PAUSING, State.STOPPING)
 WRITABLE = (None, State.STOPPED)
 SAID_AGAIN = (State.PREPARING, State.STOPPING)
-NO_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kmirror.common.errors import Errors
+from kmirror.common.sentinels import READ_COMMITTED, READ_UNCOMMITTED
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.network.client import DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
@@ -41,7 +42,6 @@ TRIES = 6
 RETRY_PAUSE_MS = 60
 FETCH_WAIT_MS = 100
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
-READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 LOST = (DisconnectError, RequestTimeoutError, UnsupportedVersionError)
 UNKNOWN_FATE = (Errors.REQUEST_TIMED_OUT, Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 NOT_TAKEN = (

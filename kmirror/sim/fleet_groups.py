@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kmirror.common.errors import Errors
+from kmirror.common.sentinels import EARLIEST_TIMESTAMP
 from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.sim.fleet_clients import GROUP_COORDINATOR, FleetClient, fetch, last_epoch, visible_records
@@ -37,7 +38,6 @@ SESSION_TIMEOUT_MS = 2_000
 REBALANCE_TIMEOUT_MS = 30_000
 OFFSET_VERSION = 9
 JOIN_EPOCH, LEAVE_EPOCH = 0, -1
-EARLIEST_TIMESTAMP = -2
 CONSUMER = -1
 GONE = (Errors.UNKNOWN_MEMBER_ID, Errors.FENCED_MEMBER_EPOCH)
 

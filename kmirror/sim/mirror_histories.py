@@ -7,6 +7,7 @@ with `expect`. Topics have min.insync.replicas 1 where a leader must go on alone
 from __future__ import annotations
 
 from kmirror.common.errors import Errors, KmirrorError
+from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.record.builder import build_batch
@@ -23,7 +24,6 @@ from kmirror.sim.topic_history import DELETE_TOPIC
 
 ALONE = {"min.insync.replicas": "1"}
 ORDERS = TopicPartition(TOPIC, 0)
-NO_EPOCH = -1
 FAR = Link(850_000, 900_000, 2_000_000)
 
 

@@ -16,9 +16,10 @@ from typing import Final
 
 from kmirror.common.errors import CorruptFileError, KmirrorError
 from kmirror.common.ports import FileSystem
+from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.spark.inputs import FoundPartition
-from kmirror.spark.stream_positions import NO_EPOCH, CheckpointEpochs, Epochs, LogState
+from kmirror.spark.stream_positions import CheckpointEpochs, Epochs, LogState
 from kmirror.storage.leader_epoch_checkpoint_file import LEADER_EPOCH_CHECKPOINT_FILE_NAME, LeaderEpochCheckpointFile
 from kmirror.storage.offset_checkpoint_file import HIGH_WATERMARK_CHECKPOINT_FILE_NAME
 from kmirror.storage.reader import PartitionFiles, SegmentReader, read_offset_checkpoint, read_partition

@@ -31,13 +31,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kmirror.common.errors import KmirrorError
+from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.storage.leader_epoch_checkpoint_file import EpochEntry
-
-NO_EPOCH: Final = -1
 
 
 class Position(NamedTuple):

@@ -48,6 +48,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, SupportsTriggerAvailableNow
 
 from kmirror.common.errors import CorruptFileError, KmirrorError
+from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.spark.data_source import LogStarts
 from kmirror.spark.inputs import FoundPartition, find_partitions
@@ -57,7 +58,7 @@ from kmirror.spark.selection import EARLIEST, LATEST
 from kmirror.spark.slice_reader import Aborted, SliceReader, put_together
 from kmirror.spark.stream_limits import Backlog, admit
 from kmirror.spark.stream_log import HighWatermarks, LogWindow, read_state, settled
-from kmirror.spark.stream_positions import NO_EPOCH, LogState, Position, Resumed, added, from_json, range_between, resume, to_json
+from kmirror.spark.stream_positions import LogState, Position, Resumed, added, from_json, range_between, resume, to_json
 from kmirror.spark.stream_task import MOST_EPOCH, LossReport, RangePiece, RangeReader, StreamTask, WantedRange, ranges_of
 from kmirror.verify.offset_lookup import offset_for_time
 from kmirror.verify.planner import pack_by

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from kmirror.common.crc32c import crc32c
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.sentinels import NO_PARTITION_LEADER_EPOCH
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.compression import CompressionType
-from kmirror.record.record import NO_PARTITION_LEADER_EPOCH
 from kmirror.record.record_batch import (
     ATTRIBUTES_POSITION,
     COMPRESSION_MASK,

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
+from kmirror.common.sentinels import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+)
 from kmirror.record.record import NO_TIMESTAMP
 from kmirror.record.record_batch import RecordBatch
 from kmirror.storage.batch_header import BatchHeader
@@ -12,13 +18,6 @@ from kmirror.storage.log_offset_metadata import TimestampAndOffset
 from kmirror.storage.log_segment import LogSegment
 from kmirror.storage.log_segments import LogSegments
 from kmirror.storage.segment_scan import scan_headers
-
-LATEST_TIMESTAMP: Final = -1
-EARLIEST_TIMESTAMP: Final = -2
-MAX_TIMESTAMP: Final = -3
-EARLIEST_LOCAL_TIMESTAMP: Final = -4
-LATEST_TIERED_TIMESTAMP: Final = -5
-EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
 
 
 def offset_for_timestamp(

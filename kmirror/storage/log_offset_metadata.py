@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
-UNKNOWN_OFFSET: Final = -1
+from kmirror.common.sentinels import UNKNOWN_OFFSET
+
 UNKNOWN_FILE_POSITION: Final = -1
 MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.group.assignor import Assignment, SubscriptionType
 from kmirror.coordinator.group.consumer_group_member import ConsumerGroupMember, Partitions
@@ -27,7 +28,6 @@ from kmirror.coordinator.group.topic_regex import ResolvedRegularExpression
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 OFFSET_COMMIT_WITH_EPOCHS_VERSION = 9
-NO_EPOCH = -1
 
 CommitPartitionValidator = Callable[[str, Uuid, int], None]
 """Raises ApiException when a member may not commit an offset of this partition (topic, its id, partition) with the epoch it named."""

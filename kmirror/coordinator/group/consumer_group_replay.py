@@ -11,8 +11,9 @@ from typing import Any
 
 from msgspec import structs
 
+from kmirror.common.sentinels import NO_EPOCH
 from kmirror.coordinator.group.classic_group import ClassicGroup
-from kmirror.coordinator.group.consumer_group import NO_EPOCH, ConsumerGroup
+from kmirror.coordinator.group.consumer_group import ConsumerGroup
 from kmirror.coordinator.group.consumer_group_member import LEAVE_GROUP_MEMBER_EPOCH, ConsumerGroupMember
 from kmirror.coordinator.group.consumer_group_records import current_assignment_changes, subscription_changes
 from kmirror.coordinator.group.groups import Groups

@@ -25,7 +25,6 @@ from kmirror.coordinator.group.consumer_group import CommitPartitionValidator
 SHARE_PROTOCOL_TYPE = "share"
 INITIAL_GROUP_EPOCH = 1
 INITIAL_ASSIGNMENT_EPOCH = 1
-NO_EPOCH = -1
 
 
 class ShareGroupState(Enum):

@@ -11,9 +11,10 @@ from typing import Any
 
 from msgspec import structs
 
+from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.group.groups import Groups
-from kmirror.coordinator.group.share_group import NO_EPOCH, ShareGroup, ShareGroupMember, StatePartitions, TopicPartitions
+from kmirror.coordinator.group.share_group import ShareGroup, ShareGroupMember, StatePartitions, TopicPartitions
 from kmirror.wire.messages.share_group_current_member_assignment_key import ShareGroupCurrentMemberAssignmentKey
 from kmirror.wire.messages.share_group_current_member_assignment_value import ShareGroupCurrentMemberAssignmentValue
 from kmirror.wire.messages.share_group_member_metadata_key import ShareGroupMemberMetadataKey

@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import structs
 
 from kmirror.common.errors import Errors
+from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult
 from kmirror.coordinator.share.persister_state_batch import NO_START_OFFSET, PersisterStateBatch, combine_state_batches
@@ -45,7 +46,6 @@ from kmirror.wire.messages import (
     write_share_group_state,
 )
 
-NO_EPOCH = -1
 NEGATIVE_PARTITION = "The partition id cannot be a negative number."
 WRITE_UNINITIALIZED = "Write operation on uninitialized share partition not allowed."
 READ_UNINITIALIZED = "Read operation on uninitialized share partition not allowed."

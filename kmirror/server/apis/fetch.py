@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import Errors
+from kmirror.common.sentinels import READ_COMMITTED
 from kmirror.common.topic_partition import TopicIdPartition
 from kmirror.common.uuid import Uuid
 from kmirror.replica.fetch_session import FetchSelection
@@ -61,7 +62,6 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_REPLICA_STATE = 15
 FIRST_VERSION_WITH_LEADER = 16
 LAST_VERSION_WITHOUT_STORAGE_ERROR = 5
-READ_COMMITTED = 1
 _MIRROR_FETCHER = re.compile(r"broker-\d+-fetcher-\d+-mirror-.+")
 """Client id of a mirror's fetcher, as the KIP's example of a quota at the source has it (A12)."""
 MAX_INT = 2**31 - 1

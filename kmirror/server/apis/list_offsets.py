@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
-from kmirror.common.topic_partition import TopicPartition
-from kmirror.replica.partition_reader import (
+from kmirror.common.sentinels import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
-    fetch_offset_for_timestamp,
 )
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.replica.partition_reader import fetch_offset_for_timestamp
 from kmirror.replica.replica_types import CONSUMER_REPLICA_ID, DEBUGGING_REPLICA_ID, ListOffsetsResult
 from kmirror.server.request_context import Request
 from kmirror.wire.api_keys import ApiKeys

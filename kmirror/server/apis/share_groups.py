@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.sentinels import NO_OFFSET
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.group.share_group_offsets import ShareGroupOffsets
 from kmirror.metadata.features import SHARE_VERSION
@@ -49,7 +50,6 @@ from kmirror.wire.messages.share_group_describe import DescribedGroup, ShareGrou
 if TYPE_CHECKING:
     from kmirror.server.kafka_apis import KafkaApis
 
-NO_OFFSET = -1
 HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
 

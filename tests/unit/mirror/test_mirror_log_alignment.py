@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kmirror.common.sentinels import NO_EPOCH
 from kmirror.mirror.log_alignment import (
-    NO_EPOCH,
     AlignmentHeader,
     AlignmentPoint,
     Transaction,

@@ -8,9 +8,10 @@ import pytest
 from broker_doubles import BrokerWorld, batch_of, run
 
 from kmirror.common.errors import ConfigError, Errors
+from kmirror.common.sentinels import LATEST_TIMESTAMP
 from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
 from kmirror.replica.fetcher import FetchedPartition, PartitionFetchState
-from kmirror.replica.partition_reader import LATEST_TIMESTAMP, fetch_offset_for_timestamp
+from kmirror.replica.partition_reader import fetch_offset_for_timestamp
 from kmirror.replica.replica_fetcher import ReplicaFetcher
 from kmirror.replica.replica_selector import RACK_AWARE, create_replica_selector
 from kmirror.replica.replica_types import ClientMetadata, FetchParams, FetchPartition, FetchPartitionData
