@@ -10,7 +10,7 @@ Everything is synchronous and belongs to one loop, the scheduled tasks too. What
 A partition that may not be loaded is never set aside silently. A folder with data but without `partition.metadata` is
 *refused*: it stays as it is, an error is logged, and `get_or_create_log` answers KAFKA_STORAGE_ERROR with the reason. (Kafka
 renames it to `-stray` and begins an empty log; `stray_on_missing_partition_metadata` does the same.)
-Folders named `-stray` are left alone, unopened; `-future` ones are loaded and kept for `replica.alter_log_dirs` to follow on.
+Folders named `-stray` are left alone, unopened; `-future` ones are loaded and kept for `replica.alter_log_dirs` to follow on, unless they are strays.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class LogManagerLoading:
             self._manager.tasks.add_log_to_be_deleted(log)
             return
         logs = self._future_logs if log.name.endswith(FUTURE_DIR_SUFFIX) else self._current_logs
-        if logs is self._current_logs and (log.topic_id is None and log.size > 0 or is_stray(log)):
+        if is_stray(log) or (logs is self._current_logs and log.topic_id is None and log.size > 0):
             self._try_to_rename_stray(log)
             return
         previous = logs.get(log.topic_partition)
@@ -96,10 +96,11 @@ class LogManagerLoading:
 
     def set_strays_aside(self, is_stray: Callable[[UnifiedLog], bool]) -> None:
         """Rename the loaded logs that are strays by now: what they were checked against when they were loaded may be older."""
-        for topic_partition, log in list(self._current_logs.items()):
-            if is_stray(log):
-                del self._current_logs[topic_partition]
-                self._try_to_rename_stray(log)
+        for logs in (self._current_logs, self._future_logs):
+            for topic_partition, log in list(logs.items()):
+                if is_stray(log):
+                    del logs[topic_partition]
+                    self._try_to_rename_stray(log)
         self._manager.handle_reported_failures()
 
     def _try_to_rename_stray(self, log: UnifiedLog) -> None:

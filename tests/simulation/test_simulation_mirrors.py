@@ -115,6 +115,11 @@ def test_a_disk_that_lied_is_replaced_where_a_log_is_torn_below_its_recovery_poi
     assert run_seed("mirrors", 322160, ()).violations == ()
 
 
+def test_half_of_a_move_does_not_outlive_its_topic():
+    """Seed 360242: the topic was deleted, and made again on other brokers, while a broker was down that moved it; it kept the copy for ever."""
+    assert run_seed("mirrors", 360242, ()).violations == ()
+
+
 def test_the_guard_keeps_what_could_be_read():
     """Seed 320013: a follower's disk had failed, nothing of the partition was below the high watermark, and the mirror rightly followed its source."""
     assert run_seed("mirrors", 320013, ()).violations == ()

@@ -274,6 +274,25 @@ def test_strays_are_renamed_kept_and_left_alone(broker: Broker) -> None:
     assert before["0" * 20 + ".log"]
 
 
+@pytest.mark.parametrize("known_when_loaded", [True, False])
+def test_a_move_of_a_stray_is_a_stray(tmp_path: pathlib.Path, known_when_loaded: bool) -> None:
+    """The simulator's seed 360242: the topic was deleted while the broker was down; the half of a move was loaded, shown and kept for ever."""
+    broker = Broker(tmp_path, dirs=2)
+    manager = broker.manager()
+    current = manager.get_or_create_log(T0, topic_id=ID, is_new=True)
+    append(current, 5)
+    append(manager.create_future_log(T0, next(path for path in broker.dirs if path != current.parent_dir), topic_id=ID), 2)
+    manager.shutdown()
+    again = broker.manager(is_stray=lambda log: known_when_loaded and log.topic_id == ID)
+    if not known_when_loaded:
+        assert again.future_log(T0) is not None
+        again.set_strays_aside(lambda log: log.topic_id == ID)
+    assert again.get_log(T0) is None and again.future_log(T0) is None and again.all_logs() == []
+    again.shutdown()
+    names = [path.name for folder in broker.dirs for path in pathlib.Path(folder).iterdir() if path.is_dir()]
+    assert len(names) == 2 and all(name.endswith("-stray") for name in names)
+
+
 def test_the_metadata_log_is_not_ours(broker: Broker) -> None:
     for name in ("__cluster_metadata-0", "remote-log-index-cache"):
         pathlib.Path(broker.dirs[0], name).mkdir(parents=True)
