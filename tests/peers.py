@@ -12,7 +12,6 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +21,8 @@ from typing import ClassVar
 
 import pytest
 from waiting import REACHED_S
+
+from kmirror.cli.demo_cluster import free_ports
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 KAFKA_VERSION = "4.3.0"
@@ -43,10 +44,8 @@ def require(condition: object, reason: str) -> None:
 
 
 def free_port() -> int:
-    """A port the kernel had free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that was free a moment ago, and that no connection is given meanwhile."""
+    return free_ports(1)[0]
 
 
 def java() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -19,12 +20,23 @@ START_TIMEOUT_S = 20
 STARTED = b"Kafka Server started"
 
 
+PORTS = range(20_000, 32_000)
+"""Below the ports that a system gives to connections: one of those could be taken by a connection
+in the moment before the server binds it."""
+
+
 def free_ports(count: int) -> list[int]:
-    """Returns ports that the kernel had free at the same moment."""
-    sockets = [socket.socket() for _ in range(count)]
+    """Returns ports that were free at the same moment, picked at random."""
+    sockets: list[socket.socket] = []
     try:
-        for each in sockets:
-            each.bind((HOST, 0))
+        while len(sockets) < count:
+            probe = socket.socket()
+            try:
+                probe.bind((HOST, random.choice(PORTS)))
+            except OSError:
+                probe.close()
+                continue
+            sockets.append(probe)
         return [int(each.getsockname()[1]) for each in sockets]
     finally:
         for each in sockets:

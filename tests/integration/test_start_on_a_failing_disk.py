@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import shutil
-import socket
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 from failing_files import FailingFiles
+from peers import free_port
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
@@ -34,12 +34,6 @@ CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAg"
 PARTITIONS = 4
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EMFILE, errno.EACCES, errno.EROFS)
 SAMPLES = 12
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def settings(root: Path) -> KafkaConfig:

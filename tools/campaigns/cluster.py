@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import signal
-import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -17,14 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kmirror import EmbeddedCluster
+from kmirror.cli.demo_cluster import free_ports
 from kmirror.common.errors import KmirrorError
-from kmirror.embedded import HOST, SEPARATE_CONTROLLER_ID, EmbeddedNode
+from kmirror.embedded import SEPARATE_CONTROLLER_ID, EmbeddedNode
 from kmirror.node_process import NodeProcess
 
 START_LIMIT_S = 60
 POLL_S = 0.05
-PORTS = range(20_000, 32_000)
-"""Below the ports that kernels give to clients: a broker that asks a dead controller again and again must not be given its port."""
 CONTROLLER_INDEX = SEPARATE_CONTROLLER_ID - 1
 """The controller's in `node_config`."""
 
@@ -100,7 +97,7 @@ class Cluster(EmbeddedCluster):
         """Called for the controller, before brokers are started, which must know its port; its first start is in here."""
         if node.controller_port:
             return
-        node.controller_port = _free_port()
+        node.controller_port = free_ports(1)[0]
         if not self.combined:
             await self._start_controller()
 
@@ -124,14 +121,3 @@ class Cluster(EmbeddedCluster):
 def _process(node: EmbeddedNode) -> NodeProcess:
     assert node.process is not None, f"node {node.node_id} is not running"
     return node.process
-
-
-def _free_port() -> int:
-    while True:
-        with socket.socket() as probe:
-            port = random.choice(PORTS)
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-            return port
