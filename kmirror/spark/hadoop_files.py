@@ -128,7 +128,7 @@ def hadoop_jvm() -> HadoopJvm:
 @contextmanager
 def _os_errors(path: str) -> Iterator[None]:
     """Turns Java's errors into OSErrors of the file."""
-    from py4j.protocol import Py4JJavaError, Py4JNetworkError
+    from py4j.protocol import Py4JError, Py4JJavaError
 
     try:
         yield
@@ -137,7 +137,7 @@ def _os_errors(path: str) -> Iterator[None]:
         text = str(error.java_exception.getMessage() or kind).strip().splitlines()[0]
         number = {"FileNotFoundException": errno.ENOENT, "AccessControlException": errno.EACCES}.get(kind, errno.EIO)
         raise OSError(number, text if number == errno.EIO else os.strerror(number), path) from error
-    except Py4JNetworkError as error:
+    except Py4JError as error:  # py4j says only sometimes that it was the connection
         raise OSError(errno.EIO, "the JVM that reads Hadoop's file systems has ended", path) from error
 
 

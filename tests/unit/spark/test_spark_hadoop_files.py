@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import signal
@@ -25,6 +26,17 @@ NAMES = ("plain", "two words", "a; isDirectory=true; modification_time=1;", "ün
 @pytest.fixture
 def files() -> ArrowFiles:
     return ArrowFiles(PyFileSystem(HadoopHandler("file:///")))
+
+
+@pytest.fixture(autouse=True)
+def quiet_py4j() -> Iterator[None]:
+    """py4j logs tracebacks of connections that end, some while objects are collected as garbage. Formatting one then breaks Python 3.11's parser
+    ("AST constructor recursion depth mismatch") if that is what the garbage collector has interrupted."""
+    logger = logging.getLogger("py4j")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    yield
+    logger.setLevel(level)
 
 
 @pytest.fixture
