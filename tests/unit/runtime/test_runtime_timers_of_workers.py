@@ -38,9 +38,9 @@ def test_a_timer_from_a_worker_that_is_cancelled_does_not_run() -> None:
     async def scenario() -> None:
         runtime = AsyncioRuntime()
         ran: list[int] = []
-        timer = await runtime.run_blocking(lambda: runtime.call_later_ms(1, lambda: ran.append(1)))
+        timer = await runtime.run_blocking(lambda: runtime.call_later_ms(200, lambda: ran.append(1)))
         timer.cancel()
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.4)
         assert ran == []
         runtime.close()
 

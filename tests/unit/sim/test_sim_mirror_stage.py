@@ -30,7 +30,7 @@ class DeafStage(MirrorStage):
         )
         self.fleets = {"b": SimpleNamespace(controller=SimpleNamespace(is_serving=True), image=lambda: image)}
 
-    async def _hear(self, *words: object) -> None:
+    async def _hear(self, *words: object, undone: object = None) -> None:
         self.asked += 1
         self.words = words
 
@@ -71,7 +71,7 @@ class HearingStage(DeafStage):
         self.fleets["b"].image = lambda: SimpleNamespace(configs=configs)
 
     def _take_in(self, verb):
-        async def hear(*_: object) -> None:
+        async def hear(*_: object, undone: object = None) -> None:
             self.heard.append(verb)
             self.now = "m"
 
