@@ -52,7 +52,7 @@ def pom(version: str) -> str:
 
 
 def project(wanted: Sequence[tuple[str, str, str]]) -> str:
-    """The same of any artifacts."""
+    """A throw-away Maven project that depends on these: (group, artifact, version)."""
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{number}</version></dependency>"
         for group, name, number in wanted

@@ -310,9 +310,7 @@ class MirrorPartition:
         work = self.WORK.get(self.status.state)
         if work is not None:
             return await work(self)
-        if (
-            self.status.state is not _S.FAILED
-        ):  # it is as it should be: what kept it from a state that is not wanted any more is no reason now
+        if self.status.state is not _S.FAILED:  # what kept it from a state that is not wanted any more is no reason now
             self.status.reason = None
         return None
 

@@ -195,13 +195,14 @@ class MirrorStage(SimStage):
         """Every partition of the topic. While MIRRORING is waited for, its operator looks after it (`until_kept_mirrored`)."""
         what = f"{TOPIC} {' or '.join(state.name for state in states)} at {cluster}"
 
-        def reached() -> bool:
-            return all(self.state(cluster, partition) in states for partition in self.partitions)
-
         if MirrorPartitionState.MIRRORING in states:
-            await self.until_kept_mirrored(cluster, what, reached)
+            await self.until_kept_mirrored(cluster, what, lambda: self._are(cluster, *states))
         else:
-            await self.until(what, reached)
+            await self.until(what, lambda: self._are(cluster, *states))
+
+    def _are(self, cluster: str, *states: MirrorPartitionState) -> bool:
+        """Whether every partition of the topic is in one of those."""
+        return all(self.state(cluster, partition) in states for partition in self.partitions)
 
     async def until_kept_mirrored(self, cluster: str, what: str, condition: Callable[[], bool]) -> None:
         """As `until_followed`; the topic is put back into its mirror when an earlier request, that was given up and is carried out late, takes it out."""
@@ -421,11 +422,11 @@ class MirrorStage(SimStage):
         """Remove the topic and wait until it is writable; again when an earlier request, that was given up and is carried out late, puts it back."""
         removed = [f"{MIRROR}.removed", f"{MIRROR}.paused.removed"]
 
-        def is_stopped() -> bool:
-            return all(self.state(destination, partition) is MirrorPartitionState.STOPPED for partition in self.partitions)
-
         while True:
             await self._insist("remove", destination, removed, lambda: self.operator.remove(destination, MIRROR, TOPIC))
-            await self.until(f"{TOPIC} STOPPED at {destination}", lambda: is_stopped() or self._is_in(destination))
+            await self.until(
+                f"{TOPIC} STOPPED at {destination}",
+                lambda: self._are(destination, MirrorPartitionState.STOPPED) or self._is_in(destination),
+            )
             if not self._is_in(destination):
                 return

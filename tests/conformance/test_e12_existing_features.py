@@ -240,7 +240,7 @@ def test_fea13_producers_of_the_source_wait_for_nobody(clusters: Clusters) -> No
     caught_up(a, b, "alone")
 
 
-def test_fm16_the_readme_says_what_of_an_unclean_election_after_the_cut_is_not_noticed() -> None:
+def test_fm16_the_guide_says_what_of_an_unclean_election_after_the_cut_is_not_noticed() -> None:
     text = " ".join(GUIDE.read_text().split())
     assert "what differs further back stays, and `--verify` and `kafka-log-diff` find it" in text
     assert "mirror.support.unclean.leader.election=true" in text
