@@ -1,6 +1,11 @@
 """kmirror: Kafka's broker, log and cluster mirroring (KIP-1279), as a laboratory.
 
 `import kmirror` loads nothing heavy; the names below are loaded when they are first used (PEP 562).
+
+Public are these names and the command line tools; everything else may change. Each package below
+says in its `__init__.py` what it is for and who may import it; docs/ARCHITECTURE.md shows how they
+fit together. To follow a record, start at `kmirror.server` (`KafkaApis`); to follow a mirror, at
+`kmirror.mirror`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,14 @@
+"""`AdminClient`: Kafka's Admin as coroutines, with the eight calls of KIP-1279.
+
+In: calls such as `create_topics` or `describe_mirrors`. Out: requests to the right broker (any
+broker, a partition's leader, a group's coordinator), and results as plain values, named as in
+Kafka's admin package. A failure of a whole request raises `ApiException`; failures of
+single topics, partitions or groups are in the result. When no broker can be reached, it raises
+`NoBrokerError`.
+
+Start reading: `AdminClient`, then the code that chooses a broker and tries again; each family of
+calls (topics, groups, mirrors, ...) has a module of its own.
+
+`AdminClient` is public (`kmirror.AdminClient`). `cli`, `sim` and the pytest plugin import this
+room; no room that runs in a broker does. It imports `network`, `runtime`, `wire` and `common`.
+"""

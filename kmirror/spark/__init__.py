@@ -9,6 +9,13 @@
 
 Needs `pip install kmirror[spark]`. `data_source` describes columns and options for reading,
 `log_writer` those for writing, and `session` how it runs without a JDK.
+
+In: folders of logs, local or remote, or a DataFrame. Out: DataFrames, verdicts and tables, or new
+log folders. Tasks run `verify`'s functions on executors. Start reading: `data_source.py`, then
+`slice_reader.py`; `stream_reader.py` for streams, `log_writer.py` for writing.
+
+Only `cli` imports this room. It imports `verify`, `storage`, `record`, `wire` and `common`, so an
+executor never loads a broker. No room below `cli` imports pyspark or pyarrow but this one.
 """
 
 from __future__ import annotations

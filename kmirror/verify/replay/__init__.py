@@ -22,4 +22,6 @@ Files: `partial` puts the parts together, `slice_replay` makes a partial of a sl
 what tasks read, `close` compares, `folder` does all of it for a folder. `compaction` reads keys, in
 a second pass over compacted logs (`close_compaction` judges). Engines: this process (`folder`), a
 process for each core (`cli.verify_engines`), Spark (`spark.replay`).
+
+Start reading: `partial`, then one part such as `leader_epochs`. `cli` and `spark` import this.
 """
