@@ -1,9 +1,11 @@
-"""The words of access rules, with Kafka's numbers, which go over the wire, into the metadata log and into bit fields.
+"""The vocabulary of ACLs, with Kafka's numbers. They go over the wire, into the metadata log and
+into bit fields.
 
     who (principal, host) may or may not (permission) do what (operation) with which resources (type, pattern)
 
-A pattern is a name taken literally (`*` alone is every name) or a prefix. In filters ANY takes every pattern, and MATCH every pattern that
-covers a name: the literal one, `*`, and the prefixes of it. What a rule means is in `metadata.authorizer`.
+A pattern is a literal name (`*` alone matches every name) or a prefix. In filters ANY matches every
+pattern, and MATCH matches every pattern that covers a name: the literal one, `*`, and its prefixes.
+`metadata.authorizer` evaluates the rules.
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ SUPPORTED_OPERATIONS: Final[dict[ResourceType, tuple[AclOperation, ...]]] = {
         AclOperation.ALTER_CONFIGS, AclOperation.IDEMPOTENT_WRITE,
     ),
 }  # fmt: skip
-"""What a client can be told of: the operations of the bit fields "authorized operations"."""
+"""The operations that clients can be told of in the bit fields "authorized operations"."""
 
 AUTHORIZATION_ERRORS: Final = {
     ResourceType.TOPIC: Errors.TOPIC_AUTHORIZATION_FAILED,
@@ -95,7 +97,7 @@ AUTHORIZATION_ERRORS: Final = {
     ResourceType.USER: Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     ResourceType.CLUSTER_MIRROR: Errors.MIRROR_AUTHORIZATION_FAILED,
 }
-"""What a client is answered that may not do what it asks for."""
+"""The error that a client gets when it lacks the permission, by resource type."""
 
 
 def resource_type_name(resource_type: ResourceType) -> str:
@@ -104,7 +106,7 @@ def resource_type_name(resource_type: ResourceType) -> str:
 
 
 def known(enum: type[E], code: int) -> E:
-    """The member with this number; UNKNOWN (0) for one that there is not."""
+    """Returns the member with this number, or UNKNOWN (0) if there is none."""
     try:
         return enum(code)
     except ValueError:
@@ -112,7 +114,7 @@ def known(enum: type[E], code: int) -> E:
 
 
 def parse_kafka_principal(text: str) -> KafkaPrincipal:
-    """`type:name`; ApiException INVALID_REQUEST for anything else."""
+    """Parses `type:name`; raises ApiException INVALID_REQUEST for anything else."""
     principal_type, colon, name = text.partition(":")
     if not principal_type or not colon:
         raise ApiException(Errors.INVALID_REQUEST, f"expected a string in format principalType:principalName but got {text}")

@@ -1,4 +1,4 @@
-"""`host:port`, as it is written everywhere: IPv6 hosts in brackets."""
+"""`host:port` as text and back; IPv6 hosts stand in brackets."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from kmirror.common.errors import KmirrorError
 
 
 def address_text(host: str, port: int) -> str:
-    """`host:port` of a host without brackets."""
+    """Returns `host:port` for a host given without brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_bootstrap_servers(text: str) -> list[tuple[str, int]]:
-    """`host:port,...`; an empty host is localhost. KmirrorError for anything else."""
+    """Parses `host:port,...`; an empty host is localhost. Raises KmirrorError for anything else."""
     servers = []
     for entry in (part.strip() for part in text.split(",")):
         host, separator, port = entry.rpartition(":")

@@ -1,8 +1,10 @@
-"""Typed configuration (Kafka's `ConfigDef`): names, types, defaults, validators, documentation, and Kafka's error texts.
+"""Typed configuration (Kafka's `ConfigDef`): names, types, defaults, validators, documentation, and
+Kafka's error texts.
 
-A `ConfigDef` parses a mapping of strings into typed values: unknown names are left to the caller, missing ones take
-their default, a missing required one is an error. Values are trimmed before parsing, as Kafka does. Every error is a
-`ConfigError` whose text is Kafka's, so that a broker's refusal reads the same.
+A `ConfigDef` parses a mapping of strings into typed values: unknown names are left to the caller,
+missing ones take their default, a missing required one is an error. Values are trimmed before
+parsing, as Kafka does. Every error is a `ConfigError` with Kafka's text, so a refusal reads as
+Kafka's does.
 """
 
 from __future__ import annotations
@@ -94,7 +96,7 @@ def _java_text(value: object) -> str:
 
 
 def between(minimum: float | None = None, maximum: float | None = None) -> Validator:
-    """A number within bounds, both included."""
+    """Accepts a number within the bounds, both included."""
 
     def check(name: str, value: Any) -> None:
         if value is None:
@@ -112,7 +114,7 @@ def at_least(minimum: float) -> Validator:
 
 
 def valid_string(*allowed: str, ignore_case: bool = False) -> Validator:
-    """One of `allowed`."""
+    """Accepts one of `allowed`."""
 
     def check(name: str, value: Any) -> None:
         if ignore_case:
@@ -125,7 +127,8 @@ def valid_string(*allowed: str, ignore_case: bool = False) -> Validator:
 
 
 def valid_list(*allowed: str, empty_allowed: bool = True, duplicates_allowed: bool = False) -> Validator:
-    """A list of `allowed` values (of any, when none are given), without duplicates or empty items."""
+    """Accepts a list of `allowed` values (any values if none are given), without empty items, and
+    without duplicates unless they are allowed."""
 
     def check(name: str, value: Any) -> None:
         if value is None:
@@ -151,7 +154,7 @@ def non_empty_string(name: str, value: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One config. `default` is typed, NO_DEFAULT when the config is required."""
+    """One config. `default` is a typed value, or NO_DEFAULT if the config is required."""
 
     name: str
     type: ConfigType
@@ -191,7 +194,8 @@ class ConfigDef:
         update_mode: UpdateMode = UpdateMode.READ_ONLY,
         valid: str = "",
     ) -> ConfigDef:
-        """Add a key. `default` may be text, which is parsed like a user's value; `valid` describes the validator to readers."""
+        """Adds a key. `default` may be text, which is parsed like a user's value; `valid` describes
+        the validator to readers."""
         assert name not in self.keys, f"configuration {name} is defined twice"
         typed = default if default is NO_DEFAULT else parse_value(name, default, type)
         if typed is not NO_DEFAULT and typed is not None and validator is not None:
@@ -212,11 +216,12 @@ class ConfigDef:
         return list(self.keys)
 
     def unknown_names(self, props: Mapping[str, Any]) -> list[str]:
-        """Names in `props` that are not defined, in their order."""
+        """Returns the names in `props` that are not defined, in their order."""
         return [name for name in props if name not in self.keys]
 
     def parse(self, props: Mapping[str, Any]) -> dict[str, Any]:
-        """Typed values of every key; ConfigError for the first one that is missing or wrong. Unknown names are left out."""
+        """Returns the typed values of all keys; raises ConfigError for the first that is missing or
+        wrong. Unknown names are left out."""
         return {key.name: self.parse_key(key, props) for key in self}
 
     def parse_key(self, key: ConfigKey, props: Mapping[str, Any]) -> Any:
@@ -227,7 +232,8 @@ class ConfigDef:
         return key.default
 
     def validate_value(self, name: str, value: Any) -> Any:
-        """The typed form of one value; ConfigError with Kafka's text if it is not valid."""
+        """Returns the typed form of one value; raises ConfigError with Kafka's text if it is not
+        valid."""
         key = self.keys[name]
         typed = parse_value(name, value, key.type)
         if key.validator is not None and not (typed is None and key.has_default and key.default is None):
@@ -236,7 +242,8 @@ class ConfigDef:
 
 
 def parse_value(name: str, value: Any, type: ConfigType) -> Any:
-    """Parse `value` (text, or a value of the right type already) as `type` (Kafka's `ConfigDef.parseType`)."""
+    """Parses `value` (text, or a value that already has the right type) as `type` (Kafka's
+    `ConfigDef.parseType`)."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -282,7 +289,8 @@ def _check_typed(name: str, value: Any, type: ConfigType) -> Any:
 
 
 def to_text(value: Any, type: ConfigType) -> str | None:
-    """The text of a typed value as Kafka prints it (`ConfigDef.convertToString`); passwords come out hidden."""
+    """The text of a typed value as Kafka prints it (`ConfigDef.convertToString`); passwords come
+    out hidden."""
     if value is None:
         return None
     if type is ConfigType.BOOLEAN:
@@ -295,7 +303,8 @@ def to_text(value: Any, type: ConfigType) -> str | None:
 
 
 def java_double_text(value: float) -> str:
-    """`Double.toString` for the values that configs have (plain notation from 1e-3 up to 1e7, else with E)."""
+    """`Double.toString` for the values that configs have (plain notation from 1e-3 up to 1e7, else
+    with E)."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(float(value))
     mantissa, exponent = f"{value!r}".split("e") if "e" in repr(value) else (f"{value:.16e}").split("e")

@@ -1,8 +1,10 @@
-"""CRC-32C (Castagnoli): polynomial 0x1EDC6F41, reflected, as record batches and producer snapshots carry it.
+"""CRC-32C (Castagnoli): polynomial 0x1EDC6F41, reflected, as record batches and producer snapshots
+carry it.
 
-The `crc32c` package uses the processor's instruction and reads any contiguous buffer in place, so callers pass
-`memoryview` slices and nothing is copied. Only its extension module is loaded: the package itself looks up its own version when
-imported, which costs 40 ms, a third of what a tool may take to start.
+The `crc32c` package uses the processor's instruction and reads any contiguous buffer in place, so
+callers pass `memoryview` slices and nothing is copied. Only its extension module is loaded: the
+package itself looks up its own version when imported, which costs 40 ms, a third of what a tool may
+take to start.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from kmirror.common.ports import Buffer
 
 
 class Crc32c(Protocol):
-    """What this module's `crc32c` is."""
+    """The type of this module's `crc32c`."""
 
     def __call__(self, data: Buffer, value: int = 0, /) -> int:
         """The unsigned CRC of `data`; `value` is the CRC of what came before it, 0 at the start."""
@@ -36,4 +38,4 @@ def _load() -> Crc32c:
 
 
 crc32c: Final = _load()
-"""The extension's own function: a call in between would cost as much as the CRC of a small batch."""
+"""The extension's own function: a wrapper would cost as much as the CRC of a small batch."""

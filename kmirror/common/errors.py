@@ -1,13 +1,15 @@
 """What can go wrong: Kafka's wire errors, and the errors that a user of kmirror sees.
 
-`Errors` is the table of codes that go over the wire, with Kafka 4.3's names, default messages and retriable flags
-(codes -1 to 133), followed by the codes of KIP-1279 (134 to 143, none retriable). Later Apache releases gave 134 to 136
-other meanings; kmirror speaks the 4.3 level and never sends those (`wire/mirror_dialect.py`).
+`Errors` is the table of codes that go over the wire, with Kafka 4.3's names, default messages and
+retriable flags (codes -1 to 133), followed by the codes of KIP-1279 (134 to 143, none retriable).
+Later Apache releases gave 134 to 136 other meanings; kmirror speaks the 4.3 level and never sends
+those (`wire/mirror_dialect.py`).
 
-`KmirrorError` is the root of all exceptions that kmirror raises on purpose: `except KmirrorError` catches every one of them, and none of
-the errors that only a mistake in the program makes. Its text is one line that says what was wrong, where, and what would be right; the
-CLIs print it and exit. `ApiException` is one of them: it carries an `Errors` and becomes an error code in a response. A handler that
-tells the two apart names ApiException first.
+`KmirrorError` is the root of all exceptions that kmirror raises on purpose: `except KmirrorError`
+catches all of them, and none of the errors that only a bug can cause. Its text is one line that
+says what was wrong, where, and what would be right; the CLIs print it and exit. `ApiException` is
+one of them: it carries an `Errors` and becomes an error code in a response. A handler that tells
+the two apart catches ApiException first.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from enum import IntEnum
 
 
 class Errors(IntEnum):
-    """A wire error code: `.message` is Kafka's default text, `.retriable` whether a client may just try again."""
+    """A wire error code: `.message` is Kafka's default text, `.retriable` says whether a client may
+    simply retry."""
 
     message: str
     retriable: bool
@@ -31,7 +34,8 @@ class Errors(IntEnum):
 
     @classmethod
     def for_code(cls, code: int) -> Errors:
-        """The member of a code from the wire; UNKNOWN_SERVER_ERROR for a code this table lacks, as Kafka's `forCode`."""
+        """Returns the member for a code from the wire; UNKNOWN_SERVER_ERROR for a code that this
+        table lacks, as Kafka's `forCode` does."""
         return _BY_CODE.get(code, cls.UNKNOWN_SERVER_ERROR)
 
     UNKNOWN_SERVER_ERROR = (-1, "The server experienced an unexpected error when processing the request.")
@@ -268,7 +272,8 @@ _BY_CODE = {int(error): error for error in Errors}
 
 
 class KmirrorError(Exception):
-    """The root of what kmirror raises on purpose, told to a user in one line."""
+    """The root of the exceptions that kmirror raises on purpose; its text tells a user in one line
+    what is wrong."""
 
 
 class ApiException(KmirrorError):
@@ -281,7 +286,8 @@ class ApiException(KmirrorError):
 
 
 class CorruptFileError(KmirrorError):
-    """Bytes in a file are not what they must be. `position` is the byte in `path` at which that shows."""
+    """Bytes in a file are not what they must be. `position` is the byte in `path` where that
+    shows."""
 
     def __init__(self, path: str, position: int, reason: str) -> None:
         self.path = path
@@ -291,8 +297,10 @@ class CorruptFileError(KmirrorError):
 
 
 class CorruptCheckpointError(CorruptFileError, OSError):
-    """A small file that says what a log directory's data means (a checkpoint, `partition.metadata`) makes no sense: the disk lied or was
-    written to by somebody else. An error of the disk, as in Kafka, whose `CheckpointFile` raises IOException: the directory goes offline."""
+    """A small file that says what a log directory's data means (a checkpoint, `partition.metadata`)
+    makes no sense: the disk returned wrong data, or another program wrote to the file. This counts
+    as a disk error, as in Kafka, whose `CheckpointFile` raises IOException: the directory goes
+    offline."""
 
 
 class ConfigError(KmirrorError):
@@ -300,7 +308,8 @@ class ConfigError(KmirrorError):
 
 
 def disk_error_text(error: Exception) -> str:
-    """`<file>: <what the system says>`, without a number; any other error as it is."""
+    """Returns `<file>: <what the system says>`, without an errno; the plain text for any other
+    error."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
@@ -319,12 +328,13 @@ _DISK_ADVICE = {
 
 
 def disk_error_advice(error: OSError) -> str:
-    """What an operator does about an error of the disk before the next start."""
+    """Returns what an operator should do about a disk error before the next start."""
     if isinstance(error, CorruptCheckpointError):
         return "look at the disk, restore the file or move it away,"
     return _DISK_ADVICE.get(error.errno or 0, "look at the directory")
 
 
 def unknown_mirror(mirror_name: str) -> ApiException:
-    """What brokers, controllers and tools say of a mirror that is not there (KIP-1279, UNKNOWN_MIRROR)."""
+    """Returns the error that brokers, controllers and tools give for a mirror that does not exist
+    (KIP-1279, UNKNOWN_MIRROR)."""
     return ApiException(Errors.UNKNOWN_MIRROR, f"The mirror '{mirror_name}' does not exist.")

@@ -1,8 +1,11 @@
-"""A histogram with Kafka's attributes: count, mean, least, greatest, deviation, and percentiles of what came last.
+"""A histogram with Kafka's attributes: count, mean, min, max, deviation, and percentiles of recent
+values.
 
-Updating appends to a list; 256 values are folded into the sums at a time, so that a value costs a tenth of a microsecond. Count,
-Mean, Min, Max and StdDev are over everything; the percentiles are over the last 1,024 values, where Kafka's Yammer histograms keep a
-random sample of 1,028 weighted to the last five minutes: the same size, and no chance in it, which the simulator could not replay.
+An update appends to a list, and 256 values are folded into the sums at a time, so a value costs a
+tenth of a microsecond. Count, Mean, Min, Max and StdDev cover all values. The percentiles cover the
+last 1,024 values. Kafka's Yammer histograms keep a random sample of 1,028, weighted to the last
+five minutes; the size here is about the same, and without randomness the result is the same in each
+replay.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ class Histogram:
         self.extend(pending)
 
     def extend(self, pending: Sequence[float]) -> None:
-        """Take many values at once."""
+        """Takes many values at once."""
         if pending:
             self._last.extend(pending)
             self._count += len(pending)
@@ -64,7 +67,7 @@ class Histogram:
         return self._count
 
     def value(self) -> float:
-        """The mean; 0 before the first value."""
+        """Returns the mean; 0 before the first value."""
         self._fold()
         return self._sum / self._count if self._count else 0.0
 
@@ -83,7 +86,8 @@ class Histogram:
 
 
 class HistogramRows:
-    """Histograms that get a value each at the same time: one append for all of them. Each is shown in units of its `unit`."""
+    """Histograms that each get a value at the same time, with one append for all of them. Each is
+    shown in units of its `unit`."""
 
     __slots__ = ("_histograms", "_rows")
 
@@ -94,7 +98,7 @@ class HistogramRows:
             histogram.rows = self
 
     def add(self, row: tuple[float, ...]) -> None:
-        """A value for each histogram, in their order."""
+        """Adds one value per histogram, in their order."""
         self._rows.append(row)
         if len(self._rows) >= _FOLD_AT:
             self.fold()

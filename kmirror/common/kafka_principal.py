@@ -1,4 +1,5 @@
-"""Who a connection belongs to (Kafka's `KafkaPrincipal`): the network names it, requests carry it, authorizer and quotas ask for it."""
+"""Who is on a connection (Kafka's `KafkaPrincipal`). `network` sets it, requests carry it, and the
+authorizer and quotas use it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ USER_TYPE: Final = "User"
 
 @dataclass(frozen=True, slots=True)
 class KafkaPrincipal:
-    """`principal_type:name`, e.g. `User:ANONYMOUS`. `token_authenticated`: it logged in with a delegation token."""
+    """`principal_type:name`, e.g. `User:ANONYMOUS`. `token_authenticated` is set for a login with a
+    delegation token."""
 
     principal_type: str
     name: str

@@ -1,14 +1,19 @@
-"""The metrics registry: named gauges, counters, meters, histograms and sensors' metrics, under the names of Kafka's MBeans.
+"""The metrics registry: named gauges, counters, meters, histograms and sensors' metrics, under the
+names of Kafka's MBeans.
 
-Kafka has two families. A Yammer metric is an MBean of its own, `group:type=TYPE,name=NAME[,tag=value…]`, with the attributes of
-its kind (a meter: Count, MeanRate, OneMinuteRate …). A metric of a Kafka sensor is one attribute of the MBean
-`group:type=TYPE[,tag=value…]`, e.g. `byte-rate` of `kafka.server:type=Produce,user=alice`; its `MetricName` has no `name`.
-Tags without a value are left out of the name, as in Kafka.
+Kafka has two families. A Yammer metric is an MBean of its own,
+`group:type=TYPE,name=NAME[,tag=value…]`, with the attributes of its kind (a meter: Count, MeanRate,
+OneMinuteRate …). A metric of a Kafka sensor is one attribute of the MBean
+`group:type=TYPE[,tag=value…]`, e.g. `byte-rate` of `kafka.server:type=Produce,user=alice`; its
+`MetricName` has no `name`. Tags without a value are left out of the name, as in Kafka.
 
-Rooms register what they own; `server` only exposes the registry. What there are many of (partitions, logs) is not registered one by
-one: a collector gives names and values when somebody looks, and costs nothing until then. A gauge, too, is read only then; a counter is an int; a meter is a counter with the moving averages of Kafka's Yammer meters (ticks of five seconds, computed
-lazily when it is marked or read, so no timer is needed). Registering a name that exists gives the existing counter, meter or
-histogram; a gauge is replaced (a partition that comes back).
+Rooms register what they own; `server` only exposes the registry. Metrics of numerous things
+(partitions, logs) are not registered one by one: a collector returns their names and values when
+the metrics are read, and costs nothing until then. A gauge, too, is computed only then. A counter
+is an int. A meter is a counter with the moving averages of Kafka's Yammer meters (ticks of five
+seconds, computed when the meter is marked or read, so no timer is needed). Registering an existing
+name returns the existing counter, meter or histogram; a gauge is replaced (a partition may come
+back).
 """
 
 from __future__ import annotations
@@ -27,7 +32,8 @@ Value = float | str
 
 
 class MetricName(NamedTuple):
-    """What identifies a metric. Yammer's have a `name`, sensors' an `attribute`; prints as the MBean's name."""
+    """Identifies a metric: Yammer metrics have a `name`, sensors' metrics an `attribute`. Its text
+    is the MBean's name."""
 
     group: str
     type: str
@@ -46,26 +52,28 @@ class MetricName(NamedTuple):
 
 
 def sensor_metric(group_type: str, attribute: str, tags: tuple[tuple[str, str], ...] = ()) -> MetricName:
-    """The name of a metric of Kafka's own metrics library: `attribute` of the MBean `kafka.server:type=GROUP_TYPE[,tags]`."""
+    """Returns the name of a metric of Kafka's own metrics library: `attribute` of the MBean
+    `kafka.server:type=GROUP_TYPE[,tags]`."""
     return MetricName("kafka.server", group_type, "", tags, attribute)
 
 
 Collector: TypeAlias = "Callable[[], Iterator[tuple[MetricName, Value]]]"
-"""Gives the readings of many gauges at once."""
+"""Returns the readings of many gauges at once."""
 
 
 class Metric(Protocol):
-    """Anything registered: its value, and all attributes of its MBean."""
+    """Anything that can be registered: it has a value, and all attributes of its MBean."""
 
     def value(self) -> Value: ...
 
     def attributes(self) -> dict[str, Value]:
-        """By attribute name; the metric of a sensor has one, named "" here and by its `MetricName.attribute` outside."""
+        """Returns values by attribute name. A sensor's metric has one attribute, named "" here;
+        outside its name is `MetricName.attribute`."""
         ...
 
 
 class Counter:
-    """A number that somebody increments."""
+    """A number that can be incremented."""
 
     __slots__ = ("count",)
 
@@ -83,7 +91,7 @@ class Counter:
 
 
 class Gauge:
-    """A number (or a text) that is computed when it is read."""
+    """A number (or a text) that is computed when the metrics are read."""
 
     __slots__ = ("_read",)
 
@@ -98,7 +106,7 @@ class Gauge:
 
 
 class Reading:
-    """What a collector read."""
+    """A value that a collector has read."""
 
     __slots__ = ("_value",)
 
@@ -113,7 +121,8 @@ class Reading:
 
 
 class Meter:
-    """A count of events (or bytes), its mean rate and its exponentially weighted 1, 5 and 15 minute rates, per second."""
+    """A count of events (or bytes), its mean rate and its exponentially weighted 1, 5 and 15 minute
+    rates, per second."""
 
     __slots__ = ("_clock", "_last_tick_ms", "_rates", "_start_ms", "_uncounted", "count")
 
@@ -130,7 +139,8 @@ class Meter:
         self._uncounted += amount
 
     def mark_at(self, now_ms: int, amount: int = 1) -> None:
-        """`mark`, when the time (of the same monotonic clock) is known already."""
+        """Does what `mark` does for a caller that already knows the time (of the same monotonic
+        clock)."""
         if now_ms - self._last_tick_ms >= _TICK_MS:
             self._tick()
         self.count += amount
@@ -174,7 +184,8 @@ class Meter:
 
 
 class Timer:
-    """How often something happened and how long it took (Yammer's `Timer`); durations in milliseconds."""
+    """Counts events and measures how long they took (Yammer's `Timer`); durations are in
+    milliseconds."""
 
     __slots__ = ("_histogram", "_meter")
 
@@ -205,7 +216,7 @@ class MetricsRegistry:
         self._collectors: list[Collector] = []
 
     def add_collector(self, collect: Collector) -> None:
-        """Ask `collect` whenever somebody looks."""
+        """Adds a collector, which is called whenever the metrics are read."""
         self._collectors.append(collect)
 
     def gauge(self, name: MetricName, read: Callable[[], Value]) -> Gauge:
@@ -234,7 +245,7 @@ class MetricsRegistry:
         return metric
 
     def register(self, name: MetricName, metric: Metric) -> None:
-        """Add or replace a metric that was made elsewhere (a sensor's)."""
+        """Adds or replaces a metric that was made elsewhere (a sensor's)."""
         self._metrics[name] = metric
 
     def remove(self, name: MetricName) -> None:
@@ -253,7 +264,8 @@ class MetricsRegistry:
         return len(self._metrics)
 
     def snapshot(self) -> dict[str, Value]:
-        """Every metric's value by its printed name; those with several attributes also give each as `…,attribute=NAME`."""
+        """Returns every metric's value by its printed name. A metric with several attributes also
+        gives each as `…,attribute=NAME`."""
         values: dict[str, Value] = {}
         for name, metric in self:
             values[str(name)] = metric.value()
@@ -263,7 +275,7 @@ class MetricsRegistry:
         return values
 
     def mbeans(self) -> dict[str, dict[str, Value]]:
-        """What a JMX client would see: attributes by MBean name."""
+        """Returns what a JMX client would see: attributes by MBean name."""
         beans: dict[str, dict[str, Value]] = {}
         for name, metric in self:
             bean = beans.setdefault(name.mbean, {})

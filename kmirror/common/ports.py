@@ -1,10 +1,11 @@
-"""What lower rooms need of the outside world, as Protocols; `runtime` and `sim` implement them.
+"""What lower rooms need from the outside world, as Protocols. `runtime` and `sim` implement them.
 
-Nothing below `runtime` imports `time`, `random`, `os` file calls, `socket` or `threading`: it is handed these ports.
-Files are addressed by position, never by a seek pointer, so one `File` may be read and written by several owners
-that take turns on one loop. `FileSystem` is synchronous; what may take longer than 5 ms goes through
-`Runtime.run_blocking`. Two implementations: the operating system (`runtime.os_files`) and the simulated disk
-(`sim.disk`), which forgets what was not fsynced and tears what was half written.
+Nothing below `runtime` imports `time`, `random`, `os` file calls, `socket` or `threading`: code
+there is given these ports. Files are addressed by position, never by a seek pointer, so one `File`
+may be read and written by several owners that take turns on one loop. `FileSystem` is synchronous;
+work that may take longer than 5 ms goes through `Runtime.run_blocking`. Two implementations: the
+operating system (`runtime.os_files`) and the simulated disk (`sim.disk`), which after a crash has
+lost data that was not fsynced, and tears writes that were under way.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Final, Protocol, runtime_checkable
 
 Buffer = bytes | bytearray | memoryview
 OUT_OF_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
-"""Errors of an open that say nothing about the file: the process, or the machine, has as many open as it may."""
+"""Errors of an open that say nothing about the file: the process or the machine has reached its
+limit of open files."""
 
 
 class Clock(Protocol):
@@ -35,7 +37,7 @@ class Clock(Protocol):
 
 
 class Random(Protocol):
-    """Chance. Every random decision goes through one of these, so that a seed replays it."""
+    """Randomness. Every random decision uses one of these, so that a seed replays it."""
 
     def random(self) -> float: ...
 
@@ -52,27 +54,29 @@ class File(Protocol):
     path: str
 
     def pread(self, size: int, position: int) -> bytes:
-        """Up to `size` bytes from `position`; shorter only at the end of the file."""
+        """Returns up to `size` bytes from `position`; fewer only at the end of the file."""
         ...
 
     def pwrite(self, data: Buffer, position: int) -> int:
-        """Write all of `data` at `position` (extends the file); the number of bytes written."""
+        """Writes all of `data` at `position`, extending the file if needed; returns the number of
+        bytes written."""
         ...
 
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
-        """Write all `buffers` one after the other at `position`, with one call where the system allows."""
+        """Writes all `buffers` in order at `position`, with one system call where possible."""
         ...
 
     def size(self) -> int: ...
 
     def truncate(self, size: int) -> None:
-        """Cut or (zero-filled) extend to `size`."""
+        """Cuts the file to `size`, or extends it with zeros."""
         ...
 
     def fsync(self) -> None: ...
 
     def fileno(self) -> int:
-        """The descriptor, for sendfile; raises OSError where there is none (simulated disk)."""
+        """Returns the descriptor, for sendfile; raises OSError where there is none (simulated
+        disk)."""
         ...
 
     def close(self) -> None: ...
@@ -87,25 +91,27 @@ class FileSystem(Protocol):
     def open(self, path: str, *, create: bool = False, exclusive: bool = False, write: bool = True) -> File: ...
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or directory; OSError where that cannot be told (EIO, EACCES ...)."""
+        """Whether there is a file or directory; raises OSError if that cannot be determined (EIO,
+        EACCES ...)."""
         ...
 
     def is_dir(self, path: str) -> bool:
-        """As `exists`, for a directory."""
+        """Like `exists`, for a directory."""
         ...
 
     def list_dir(self, path: str) -> list[str]:
-        """Names in a directory, sorted."""
+        """Returns the names in a directory, sorted."""
         ...
 
     def make_dirs(self, path: str) -> None: ...
 
     def make_private(self, path: str) -> None:
-        """Nobody but the owner may read or write the file, or the folder and what is in it."""
+        """Takes all permissions on the file, or on the folder and its contents, from everybody but
+        the owner."""
         ...
 
     def rename(self, source: str, destination: str) -> None:
-        """Atomic rename, replacing `destination` (os.replace); also renames directories."""
+        """Renames a file or directory atomically, replacing `destination` (os.replace)."""
         ...
 
     def remove(self, path: str) -> None: ...
@@ -121,25 +127,27 @@ class FileSystem(Protocol):
     def read_bytes(self, path: str) -> bytes: ...
 
     def write_bytes(self, path: str, data: Buffer) -> None:
-        """Create or replace a whole file (not atomic, not synced)."""
+        """Creates or replaces a whole file (not atomic, not synced)."""
         ...
 
     def fsync_path(self, path: str) -> None:
-        """fsync of a file or a directory by its path."""
+        """Calls fsync on a file or a directory by its path."""
         ...
 
     def lock(self, path: str) -> File:
-        """Create `path` if needed and hold an exclusive lock until the file is closed; BlockingIOError if taken."""
+        """Creates `path` if needed and holds an exclusive lock until the file is closed; raises
+        BlockingIOError if another holds it."""
         ...
 
     def free_bytes(self, path: str) -> tuple[int, int]:
-        """(total bytes, usable bytes) of the volume that holds `path`."""
+        """Returns (total bytes, usable bytes) of the volume that holds `path`."""
         ...
 
 
 @runtime_checkable
 class FileSlice(Protocol):
-    """A run of bytes in a file that goes to a socket without being read (sendfile), or is read where it must be."""
+    """A run of bytes in a file. It goes to a socket unread (sendfile), or is read where sendfile
+    cannot serve."""
 
     file: File
     position: int

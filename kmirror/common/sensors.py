@@ -1,13 +1,16 @@
-"""Kafka's own metrics library, as far as quotas and coordinators use it: sampled statistics, token buckets, sensors, quotas.
+"""Kafka's own metrics library, as far as quotas and coordinators use it: sampled statistics, token
+buckets, sensors, quotas.
 
-A sampled statistic keeps `samples` windows of `time_window_ms` (and one more, which may overlap the monitored time). A value goes
-into the current window; a window that is full of time gives way to the next; one whose last event is `samples` windows old is
-emptied before anything is measured. A rate is the sum of all windows divided by the time since the oldest began, but never less than
-all windows but one: so a client that has just come may burst, and is not throttled for its first bytes.
+A sampled statistic keeps `samples` windows of `time_window_ms` (and one more, which may overlap the
+monitored time). A value goes into the current window. When the window's time is over, the next one
+begins. A window whose last event is `samples` windows old is emptied before anything is measured. A
+rate is the sum of all windows divided by the time since the oldest began, but by at least the
+length of all windows but one. So a new client may burst, and is not throttled for its first bytes.
 
-A quota is an upper bound on a metric. `Sensor.record` adds a value to every statistic of the sensor, then says which bound is
-broken, if any; it does not raise, because being over a quota is nothing exceptional here. For a rate the time that brings it back
-under the bound is `(rate - bound) / bound * window`; for a token bucket in debt it is `debt / bound` seconds.
+A quota is an upper bound on a metric. `Sensor.record` adds a value to every statistic of the
+sensor, and `Sensor.check_quotas` returns the first bound that is broken; it does not raise, because
+being over a quota is normal. A rate is back under its bound after `(rate - bound) / bound *
+window`, a token bucket in debt after `debt / bound` seconds.
 """
 
 from __future__ import annotations
@@ -20,12 +23,13 @@ from kmirror.common.metrics import MetricName, MetricsRegistry, Value, sensor_me
 from kmirror.common.ports import Clock
 
 FOREVER_MS = 2**31 - 1
-"""The longest throttle time that a response can tell."""
+"""The longest throttle time that fits into a response."""
 
 
 @dataclass(slots=True)
 class MetricConfig:
-    """How a metric is sampled, and its upper bound; Kafka's defaults. Shared and changed in place when a quota changes."""
+    """How a metric is sampled, and its upper bound; the defaults are Kafka's. It is shared, and
+    changed in place when a quota changes."""
 
     time_window_ms: int = 30_000
     samples: int = 2
@@ -51,7 +55,8 @@ class _Sample:
 
 
 class SampledStat:
-    """The windows. What a value does to its window, and how windows add up, is the subclass's."""
+    """The windows of a sampled statistic. Subclasses say how a value changes its window and how
+    windows are combined."""
 
     initial = 0.0
 
@@ -72,7 +77,8 @@ class SampledStat:
         return self.combine(self._samples)
 
     def purge(self, config: MetricConfig, now_ms: int) -> None:
-        """Empty the windows without an event in the monitored time; those that only began before it are kept."""
+        """Empties windows that had no event within the monitored time; a window that began before
+        it but had a later event is kept."""
         expire_age_ms = config.samples * config.time_window_ms
         for sample in self._samples:
             if now_ms - sample.last_event_ms >= expire_age_ms:
@@ -120,7 +126,7 @@ class WindowedCount(SampledStat):
 
 
 class Avg(SampledStat):
-    """The mean over the windows; not a number when they are empty, as in Kafka."""
+    """The mean over the windows; NaN when they are empty, as in Kafka."""
 
     def combine(self, samples: list[_Sample]) -> float:
         count = sum(sample.count for sample in samples)
@@ -128,7 +134,7 @@ class Avg(SampledStat):
 
 
 class Max(SampledStat):
-    """The greatest value in the windows; not a number when they are empty."""
+    """The greatest value in the windows; NaN when they are empty."""
 
     initial = -math.inf
 
@@ -167,7 +173,7 @@ class CumulativeCount:
 
 
 class Rate:
-    """Per second (or `unit_ms`), over the windows of a sampled statistic (a sum unless told otherwise)."""
+    """A sampled statistic (a sum by default) per second, or per `unit_ms`."""
 
     def __init__(self, stat: SampledStat | None = None, *, unit_ms: int = 1_000) -> None:
         self._stat = stat or WindowedSum()
@@ -185,7 +191,8 @@ class Rate:
         self._stat.clear()
 
     def window_size_ms(self, config: MetricConfig, now_ms: int) -> int:
-        """The time that the rate is taken over: what has passed, filled up to all windows but one, at least 1 ms."""
+        """Returns the time that the rate is taken over: the time since the oldest window began, but
+        at least all windows but one, and at least 1 ms."""
         self._stat.purge(config, now_ms)
         elapsed_ms = now_ms - self._stat.oldest_start_ms(now_ms)
         missing_windows = config.samples - 1 - elapsed_ms // config.time_window_ms
@@ -193,7 +200,8 @@ class Rate:
 
 
 class TokenBucket:
-    """Tokens left; refilled at the quota's rate up to `samples` windows of it, taken by recording, negative when in debt."""
+    """The tokens left. They are refilled at the quota's rate, up to what `samples` windows bring;
+    recording takes tokens, and the number is negative when in debt."""
 
     def __init__(self) -> None:
         self._tokens = 0.0
@@ -221,7 +229,7 @@ class TokenBucket:
 
 
 class KafkaMetric:
-    """One statistic under one name."""
+    """A statistic with its config, as a metric of the registry."""
 
     __slots__ = ("_clock", "config", "stat")
 
@@ -246,7 +254,7 @@ class QuotaViolation(NamedTuple):
 
 
 class Sensor:
-    """Statistics that are fed together. `registry` None: the metrics are not shown."""
+    """Statistics that record the same values. With `registry` None, the metrics are not shown."""
 
     def __init__(self, registry: MetricsRegistry | None, clock: Clock) -> None:
         self._registry = registry
@@ -267,7 +275,8 @@ class Sensor:
             metric.stat.record(metric.config, value, now_ms)
 
     def check_quotas(self, now_ms: int) -> QuotaViolation | None:
-        """The first bound that is broken: a token bucket's when it is in debt, any other's when the value is above it."""
+        """Returns the first broken bound: a token bucket's when it is in debt, any other's when the
+        value is above it."""
         for metric in self.metrics.values():
             bound = metric.config.quota
             if bound is None:
@@ -278,14 +287,15 @@ class Sensor:
         return None
 
     def close(self) -> None:
-        """Take the metrics out of the registry."""
+        """Removes the metrics from the registry."""
         if self._registry is not None:
             for name in self.metrics:
                 self._registry.remove(name)
 
 
 def throttle_time_ms(violation: QuotaViolation, now_ms: int) -> int:
-    """How long nothing may be recorded for the metric to be within its bound again; a bound of nothing is never reached."""
+    """Returns how long nothing may be recorded until the metric is within its bound again;
+    FOREVER_MS for a bound of zero, which it never reaches."""
     stat = violation.metric.stat
     if violation.bound <= 0:
         return FOREVER_MS
@@ -298,7 +308,7 @@ def throttle_time_ms(violation: QuotaViolation, now_ms: int) -> int:
 
 
 def java_round(value: float) -> int:
-    """Java's `Math.round`: halves go up."""
+    """Rounds as Java's `Math.round` does: halves go up."""
     return math.floor(value + 0.5)
 
 

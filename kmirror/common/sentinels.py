@@ -1,4 +1,5 @@
-"""Numbers of Kafka's protocol that mean something else than a number. One home, so that -1 has a name wherever it stands.
+"""Numbers with a special meaning in Kafka's protocol, defined once, so that -1 has a name wherever
+it stands.
 
 isolation levels        what a consumer, or a follower, may read
 times of ListOffsets    negative timestamps that ask for an offset of the log
@@ -22,8 +23,8 @@ EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
 UNKNOWN_OFFSET: Final = -1
 NO_OFFSET: Final = -1
 NO_EPOCH: Final = -1
-"""Of a leader, a member or a group."""
+"""No leader epoch, or no epoch of a member or a group."""
 NO_LAST_MIRROR_EPOCH: Final = -1
 NO_PARTITION_LEADER_EPOCH: Final = -1
-"""Of a batch that no leader has appended yet."""
+"""The leader epoch of a batch that no leader has appended yet."""
 NO_LEADER: Final = -1

@@ -14,12 +14,14 @@ MIRROR_STATE_TOPIC_NAME = "__mirror_state"
 INTERNAL_TOPICS = frozenset(
     (GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME, MIRROR_STATE_TOPIC_NAME)
 )
-"""The topics of coordinators, which clients may not write to and mirrors leave alone (Kafka's `Topic.INTERNAL_TOPICS`, and KIP-1279's).
-`__cluster_metadata` is a log that no metadata lists as a topic."""
+"""The coordinators' topics, which clients may not write to and mirrors leave alone (Kafka's
+`Topic.INTERNAL_TOPICS`, and KIP-1279's). `__cluster_metadata` is not among them: it is a log that
+no metadata lists as a topic."""
 
 
 class TopicPartition(NamedTuple):
-    """A partition by its topic's name; prints as Kafka does, `topic-0`, which is also its folder's name."""
+    """A partition, by its topic's name. Its text is `topic-0`, as in Kafka, which is also the name
+    of its folder."""
 
     topic: str
     partition: int
@@ -29,7 +31,7 @@ class TopicPartition(NamedTuple):
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition by topic id and name."""
+    """A partition, by topic id and name."""
 
     topic_id: Uuid
     topic: str
@@ -44,7 +46,8 @@ class TopicIdPartition(NamedTuple):
 
 
 def java_string_hash(text: str) -> int:
-    """Java's `String.hashCode` (signed 32-bit, over UTF-16 units); Kafka places groups and transactions by it."""
+    """Java's `String.hashCode` (signed 32-bit, over UTF-16 units); Kafka uses it to assign groups
+    and transactional ids to partitions."""
     value = 0
     units = text.encode("utf-16-be")
     for index in range(0, len(units), 2):
@@ -53,6 +56,7 @@ def java_string_hash(text: str) -> int:
 
 
 def partition_for(text: str, partitions: int) -> int:
-    """The coordinator-topic partition of `text` (Kafka's `Utils.abs(hash) % partitions`; abs(MIN_VALUE) is 0)."""
+    """Returns the partition of a coordinator's topic for `text` (Kafka's `Utils.abs(hash) %
+    partitions`; abs(MIN_VALUE) is 0)."""
     value = java_string_hash(text)
     return 0 if value == -(1 << 31) else abs(value) % partitions

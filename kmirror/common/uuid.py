@@ -1,7 +1,7 @@
 """Kafka's `Uuid`: 16 bytes, written as unpadded base64url (22 characters).
 
-The values 0 and 1 are reserved; a random one also avoids a text that begins with '-', because command lines take
-that for an option (Kafka 4.3 `Uuid.randomUuid`).
+The values 0 and 1 are reserved; random ones whose text begins with '-' are avoided, too, because
+command lines take that for an option (Kafka 4.3 `Uuid.randomUuid`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kmirror.common.ports import Random
 
 
 class Uuid:
-    """An immutable 128-bit id. Orders and hashes by its 16 big-endian bytes."""
+    """An immutable 128-bit id. It is ordered and hashed by its 16 big-endian bytes."""
 
     __slots__ = ("raw",)
     ZERO: ClassVar[Uuid]
@@ -29,7 +29,8 @@ class Uuid:
 
     @classmethod
     def from_string(cls, text: str) -> Uuid:
-        """Parse 22 (or padded 24) base64url characters; ValueError otherwise, as Kafka's `Uuid.fromString`."""
+        """Parses 22 (or padded 24) base64url characters; raises ValueError for anything else, as
+        Kafka's `Uuid.fromString` does."""
         if len(text) > 24:
             raise ValueError(f"Input string with prefix `{text[:24]}` is too long to be decoded as a base64 UUID")
         try:

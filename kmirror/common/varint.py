@@ -1,8 +1,10 @@
-"""Variable-length integers: 7 bits a byte, least significant first, the high bit set on all bytes but the last.
+"""Variable-length integers: 7 bits a byte, least significant first, the high bit set on all bytes
+but the last.
 
-Two readings of the same bytes: *unsigned* (lengths and tags of flexible messages) and *zig-zag* (records: 0, -1, 1, -2 ...
-become 0, 1, 2, 3 ...). A varint has at most 5 bytes, a varlong at most 10; longer ones, and ones that the buffer cuts off, raise
-`VarintError`. Hot loops in `record` inline these functions; they are the definition.
+The same bytes are read in two ways: *unsigned* (lengths and tags of flexible messages) and
+*zig-zag* (records: 0, -1, 1, -2 ... become 0, 1, 2, 3 ...). A varint has at most 5 bytes, a varlong
+at most 10; longer ones, and ones that the buffer cuts off, raise `VarintError`. Hot loops in
+`record` inline these functions; they are the definition.
 """
 
 from __future__ import annotations
@@ -14,17 +16,17 @@ from kmirror.common.ports import Buffer
 
 
 class VarintError(KmirrorError, ValueError):
-    """The bytes at a position are no varint: too long, or cut off by the end of the buffer."""
+    """The bytes at a position are not a varint: too long, or cut off by the end of the buffer."""
 
 
 def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """(value in [0, 2^32), position behind it)."""
+    """Returns (value in [0, 2^32), position after it)."""
     value, end = _read(buffer, position, 5)
     return value & 0xFFFFFFFF, end
 
 
 def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """(signed 32-bit value, position behind it), zig-zag."""
+    """Returns (signed 32-bit value, position after it), decoded as zig-zag."""
     if 0 <= position < len(buffer) and buffer[position] < 0x80:
         value = buffer[position]
         return value >> 1 ^ -(value & 1), position + 1
@@ -34,7 +36,7 @@ def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
-    """(signed 64-bit value, position behind it), zig-zag."""
+    """Returns (signed 64-bit value, position after it), decoded as zig-zag."""
     if 0 <= position < len(buffer) and buffer[position] < 0x80:
         value = buffer[position]
         return value >> 1 ^ -(value & 1), position + 1
@@ -58,7 +60,7 @@ def _read(buffer: Buffer, position: int, max_bytes: int) -> tuple[int, int]:
 
 
 def write_unsigned_varint(out: bytearray, value: int) -> None:
-    """Append `value` (in [0, 2^64))."""
+    """Appends `value`, which is in [0, 2^64)."""
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
@@ -69,7 +71,8 @@ _ONE_BYTE: Final = [bytes((raw,)) for raw in range(128)]
 
 
 def encode_varint(value: int) -> bytes:
-    """A signed 32- or 64-bit `value`, zig-zag (the two widths differ only in what they may hold)."""
+    """Encodes a signed 32- or 64-bit `value` as zig-zag (the widths differ only in the range that
+    they allow)."""
     raw = value << 1 ^ value >> 63
     if raw < 0x80:
         return _ONE_BYTE[raw]

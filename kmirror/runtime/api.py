@@ -1,10 +1,12 @@
-"""The door: time, chance, disk, tasks and network, as everything above the log sees them.
+"""`Runtime`: time, randomness, disk, tasks and network, as everything above the log sees them.
 
-Two implementations: `runtime.asyncio_runtime.AsyncioRuntime` (this machine) and `sim.runtime.SimRuntime` (a simulated
-node). Code above this room holds a `Runtime` and nothing else of the outside; it may `await` asyncio futures, events
-and locks, which both loops run, but never sleeps, opens or connects by itself.
+There are two implementations: `runtime.asyncio_runtime.AsyncioRuntime` (this machine) and
+`sim.runtime.SimRuntime` (a simulated node). Code above this room reaches the outside world only
+through a `Runtime`. It may `await` asyncio futures, events and locks, which both loops run, but it
+never sleeps, opens or connects by itself.
 
-The network seam. A `Connection` is one byte stream; its `ConnectionProtocol` is told what happens on it:
+The network's interface. A `Connection` is one byte stream; its `ConnectionProtocol` is told what
+happens on it:
 
     connection_made(connection)            first, once
     get_buffer(size_hint) -> memoryview    where the next bytes shall be received (at least one byte)
@@ -12,11 +14,12 @@ The network seam. A `Connection` is one byte stream; its `ConnectionProtocol` is
     pause_writing() / resume_writing()     the connection holds more / again less than its water marks of unsent bytes
     connection_lost(error)                 last, once; None when the peer or we closed in good order
 
-so that a large frame is received straight into its own buffer. `Connection.write(parts)` takes buffers and
-`FileSlice`s in wire order and never blocks: what the socket does not take at once waits in the connection. Parts are
-kept by reference until they are sent: do not change a buffer after handing it over. A real socket sends file slices
-with sendfile; the simulator, and TLS, read them. A file that is shorter than its slice says, or closed by the time it
-is sent, aborts the connection, for the length was already promised. TLS is a filter that is a `ConnectionProtocol`
+With `get_buffer` a large frame is received straight into its own buffer. `Connection.write(parts)`
+takes buffers and `FileSlice`s in wire order and never blocks: what the socket does not take at once
+waits in the connection. Parts are kept by reference until they are sent: do not change a buffer
+after handing it over. A real socket sends file slices with sendfile; the simulator, and TLS, read
+them. If a file is shorter than its slice says, or is closed by the time it is sent, the connection
+is aborted, because the length has already been sent. TLS is a filter that is a `ConnectionProtocol`
 below and a `Connection` above; nothing else changes.
 
 All callbacks and all methods belong to the loop's thread.
@@ -50,7 +53,7 @@ class Connection(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes taken by `write` that have not been handed to the network yet."""
+        """Bytes passed to `write` that have not been handed to the network yet."""
         ...
 
     @property
@@ -59,26 +62,26 @@ class Connection(Protocol):
         ...
 
     def write(self, parts: Sequence[Buffer | FileSlice]) -> None:
-        """Send `parts` in order. Ignored when the connection is closing."""
+        """Sends `parts` in order. Ignored when the connection is closing."""
         ...
 
     def pause_reading(self) -> None:
-        """Receive nothing until `resume_reading`; pausing twice is harmless."""
+        """Receives nothing until `resume_reading`; pausing twice is harmless."""
         ...
 
     def resume_reading(self) -> None: ...
 
     def close(self) -> None:
-        """Send what is unsent, then close; nothing more is received."""
+        """Sends what is unsent, then closes; nothing more is received."""
         ...
 
     def abort(self) -> None:
-        """Close now, dropping what is unsent."""
+        """Closes now, dropping what is unsent."""
         ...
 
 
 class ConnectionProtocol(Protocol):
-    """What happens on one connection; see the theory above."""
+    """What happens on one connection; the module's docstring describes the calls."""
 
     def connection_made(self, connection: Connection) -> None: ...
 
@@ -103,7 +106,7 @@ class ListeningSocket(Protocol):
     def port(self) -> int: ...
 
     def close(self) -> None:
-        """Accept nothing more; connections already accepted live on."""
+        """Accepts nothing more; connections that were already accepted live on."""
         ...
 
 
@@ -112,8 +115,9 @@ class TimerHandle(Protocol):
 
 
 class SocketBuffers(NamedTuple):
-    """Sizes in bytes that a connection asks the system for, as Kafka's `send.buffer.bytes` and `receive.buffer.bytes`; -1: what the system
-    finds best, which it goes on fitting to the connection. A size that was asked for is never changed."""
+    """Buffer sizes in bytes that a connection requests, as Kafka's `send.buffer.bytes` and
+    `receive.buffer.bytes`. With -1 the system chooses, and goes on adapting the size to the
+    connection. A requested size is never changed."""
 
     send_bytes: int = -1
     receive_bytes: int = -1
@@ -123,7 +127,7 @@ SYSTEM_BUFFERS: Final = SocketBuffers()
 
 
 class Runtime(Protocol):
-    """One node's view of the world."""
+    """Everything that one node sees of the outside world."""
 
     @property
     def clock(self) -> Clock: ...
@@ -140,19 +144,20 @@ class Runtime(Protocol):
         ...
 
     def spawn(self, coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
-        """Start a task. Whoever spawns owns it: keep it, or use a `TaskScope`."""
+        """Starts a task. The caller owns it and must keep it, or use a `TaskScope`."""
         ...
 
     async def sleep_ms(self, delay_ms: float) -> None: ...
 
     def call_soon(self, function: Callable[[], object]) -> TimerHandle:
-        """Run `function` in the loop's next turn."""
+        """Runs `function` in the loop's next turn."""
         ...
 
     def call_later_ms(self, delay_ms: float, function: Callable[[], object]) -> TimerHandle: ...
 
     async def run_blocking(self, function: Callable[[], T]) -> T:
-        """Run `function` on a worker (fsync, recovery, cleaning); it must not touch what the loop changes meanwhile."""
+        """Runs `function` on a worker (fsync, recovery, cleaning); it must not touch what the loop
+        may change meanwhile."""
         ...
 
     def create_future(self) -> asyncio.Future[Any]: ...
@@ -163,27 +168,31 @@ class Runtime(Protocol):
         ...
 
     def report_failure(self, message: str, error: BaseException) -> None:
-        """An error nobody awaits: logged and counted, collected as a finding by the simulator."""
+        """Reports an error that nobody awaits. It is logged and counted; the simulator records it
+        as a finding."""
         ...
 
     async def listen(
         self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocol], *, buffers: SocketBuffers = SYSTEM_BUFFERS
     ) -> ListeningSocket:
-        """Accept connections on `host`:`port`; "" is every interface, port 0 lets the kernel choose. OSError if taken."""
+        """Accepts connections on `host`:`port`; "" means every interface, and with port 0 the
+        kernel chooses. Raises OSError if the address is taken."""
         ...
 
     async def connect(
         self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocolT], *, buffers: SocketBuffers = SYSTEM_BUFFERS
     ) -> tuple[Connection, ConnectionProtocolT]:
-        """Connect to the first address of `host` that accepts; OSError if none does. No timeout of its own."""
+        """Connects to the first address of `host` that accepts; raises OSError if none does. It has
+        no timeout of its own."""
         ...
 
 
 class TaskScope:
-    """Tasks with one owner and one end. They are ended newest first, each awaited before the next is cancelled.
+    """Tasks that one owner starts and ends together. They are ended newest first, each awaited
+    before the next is cancelled.
 
-    A task that fails is reported to `on_failure` (default: the runtime's `report_failure`) and does not disturb the
-    others. After `cancel` has begun nothing can be spawned.
+    A task that fails is reported to `on_failure` (default: the runtime's `report_failure`) and does
+    not disturb the others. After `cancel` has begun nothing can be spawned.
     """
 
     def __init__(self, runtime: Runtime, name: str, *, on_failure: Callable[[str, BaseException], None] | None = None) -> None:
@@ -210,9 +219,11 @@ class TaskScope:
         return task
 
     async def cancel(self) -> None:
-        """Cancel and await every task, newest first. Never raises what the tasks raise; may be called again.
+        """Cancels and awaits every task, newest first. It never raises what the tasks raise, and
+        may be called again.
 
-        The task that runs this (when it is one of ours) is left alone, for it cannot await itself.
+        The task that runs this (if it belongs to this scope) is left alone, because it cannot await
+        itself.
         """
         self._closed = True
         current = asyncio.current_task()
@@ -247,14 +258,15 @@ class TaskScope:
 
 
 async def run_together(runtime: Runtime, name: str, coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """What the coroutines give, in their order; they wait at the same time. An error ends those that are not done yet."""
+    """Runs the coroutines at the same time and returns their results, in their order. If one fails,
+    those that are not done are cancelled."""
     if len(coroutines) == 1:
         return [await coroutines[0]]
-    scope = TaskScope(runtime, name, on_failure=lambda task, error: None)  # whoever awaits hears of it
+    scope = TaskScope(runtime, name, on_failure=lambda task, error: None)  # the caller, who awaits the tasks, gets the error
     try:
         tasks = [scope.spawn(coroutine, name=str(number)) for number, coroutine in enumerate(coroutines)]
         return [await task for task in tasks]
     finally:
         await scope.cancel()
         for coroutine in coroutines:
-            coroutine.close()  # of a node that was killed some never began
+            coroutine.close()  # if the node was killed, some have never begun

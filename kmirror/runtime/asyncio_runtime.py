@@ -1,6 +1,8 @@
-"""The door of a real machine: asyncio's loop (or uvloop's), its clock, its sockets, a few worker threads.
+"""The `Runtime` of a real machine: asyncio's loop (or uvloop's), its clock, its sockets, a few
+worker threads.
 
-One `AsyncioRuntime` belongs to one loop; several nodes may share it. Make it on the loop's thread or hand it the loop.
+One `AsyncioRuntime` belongs to one loop; several nodes may share it. Create it on the loop's
+thread, or pass it the loop.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class AsyncioRuntime:
-    """`Runtime` on a real loop. `close` when done: it ends the worker threads."""
+    """`Runtime` on a real loop. Call `close` at the end: it ends the worker threads."""
 
     def __init__(
         self,
@@ -89,7 +91,7 @@ class AsyncioRuntime:
         for family, address in await self._resolve(host, port):
             try:
                 sock = await self._connect_one(family, address, buffers)
-            except OverflowError as error:  # a peer may be said to listen on port -1, or 70000
+            except OverflowError as error:  # a peer's metadata may name port -1, or 70000
                 raise OSError(errno.EINVAL, f"{port} is not a port") from error
             except OSError as error:
                 first_error = first_error or error
@@ -105,7 +107,7 @@ class AsyncioRuntime:
             prepare_stream(sock, buffers)
             await self._loop.sock_connect(sock, address)
             connected = sock.getsockname() != sock.getpeername()
-            if not connected:  # TCP lets a socket meet itself on an ephemeral port where nobody listens
+            if not connected:  # TCP lets a socket connect to itself on an ephemeral port where nobody listens
                 raise ConnectionRefusedError(f"{address[0]} port {address[1]} has no listener")
             return sock
         finally:
@@ -113,25 +115,27 @@ class AsyncioRuntime:
                 sock.close()
 
     async def _resolve(self, host: str, port: int) -> list[AddressInfo]:
-        """Addresses of a name, IPv4 first (as Java does, so that a name means the same listener to both)."""
+        """Returns the addresses of a name, IPv4 first (as Java does, so that a name means the same
+        listener to both)."""
         try:
             version = ipaddress.ip_address(host).version
         except ValueError:
             try:
                 found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            except ValueError as error:  # an encoding of names refuses what is none, before the resolver sees it
+            except ValueError as error:  # Python's IDNA encoding refuses a malformed name before the resolver sees it
                 raise OSError(errno.EINVAL, f"{host!r} is not the name of a host") from error
             found.sort(key=lambda entry: entry[0] != socket.AF_INET)
             return [(entry[0], entry[4]) for entry in found]
         return [(socket.AF_INET, (host, port)) if version == 4 else (socket.AF_INET6, (host, port, 0, 0))]
 
     def close(self) -> None:
-        """End the worker threads; what they run is finished first."""
+        """Ends the worker threads; work that has begun is finished first."""
         self._workers.shutdown(wait=True)
 
 
 class _TimerFromOutside:
-    """A timer asked for by a worker: the loop's heap of timers belongs to the loop's thread, so it is set there."""
+    """A timer that a worker asked for. The heap of timers belongs to the loop's thread, so it is
+    set there."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, delay_s: float, function: Callable[[], object]) -> None:
         self._loop = loop
@@ -146,7 +150,7 @@ class _TimerFromOutside:
             self._handle = self._loop.call_later(self._delay_s, self._function)
 
     def cancel(self) -> None:
-        """On the loop's thread."""
+        """Runs on the loop's thread."""
         self._is_cancelled = True
         if self._handle is not None:
             self._handle.cancel()
@@ -155,8 +159,9 @@ class _TimerFromOutside:
 def _bound(
     family: socket.AddressFamily, address: tuple[Any, ...], *, every_interface: bool, receive_buffer_bytes: int = -1
 ) -> socket.socket:
-    """A listening socket; OSError where the address is taken, not ours, or no address. What it accepts has its receive buffer: TCP agrees
-    on the scale of a window before anybody could set it."""
+    """Returns a listening socket; raises OSError if the address is taken, not ours, or not an
+    address. Accepted connections inherit its receive buffer, because TCP agrees on the window scale
+    before anyone could set the buffer on them."""
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
@@ -183,7 +188,7 @@ def _wildcard(port: int) -> AddressInfo:
 
 
 def new_event_loop(*, prefer_uvloop: bool = False) -> asyncio.AbstractEventLoop:
-    """A loop for `AsyncioRuntime`; uvloop's where that extra is installed and asked for."""
+    """Returns a loop for `AsyncioRuntime`: uvloop's if it is asked for and installed."""
     if prefer_uvloop:
         try:
             import uvloop
@@ -196,7 +201,7 @@ def new_event_loop(*, prefer_uvloop: bool = False) -> asyncio.AbstractEventLoop:
 
 
 def run(main: Callable[[AsyncioRuntime], Coroutine[Any, Any, T]], *, prefer_uvloop: bool = False) -> T:
-    """Run `main(runtime)` on a new loop to its end, then close both."""
+    """Runs `main(runtime)` on a new loop to its end, then closes both."""
     with asyncio.Runner(loop_factory=lambda: new_event_loop(prefer_uvloop=prefer_uvloop)) as runner:
         runtime = AsyncioRuntime(loop=runner.get_loop())
         try:

@@ -1,12 +1,15 @@
-"""File descriptors of this process: how many it may have, and a few kept back for files.
+"""File descriptors of this process: its limit, and a few spares that are kept back for files.
 
-Files are opened when their bytes are wanted and closed again (`storage.lazy_file`, `storage.abstract_index`), so a flush, a checkpoint or
-a look at a folder needs a free descriptor where Kafka, which holds its channels open, needs none. When clients' connections
-have taken all the others, an open that fails for want of one (EMFILE, or ENFILE of the whole machine) gives up a spare and tries again.
-A file that is closed fills the spares up first. Files that stay open may use them up; then an open fails as without.
+Files are opened when their bytes are needed and closed again (`storage.lazy_file`,
+`storage.abstract_index`), so a flush, a checkpoint or a directory listing needs a free descriptor
+where Kafka, which holds its channels open, needs none. When clients' connections have taken all the
+others, an open that fails for lack of one (EMFILE, or ENFILE of the whole machine) closes a spare
+and tries again. When a file is closed, the spares are refilled first. Files that stay open may use
+them up; then an open fails as it would without spares.
 
-A spare is an open of its own of /dev/null and no copy of one descriptor, which would free nothing in the table of the machine.
-Another thread may take the descriptor between the close and the open: then the next spare goes.
+Each spare opens /dev/null by itself. Copies of one descriptor would share an entry in the machine's
+table of open files, and closing a copy would free nothing there. If another thread takes the
+descriptor between the close and the open, the next spare is closed.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ SPARE_DESCRIPTORS: Final = 64
 
 
 class SpareDescriptors:
-    """None are kept before `keep`."""
+    """The spares; there are none before `keep` is called."""
 
     def __init__(self) -> None:
         self._wanted = 0
@@ -37,14 +40,14 @@ class SpareDescriptors:
         return len(self._spares)
 
     def keep(self, count: int) -> None:
-        """Have up to `count` spares from now on; 0 gives all of them free."""
+        """Keeps up to `count` spares from now on; 0 closes all of them."""
         self._wanted = count
         while len(self._spares) > count:
             self._give_up()
         self.refill()
 
     def refill(self) -> None:
-        """As far as descriptors are free."""
+        """Opens spares up to the wanted number, as far as descriptors are free."""
         while len(self._spares) < self._wanted:
             try:
                 self._spares.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
@@ -59,7 +62,8 @@ class SpareDescriptors:
         return True
 
     def use_for(self, opening: Callable[[], T]) -> T:
-        """What `opening` gives; tried again with a spare less while no descriptor is free."""
+        """Returns the result of `opening`; while no descriptor is free, closes a spare and tries
+        again."""
         while True:
             try:
                 return opening()
@@ -68,7 +72,8 @@ class SpareDescriptors:
                     raise
 
     def use_briefly_for(self, action: Callable[[], T]) -> T:
-        """As `use_for`, of what holds no descriptor any more when it returns."""
+        """Like `use_for`, for an action that holds no descriptor any more when it returns; refills
+        the spares afterwards."""
         try:
             return self.use_for(action)
         finally:
@@ -76,14 +81,15 @@ class SpareDescriptors:
 
 
 SPARES: Final = SpareDescriptors()
-"""The one store: the limit is the process's."""
+"""The only instance, because the limit is the process's."""
 
 
 def prepare_for_a_server() -> None:
-    """As many descriptors as the machine allows, as a JVM takes them (its MaxFDLimit), and the spares. `ulimit -Hn` is what bounds a node."""
+    """Raises the limit of open files to the hard limit (`ulimit -Hn`), as a JVM does (MaxFDLimit),
+    and opens the spares."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        with suppress(OSError, ValueError):  # a system may refuse what it calls its limit
+        with suppress(OSError, ValueError):  # some systems refuse the hard limit that they report
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             _LOGGER.info("the limit of open files is %d instead of %d", hard, soft)
     SPARES.keep(SPARE_DESCRIPTORS)

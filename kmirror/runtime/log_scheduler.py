@@ -1,8 +1,10 @@
 """Kafka's `Scheduler` for logs (`storage.ports.LogScheduler`) on a `Runtime`.
 
-Work runs on the loop, one piece a turn: storage's state belongs to the loop, and the pieces (checkpoint files, retention,
-the removal of `.deleted` files) read and change it; also a log that is being loaded on a worker schedules its work for the loop. What is long goes through `Runtime.run_blocking` in the layer that
-knows that the files in question are sealed. A piece that raises is reported by its name; the others go on.
+Work runs on the loop, one piece per turn: storage's state belongs to the loop, and the pieces
+(checkpoint files, retention, the removal of `.deleted` files) read and change it. A log that is
+being loaded on a worker schedules its work for the loop as well. Long work goes through
+`Runtime.run_blocking`, in the layer that knows that its files are sealed. A piece that raises is
+reported by its name; the others go on.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from kmirror.runtime.api import Runtime, TimerHandle
 
 
 class RuntimeLogScheduler:
-    """`close` forgets what has not run; storage's own shutdown writes what must be written."""
+    """`close` forgets the work that has not run; storage's own shutdown writes what must be
+    written."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime

@@ -1,7 +1,9 @@
-"""A file that lives in memory, for libraries that take nothing but paths (OpenSSL's private keys, say).
+"""A file that lives in memory, for libraries that accept only paths (OpenSSL for private keys, for
+example).
 
-On Linux it is an anonymous file of the kernel's, readable through /proc for as long as the block runs; elsewhere a file in
-the temporary folder that only its owner can read, removed at the block's end.
+On Linux it is an anonymous file of the kernel's, readable through /proc for as long as the block
+runs; elsewhere a file in the temporary folder that only its owner can read, removed at the block's
+end.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def memory_file(data: bytes) -> Iterator[str]:
-    """The path of a file with `data`."""
+    """Yields the path of a file that contains `data`."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("kmirror")
         try:

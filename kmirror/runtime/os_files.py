@@ -1,16 +1,19 @@
 """The operating system's files behind the `FileSystem` port.
 
-Everything is by position (`pread`, `pwritev`), so a `File` has no seek pointer to share. The kernel may read or write
-less than asked (signals, full pipes of network file systems, the 2 GiB limit of Linux, IOV_MAX buffers a call); the
-loops here hide that, so callers see all or an OSError that names the file. A write that fails half way has extended the file: callers that
-append must truncate back to the size they know. Larger writes are cut into pieces of a megabyte: Linux takes pages of two
-megabytes for what is larger (ext4, XFS), and a virtual machine has given its free ones of that size back to its host, so
-that 4 MiB at once cost two to ten times what 1 MiB four times does. What opens anything may use a spare descriptor (`descriptors`). What
-may hold secrets is created for its owner alone (`private_files`).
+Everything is by position (`pread`, `pwritev`), so a `File` has no seek pointer to share. The kernel
+may read or write less than asked (signals, full pipes of network file systems, the 2 GiB limit of
+Linux, IOV_MAX buffers a call); the loops here hide that, so callers see all bytes done or an
+OSError that names the file. A write that fails half way has extended the file: callers that append
+must truncate it back to the size they know. Larger writes are cut into pieces of a megabyte: for
+larger ones Linux (ext4, XFS) takes pages of two megabytes, which a virtual machine may have given
+back to its host, so one write of 4 MiB costs two to ten times as much as four of 1 MiB. Every open
+may use a spare descriptor (`descriptors`). Files that may hold secrets are created for their owner
+alone (`private_files`).
 
-Locks exclude Apache Kafka as well: Java's FileLock is a POSIX record lock of the process, which an *open file
-description* lock of Linux conflicts with, while also excluding a second broker of this very process. Where the system
-has no such lock, `flock` is used, which only excludes other kmirror processes.
+Locks exclude Apache Kafka as well: Java's FileLock is a POSIX record lock of the process, which an
+*open file description* lock of Linux conflicts with, while also excluding a second broker of this
+very process. Where the system has no such lock, `flock` is used, which only excludes other kmirror
+processes.
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ _OFD_SETLK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
 
 
 class OsFile:
-    """A descriptor. Closing twice is harmless; any other use after `close` raises OSError (EBADF)."""
+    """A descriptor. Closing it twice is harmless; any other use after `close` raises OSError
+    (EBADF)."""
 
     __slots__ = ("_descriptor", "path")
 
@@ -123,7 +127,7 @@ class OsFile:
         return self._descriptor
 
     def detach(self) -> int:
-        """The descriptor, which is the caller's to close from now on."""
+        """Returns the descriptor, which the caller must close from now on."""
         descriptor, self._descriptor = self._descriptor, -1
         return descriptor
 
@@ -142,7 +146,7 @@ class OsFile:
 
 
 class OsFileSystem:
-    """`FileSystem` of the machine we run on."""
+    """`FileSystem` of this machine."""
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False, write: bool = True) -> OsFile:
         flags = os.O_RDWR if write else os.O_RDONLY
@@ -220,7 +224,7 @@ class OsFileSystem:
 
 
 class VolatileOsFile(OsFile):
-    """`fsync` does nothing."""
+    """A file whose `fsync` does nothing."""
 
     __slots__ = ()
 
@@ -229,7 +233,8 @@ class VolatileOsFile(OsFile):
 
 
 class VolatileOsFileSystem(OsFileSystem):
-    """For folders that do not outlive their process: nothing is fsynced. Files survive a SIGKILL, not a power loss."""
+    """For folders that do not outlive their process: nothing is fsynced. Files survive a SIGKILL,
+    not a power loss."""
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False, write: bool = True) -> OsFile:
         file = super().open(path, create=create, exclusive=exclusive, write=write)
@@ -240,7 +245,8 @@ class VolatileOsFileSystem(OsFileSystem):
 
 
 def _status(path: str) -> os.stat_result | None:
-    """None where there is nothing. Any other error is raised: what cannot be looked at is not taken for what is not there."""
+    """Returns None if there is nothing at the path. Any other error is raised, so that a path that
+    cannot be examined does not count as absent."""
     try:
         return os.stat(path)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,9 +1,10 @@
-"""Which files hold secrets, and so belong to their owner alone: 0600, their folders 0700.
+"""Which files hold secrets and are readable only by their owner: mode 0600, their folders 0700.
 
-`__cluster_metadata` holds the configs of mirrors (logins at their sources), broker configs, SCRAM credentials: in segments, in snapshots, in
-what is written on the way to either. `bootstrap.checkpoint` holds the credentials that a directory was formatted with. The name decides,
-when a file is created, so no writer of these files has to think of it; `OsFileSystem.make_private` mends what an older release or another
-program left behind. Kafka leaves all of them to the umask.
+`__cluster_metadata` holds the configs of mirrors (logins at their sources), broker configs and
+SCRAM credentials, in segments, in snapshots and in their temporary files. `bootstrap.checkpoint`
+holds the credentials that a directory was formatted with. The name decides when a file is created,
+so the code that writes these files need not care; `OsFileSystem.make_private` corrects files that
+an older release or another program left behind. Kafka leaves all of this to the umask.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ _METADATA_FOLDER: Final = f"/{CLUSTER_METADATA_TOPIC_NAME}-"
 
 
 def is_private(path: str) -> bool:
-    """Whether what is created at `path` may hold secrets."""
+    """Whether a file created at `path` may hold secrets."""
     return _METADATA_FOLDER in path or path.rpartition("/")[2].startswith(_BOOTSTRAP_FILE)
 
 
 def make_private(path: str) -> None:
-    """Take every permission of others from `path`, and from what lies in it when it is a folder; OSError if it is not ours."""
+    """Removes all permissions of others from `path`, and from its contents if it is a folder;
+    raises OSError if it is not ours."""
     if not os.path.isdir(path):
         _narrow(path, PRIVATE_FILE_MODE)
         return

@@ -1,12 +1,14 @@
 """`Connection` over a non-blocking TCP socket, driven by the loop's readiness callbacks.
 
-asyncio's transports are passed over for two reasons: they copy what they cannot send, and they cannot send a file
-in between two buffers. Here the write queue holds buffers and file slices by reference; runs of buffers leave with
-one `sendmsg`, slices with `sendfile`. A buffer in front of a slice is sent with MSG_MORE, so a response header does not
-travel in a packet of its own (TCP_NODELAY is on). Small slices are read instead: one `pread` and one `sendmsg` cost
-less than a `sendfile` of their own.
+asyncio's transports are not used, for two reasons: they copy what they cannot send, and they cannot
+send a file between two buffers. Here the write queue holds buffers and file slices by reference;
+runs of buffers leave with one `sendmsg`, slices with `sendfile`. A buffer in front of a slice is
+sent with MSG_MORE, so a response header does not travel in a packet of its own (TCP_NODELAY is on).
+Small slices are read instead: one `pread` and one `sendmsg` cost less than a `sendfile` of their
+own.
 
-A flush sends at most FLUSH_BYTES, a wake-up receives at most RECEIVE_BYTES: one fast peer must not starve the others.
+A flush sends at most FLUSH_BYTES, a wake-up receives at most RECEIVE_BYTES: one fast peer must not
+starve the others.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class _FileRun:
-    """What is left to send of one file slice."""
+    """The part of a file slice that is not sent yet."""
 
     __slots__ = ("position", "remaining", "slice")
 
@@ -248,7 +250,8 @@ class SocketConnection:
             self._loop.remove_writer(self._descriptor)
 
     def _fail(self, error: Exception | None) -> None:
-        """End the stream; the protocol is told in the loop's next turn, never from inside its own call."""
+        """Ends the stream; the protocol is told in the loop's next turn, never from inside its own
+        call."""
         if self._lost:
             return
         self._lost = True
@@ -265,7 +268,7 @@ class SocketConnection:
 
 
 class SocketListener:
-    """A listening socket that makes a `SocketConnection` of each caller."""
+    """A listening socket that makes a `SocketConnection` for each accepted connection."""
 
     def __init__(
         self,
@@ -309,18 +312,19 @@ class SocketListener:
             except OSError as error:
                 if error.errno not in _OUT_OF_RESOURCES:
                     raise
-                self._loop.remove_reader(self._socket.fileno())  # else the loop would spin until a descriptor is free
+                self._loop.remove_reader(self._socket.fileno())  # otherwise the loop would spin until a descriptor is free
                 self._loop.call_later(ACCEPT_PAUSE_S, self._resume)
                 return
             try:
                 prepare_stream(sock, self._buffers)
                 SocketConnection(self._loop, sock, self._protocol_factory())
-            except OSError:  # the caller is gone already
+            except OSError:  # the peer is already gone
                 sock.close()
 
 
 def prepare_stream(sock: socket.socket, buffers: SocketBuffers = SYSTEM_BUFFERS) -> None:
-    """What Kafka sets on every connection; before it is made, for TCP agrees on the scale of its window then."""
+    """Sets the options that Kafka sets on every connection. Call it before connecting, because TCP
+    agrees on the window scale then."""
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -330,7 +334,7 @@ def prepare_stream(sock: socket.socket, buffers: SocketBuffers = SYSTEM_BUFFERS)
 
 
 def plain_address(address: tuple[str, int] | tuple[str, int, int, int]) -> tuple[str, int]:
-    """(host, port); an IPv4 address seen through an IPv6 socket is shown as IPv4."""
+    """Returns (host, port); an IPv4 address seen through an IPv6 socket is shown as IPv4."""
     host, port = address[0], address[1]
     return host.removeprefix("::ffff:") if "." in host else host, port
 

@@ -1,14 +1,16 @@
-"""Tasks that go on until their owner ends them, and what happens when one ends all the same.
+"""Tasks that run until their owner ends them, and what happens when one ends unexpectedly.
 
-A task nobody awaits can end unseen: an exception that its loop does not name, a return that nobody meant, a future that somebody else
-cancelled while the task waited for it. What the task looked after then stands still for good, and nobody is told. So whatever runs as
-long as its owner lives runs under a `Supervised`:
+A task that nobody awaits can end unnoticed: by an exception that its loop does not handle, by an
+unintended return, or because somebody else cancelled a future that it awaited. Its work then stops
+for good, and nobody is told. So a task that lives as long as its owner runs under a `Supervised`:
 
     running ── ends unexpectedly ──> down: reported once with the reason, counted ── after a pause ──> running again
 
-The pause doubles from FIRST_PAUSE_MS to LONGEST_PAUSE_MS, and begins anew once the task has lasted longer than that. Only the owner's
-cancellation ends it for good (also where the task makes an error or a return of it), or a return where the work has an end (`may_return`). The simulator counts every report as a violation.
-`on_end`: the owner puts in order what the dead task left behind, before the next one begins.
+The pause doubles from FIRST_PAUSE_MS to LONGEST_PAUSE_MS, and starts again at the first once the
+task has run longer than the longest pause. Only two things end the task for good: cancellation by
+the owner (even if the task turns it into an error or a return), and a return of work that has an
+end (`may_return`). The simulator counts every report as a violation. With `on_end` the owner cleans
+up what the dead task left behind, before the next one begins.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ class UnexpectedEndError(KmirrorError):
 
 
 class Supervised:
-    """`run` makes the coroutine anew for each life of the task. `is_down` while it has ended and not begun again."""
+    """Calls `run` for a new coroutine each time the task starts. `is_down` is set while the task
+    has ended and not started again."""
 
     def __init__(
         self,
@@ -49,11 +52,12 @@ class Supervised:
         self._on_end = on_end
 
     def start(self) -> asyncio.Task[None]:
-        """For owners without a `TaskScope`; with one, `scope.spawn(supervised.run(), name=...)`."""
+        """Starts the task, for owners without a `TaskScope`; with one, use
+        `scope.spawn(supervised.run(), name=...)`."""
         return self._runtime.spawn(self.run(), name=self.name)
 
     async def run(self) -> None:
-        """Until cancelled, or until the work is done where it has an end."""
+        """Runs until it is cancelled, or until the work is done if it has an end."""
         clock = self._runtime.clock
         pause_ms = FIRST_PAUSE_MS
         while True:
@@ -83,7 +87,7 @@ class Supervised:
             self._runtime.report_failure(f"[{self.name}] left behind what cannot be put in order", mistake)
 
     async def _live(self) -> Exception | None:
-        """One life of the task: why it ended, None where it was meant to."""
+        """Runs the task once; returns why it ended, or None if it was meant to end."""
         try:
             await self._run()
         except asyncio.CancelledError:
@@ -96,6 +100,6 @@ class Supervised:
 
 
 def _is_being_cancelled() -> bool:
-    """Whether the owner has ended the task, whatever the task made of that."""
+    """Whether the owner has cancelled the task, even if the task suppressed the cancellation."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0

@@ -20,7 +20,7 @@ class SystemClock:
 
 
 class SystemRandom:
-    """Chance of the operating system."""
+    """Randomness from the operating system."""
 
     def __init__(self) -> None:
         self._source = random.SystemRandom()
@@ -36,7 +36,8 @@ class SystemRandom:
 
 
 class SeededRandom:
-    """The same numbers for the same seed, on every machine and Python that has this Mersenne Twister."""
+    """Gives the same numbers for the same seed, on every machine and Python that has this Mersenne
+    Twister."""
 
     def __init__(self, seed: int | str) -> None:
         self._source = random.Random(seed)

@@ -1,9 +1,10 @@
 """The registry of APIs: keys, versions, listeners and who may forward what.
 
-Versions, listeners and instability come from the schemas (`messages/index.py`); that an API is forwarded from broker to
-controller or is a matter between cluster nodes is not in a schema and is listed here. Versions include what KIP-1279
-adds; `wire.mirror_dialect` says what a broker without mirroring advertises. Keys 4-7 and 97 are reserved for ever.
-Message modules are imported when a message of theirs is first read.
+Versions, listeners and instability come from the schemas (`messages/index.py`). Which APIs a broker
+forwards to the controller, and which are only for nodes of the cluster, is not in a schema and is
+listed here. Versions include what KIP-1279 adds; `wire.mirror_dialect` says what a broker without
+mirroring advertises. Keys 4-7 and 97 are reserved for ever. A message module is imported when one
+of its messages is first read.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kmirror.wire.primitives import Writer
 
 
 class Message(Protocol):
-    """What every generated top-level message can do."""
+    """The interface of every generated top-level message."""
 
     @classmethod
     def read(cls, buffer: memoryview, position: int, version: int) -> tuple[Self, int]: ...
@@ -191,7 +192,7 @@ _FORWARDABLE = frozenset(
 
 
 class ApiSpec(Struct, frozen=True, kw_only=True):
-    """One API: what the wire carries, and where it is served."""
+    """One API: what it carries on the wire, and where it is served."""
 
     key: ApiKeys
     name: str
@@ -219,13 +220,14 @@ class ApiSpec(Struct, frozen=True, kw_only=True):
         return 2 if self.is_flexible(version) else 1
 
     def response_header_version(self, version: int) -> int:
-        """ApiVersions is always answered with header 0, so that a client of any age can read the answer."""
+        """Returns the header version of a response. ApiVersions is always answered with header 0,
+        so that clients of any age can read the answer."""
         return 1 if self.is_flexible(version) and self.key != ApiKeys.API_VERSIONS else 0
 
 
 @functools.cache
 def message_class(module: str, name: str) -> type[Message]:
-    """A generated message class, importing its module the first time."""
+    """Returns a generated message class; imports its module the first time."""
     return cast(type[Message], getattr(importlib.import_module(f"kmirror.wire.messages.{module}"), name))
 
 

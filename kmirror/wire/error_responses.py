@@ -1,8 +1,8 @@
 """An API's response to an error of the whole request (Kafka's `AbstractRequest.getErrorResponse`).
 
-Most responses have a top-level error code. Those that have none say it once for every topic, resource or entry that was
-asked about; an API whose answer cannot carry an error at all is not in the table, and its error is raised again, which
-closes the connection.
+Most responses have a top-level error code. Those without one repeat the error for every topic,
+resource or entry of the request. An API whose response cannot carry an error at all is not in the
+table; its error is raised again, which closes the connection.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Builder = Callable[[Any, "ErrorFields"], Any]
 
 
 class ErrorFields:
-    """The error's code and text, and a maker of nested structs of the API's module."""
+    """The error's code and text, and factories for nested structs of the API's module."""
 
     def __init__(self, api_key: ApiKeys, error: ApiException) -> None:
         self._module = API_TABLE[api_key].module
@@ -26,12 +26,13 @@ class ErrorFields:
         self.default_message = error.error.message
 
     def plain(self, struct_name: str, /, **fields: Any) -> Any:
-        """A struct without an error of its own."""
+        """Returns a struct without the error."""
         cls: Any = message_class(self._module, struct_name)
         return cls(**fields)
 
     def struct(self, struct_name: str, /, **fields: Any) -> Any:
-        """A struct with the error's code, and its text where there is a field for it."""
+        """Returns a struct with the error's code, and with its text if the struct has a field for
+        it."""
         cls: Any = message_class(self._module, struct_name)
         value = cls(**fields, error_code=self.code)
         if hasattr(value, "error_message") and "error_message" not in fields:
@@ -124,7 +125,7 @@ def _alter_replica_log_dirs(request: Any, error: ErrorFields) -> list[Any]:
 
 
 def _add_partitions_to_txn(request: Any, error: ErrorFields) -> list[Any]:
-    """Up to v3, for clients; brokers (v4 on) have an error of the whole request."""
+    """For clients' requests, up to v3; from v4 on (brokers) the whole request has an error."""
     return [
         error.plain(
             "AddPartitionsToTxnTopicResult",
@@ -186,7 +187,7 @@ def _reassignments(request: Any, error: ErrorFields) -> list[Any]:
 
 
 def _described_scram(request: Any, error: ErrorFields) -> list[Any]:
-    """Without the users' names, and without a text, as in Kafka."""
+    """As in Kafka, without the users' names and without a text."""
     return [error.plain("DescribeUserScramCredentialsResult", error_code=error.code, error_message=None) for _ in request.users or []]
 
 
@@ -202,7 +203,7 @@ def _share_state(result_struct: str) -> Builder:
 
 
 def _described_share_groups(request: Any, error: ErrorFields) -> list[Any]:
-    """Without a text, as in Kafka."""
+    """As in Kafka, without a text."""
     return [error.struct("DescribedGroup", group_id=group_id, error_message=None) for group_id in request.group_ids]
 
 
@@ -245,11 +246,12 @@ _FIRST_VERSION_WITH_ERROR_OF_ALL = {
     ApiKeys.ALTER_PARTITION_REASSIGNMENTS: 0,
     ApiKeys.DESCRIBE_USER_SCRAM_CREDENTIALS: 0,
 }
-"""Of the APIs above, those that say it at the top as well."""
+"""Those of the APIs above that also have a top-level error, with the first version that has it."""
 
 
 def error_response(api_key: ApiKeys, api_version: int, request: Any, error: ApiException) -> Any:
-    """The response message to `request`; `error` itself is raised again where the API has no place for it, or the client wants no answer."""
+    """Returns the response message to `request`. Raises `error` again if the API has no place for
+    it, or if the client wants no answer."""
     if api_key is ApiKeys.PRODUCE and request.acks == 0:
         raise error
     response: Any = API_TABLE[api_key].response()

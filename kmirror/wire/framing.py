@@ -1,8 +1,9 @@
 """Requests and responses as frames: a 4-byte length, a header, a message.
 
-A request header is version 2 (with a tag section) when the API's version is flexible, else 1; its client id is never
-compact. A response header is 1 or 0 by the same rule, but always 0 for ApiVersions. What a message leaves unread at the
-end of a frame is ignored, as Kafka does (librdkafka sends a few such bytes).
+A request header is version 2 (with a tag section) when the API's version is flexible, else 1; its
+client id is never compact. A response header is 1 or 0 by the same rule, but always 0 for
+ApiVersions. Bytes after the message at the end of a frame are ignored, as in Kafka (librdkafka
+sends a few).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _SPECS: dict[int, ApiSpec] = {int(key): spec for key, spec in API_TABLE.items()}
 
 
 class RequestHeader(Struct):
-    """Who asks what. `api_key` is an `ApiKeys` (an int is as good)."""
+    """Who asks, and for what. `api_key` is an `ApiKeys`, or an int."""
 
     api_key: int
     api_version: int
@@ -40,7 +41,7 @@ class RequestHeader(Struct):
 
 
 def api_spec(api_key: int) -> ApiSpec:
-    """The registry's row; ProtocolReadError for a key that is no API."""
+    """Returns the registry's entry; raises ProtocolReadError for a key that is not an API."""
     spec = _SPECS.get(api_key)
     if spec is None:
         raise ProtocolReadError(f"unknown API key {api_key}")
@@ -48,7 +49,8 @@ def api_spec(api_key: int) -> ApiSpec:
 
 
 def read_request_header(buffer: memoryview, position: int = 0) -> tuple[RequestHeader, int]:
-    """The header and the position of the request after it. The version is not checked: see `read_request`."""
+    """Returns the header and the position of the request after it. `read_request` checks the
+    version."""
     try:
         api_key, api_version, correlation_id = _HEADER.unpack_from(buffer, position)
         header_version = api_spec(api_key).request_header_version(api_version)
@@ -62,7 +64,8 @@ def read_request_header(buffer: memoryview, position: int = 0) -> tuple[RequestH
 
 
 def read_request(header: RequestHeader, buffer: memoryview, position: int) -> Message:
-    """The request after `header`; UNSUPPORTED_VERSION for a version that this program does not know."""
+    """Returns the request after `header`; raises UNSUPPORTED_VERSION for a version that this
+    program does not know."""
     spec = api_spec(header.api_key)
     _check_version(spec, header.api_version)
     return spec.request.read(buffer, position, header.api_version)[0]
@@ -84,14 +87,15 @@ def _framed(out: Writer) -> list[Buffer | FileSlice]:
 
 
 def frame_size(frame: list[Buffer | FileSlice]) -> int:
-    """The bytes of what `encode_request` and `encode_response` give, the length in front of them included."""
+    """Returns the size in bytes of a frame of `encode_request` or `encode_response`, its length
+    field included."""
     first = frame[0]
     assert isinstance(first, bytes), "a frame begins with its length"
     return _INT32.size + int(_INT32.unpack_from(first)[0])
 
 
 def encode_request(header: RequestHeader, message: Message) -> list[Buffer | FileSlice]:
-    """What to send: the first part begins with the length of the frame."""
+    """Returns the buffers to send; the first one begins with the frame's length."""
     spec = api_spec(header.api_key)
     _check_version(spec, header.api_version)
     out = Writer()
@@ -104,7 +108,7 @@ def encode_request(header: RequestHeader, message: Message) -> list[Buffer | Fil
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, message: Message) -> list[Buffer | FileSlice]:
-    """What to send: the first part begins with the length of the frame."""
+    """Returns the buffers to send; the first one begins with the frame's length."""
     spec = api_spec(api_key)
     out = Writer()
     out.append(_INT32.pack(correlation_id))
@@ -115,9 +119,10 @@ def encode_response(api_key: int, version: int, correlation_id: int, message: Me
 
 
 def read_response(api_key: int, version: int, buffer: memoryview) -> tuple[int, Message]:
-    """(correlation id, response) of a frame without its length.
+    """Returns (correlation id, response) of a frame without its length.
 
-    A broker that does not know the version of an ApiVersions request answers in version 0, so that is tried too.
+    A broker that does not know the version of an ApiVersions request answers in version 0, so that
+    is tried too.
     """
     spec = api_spec(api_key)
     try:

@@ -1,8 +1,11 @@
-"""The JSON that Kafka's tools print for stored records (its generated `*JsonConverter` classes, through Jackson).
+"""The JSON that Kafka's tools print for stored records (its generated `*JsonConverter` classes,
+through Jackson).
 
-Fields in the schema's order with names that begin in lower case; untagged fields of the version always, tagged ones only if they differ from
-their default; bytes in base64, ids as 22 characters, no spaces; text is left as it is but for quotes, backslashes and control characters.
-`to_json` gives plain values, so that a caller may put a decoded message in the place of its bytes before `dumps`.
+Fields come in the schema's order, with names that begin in lower case. The version's untagged
+fields are always there, tagged ones only if they differ from their default. Bytes are base64, ids
+22 characters; there are no spaces. In text only quotes, backslashes and control characters are
+escaped. `to_json` returns plain values, so a caller may replace bytes by a decoded message before
+`dumps`.
 """
 
 from __future__ import annotations
@@ -20,12 +23,13 @@ _CONTROL_ESCAPE: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][0-9a-f])")
 
 
 def to_json(message: Any, version: int) -> dict[str, Any]:
-    """A stored record's message as dicts, lists and plain values."""
+    """Returns a stored record's message as dicts, lists and plain values."""
     return _struct(message, RECORDS[type(message).__name__][1], version)
 
 
 def message_to_json(message: Any, version: int) -> dict[str, Any]:
-    """A request or response as Kafka's request log has it: record batches only by their size."""
+    """Returns a request or response as Kafka's request log shows it: of record batches, only the
+    size."""
     from kmirror.wire.message_json_schemas import MESSAGES
 
     return _struct(message, MESSAGES[type(message).__name__], version)
@@ -67,7 +71,8 @@ def _value(value: Any, kind: Any, version: int) -> Any:
 
 
 def dumps(value: Any) -> str:
-    """`value` as Jackson writes it: no spaces, non-ASCII characters as they are, control characters in upper-case hex."""
+    """Returns `value` as Jackson writes it: no spaces, non-ASCII characters unescaped, control
+    characters in upper-case hex."""
     if isinstance(value, str):
         text = encode_basestring(value)
         return _CONTROL_ESCAPE.sub(lambda match: f"{match[1]}\\u00{match[2].upper()}", text) if "\\u00" in text else text
@@ -81,7 +86,8 @@ def dumps(value: Any) -> str:
 
 
 def java_double(value: float) -> str:
-    """`Double.toString`: decimal between 10^-3 and 10^7, else with an exponent, always with a point."""
+    """`Double.toString`: decimal from 10^-3 up to 10^7, otherwise with an exponent, always with a
+    decimal point."""
     if value == 0 or 1e-3 <= abs(value) < 1e7 or value != value or value in (float("inf"), float("-inf")):
         return {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}.get(repr(float(value)), repr(float(value)))
     mantissa, _, exponent = f"{float(value)!r}".partition("e")

@@ -1,9 +1,9 @@
-"""The numbers of KIP-1279, one row a revision of the proposal.
+"""The numbers of KIP-1279, with one row per revision of the proposal.
 
-Its API keys, error codes and state bytes collide with later Apache releases and were renumbered between revisions.
-`kip-2026-04` is the KIP text and the default; `ri-2026-07` is a later revision of its reference implementation, for
-reading what that wrote. Everything else in kmirror takes these numbers from here, or from `Errors` and the schemas,
-which speak the default revision.
+Its API keys, error codes and state bytes collide with later Apache releases and were renumbered
+between revisions. `kip-2026-04` is the KIP text and the default; `ri-2026-07` is a later revision
+of its reference implementation, for reading what that one wrote. Everything else in kmirror takes
+these numbers from here, or from `Errors` and the schemas, which speak the default revision.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ class MirrorDialect(Struct, frozen=True, kw_only=True):
     no_state_bytes: tuple[int, ...]
     """State bytes that mean "no state"; the first is the one to send."""
     bumped_versions: Mapping[int, int]
-    """API key -> the version that mirroring adds to an API of Kafka 4.3; it is the highest one."""
+    """API key -> the version that mirroring adds to an API of Kafka 4.3, always its highest one."""
 
     def state_name(self, state: int) -> str:
-        """The upper-case name of a state byte; UNKNOWN for "no state"; KmirrorError for a byte without meaning."""
+        """Returns the upper-case name of a state byte, or UNKNOWN for "no state"; raises
+        KmirrorError for a byte without meaning."""
         if state in self.no_state_bytes:
             return "UNKNOWN"
         if state not in self.state_names:
@@ -41,7 +42,8 @@ class MirrorDialect(Struct, frozen=True, kw_only=True):
         return self.state_names[state]
 
     def highest_version(self, api_key: ApiKeys, *, mirroring: bool) -> int:
-        """The highest version to advertise and accept, with or without cluster mirroring."""
+        """Returns the highest version to advertise and accept, with or without cluster
+        mirroring."""
         return API_TABLE[api_key].highest if mirroring or api_key not in self.bumped_versions else self.bumped_versions[api_key] - 1
 
 
@@ -131,7 +133,7 @@ MIRROR_API_KEYS: Final = frozenset(ApiKeys(key) for key in _KIP_2026_04.api_name
 
 
 def mirror_dialect(revision: str = DEFAULT_REVISION) -> MirrorDialect:
-    """The numbers of `revision`; KmirrorError when there is no such revision."""
+    """Returns the numbers of `revision`; raises KmirrorError if there is no such revision."""
     if revision not in DIALECTS:
         raise KmirrorError(f"unknown mirror revision {revision!r}; known are {', '.join(DIALECTS)}")
     return DIALECTS[revision]

@@ -1,4 +1,5 @@
-"""What brokers of kmirror tell of mirror partitions besides the KIP's fields: tagged fields outside its schemas, which readers skip.
+"""What kmirror's brokers say about mirror partitions beyond the KIP's fields: tagged fields outside
+its schemas, which other readers skip.
 
     1281  UTF-8 text             why the partition is FAILED, or does not move (WriteMirrorStates, ReadMirrorStates, DescribeMirrors)
     1282  two int64, big-endian  the lag that was known last, and how many ms ago (DescribeMirrors)
@@ -19,22 +20,22 @@ _LAG = Struct(">qq")
 
 
 def reason_tag(reason: str | None) -> TaggedFields:
-    """Empty without a reason; what is too long loses its end."""
+    """Returns no tag without a reason; a long reason is cut."""
     return () if not reason else ((REASON_TAG, reason.encode()[:MAX_REASON_BYTES]),)
 
 
 def reason_of(fields: TaggedFields) -> str | None:
-    """None where no reason is told."""
+    """Returns None if there is no reason."""
     return next((bytes(value).decode(errors="ignore") for tag, value in fields if tag == REASON_TAG), None)
 
 
 def last_known_lag_tag(records: int, age_ms: int) -> TaggedFields:
-    """To be appended to `reason_tag`; empty where a lag was never known."""
+    """Returns a tag section to append to that of `reason_tag`; empty if the lag was never known."""
     return () if records < 0 else ((LAST_KNOWN_LAG_TAG, _LAG.pack(records, age_ms)),)
 
 
 def last_known_lag_of(fields: TaggedFields) -> tuple[int, int] | None:
-    """Records, and ms since it was known; None where it is not told."""
+    """Returns the lag in records and its age in ms; None if it is not there."""
     for tag, value in fields:
         if tag == LAST_KNOWN_LAG_TAG and len(value) == _LAG.size:
             records, age_ms = _LAG.unpack(value)

@@ -1,12 +1,13 @@
 """The wire's primitive types, as small functions that generated messages call.
 
-Readers take (buffer, position) and give (value, new position). A length is checked against what is left in the buffer
-before anything is made of it, so a frame can never make us allocate by a claimed length. Fixed-size fields are read by
-`struct` in the generated code; what those raise on a short buffer (`READ_ERRORS`) the top-level message's `read` turns
-into `ProtocolReadError`.
+Readers take (buffer, position) and give (value, new position). A length is checked against what is
+left in the buffer before anything is allocated, so a frame cannot make us allocate memory for a
+length that it only claims. The generated code reads fixed-size fields with `struct`; the top-level
+message's `read` turns the errors of a short buffer (`READ_ERRORS`) into `ProtocolReadError`.
 
-Kafka decodes UTF-8 leniently (bad sequences become U+FFFD), so we do; unpaired surrogates are written as '?', as Java does.
-`compact` forms (KIP-482, flexible versions) carry length + 1 as an unsigned varint, with 0 for null.
+As in Kafka, UTF-8 is decoded leniently (bad sequences become U+FFFD), and unpaired surrogates are
+written as '?', as in Java. `compact` forms (KIP-482, flexible versions) carry length + 1 as an
+unsigned varint, with 0 for null.
 """
 
 from __future__ import annotations
@@ -40,24 +41,26 @@ class ProtocolWriteError(KmirrorError):
 
 
 def malformed(message_name: str, version: int, error: Exception) -> ProtocolReadError:
-    """The error for a frame that ended early or does not unpack."""
+    """Returns the error for a frame that ended early or does not unpack."""
     return ProtocolReadError(f"{message_name} version {version} is cut short or malformed: {error}")
 
 
 def unsupported_field(message_name: str, field_name: str, version: int) -> ApiException:
-    """The error for a set field that `version` cannot carry and that must not be dropped silently."""
+    """Returns the error for a set field that `version` cannot carry and that must not be dropped
+    silently."""
     return ApiException(Errors.UNSUPPORTED_VERSION, f"Attempted to write a non-default {field_name} at version {version} of {message_name}")
 
 
 def not_null(value: T | None, field_name: str) -> T:
-    """`value`, which this version cannot leave out."""
+    """Returns `value`; raises ProtocolWriteError if it is None, because this version cannot leave
+    it out."""
     if value is None:
         raise ProtocolWriteError(f"{field_name} must not be null in this version")
     return value
 
 
 def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """An unsigned varint of at most 32 bits."""
+    """Reads an unsigned varint of at most 32 bits."""
     byte = buffer[position]
     if byte < 0x80:
         return byte, position + 1
@@ -150,7 +153,7 @@ def read_compact_bytes(buffer: Buffer, position: int) -> tuple[bytes, int]:
 
 
 def read_nullable_records(buffer: Buffer, position: int) -> tuple[Buffer | None, int]:
-    """Record data as a slice of `buffer` (no copy when that is a memoryview)."""
+    """Returns record data as a slice of `buffer` (no copy if that is a memoryview)."""
     length = _INT32.unpack_from(buffer, position)[0]
     position += 4
     if length < 0:
@@ -182,7 +185,7 @@ def read_compact_records(buffer: Buffer, position: int) -> tuple[Buffer, int]:
 
 
 def read_nullable_array_length(buffer: Buffer, position: int) -> tuple[int, int]:
-    """The element count of an array, -1 for null; every element takes at least one byte."""
+    """Returns the element count of an array, -1 for null; every element takes at least one byte."""
     count = _INT32.unpack_from(buffer, position)[0]
     position += 4
     if count > len(buffer) - position:
@@ -198,7 +201,7 @@ def read_array_length(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def read_compact_nullable_array_length(buffer: Buffer, position: int) -> tuple[int, int]:
-    """The element count of a compact array, -1 for null."""
+    """Returns the element count of a compact array, -1 for null."""
     length = buffer[position]
     if length < 0x80:
         position += 1
@@ -267,13 +270,13 @@ def read_int64s(buffer: Buffer, position: int, count: int) -> tuple[list[int], i
 
 
 def read_unknown_tagged_field(buffer: Buffer, position: int, size: int) -> tuple[bytes, int]:
-    """The raw bytes of a tagged field that this schema does not know."""
+    """Returns the raw bytes of a tagged field that this schema does not know."""
     end = _checked_end(buffer, position, size)
     return bytes(buffer[position:end]), end
 
 
 def read_tagged_fields(buffer: Buffer, position: int) -> tuple[TaggedFields, int]:
-    """The tag section of a struct that defines no tags of its own."""
+    """Reads the tag section of a struct that defines no tags of its own."""
     count, position = read_unsigned_varint(buffer, position)
     fields = []
     for _ in range(count):
@@ -308,7 +311,8 @@ def _size_of(records: Records) -> int:
 class Writer:
     """Collects the parts of a message; record data joins by reference and is never copied.
 
-    `append` takes small encoded pieces. `parts()` gives what to send, in order, with the small pieces joined.
+    `append` takes small encoded pieces. `parts()` returns what to send, in order, with the small
+    pieces joined.
     """
 
     __slots__ = ("_closed_parts", "_pieces", "append")

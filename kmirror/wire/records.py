@@ -1,9 +1,10 @@
 """Framing of the stored records that carry generated messages.
 
-A value in `__cluster_metadata` is: unsigned varint frame version (1), unsigned varint record type, unsigned varint
-record version, message; the record key is null. A coordinator's record (`__consumer_offsets`, `__transaction_state`,
-`__share_group_state`, `__mirror_state`) has an int16 version or type before key and value; which class it is, the
-room that owns the topic knows.
+A value in `__cluster_metadata` is: unsigned varint frame version (1), unsigned varint record type,
+unsigned varint record version, message; the record key is null. A coordinator's record
+(`__consumer_offsets`, `__transaction_state`, `__share_group_state`, `__mirror_state`) has an int16
+before its value (the version) and before its key (the type); the room that owns the topic knows the
+classes.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class MetadataRecord(VersionedMessage, Protocol):
 
 
 def read_metadata_record(value: Buffer) -> MetadataRecord:
-    """Decode one value of `__cluster_metadata`; ProtocolReadError for anything that Kafka's reader refuses."""
+    """Decodes one value of `__cluster_metadata`; raises ProtocolReadError for anything that Kafka's
+    reader refuses."""
     buffer = memoryview(value)
     try:
         frame_version, position = read_unsigned_varint(buffer, 0)
@@ -62,7 +64,7 @@ def _metadata_record_class(record_type: int) -> type[MetadataRecord]:
 
 
 def write_metadata_record(message: MetadataRecord, version: int) -> bytes:
-    """Encode one value of `__cluster_metadata`."""
+    """Encodes one value of `__cluster_metadata`."""
     out = Writer()
     out.append(encode_unsigned_varint(FRAME_VERSION) + encode_unsigned_varint(message.API_KEY) + encode_unsigned_varint(version))
     message.write(out, version)
@@ -70,7 +72,7 @@ def write_metadata_record(message: MetadataRecord, version: int) -> bytes:
 
 
 def read_versioned(message_class: type[M], value: Buffer) -> M:
-    """Decode an int16 version and the message in that version (values of coordinator records)."""
+    """Decodes an int16 version and the message in that version (values of coordinator records)."""
     buffer = memoryview(value)
     try:
         version = _INT16.unpack_from(buffer, 0)[0]
@@ -80,7 +82,8 @@ def read_versioned(message_class: type[M], value: Buffer) -> M:
 
 
 def write_versioned(message: Message, version: int, *, prefix: int | None = None) -> bytes:
-    """Encode int16 `prefix` (default: the version) and the message. A coordinator key has its record type as prefix."""
+    """Encodes int16 `prefix` (default: the version) and the message. A coordinator key has its
+    record type as prefix."""
     out = Writer()
     out.append(_INT16.pack(version if prefix is None else prefix))
     message.write(out, version)
