@@ -1,7 +1,9 @@
-"""Client quotas as metadata: which quotas an entity may have, how entities print, and what DescribeClientQuotas finds.
+"""Client quotas in the metadata: which quotas an entity may have, how entities print, and what
+DescribeClientQuotas returns.
 
-An entity is a user, a client id, both, or an address; a name of None is the default of its type. Quotas of users and client ids
-are rates of bytes, the share of request time and the rate of controller mutations; an address has a rate of new connections.
+An entity is a user, a client id, both, or an address; a name of None is the default of its type.
+Quotas of users and client ids are rates of bytes, the share of request time and the rate of
+controller mutations; an address has a rate of new connections.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ _ANY: Final = object()
 
 
 def entity_text(entity: ClientQuotaEntity) -> str:
-    """As Kafka prints an entity in its errors: client id before user before address."""
+    """Returns an entity as Kafka prints it in errors: client id before user before address."""
     names = dict(entity.entries)
     shown = [f"{kind}={'null' if names[kind] is None else names[kind]}" for kind in ENTITY_TYPES if kind in names]
     shown += [f"{kind}={'null' if name is None else name}" for kind, name in entity.entries if kind not in ENTITY_TYPES]
@@ -47,7 +49,8 @@ def entity_text(entity: ClientQuotaEntity) -> str:
 
 
 def plain_address(name: str) -> str | None:
-    """An address as connections have it, of a literal or `localhost`; None for what is neither (names are not looked up)."""
+    """Returns an address in the form in which connections have it, for a literal or `localhost`;
+    None for anything else (names are not resolved)."""
     if name == "localhost":
         return "127.0.0.1"
     try:
@@ -61,7 +64,8 @@ def plain_address(name: str) -> str | None:
 def describe_client_quotas(
     quotas: Mapping[ClientQuotaEntity, Mapping[str, float]], request: DescribeClientQuotasRequest
 ) -> Iterator[EntryData]:
-    """The entities that match every component of the filter (and, when strict, have no other); ApiException for a bad filter."""
+    """Returns the entities that match every component of the filter (and, if strict, have no
+    other); raises ApiException for a bad filter."""
     wanted = _wanted(request)
     for entity, values in quotas.items():
         names = dict(entity.entries)
@@ -75,7 +79,7 @@ def describe_client_quotas(
 
 
 def _wanted(request: DescribeClientQuotasRequest) -> dict[str, object]:
-    """Entity type -> the name it must have, None for the default, or _ANY."""
+    """Returns, by entity type, the name that it must have, None for the default, or _ANY."""
     wanted: dict[str, object] = {}
     for component in request.components:
         kind = component.entity_type

@@ -1,4 +1,4 @@
-"""What records change of brokers and controllers (Kafka's `ClusterDelta`)."""
+"""Changes to brokers and controllers that records make (Kafka's `ClusterDelta`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ClusterDelta:
-    """Changed brokers and controllers; None when one was unregistered."""
+    """Changed brokers and controllers by id; None for one that was unregistered."""
 
     def __init__(self, image: ClusterImage) -> None:
         self.image = image

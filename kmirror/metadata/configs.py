@@ -1,6 +1,8 @@
-"""One door to all config definitions: `validate` for what the controller is asked to store, `effective` for what holds.
+"""Access to all config definitions: `validate` checks what the controller is asked to store,
+`effective_topic_configs` returns the values in force.
 
-Topic configs: `topic_configs`. Groups, client metrics, mirrors, and which broker configs can change: `resource_configs`.
+Topic configs: `topic_configs`. Groups, client metrics, mirrors, and which broker configs can
+change: `resource_configs`.
 """
 
 from __future__ import annotations
@@ -39,9 +41,11 @@ RESOURCE_TYPE_NAMES = {2: "TOPIC", 4: "BROKER", 8: "BROKER_LOGGER", 16: "CLIENT_
 
 
 def validate(resource: ConfigResource, props: Mapping[str, str], inherited: Mapping[str, str] | None = None) -> None:
-    """ApiException with Kafka's code and text unless `props`, the resource's whole set of overrides, may be stored.
+    """Raises ApiException with Kafka's code and text unless `props`, the resource's whole set of
+    overrides, may be stored.
 
-    `inherited` is what holds under them: a topic's defaults; for a group the properties of the node, which bound it.
+    `inherited` has the values below them: a topic's defaults, or for a group the node's properties,
+    which limit it.
     """
     if resource.type == RESOURCE_TOPIC:
         validate_topic_name(resource.name)
@@ -62,7 +66,8 @@ def validate(resource: ConfigResource, props: Mapping[str, str], inherited: Mapp
 
 
 def validate_broker_name(name: str) -> None:
-    """ApiException INVALID_REQUEST unless "" (cluster default) or a broker id."""
+    """Raises ApiException INVALID_REQUEST unless the name is "" (cluster default) or a broker
+    id."""
     if not name:
         return
     if not name.lstrip("+-").isdigit():
@@ -74,9 +79,11 @@ def validate_broker_name(name: str) -> None:
 def effective_topic_configs(
     image: MetadataImage, topic: str, static_broker_props: Mapping[str, str], broker_id: int | None = None
 ) -> dict[str, str]:
-    """What holds for `topic` on a node with these properties: built-in defaults are left out.
+    """Returns the configs in force for `topic` on a node with these properties, without built-in
+    defaults.
 
-    Later wins: static broker properties, the cluster's dynamic default, the broker's own dynamic configs, the topic's.
+    A later source overrides an earlier one: static broker properties, the cluster's dynamic
+    default, the broker's own dynamic configs, the topic's.
     """
     result = inherited_topic_configs(static_broker_props)
     result |= inherited_topic_configs(image.configs.cluster_default())
@@ -86,6 +93,6 @@ def effective_topic_configs(
 
 
 def topic_config(image: MetadataImage, topic: str, name: str, static_broker_props: Mapping[str, str]) -> str | None:
-    """One effective topic config as text, its default included."""
+    """Returns one effective topic config as text, or its default."""
     effective = effective_topic_configs(image, topic, static_broker_props)
     return effective[name] if name in effective else default_text(name)

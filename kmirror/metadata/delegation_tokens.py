@@ -1,4 +1,5 @@
-"""The arithmetic of delegation tokens (KIP-48): every node that knows `delegation.token.secret.key` can compute a token's HMAC."""
+"""Computations on delegation tokens (KIP-48): every node that knows `delegation.token.secret.key`
+can compute a token's HMAC."""
 
 from __future__ import annotations
 
@@ -9,12 +10,12 @@ from kmirror.metadata.image import DelegationToken
 
 
 def token_hmac(secret_key: str, token_id: str) -> bytes:
-    """HMAC-SHA512 of the token id."""
+    """Returns the HMAC-SHA512 of the token id."""
     return hmac.digest(secret_key.encode(), token_id.encode(), "sha512")
 
 
 def token_password(token_hmac: bytes) -> str:
-    """What a client logs in with."""
+    """Returns the password that a client logs in with."""
     return base64.b64encode(token_hmac).decode()
 
 

@@ -1,11 +1,14 @@
-"""What a run of metadata records changes (Kafka's `MetadataDelta`): replay records, then `apply` makes the next image.
+"""What a run of metadata records changes (Kafka's `MetadataDelta`): replay records, then `apply`
+makes the next image.
 
-A delta knows what it changed, so that publishers need not compare images: `topics.changed`, `configs.changed`,
-`cluster.changed_brokers` and so on. The base image is never changed: `apply` costs what changed, because the large maps share the rest
-(`SharedMap`). Records that a snapshot brings are replayed over the image that was there: `finish_snapshot` then drops
-everything the snapshot did not mention.
+A delta knows what it changed, so publishers need not compare images: `topics.changed`,
+`configs.changed`, `cluster.changed_brokers` and so on. The base image is never changed. The cost of
+`apply` depends only on the changes, because the large maps share the rest (`SharedMap`). The
+records of a snapshot are replayed over the existing image; `finish_snapshot` then drops everything
+that the snapshot did not mention.
 
-`replay` is the only way a record takes effect, in the controller that wrote it as in a broker that fetched it.
+Records take effect only through `replay`, both in the controller that wrote them and in brokers
+that fetched them.
 """
 
 from __future__ import annotations
@@ -46,8 +49,10 @@ V = TypeVar("V")
 
 
 class ConfigurationsDelta:
-    """Changed configs: `changed[resource][name]` is the new value, None when it was removed. `emptied` are resources that had no config
-    left at some moment, though they may have some now: a mirror that was deleted and created again, for a mirror is its configs."""
+    """Changed configs: `changed[resource][name]` is the new value, or None if it was removed.
+    `emptied` holds resources that had no config left at some moment, even if they have some now.
+    That is a mirror which was deleted and created again, because a mirror exists only as its
+    configs."""
 
     def __init__(self, image: ConfigurationsImage) -> None:
         self.image = image
@@ -62,7 +67,7 @@ class ConfigurationsDelta:
             self.emptied[resource] = None
 
     def remove_resource(self, resource: ConfigResource) -> None:
-        """Forget every config of `resource` (its topic was deleted)."""
+        """Removes every config of `resource` (its topic was deleted)."""
         changes = dict.fromkeys(self.image.props(resource)) | dict.fromkeys(self.changed.get(resource, {}))
         if changes:
             self.changed[resource] = dict(changes)
@@ -85,7 +90,8 @@ class ConfigurationsDelta:
 
 
 class MetadataDelta:
-    """Collects records over `image`. Sub-deltas: `topics`, `configs`, `cluster`; smaller parts are `changed_*` dicts."""
+    """Collects the effect of records over `image`. Sub-deltas: `topics`, `configs`, `cluster`;
+    smaller parts are `changed_*` dicts."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
@@ -100,14 +106,15 @@ class MetadataDelta:
         self.next_producer_id = image.next_producer_id
 
     def replay(self, record: Any) -> None:
-        """Take the effect of one data record; MetadataReplayError when it cannot follow its predecessors."""
+        """Takes the effect of one data record; raises MetadataReplayError if the record cannot
+        follow its predecessors."""
         handler = _REPLAY.get(getattr(type(record), "API_KEY", -1))
         if handler is None:
             raise MetadataReplayError(f"Unknown metadata record type {type(record).__name__}")
         handler(self, record)
 
     def take_all(self, image: MetadataImage) -> None:
-        """The effect of all of `image`'s records over an empty base."""
+        """Takes the effect of all of `image`'s records, over an empty base."""
         assert self.image is MetadataImage.EMPTY, "take_all is for a delta from nothing"
         self.topics.take_all(image.topics)
         self.configs.changed = {resource: {**props} for resource, props in image.configs.resources.items()}
@@ -121,7 +128,7 @@ class MetadataDelta:
         self.next_producer_id = image.next_producer_id
 
     def finish_snapshot(self) -> None:
-        """Drop everything of the base image that the replayed snapshot did not mention."""
+        """Drops everything of the base image that the replayed snapshot did not mention."""
         self.topics.finish_snapshot()
         self.configs.finish_snapshot()
         self.cluster.finish_snapshot()
@@ -139,7 +146,8 @@ class MetadataDelta:
                 changes.setdefault(key, None)
 
     def apply(self, provenance: MetadataProvenance) -> MetadataImage:
-        """The image after the replayed records; unchanged parts are shared with the base image."""
+        """Returns the image after the replayed records; unchanged parts are shared with the base
+        image."""
         base = self.image
         return MetadataImage(
             provenance=provenance,

@@ -1,7 +1,9 @@
-"""Feature levels: their names, the levels kmirror supports, and what they depend on (Kafka's `Feature`, `MetadataVersion`).
+"""Feature levels: their names, the levels kmirror supports, and what they depend on (Kafka's
+`Feature`, `MetadataVersion`).
 
-Levels and names are those of Apache Kafka 4.3, plus `mirror.version` (KIP-1279), which exists only where unstable
-feature versions are enabled. `kraft.version` is not a record of the image but of the log itself.
+Levels and names are those of Apache Kafka 4.3, plus `mirror.version` (KIP-1279), which exists only
+if unstable feature versions are enabled. `kraft.version` is a record of the log itself, not of the
+image.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ MINIMUM_METADATA_VERSION = 7
 LATEST_METADATA_VERSION = 30
 
 METADATA_CHANGING_VERSIONS = (8, 11, 13, 14, 15, 17, 23, 30)
-"""Metadata versions above the minimum that brought records or fields, which a downgrade would lose."""
+"""Metadata versions above the minimum that added records or fields; a downgrade below one would
+lose them."""
 
 MV_TRANSACTIONS = 13  # 3.6-IV1: BeginTransactionRecord
 MV_DIRECTORY_ASSIGNMENT = 17  # 3.7-IV2
@@ -38,7 +41,8 @@ MV_MIRROR = 30
 
 
 class FeatureSpec(NamedTuple):
-    """`bootstrap[level]` is the metadata version from which `kafka-storage format` would choose that level."""
+    """`bootstrap[level]` is the metadata version from which `kafka-storage format` would choose
+    that level."""
 
     name: str
     latest: int
@@ -62,7 +66,7 @@ FEATURES: dict[str, FeatureSpec] = {
 
 
 def supported_features(*, unstable: bool) -> dict[str, VersionRange]:
-    """What a node of kmirror registers: feature name -> supported levels."""
+    """Returns what a kmirror node registers: feature name -> supported levels."""
     ranges = {METADATA_VERSION: VersionRange(MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION)}
     for spec in FEATURES.values():
         if unstable or not spec.unstable:
@@ -71,13 +75,14 @@ def supported_features(*, unstable: bool) -> dict[str, VersionRange]:
 
 
 def default_level(feature: str, metadata_version: int) -> int:
-    """The level `format` gives a feature for a metadata version."""
+    """Returns the level that `format` gives a feature for a metadata version."""
     bootstrap = FEATURES[feature].bootstrap
     return max(level for level, minimum in enumerate(bootstrap) if minimum <= metadata_version)
 
 
 def metadata_version_from_string(text: str) -> int:
-    """Level of "4.3-IV0", or of the newest one of a release ("4.3", "4.0.1"); ValueError otherwise."""
+    """Returns the level of "4.3-IV0", or the newest level of a release ("4.3", "4.0.1"); raises
+    ValueError for anything else."""
     for level, name in METADATA_VERSION_NAMES.items():
         if name == text:
             return level
@@ -89,7 +94,8 @@ def metadata_version_from_string(text: str) -> int:
 
 
 def unmet_dependencies(feature: str, level: int, levels: dict[str, int]) -> list[tuple[str, int]]:
-    """(feature, needed level) pairs that `feature` at `level` needs and `levels` lacks."""
+    """Returns the (feature, needed level) pairs that `feature` at `level` needs and `levels`
+    lacks."""
     spec = FEATURES.get(feature)
     needs = {} if spec is None else spec.dependencies.get(level, {})
     return [(name, needed) for name, needed in needs.items() if levels.get(name, 0) < needed]

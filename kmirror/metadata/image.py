@@ -1,12 +1,13 @@
-"""The cluster's metadata at one offset of `__cluster_metadata`, immutable (Kafka's `MetadataImage`).
+"""The cluster's metadata at one offset of `__cluster_metadata`, immutable (Kafka's
+`MetadataImage`).
 
-An image is never changed: `MetadataDelta` collects the effect of records and makes the next image, which shares every
-part that no record touched. Whoever holds an image therefore sees one consistent offset for as long as it likes.
-`records` writes an image as the records of a snapshot, in Kafka's order; replaying them into `MetadataImage.EMPTY`
-gives an equal image.
+An image is never changed: `MetadataDelta` collects the effect of records and makes the next image,
+which shares every part that no record touched. So the holder of an image sees one consistent offset
+for as long as it keeps the image. `records` writes an image as the records of a snapshot, in
+Kafka's order; replaying them into `MetadataImage.EMPTY` gives an equal image.
 
-The mappings inside are to be read only. Those that grow with the cluster (topics, partitions, configs, ACLs) are `SharedMap`s, so that
-a change costs what it changes and not what there is.
+Do not change the mappings inside. Those that grow with the cluster (topics, partitions, configs,
+ACLs) are `SharedMap`s, so the cost of a change depends on its size, not on the size of the map.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ RESOURCE_MIRROR = 64
 
 
 class MetadataProvenance(NamedTuple):
-    """How far the log had been read when an image was made: offset and epoch of its last record, and its time."""
+    """How far the log had been read when an image was made: offset and epoch of its last record,
+    and its timestamp."""
 
     last_contained_offset: int = -1
     last_contained_epoch: int = -1
@@ -44,7 +46,8 @@ class MetadataProvenance(NamedTuple):
 
 
 class ConfigResource(NamedTuple):
-    """Type (RESOURCE_*) and name of what a config belongs to; brokers by their id as text, "" for the cluster default."""
+    """Type (RESOURCE_*) and name of the resource that a config belongs to; a broker is named by its
+    id as text, "" is the cluster default."""
 
     type: int
     name: str
@@ -86,7 +89,7 @@ class ClusterImage(Struct, frozen=True):
         return registration is not None and registration.active
 
     def unfenced_brokers(self) -> list[BrokerRegistration]:
-        """In the order of their ids."""
+        """Returns them in the order of their ids."""
         return [self.brokers[broker_id] for broker_id in sorted(self.brokers) if not self.brokers[broker_id].fenced]
 
 
@@ -121,7 +124,7 @@ class ConfigurationsImage(Struct, frozen=True):
     resources: Mapping[ConfigResource, dict[str, str]] = field(default_factory=SharedMap)
 
     def props(self, resource: ConfigResource) -> dict[str, str]:
-        """All configs of a resource; an empty dict when it has none."""
+        """Returns all configs of a resource; an empty dict if it has none."""
         return self.resources.get(resource, {})
 
     def topic(self, name: str) -> dict[str, str]:
@@ -137,12 +140,13 @@ class ConfigurationsImage(Struct, frozen=True):
         return self.props(ConfigResource(RESOURCE_MIRROR, name))
 
     def mirror_names(self) -> list[str]:
-        """Names of all mirrors, sorted."""
+        """Returns the names of all mirrors, sorted."""
         return sorted(resource.name for resource in self.resources if resource.type == RESOURCE_MIRROR)
 
 
 class ClientQuotaEntity(NamedTuple):
-    """A quota entity: (type, name) pairs sorted by type; the name None stands for the type's default."""
+    """A quota entity: (type, name) pairs sorted by type; the name None stands for the type's
+    default."""
 
     entries: tuple[tuple[str, str | None], ...]
 
@@ -177,7 +181,7 @@ class DelegationToken(NamedTuple):
 
 
 class MetadataImage(Struct, frozen=True):
-    """Everything the metadata log says at `provenance`."""
+    """All metadata of the log up to `provenance`."""
 
     EMPTY: ClassVar[MetadataImage]
 
@@ -197,11 +201,11 @@ class MetadataImage(Struct, frozen=True):
         return self.provenance.last_contained_offset
 
     def is_empty(self) -> bool:
-        """True when no record says anything; provenance does not count."""
+        """Whether the image has no content; provenance does not count."""
         return next(self.records(), None) is None
 
     def records(self) -> Iterator[ApiMessageAndVersion]:
-        """The data records of a snapshot of this image, in Kafka's order."""
+        """Yields the data records of a snapshot of this image, in Kafka's order."""
         metadata_version = self.features.metadata_version
         yield from self.features.records()
         for broker in self.cluster.brokers.values():

@@ -1,12 +1,15 @@
-"""Turns the committed metadata log into images and tells publishers (Kafka's `MetadataLoader`, `MetadataBatchLoader`).
+"""Turns the committed metadata log into images and informs publishers (Kafka's `MetadataLoader`,
+`MetadataBatchLoader`).
 
-The loader is given what a node fetched (or, in a controller, appended): raw record batches in log order, or a whole
-snapshot. Each data record goes through `MetadataDelta.replay`. Batches between BeginTransactionRecord and
-EndTransactionRecord take effect together; an AbortTransactionRecord drops them. Publishers see deltas only at batch
-ends outside transactions. A publisher that is installed later gets one delta from the empty image to the present one,
-so it never needs another way to start.
+The loader gets what a node fetched (or, in a controller, appended): raw record batches in log
+order, or a whole snapshot. Each data record goes through `MetadataDelta.replay`. Batches between
+BeginTransactionRecord and EndTransactionRecord take effect together; an AbortTransactionRecord
+drops them. Publishers see deltas only at batch ends outside transactions. A publisher that is
+installed later gets one delta from the empty image to the present one, so it never needs another
+way to start.
 
-Publishers are called in the order in which they were installed, synchronously; one that has long work spawns it.
+Publishers are called synchronously, in the order of their installation; a publisher with long work
+starts a task for it.
 """
 
 from __future__ import annotations
@@ -42,12 +45,13 @@ class LoaderManifest(NamedTuple):
 
 
 class MetadataPublisher(Protocol):
-    """Acts on new metadata. Must not raise: an exception of a publisher is fatal to the node, as in Kafka."""
+    """Acts on new metadata. It must not raise: an exception of a publisher is fatal to the node, as
+    in Kafka."""
 
     name: str
 
     def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
-        """`image` is the image after `delta`; `delta.image` the one before."""
+        """`image` is the image after `delta`, and `delta.image` the one before."""
         ...
 
 
@@ -65,32 +69,35 @@ class MetadataLoader:
 
     @property
     def next_offset(self) -> int:
-        """The offset of the log that the loader wants next."""
+        """The offset that the loader needs next."""
         return self._provenance.last_contained_offset + 1
 
     def install_publisher(self, publisher: MetadataPublisher) -> None:
-        """Add `publisher` and bring it up to date at once (one snapshot delta) if anything was loaded."""
+        """Adds `publisher` and, if anything was loaded, brings it up to date at once (with one
+        snapshot delta)."""
         self._publishers.append(publisher)
         if self.image.highest_offset >= 0:
             delta = delta_from_empty(self.image)
             publisher.on_metadata_update(delta, self.image, LoaderManifest(LoaderManifestType.SNAPSHOT, self.image.provenance))
 
     def handle_commit(self, records: Buffer) -> None:
-        """Load committed record batches. Batches below `next_offset` are skipped (a Fetch may begin inside what is known)."""
+        """Loads committed record batches. Batches below `next_offset` are skipped (a Fetch may
+        begin before it)."""
         for batch in iter_batches(records):
             if batch.last_offset >= self.next_offset:
                 self._load_batch(batch)
         self._maybe_publish(LoaderManifestType.LOG_DELTA)
 
     def handle_records(self, records: Iterable[Any], provenance: MetadataProvenance) -> None:
-        """Load data records that are at hand already (the controller's own, just committed)."""
+        """Loads data records that are already decoded (the controller's own, just committed)."""
         for record in records:
             self._replay(record)
         self._provenance = provenance
         self._maybe_publish(LoaderManifestType.LOG_DELTA)
 
     def handle_load_snapshot(self, records: Iterable[Any], provenance: MetadataProvenance, *, kraft_version: int | None = None) -> None:
-        """Replace the image by a snapshot's data records (and the kraft.version by what its control records say); publishers get the difference."""
+        """Replaces the image by a snapshot's data records, and kraft.version by the value in its
+        control records; publishers get the difference."""
         self.snapshots_loaded += 1
         if kraft_version is not None:
             self.kraft_version = kraft_version
@@ -142,14 +149,15 @@ class MetadataLoader:
 
 
 def delta_from_empty(image: MetadataImage) -> MetadataDelta:
-    """The delta that makes `image` out of nothing: as if its records had been replayed, without making them."""
+    """Returns the delta from the empty image to `image`, as if its records had been replayed,
+    without making them."""
     delta = MetadataDelta(MetadataImage.EMPTY)
     delta.take_all(image)
     return delta
 
 
 def replay_all(records: Sequence[Any], provenance: MetadataProvenance, image: MetadataImage = MetadataImage.EMPTY) -> MetadataImage:
-    """The image after `records` over `image`: for tests and tools."""
+    """Returns the image after `records` over `image`, for tests and tools."""
     delta = MetadataDelta(image)
     for record in records:
         delta.replay(record)

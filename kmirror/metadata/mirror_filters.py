@@ -1,8 +1,11 @@
-"""The filters in a mirror's configs: `mirror.groups.include` and `mirror.acl.include`, and where those of two mirrors overlap.
+"""The filters in a mirror's configs: `mirror.groups.include` and `mirror.acl.include`, and where
+those of two mirrors overlap.
 
-Both are lists; a group, or an access rule, is taken if one entry takes it. Names and principals are regexes that must match as a whole.
-Two mirrors whose filters overlap write over each other's offsets and rules in each cycle; the last writer wins (C33). Whether two
-regexes have a name in common is guessed from how they begin: a warning may be one too many, but not one too few.
+Both are lists; a group, or an ACL, is selected if one entry matches it. Names and principals are
+regexes that must match as a whole. Two mirrors whose filters overlap overwrite each other's offsets
+and ACLs in each cycle; the last writer wins (C33). Whether two regexes can match the same name is
+estimated from the text that they begin with: there may be an unnecessary warning, but never a
+missing one.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ _log = logging.getLogger(__name__)
 
 
 class NamePatterns(NamedTuple):
-    """Regexes of a list. Each is a regex of its own: joined into one, flags of an entry, its group names and what refers to its groups break."""
+    """The regexes of a list, each compiled separately: if they were joined into one, an entry's
+    flags, group names and back-references would break."""
 
     patterns: tuple[re.Pattern[str], ...]
 
@@ -37,7 +41,7 @@ class NamePatterns(NamedTuple):
 
 
 class AclRule(NamedTuple):
-    """One entry of `mirror.acl.include`; None takes any."""
+    """One entry of `mirror.acl.include`; None matches any."""
 
     resource_type: str | None
     resource_name: re.Pattern[str] | None
@@ -56,22 +60,24 @@ class AclRule(NamedTuple):
 
 
 def acl_rules(mirror_configs: Mapping[str, str]) -> list[AclRule]:
-    """The entries of `mirror.acl.include`; ConfigError for one that is none (CreateMirror refuses those)."""
+    """Returns the entries of `mirror.acl.include`; raises ConfigError for an invalid one
+    (CreateMirror refuses those)."""
     return [AclRule(*parse_acl_rule(entry)) for entry in _entries(mirror_configs.get(ACL_INCLUDE_CONFIG, DEFAULT_ACLS))]
 
 
 def included_groups(mirror_configs: Mapping[str, str]) -> NamePatterns:
-    """`mirror.groups.include`, each entry for the whole name."""
+    """Returns the patterns of `mirror.groups.include`; each must match a whole name."""
     return name_patterns(_entries(mirror_configs.get(GROUPS_INCLUDE_CONFIG, DEFAULT_GROUPS)))
 
 
 def name_patterns(entries: Iterable[str]) -> NamePatterns:
-    """Of entries that were validated. `.*` takes all names, those of several lines too."""
+    """Compiles entries that were validated. `.*` matches all names, even those with line breaks."""
     return NamePatterns(tuple(re.compile(entry, re.DOTALL) for entry in entries))
 
 
 def overlapping_mirrors(name: str, configs: Mapping[str, str], others: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
-    """Other mirrors, of other sources, that select some of the same groups or access rules: name -> the filters in question."""
+    """Returns other mirrors, with other sources, that select some of the same groups or ACLs: name
+    -> the filters in question."""
     found = {}
     for other, theirs in sorted(others.items()):
         if other == name or theirs.get(BOOTSTRAP_SERVERS_CONFIG) == configs.get(BOOTSTRAP_SERVERS_CONFIG):
@@ -87,7 +93,7 @@ def overlapping_mirrors(name: str, configs: Mapping[str, str], others: Mapping[s
 
 
 def overlap_warnings(name: str, configs: Mapping[str, str], others: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """What to log when the mirror is created or altered."""
+    """Returns the lines to log when the mirror is created or altered."""
     return [
         f"mirror {name} and mirror {other} have different sources, but {' and '.join(filters)} of both select some of the same names: "
         "they will write over each other's"
@@ -96,7 +102,8 @@ def overlap_warnings(name: str, configs: Mapping[str, str], others: Mapping[str,
 
 
 def log_overlaps(image: MetadataImage, name: str, configs: Mapping[str, str]) -> None:
-    """Warn of the mirrors whose filters overlap with those that this one is about to have."""
+    """Logs a warning for each mirror whose filters overlap with those that this one is about to
+    have."""
     for text in overlap_warnings(name, configs, {other: image.configs.mirror(other) for other in image.configs.mirror_names()}):
         _log.warning(text)
 
@@ -120,7 +127,7 @@ def _rules_overlap(left: AclRule, right: AclRule) -> bool:
 
 
 def patterns_overlap(left: str, right: str) -> bool:
-    """False only where no name can match both."""
+    """Returns False only if no name can match both."""
     left_start, left_is_name = _beginning(left)
     right_start, right_is_name = _beginning(right)
     if left_is_name:
@@ -131,7 +138,8 @@ def patterns_overlap(left: str, right: str) -> bool:
 
 
 def _beginning(pattern: str) -> tuple[str, bool]:
-    """The text that every match begins with, and whether the pattern is nothing but that text."""
+    """Returns the text that every match begins with, and whether the pattern is nothing but that
+    text."""
     if "|" in pattern:
         return "", False
     match = _PLAIN.match(pattern)

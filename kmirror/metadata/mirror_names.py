@@ -1,8 +1,9 @@
 """Names of cluster mirrors, and how a topic says which mirror it belongs to (KIP-1279).
 
-A mirror's name obeys the rules of topic names and does not end in a suffix that the association uses. The association
-lives in the topic config `mirror.name`: `X` (mirrored), `X.paused`, `X.removed`, `X.paused.removed`; the key is absent
-when the topic belongs to no mirror, and cleared only when the mirror is deleted.
+A mirror's name follows the rules of topic names and does not end in a suffix that the association
+uses. The association is the topic config `mirror.name`: `X` (mirrored), `X.paused`, `X.removed`,
+`X.paused.removed`; the key is absent when the topic belongs to no mirror, and cleared only when the
+mirror is deleted.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from kmirror.common.errors import ApiException, Errors
 MIRROR_NAME_CONFIG = "mirror.name"
 MIRROR_SUPPORT_UNCLEAN_CONFIG = "mirror.support.unclean.leader.election"
 MIRROR_STATE_PARTITIONS_CONFIG = "mirror.topic.num.partitions"
-"""Of the topic `__mirror_state`, internal: with how many partitions it was born. States are placed by that number, whatever becomes of the topic."""
+"""A config of the topic `__mirror_state`, internal: the number of partitions that it was created
+with. States are placed by that number, even if the topic grows."""
 MIRROR_MAX_TRUNCATION_CONFIG = "mirror.max.truncation.records"
 DEFAULT_MAX_TRUNCATION_RECORDS = 100_000
 PAUSED_SUFFIX = ".paused"
@@ -34,7 +36,7 @@ class MirrorAssociation(NamedTuple):
 
     @property
     def active(self) -> bool:
-        """Neither paused nor removed."""
+        """Whether the topic is neither paused nor removed."""
         return not self.paused and not self.removed
 
     def __str__(self) -> str:
@@ -42,7 +44,7 @@ class MirrorAssociation(NamedTuple):
 
 
 def parse_association(value: str | None) -> MirrorAssociation | None:
-    """The association of a `mirror.name` value; None when there is none."""
+    """Returns the association of a `mirror.name` value; None if there is none."""
     if not value:
         return None
     removed = value.endswith(REMOVED_SUFFIX)
@@ -52,18 +54,20 @@ def parse_association(value: str | None) -> MirrorAssociation | None:
 
 
 def association_of(topic_configs: Mapping[str, str]) -> MirrorAssociation | None:
-    """The association in a topic's dynamic configs."""
+    """Returns the association in a topic's dynamic configs."""
     return parse_association(topic_configs.get(MIRROR_NAME_CONFIG))
 
 
 def is_unclean_election_supported(topic_configs: Mapping[str, str]) -> bool:
-    """Whether a mirror topic is prepared again after an unclean election here (D3-31), and waits for every replica before it is mirrored."""
+    """Whether a mirror topic goes back to PREPARING after an unclean election at this cluster, and
+    waits for every replica before it is mirrored (D3-31)."""
     return topic_configs.get(MIRROR_SUPPORT_UNCLEAN_CONFIG, "false").lower() == "true"
 
 
 def max_truncation_records(topic_configs: Mapping[str, str], mirror_configs: Mapping[str, str], *, is_added: bool) -> int:
-    """How many records below the high watermark a source may have a mirror cut; -1: any number. The topic's value comes before the mirror's; its
-    -1 is an operator's word for a topic that is added (`is_added`), and counts for that alignment alone."""
+    """Returns how many records below the high watermark a mirror may cut to follow its source; -1
+    means any number. The topic's value overrides the mirror's. A topic's -1 is an operator's
+    permission for a topic that is being added (`is_added`), and counts for that alignment alone."""
     for configs in (topic_configs, mirror_configs):
         value = configs.get(MIRROR_MAX_TRUNCATION_CONFIG)
         if value is not None and (is_added or configs is mirror_configs or int(value) >= 0):
@@ -72,7 +76,8 @@ def max_truncation_records(topic_configs: Mapping[str, str], mirror_configs: Map
 
 
 def topic_name_problem(name: str) -> str | None:
-    """What is wrong with `name` as a topic name, in Kafka's words (without the leading "Topic name is invalid: ")."""
+    """Returns what is wrong with `name` as a topic name, in Kafka's words (without the leading
+    "Topic name is invalid: ")."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
@@ -85,14 +90,14 @@ def topic_name_problem(name: str) -> str | None:
 
 
 def validate_topic_name(name: str) -> None:
-    """ApiException INVALID_TOPIC_EXCEPTION unless `name` is a legal topic name."""
+    """Raises ApiException INVALID_TOPIC_EXCEPTION unless `name` is a legal topic name."""
     problem = topic_name_problem(name)
     if problem is not None:
         raise ApiException(Errors.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
 
 
 def validate_mirror_name(name: str) -> None:
-    """ApiException INVALID_MIRROR_NAME unless `name` is a legal mirror name."""
+    """Raises ApiException INVALID_MIRROR_NAME unless `name` is a legal mirror name."""
     problem = topic_name_problem(name)
     if problem is not None:
         raise ApiException(Errors.INVALID_MIRROR_NAME, f"Mirror name is invalid: {problem}")

@@ -1,4 +1,4 @@
-"""A metadata record together with the version it is written in (Kafka's `ApiMessageAndVersion`)."""
+"""A metadata record with the version that it is written in (Kafka's `ApiMessageAndVersion`)."""
 
 from __future__ import annotations
 

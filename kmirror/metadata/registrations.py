@@ -1,8 +1,8 @@
-"""What the cluster image says of one broker, one controller and one partition.
+"""One broker, one controller and one partition in the cluster image.
 
-All three are immutable. `PartitionRegistration.merge` applies a PartitionChangeRecord by Kafka's rules: a field that
-the record leaves out stays; a record that names a leader (also the same one, or none) raises the leader epoch; every
-record raises the partition epoch.
+All three are immutable. `PartitionRegistration.merge` applies a PartitionChangeRecord by Kafka's
+rules: a field that the record leaves out stays; a record with a leader field (even for the same
+leader, or for none) raises the leader epoch; every record raises the partition epoch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ DIRECTORY_LOST = Uuid(b"\0" * 15 + b"\x02")
 
 
 class Endpoint(NamedTuple):
-    """A listener's name and address; `security_protocol` is Kafka's id (0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL)."""
+    """A listener's name and address; `security_protocol` is Kafka's id (0 PLAINTEXT, 1 SSL, 2
+    SASL_PLAINTEXT, 3 SASL_SSL)."""
 
     name: str
     host: str
@@ -53,7 +54,8 @@ class VersionRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """A registered broker. `listeners` and `supported_features` keep the order of the registration."""
+    """A registered broker. `listeners` and `supported_features` keep the order of the
+    registration."""
 
     id: int
     epoch: int
@@ -86,17 +88,18 @@ class BrokerRegistration:
 
     @property
     def active(self) -> bool:
-        """Neither fenced nor about to stop: may lead and may get new replicas."""
+        """Neither fenced nor shutting down: it may lead and may get new replicas."""
         return not self.fenced and not self.in_controlled_shutdown
 
     def has_online_dir(self, directory: Uuid) -> bool:
-        """True for unassigned and migrating; false for the lost one and for directories the broker did not register."""
+        """True for the unassigned and the migrating directory; false for the lost one and for
+        directories that the broker did not register."""
         if not self.directories:
             return True
         return directory in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING) or directory in self.directories
 
     def to_record(self, metadata_version: int) -> ApiMessageAndVersion:
-        """The snapshot form: one RegisterBrokerRecord with the current state in it."""
+        """Returns the snapshot form: one RegisterBrokerRecord with the current state."""
         return ApiMessageAndVersion(self.to_message(metadata_version), register_broker_record_version(metadata_version))
 
     def to_message(self, metadata_version: int) -> register_broker_record.RegisterBrokerRecord:
@@ -123,7 +126,8 @@ class BrokerRegistration:
 
 
 def register_broker_record_version(metadata_version: int) -> int:
-    """4 from 4.3-IV0 (cordoned directories), 3 from 3.7-IV2 (directories), 2 from 3.4-IV0, else 1."""
+    """Returns 4 from 4.3-IV0 (cordoned directories), 3 from 3.7-IV2 (directories), 2 from 3.4-IV0,
+    else 1."""
     if metadata_version >= 30:
         return 4
     return 3 if metadata_version >= 17 else 2 if metadata_version >= 8 else 1
@@ -171,7 +175,8 @@ class ControllerRegistration:
 
 
 class PartitionRegistration(Struct, frozen=True, gc=False):
-    """A partition as the controller knows it. `directories` runs parallel to `replicas`."""
+    """A partition as the controller knows it. `directories` has one entry per entry of
+    `replicas`."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -203,7 +208,7 @@ class PartitionRegistration(Struct, frozen=True, gc=False):
         )
 
     def merge(self, record: PartitionChangeRecord) -> PartitionRegistration:
-        """This partition after `record`."""
+        """Returns this partition after `record`."""
         replicas = self.replicas if record.replicas is None else tuple(record.replicas)
         directories = self.directories
         if record.directories is not None:
@@ -240,7 +245,7 @@ class PartitionRegistration(Struct, frozen=True, gc=False):
         return self.replicas[0] if self.replicas else NO_LEADER
 
     def directory(self, replica: int) -> Uuid:
-        """The log directory of `replica`; DIRECTORY_UNASSIGNED if it is no replica."""
+        """Returns the log directory of `replica`; DIRECTORY_UNASSIGNED if it is not a replica."""
         for index, candidate in enumerate(self.replicas):
             if candidate == replica and index < len(self.directories):
                 return self.directories[index]
@@ -269,5 +274,5 @@ class PartitionRegistration(Struct, frozen=True, gc=False):
 
 
 def partition_record_version(metadata_version: int) -> int:
-    """2 from 4.0-IV1 (eligible leader replicas), 1 from 3.7-IV2 (directories), else 0."""
+    """Returns 2 from 4.0-IV1 (eligible leader replicas), 1 from 3.7-IV2 (directories), else 0."""
     return 2 if metadata_version >= 23 else 1 if metadata_version >= 17 else 0

@@ -1,4 +1,4 @@
-"""What is wrong with a metadata log."""
+"""The error of a metadata log that cannot be replayed."""
 
 from __future__ import annotations
 

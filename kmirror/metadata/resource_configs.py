@@ -1,7 +1,9 @@
-"""Configs of groups, client-metrics subscriptions and mirrors, and the broker configs that can change at run time.
+"""Configs of groups, client-metrics subscriptions and mirrors, and the broker configs that can
+change at run time.
 
-The definitions name the defaults and the valid values; `validate_*` answer with Kafka's errors. Broker configs are only
-classified here (which may change, and for whom); the broker that takes the request validates their values.
+The definitions have the defaults and the valid values; `validate_*` raise Kafka's errors. Broker
+configs are only classified here (which may change, and for one broker or for all); the broker that
+gets the request validates their values.
 """
 
 from __future__ import annotations
@@ -172,9 +174,11 @@ PERMISSIONS = ("UNKNOWN", "ANY", "DENY", "ALLOW")
 
 
 def parse_acl_rule(rule: str) -> tuple[str | None, re.Pattern[str] | None, str | None, str | None, re.Pattern[str] | None]:
-    """(resource type, resource name, operation, permission, principal) of one rule of `mirror.acl.include`; None = any.
+    """Returns (resource type, resource name, operation, permission, principal) of one rule of
+    `mirror.acl.include`; None = any.
 
-    Enum names come out upper-case; names and principals are regexes that must match as a whole. ConfigError otherwise.
+    Enum names are returned in upper case; names and principals are regexes that must match as a
+    whole. Raises ConfigError for an invalid rule.
     """
     fields = [field.strip() for field in rule.split(";")]
     if len(fields) > 5 or not rule.strip():
@@ -211,11 +215,13 @@ MIRROR_CONFIGS: ConfigDef = _mirror_configs()
 
 _GROUP_KINDS = ("consumer", "share", "streams")
 _GROUP_BOUNDS_MS = {"heartbeat.interval.ms": (5_000, 15_000), "session.timeout.ms": (45_000, 60_000), "assignment.interval.ms": (0, 15_000)}
-"""Settings of groups that the broker bounds by `group.<kind>.min.<setting>` and `.max.`, with the defaults of these."""
+"""Group settings that the broker limits by `group.<kind>.min.<setting>` and `.max.`, with the
+defaults of these limits."""
 
 
 def validate_group_configs(props: Mapping[str, str], broker_props: Mapping[str, str] | None = None) -> None:
-    """ApiException INVALID_CONFIG unless `props` are valid configs of a group, within the bounds that `broker_props` set."""
+    """Raises ApiException INVALID_CONFIG unless `props` are valid configs of a group, within the
+    limits of `broker_props`."""
     broker_props = broker_props or {}
     for name in props:
         if name not in GROUP_CONFIGS:
@@ -236,7 +242,8 @@ def validate_group_configs(props: Mapping[str, str], broker_props: Mapping[str, 
 
 
 def validate_client_metrics_configs(name: str, props: Mapping[str, str]) -> None:
-    """ApiException (INVALID_REQUEST or INVALID_CONFIG, as Kafka) unless valid for the subscription `name`."""
+    """Raises ApiException (INVALID_REQUEST or INVALID_CONFIG, as Kafka does) unless `props` are
+    valid for the subscription `name`."""
     if not name:
         raise ApiException(Errors.INVALID_REQUEST, "Subscription name can't be empty")
     for key in props:
@@ -262,7 +269,8 @@ def _compiles(regex: str) -> bool:
 
 
 def validate_mirror_configs(props: Mapping[str, str]) -> None:
-    """ApiException INVALID_CONFIG unless `props` are a complete, valid set of configs of a mirror."""
+    """Raises ApiException INVALID_CONFIG unless `props` are a complete, valid set of configs of a
+    mirror."""
     for name in props:
         if name not in MIRROR_CONFIGS:
             raise ApiException(Errors.INVALID_CONFIG, f"Unknown mirror config name: {name}")
@@ -308,7 +316,7 @@ _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]+\.(.*)")
 
 
 def broker_update_mode(name: str) -> UpdateMode:
-    """How a broker config (possibly with its listener's prefix) may change at run time."""
+    """Returns how a broker config (possibly with a listener's prefix) may change at run time."""
     match = _LISTENER_PREFIX.fullmatch(name)
     if match is not None and (match[1].startswith(("ssl.", "sasl.")) or re.fullmatch(r"[^.]+\.(ssl|sasl)\..*", match[1])):
         return UpdateMode.PER_BROKER

@@ -1,12 +1,15 @@
-"""An immutable mapping whose successors share what did not change: the big maps of an image.
+"""An immutable mapping whose successors share the unchanged entries; an image's large maps are of
+this type.
 
-A `SharedMap` is a base dict, shared with its predecessors and never changed, and a small dict of changes over it. A successor
-copies the changes only; when they have grown to the square root of the base, they are folded into a new base. So a change of
-a few keys costs about the square root of the map's size, spread over many changes, where copying a dict costs its size. Who
-iterates folds first (that costs the size anyway), so iteration runs at a dict's speed.
+A `SharedMap` is a base dict, shared with its predecessors and never changed, and a small dict of
+changes over it. A successor copies only the changes; when their number has grown to the square root
+of the base's size, they are folded into a new base. So a change of a few keys costs about the
+square root of the map's size on average, while copying a dict costs its size. Iteration folds first
+(it costs the size anyway), so it runs at a dict's speed.
 
-Iteration is in a dict's order: a changed key keeps its place, new ones come last. Folding may happen on a worker while the
-loop reads: the new base is put in place before the changes go, and readers take the changes first.
+Iteration is in a dict's order: a changed key keeps its place, new ones come last. Folding may
+happen on a worker while the loop reads: the new base is put in place before the changes go, and
+readers take the changes first.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ _MIN_CHANGES: Final = 16
 
 
 class SharedMap(Mapping[K, V]):
-    """Made from any mapping, which is copied unless it is a SharedMap; `updated` makes the next one."""
+    """Made from any mapping, which is copied unless it is a SharedMap; `updated` returns the
+    successor."""
 
     __slots__ = ("_base", "_changes", "_size")
 
@@ -33,7 +37,7 @@ class SharedMap(Mapping[K, V]):
         self._size = len(self._base)
 
     def updated(self, changes: Mapping[K, V], removed: Iterable[K] = ()) -> SharedMap[K, V]:
-        """This map without `removed`, then with `changes`."""
+        """Returns this map without `removed`, then with `changes`."""
         merged = dict(self._changes)
         size = self._size
         for key in removed:
@@ -123,7 +127,8 @@ def shared(items: Mapping[K, V]) -> SharedMap[K, V]:
 
 
 def changed_map(items: Mapping[K, V], changes: dict[K, V | None]) -> Mapping[K, V]:
-    """None removes; the same object where nothing changes."""
+    """Returns the mapping with `changes`, in which None removes a key; the same object if nothing
+    changes."""
     if not changes:
         return items
     kept = {key: value for key, value in changes.items() if value is not None}

@@ -1,13 +1,16 @@
-"""Snapshots of the metadata log: `<end offset>-<epoch>.checkpoint`, and the `bootstrap.checkpoint` of a formatted directory.
+"""Snapshots of the metadata log: `<end offset>-<epoch>.checkpoint`, and the `bootstrap.checkpoint`
+of a formatted directory.
 
-A snapshot is a plain run of record batches with offsets of its own, from 0 on, in the leader epoch of the snapshot:
+A snapshot is a plain run of record batches with offsets of its own, from 0 on, in the leader epoch
+of the snapshot:
 
     control batch   SNAPSHOT_HEADER [KRAFT_VERSION, KRAFT_VOTERS]
     data batches    records, at most `MAX_RECORDS_PER_BATCH` each
     control batch   SNAPSHOT_FOOTER
 
-KRAFT_VERSION and KRAFT_VOTERS are there from kraft.version 1 on. The end offset and epoch in the name say up to where of
-the log the snapshot holds: offsets below the end are in it. Nothing is compressed.
+KRAFT_VERSION and KRAFT_VOTERS are there from kraft.version 1 on. The end offset and epoch in the
+name say how much of the log the snapshot covers: all offsets below the end offset. Nothing is
+compressed.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ _NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 
 
 class SnapshotId(NamedTuple):
-    """`end_offset`: the first offset that is not in the snapshot; `epoch`: the epoch of the last that is."""
+    """`end_offset` is the first offset that is not in the snapshot; `epoch` is the epoch of the
+    last one that is."""
 
     end_offset: int
     epoch: int
@@ -48,7 +52,7 @@ class SnapshotId(NamedTuple):
 
     @classmethod
     def parse(cls, file_name: str) -> SnapshotId | None:
-        """The id of a finished snapshot's file name; None for any other name."""
+        """Returns the id of a finished snapshot's file name; None for any other name."""
         match = _NAME.fullmatch(file_name)
         return None if match is None else cls(int(match[1]), int(match[2]))
 
@@ -71,7 +75,8 @@ def encode_snapshot(
     kraft_version: int = 0,
     voters: VotersRecord | None = None,
 ) -> bytes:
-    """The bytes of a snapshot file. The clock is read once for each batch, as it is made."""
+    """Returns the bytes of a snapshot file. The clock is read once for each batch, when it is
+    made."""
     header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_log_timestamp)
     control: list[tuple[ControlRecordType, Buffer]] = [(ControlRecordType.SNAPSHOT_HEADER, control_value(header))]
     control += voters_control_records(kraft_version, voters)
@@ -85,7 +90,8 @@ def encode_snapshot(
 
 
 def voters_control_records(kraft_version: int, voters: VotersRecord | None) -> list[tuple[ControlRecordType, Buffer]]:
-    """What a snapshot's header batch, or the batch that begins the first epoch, says of a dynamic quorum."""
+    """Returns the records that describe a dynamic quorum, in a snapshot's header batch or in the
+    batch that begins the first epoch."""
     if kraft_version < 1:
         return []
     version = control_value(KRaftVersionRecord(version=0, kraft_version=kraft_version))
@@ -96,7 +102,8 @@ def voters_control_records(kraft_version: int, voters: VotersRecord | None) -> l
 
 
 def build_data_batch(records: Sequence[ApiMessageAndVersion], *, base_offset: int, leader_epoch: int, time_ms: int) -> bytearray:
-    """One batch of metadata records as the leader writes it: no producer, all with the time of the append."""
+    """Returns one batch of metadata records as the leader writes it: without a producer, and all
+    with the time of the append."""
     return build_batch(
         [Record(base_offset + i, time_ms, None, write_metadata_record(r.message, r.version), []) for i, r in enumerate(records)],
         base_offset=base_offset,
@@ -116,7 +123,8 @@ def _chunks(records: Iterable[ApiMessageAndVersion]) -> Iterable[list[ApiMessage
 
 
 def decode_snapshot(data: Buffer, path: str) -> Snapshot:
-    """Read a whole snapshot file; CorruptFileError (naming `path`) if a batch is broken or header or footer are missing."""
+    """Reads a whole snapshot file; raises CorruptFileError (naming `path`) if a batch is broken or
+    if the header or footer is missing."""
     snapshot = Snapshot()
     position = 0
     seen: list[ControlRecordType] = []

@@ -1,4 +1,5 @@
-"""The configs of topics: names, types, defaults, valid values, and the broker configs they default to (Kafka's `LogConfig`)."""
+"""The configs of topics: names, types, defaults, valid values, and the broker configs that their
+defaults come from (Kafka's `LogConfig`)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ MIRROR_THROTTLED_REPLICAS_CONFIG = "mirror.replication.throttled.replicas"
 
 
 def throttled_replicas(name: str, value: Any) -> None:
-    """`*`, `none`, or a list of partition:broker."""
+    """Accepts `*`, `none`, or a list of partition:broker."""
     text = ",".join(value).strip()
     if text in ("*", "none", "") or re.fullmatch(r"[0-9]+:[0-9]+(\s*,\s*[0-9]+:[0-9]+)*", text):
         return
@@ -146,7 +147,8 @@ TOPIC_CONFIGS: ConfigDef = _topic_config_def()
 
 
 class Synonym(NamedTuple):
-    """A broker config that gives a topic config its default; `convert` turns the broker's text into the topic's."""
+    """A broker config that gives a topic config its default; `convert` turns the broker's text into
+    the topic's."""
 
     broker_config: str
     convert: Callable[[str], str] = str
@@ -193,7 +195,8 @@ TOPIC_CONFIG_SYNONYMS: dict[str, tuple[Synonym, ...]] = {
 
 
 def validate_topic_configs(props: Mapping[str, str], inherited: Mapping[str, str] | None = None) -> None:
-    """ApiException INVALID_CONFIG with Kafka's text unless `props` (a topic's overrides) are valid over `inherited` defaults."""
+    """Raises ApiException INVALID_CONFIG with Kafka's text unless `props` (a topic's overrides) are
+    valid over the `inherited` defaults."""
     for name in props:
         if name not in TOPIC_CONFIGS:
             raise ApiException(Errors.INVALID_CONFIG, f"Unknown topic config name: {name}")
@@ -212,7 +215,7 @@ def validate_topic_configs(props: Mapping[str, str], inherited: Mapping[str, str
 
 
 def inherited_topic_configs(broker_props: Mapping[str, str]) -> dict[str, str]:
-    """The topic defaults that a broker's properties (static or dynamic) imply."""
+    """Returns the topic defaults that follow from a broker's properties (static or dynamic)."""
     result: dict[str, str] = {}
     for name, synonyms in TOPIC_CONFIG_SYNONYMS.items():
         for synonym in synonyms:
@@ -223,6 +226,6 @@ def inherited_topic_configs(broker_props: Mapping[str, str]) -> dict[str, str]:
 
 
 def default_text(name: str) -> str | None:
-    """The built-in default of a topic config as text."""
+    """Returns the built-in default of a topic config as text."""
     key = TOPIC_CONFIGS[name]
     return to_text(key.default, key.type)

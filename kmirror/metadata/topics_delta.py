@@ -1,4 +1,5 @@
-"""What records change of topics and their partitions (Kafka's `TopicsDelta`), and what that means for one broker."""
+"""Changes to topics and partitions that records make (Kafka's `TopicsDelta`), and what they mean
+for one broker."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class TopicDelta:
-    """The change of one topic: `image` is the topic before, `partition_changes` the new partitions by number."""
+    """The change of one topic: `image` is the topic before, `partition_changes` has the new
+    partitions by number."""
 
     image: TopicImage
     partition_changes: dict[int, PartitionRegistration] = field(default_factory=dict)
@@ -53,8 +55,9 @@ class TopicDelta:
 class LocalReplicaChanges:
     """What a topics delta means for one broker. Values: (topic id, partition after the change).
 
-    `deletes`: replicas this broker no longer has. `elected_leaders`: partitions it leads under a new leader epoch.
-    `leaders`: all that it leads and whose partition changed. `followers`: the same for following.
+    `deletes`: replicas this broker no longer has. `elected_leaders`: partitions it leads under a
+    new leader epoch. `leaders`: all changed partitions that it leads. `followers`: all changed
+    partitions that it follows.
     """
 
     deletes: list[tuple[str, int, Uuid]] = field(default_factory=list)
@@ -65,8 +68,9 @@ class LocalReplicaChanges:
 
 
 class TopicsDelta:
-    """Created, changed and deleted topics. `changed` holds created topics too; a topic both deleted and created anew
-    (another id) is in `deleted_ids` under the old id and in `changed` under the new one."""
+    """Created, changed and deleted topics. `changed` includes created topics. A topic that was
+    deleted and created again (with another id) is in `deleted_ids` under the old id and in
+    `changed` under the new one."""
 
     def __init__(self, image: TopicsImage) -> None:
         self.image = image
@@ -80,7 +84,8 @@ class TopicsDelta:
         return bool(self.changed or self.deleted_ids)
 
     def topic_was_deleted(self, name: str) -> bool:
-        """True when the topic of this name before the delta is gone (a new one of the same name may exist)."""
+        """Whether the topic of this name from before the delta is gone (a new one of the same name
+        may exist)."""
         return name in self._deleted_names
 
     def topic_name(self, topic_id: Uuid) -> str | None:
@@ -157,7 +162,8 @@ class TopicsDelta:
         )
 
     def local_changes(self, broker_id: int) -> LocalReplicaChanges:
-        """What changed for the replicas of `broker_id` (Kafka's `TopicsDelta.localChanges`)."""
+        """Returns what changed for the replicas of `broker_id` (Kafka's
+        `TopicsDelta.localChanges`)."""
         changes = LocalReplicaChanges()
         for topic_id, name in self.deleted_ids.items():
             for number, partition in self.image.by_id[topic_id].partitions.items():

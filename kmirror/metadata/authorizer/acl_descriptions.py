@@ -1,4 +1,5 @@
-"""DescribeAcls, as brokers and the controller answer it: the rules that a filter takes, those of one resource pattern together."""
+"""DescribeAcls, as brokers and the controller answer it: the rules that match a filter, grouped by
+resource pattern."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Which rules a filter takes (Kafka's `AclBindingFilter`): DescribeAcls lists them, DeleteAcls removes them.
+"""Which rules match a filter (Kafka's `AclBindingFilter`): DescribeAcls lists them, DeleteAcls
+removes them.
 
-Null names, principals and hosts take every one, as does ANY of a type, an operation or a permission. A pattern type of ANY compares the name with a
-pattern's own name; MATCH takes the patterns that cover the name; LITERAL and PREFIXED take patterns of that type and name.
-A number that Kafka does not know counts as UNKNOWN, which takes nothing.
+A null name, principal or host matches every one, and so does ANY as a type, an operation or a
+permission. Pattern type ANY compares the name with a pattern's own name; MATCH matches the patterns
+that cover the name; LITERAL and PREFIXED match patterns of that type and name. A number that Kafka
+does not know counts as UNKNOWN, which matches nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Rules, found by what a request names: no look-up walks through rules that are about something else.
+"""ACL rules, indexed by resource and principal, so that a look-up never walks through unrelated
+rules.
 
-For each resource type the rules lie by principal, then by pattern. A resource name is covered by its literal pattern, by the
-literal `*`, and by each of its own prefixes that is a pattern; of prefixes only those lengths are tried that some pattern has. So a
-look-up costs a few dict accesses a length, whatever the number of rules.
+The rules of a resource type are kept by principal, then by pattern. A resource name is covered by
+its literal pattern, by the literal `*`, and by each of its own prefixes that is a pattern. Only
+prefix lengths that some pattern has are tried, so a look-up costs a few dict accesses per length,
+whatever the number of rules.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ class _TypeIndex:
 
 
 class AclIndex:
-    """A set of rules; one that is added twice has to be removed twice."""
+    """A set of rules. A rule that was added twice must be removed twice."""
 
     def __init__(self) -> None:
         self._types: dict[int, _TypeIndex] = {}
@@ -68,17 +70,17 @@ class AclIndex:
         self._types[acl.resource_type].remove(acl)
 
     def covering(self, resource_type: ResourceType, name: str) -> list[Pattern]:
-        """The patterns that cover a resource, as far as there are rules (of anybody) with them."""
+        """Returns the patterns that cover a resource and have rules, of any principal."""
         index = self._types.get(resource_type)
         return [] if index is None else index.covering(name)
 
     def rules(self, resource_type: ResourceType, principal: str, pattern: Pattern) -> list[StandardAcl]:
-        """The rules of exactly this principal (`User:*` is one, too) and pattern."""
+        """Returns the rules of exactly this principal (`User:*` is one, too) and pattern."""
         by_pattern = self._types[resource_type].by_principal.get(principal)
         return [] if by_pattern is None else by_pattern.get(pattern, [])
 
     def of_principal(self, resource_type: ResourceType, principal: str) -> Iterator[StandardAcl]:
-        """All rules of exactly this principal on resources of one type."""
+        """Yields all rules of exactly this principal on resources of one type."""
         index = self._types.get(resource_type)
         for acls in () if index is None else index.by_principal.get(principal, {}).values():
             yield from acls

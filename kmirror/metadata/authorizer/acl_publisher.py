@@ -1,4 +1,5 @@
-"""Feeds an authorizer with the access rules of the metadata (Kafka's `AclPublisher`); every node has one of its own."""
+"""Feeds an authorizer with the ACLs of the metadata (Kafka's `AclPublisher`); every node has its
+own."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from kmirror.metadata.loader import LoaderManifest, LoaderManifestType
 
 
 class AclPublisher:
-    """`waits_for_load`: the owner says itself when the first load is over (a controller that replays its log batch by batch)."""
+    """With `waits_for_load` the owner itself says when the first load is over (a controller, which
+    replays its log batch by batch)."""
 
     name = "AclPublisher"
 

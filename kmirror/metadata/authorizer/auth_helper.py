@@ -1,4 +1,5 @@
-"""What request handlers ask of the authorizer, on brokers and on the controller (Kafka's `AuthHelper`). Without one everything is allowed."""
+"""The questions of request handlers to the authorizer, on brokers and on the controller (Kafka's
+`AuthHelper`). Without an authorizer everything is allowed."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from kmirror.wire.api_keys import API_TABLE
 
 
 class AuthHelper:
-    """`authorizer` is None where `authorizer.class.name` is not set."""
+    """`authorizer` is None if `authorizer.class.name` is not set."""
 
     def __init__(self, authorizer: Authorizer | None) -> None:
         self.authorizer = authorizer
@@ -36,13 +37,14 @@ class AuthHelper:
         return self.authorize(context, operation, ResourceType.CLUSTER, CLUSTER_NAME, log_if_denied=log_if_denied)
 
     def authorize_cluster_operation(self, context: AuthorizableRequestContext, operation: AclOperation) -> None:
-        """ApiException CLUSTER_AUTHORIZATION_FAILED unless `operation` on the cluster is allowed."""
+        """Raises ApiException CLUSTER_AUTHORIZATION_FAILED unless `operation` on the cluster is
+        allowed."""
         if not self.may_on_cluster(context, operation):
             asked = f"{API_TABLE[context.api_key].name} of {context.principal} from {context.client_address}"
             raise ApiException(Errors.CLUSTER_AUTHORIZATION_FAILED, f"Request {asked} needs {operation.name} permission.")
 
     def authorize_by_resource_type(self, context: AuthorizableRequestContext, operation: AclOperation, resource_type: ResourceType) -> bool:
-        """Whether the operation is allowed on some resource of the type."""
+        """Whether the operation is allowed on at least one resource of the type."""
         return self.authorizer is None or self.authorizer.authorize_by_resource_type(context, operation, resource_type)
 
     def filter_by_authorized(
@@ -54,7 +56,8 @@ class AuthHelper:
         *,
         log_if_denied: bool = True,
     ) -> set[str]:
-        """Those of `names` on which the operation is allowed; each is asked for once, with the number of times that it is named."""
+        """Returns those of `names` on which the operation is allowed. The authorizer is asked once
+        per name, with the number of times that the name occurs."""
         counts: dict[str, int] = {}
         for name in names:
             counts[name] = counts.get(name, 0) + 1
@@ -65,7 +68,8 @@ class AuthHelper:
         }
 
     def authorized_operations(self, context: AuthorizableRequestContext, resource_type: ResourceType, resource_name: str) -> int:
-        """The bit field of Metadata, DescribeCluster and the group APIs: bit n is set when operation n is allowed."""
+        """Returns the bit field of Metadata, DescribeCluster and the group APIs: bit n is set if
+        operation n is allowed."""
         bits = 0
         for operation in SUPPORTED_OPERATIONS[resource_type]:
             if self.authorize(context, operation, resource_type, resource_name, log_if_allowed=False, log_if_denied=False):

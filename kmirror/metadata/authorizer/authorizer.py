@@ -1,4 +1,5 @@
-"""The seam between those who ask (`AuthHelper`) and the one who knows (`StandardAuthorizer`); Kafka's `Authorizer` and `Action`."""
+"""The interface between request handlers (`AuthHelper`) and an authorizer (`StandardAuthorizer`);
+Kafka's `Authorizer` and `Action`."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from kmirror.wire.api_keys import ApiKeys
 
 
 class AuthorizableRequestContext(Protocol):
-    """Of a request, what a rule can look at, and what the log says of it."""
+    """The parts of a request that a rule can refer to, and those that the log shows."""
 
     @property
     def principal(self) -> KafkaPrincipal: ...
@@ -23,10 +24,10 @@ class AuthorizableRequestContext(Protocol):
 
 
 class Action(NamedTuple):
-    """What a request wants to do with one resource (by its name, never a pattern).
+    """What a request wants to do with one resource, given by its name, never by a pattern.
 
-    `log_if_allowed` is false where being allowed gives no access (bit fields of allowed operations), `log_if_denied` where nobody asked
-    for the resource by name (lists that are filtered).
+    `log_if_allowed` is false if the permission gives no access (bit fields of allowed operations),
+    `log_if_denied` if the request did not name the resource (lists that are filtered).
     """
 
     operation: AclOperation
@@ -43,5 +44,6 @@ class Authorizer(Protocol):
         ...
 
     def authorize_by_resource_type(self, context: AuthorizableRequestContext, operation: AclOperation, resource_type: ResourceType) -> bool:
-        """Whether there is at least one resource of this type on which `context` may do `operation`."""
+        """Whether there is at least one resource of this type on which `context` may do
+        `operation`."""
         ...

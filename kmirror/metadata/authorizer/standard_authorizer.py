@@ -1,4 +1,4 @@
-"""Access rules of the metadata log (Kafka's `StandardAuthorizer`): who may do what.
+"""Decides by the ACLs of the metadata log who may do what (Kafka's `StandardAuthorizer`).
 
     super user                                        allowed
     a DENY rule covers the action                     denied
@@ -6,12 +6,14 @@
     rules cover the resource, none the action         denied
     no rule covers the resource                       `allow.everyone.if.no.acl.found`, by default denied
 
-A rule covers an action when its pattern covers the resource's name (`acl_index`), its principal is the client's or `User:*`, its host
-is the client's address or `*`, and its operation is the action's or ALL. ALLOW rules imply more: READ, WRITE, DELETE and ALTER allow
-DESCRIBE, ALTER_CONFIGS allows DESCRIBE_CONFIGS. DENY rules imply nothing.
+A rule covers an action when its pattern covers the resource's name (`acl_index`), its principal is
+the client's or `User:*`, its host is the client's address or `*`, and its operation is the action's
+or ALL. ALLOW rules imply more: READ, WRITE, DELETE and ALTER allow DESCRIBE, ALTER_CONFIGS allows
+DESCRIBE_CONFIGS. DENY rules imply nothing.
 
-Every node has an authorizer of its own, which a publisher (`acl_publisher`) feeds. Before it has seen the metadata for the first time, only super users are
-answered: anybody else would be judged by rules that are not all there.
+Every node has its own authorizer, which a publisher (`acl_publisher`) feeds. Before it has seen the
+metadata for the first time, it answers only for super users: for anybody else the rules would be
+incomplete.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ ALLOW_EVERYONE_IF_NO_ACL_IS_FOUND_CONFIG = "allow.everyone.if.no.acl.found"
 AUTHORIZER_CONFIGS = (SUPER_USERS_CONFIG, ALLOW_EVERYONE_IF_NO_ACL_IS_FOUND_CONFIG)
 
 TRACE = 5
-"""The level below DEBUG of Kafka's authorizer log: what gave or refused nothing."""
+"""The level below DEBUG of Kafka's authorizer log, for checks whose outcome gave or refused no
+access."""
 
 _HARD_CODED_NAME = "hardcode"
 _IMPLIES = {
@@ -56,7 +59,7 @@ _audit_log = logging.getLogger("kafka.authorizer.logger")
 
 
 class StandardAuthorizer:
-    """Judges by what `load_snapshot`, `add_acl` and `remove_acl` told it."""
+    """Decides by the rules that `load_snapshot`, `add_acl` and `remove_acl` have brought."""
 
     def __init__(self, *, super_users: Iterable[str] = (), allow_everyone_if_no_acl_found: bool = False) -> None:
         self._super_users = frozenset(super_users)
@@ -67,13 +70,14 @@ class StandardAuthorizer:
         self._metrics: AuthorizerMetrics | None = None
 
     def with_metrics(self, registry: MetricsRegistry, role: str) -> StandardAuthorizer:
-        """Counts its verdicts from now on, as those of a node's `role` (broker or controller)."""
+        """Counts its decisions from now on, under the metrics of a node's `role` (broker or
+        controller)."""
         self._metrics = AuthorizerMetrics(registry, role, lambda: self.acl_count)
         return self
 
     @classmethod
     def from_props(cls, props: Mapping[str, str]) -> StandardAuthorizer:
-        """ConfigError where a super user is not `type:name`."""
+        """Raises ConfigError if a super user is not `type:name`."""
         users = [user.strip() for user in props.get(SUPER_USERS_CONFIG, "").split(";") if user.strip()]
         for user in users:
             try:
@@ -86,7 +90,7 @@ class StandardAuthorizer:
     # --- the rules --------------------------------------------------------------------------------------------------
 
     def load_snapshot(self, acls: Mapping[Uuid, StandardAcl]) -> None:
-        """Replace all rules."""
+        """Replaces all rules."""
         self._acls, self._index = {}, AclIndex()
         for acl_id, acl in acls.items():
             self.add_acl(acl_id, acl)
@@ -98,13 +102,13 @@ class StandardAuthorizer:
         self._index.add(acl)
 
     def remove_acl(self, acl_id: Uuid) -> None:
-        """Nothing happens where there is no such rule."""
+        """Removes a rule; does nothing if there is no such rule."""
         acl = self._acls.pop(acl_id, None)
         if acl is not None:
             self._index.remove(acl)
 
     def complete_initial_load(self) -> None:
-        """From now on everybody is answered."""
+        """Answers for everybody from now on."""
         if not self._loaded:
             _log.info("Completed initial ACL load process.")
         self._loaded = True
@@ -116,7 +120,7 @@ class StandardAuthorizer:
     # --- judging ----------------------------------------------------------------------------------------------------
 
     def authorize(self, context: AuthorizableRequestContext, action: Action) -> bool:
-        """ApiException where the rules are not loaded yet."""
+        """Raises ApiException if the rules are not loaded yet."""
         allowed, rule = self._judge(context, action)
         if self._metrics is not None:
             self._metrics.judged(allowed=allowed)
@@ -126,9 +130,11 @@ class StandardAuthorizer:
         return allowed
 
     def authorize_by_resource_type(self, context: AuthorizableRequestContext, operation: AclOperation, resource_type: ResourceType) -> bool:
-        """Whether some resource of this type exists, or could exist, on which the operation is allowed.
+        """Whether some resource of this type exists, or could exist, on which the operation is
+        allowed.
 
-        Operations imply nothing here, and an ALLOW rule counts unless a DENY rule of the same operation covers its whole pattern.
+        Here no operation implies another, and an ALLOW rule counts unless a DENY rule of the same
+        operation covers its whole pattern.
         """
         if self.authorize(context, Action(operation, resource_type, _HARD_CODED_NAME, 0, log_if_denied=False)):
             return True
@@ -145,7 +151,7 @@ class StandardAuthorizer:
         return any_name in allowed or any(not _is_dominated(pattern, denied) for pattern in allowed)
 
     def _judge(self, context: AuthorizableRequestContext, action: Action) -> tuple[bool, StandardAcl | str]:
-        """The verdict, and the rule that it comes from."""
+        """Returns the decision, and the rule or the reason that it comes from."""
         principal = str(context.principal)
         if principal in self._super_users:
             return True, "SuperUser"
@@ -167,7 +173,7 @@ class StandardAuthorizer:
 
 
 def _covers(acl: StandardAcl, client_address: str, operation: AclOperation) -> bool:
-    """Host and operation; principal and pattern are what the rule was found by."""
+    """Whether host and operation match; the rule was already found by principal and pattern."""
     if acl.host not in (WILDCARD, client_address):
         return False
     if acl.operation in (AclOperation.ALL, operation):
@@ -176,7 +182,8 @@ def _covers(acl: StandardAcl, client_address: str, operation: AclOperation) -> b
 
 
 def _is_dominated(pattern: tuple[int, str], denied: set[tuple[int, str]]) -> bool:
-    """Everything that `pattern` allows is denied: by the same literal, or by a prefix of its name."""
+    """Whether DENY rules cover all that `pattern` allows: with the same literal, or with a prefix
+    of its name."""
     pattern_type, name = pattern
     if pattern_type == PatternType.LITERAL and pattern in denied:
         return True
