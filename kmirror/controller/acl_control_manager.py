@@ -1,7 +1,9 @@
-"""Creating and deleting access rules (Kafka's `AclControlManager`): one result a rule or filter, whatever becomes of the others.
+"""Creates and deletes ACL rules (Kafka's `AclControlManager`), with one result per rule or filter,
+independent of the others.
 
-A rule that is there already is created again without a record. What all rules of one request add is written at once, so a request that would
-write more than MAX_RECORDS_PER_USER_OP records is refused as a whole.
+Creating a rule that exists succeeds without a record. The records of one request are written
+together, so a request that would write more than MAX_RECORDS_PER_USER_OP records is refused as a
+whole.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ MAX_RECORDS_PER_USER_OP = 10_000
 
 
 class AclControlManager:
-    """Decisions about access rules."""
+    """Decides about ACL rules."""
 
     def __init__(self, state: ControllerState) -> None:
         self._state = state
@@ -55,7 +57,7 @@ class AclControlManager:
         return ControllerResult(records, CreateAclsResponse(results=results))
 
     def delete_acls(self, request: DeleteAclsRequest) -> ControllerResult[DeleteAclsResponse]:
-        """A rule that several filters take is told of in the result of each, and removed once."""
+        """A rule that several filters match is in the result of each, and is removed once."""
         removed: dict[Uuid, None] = {}
         results: list[DeleteAclsFilterResult] = []
         for entry in request.filters:
@@ -81,7 +83,7 @@ class AclControlManager:
 
 
 def _validated(creation: AclCreation) -> StandardAcl:
-    """The rule; ApiException INVALID_REQUEST where it cannot be one."""
+    """Returns the rule; raises ApiException INVALID_REQUEST if it cannot be one."""
     resource_type, pattern_type = known(ResourceType, creation.resource_type), known(PatternType, creation.resource_pattern_type)
     operation, permission = known(AclOperation, creation.operation), known(AclPermissionType, creation.permission_type)
     if resource_type is ResourceType.CLUSTER and creation.resource_name != CLUSTER_NAME:
@@ -117,7 +119,7 @@ def _filter(entry: DeleteAclsFilter) -> AclBindingFilter:
 
 
 def _unknown_half(wanted: AclBindingFilter) -> str | None:
-    """The half of a filter that has a number which Kafka does not know."""
+    """Returns the half of a filter that has a number unknown to Kafka, or None."""
     if 0 in (wanted.resource_type, wanted.pattern_type):
         return "patternFilter"
     return "entryFilter" if 0 in (wanted.operation, wanted.permission_type) else None

@@ -1,9 +1,11 @@
-"""Which brokers are alive: the time and metadata offset of their last heartbeat (Kafka's `BrokerHeartbeatManager`).
+"""Which brokers are alive: the time and metadata offset of their last heartbeat (Kafka's
+`BrokerHeartbeatManager`).
 
-Soft state, known only to the active controller. A new controller gives every broker it finds unfenced a fresh session; but
-only a broker it has heard of itself is in the way of another incarnation that wants to register (so that a node that was
-killed comes back at once, and not when its old session has run out).
-The next state of a broker follows from its present one and what its heartbeat asks for:
+This is soft state, known only to the active controller. A new controller gives every broker that it
+finds unfenced a fresh session. But only a broker that has contacted this controller blocks another
+incarnation from registering, so a node that was killed comes back at once, not only when its old
+session has run out. A broker's next state follows from its present one and from what its heartbeat
+asks for:
 
     present              asks for                     next
     fenced               shut down                    shut down now
@@ -35,7 +37,8 @@ class BrokerControlState(Enum):
 
 
 class BrokerHeartbeatState(Struct):
-    """Times are monotonic ms. `controlled_shutdown_offset` is -1 unless the broker is in controlled shutdown."""
+    """Times are monotonic ms. `controlled_shutdown_offset` is -1 unless the broker is in controlled
+    shutdown."""
 
     broker_id: int
     epoch: int
@@ -57,14 +60,15 @@ class BrokerHeartbeatManager:
         self.brokers[broker_id] = BrokerHeartbeatState(broker_id, epoch, fenced=fenced)
 
     def grant_session(self, broker_id: int, now_ms: int) -> None:
-        """Let an unfenced broker that an earlier controller knew have a whole session before it is fenced."""
+        """Gives an unfenced broker that an earlier controller knew a whole session before it is
+        fenced."""
         self.brokers[broker_id].last_contact_ms = now_ms
 
     def remove(self, broker_id: int) -> None:
         self.brokers.pop(broker_id, None)
 
     def touch(self, broker_id: int, *, fenced: bool, metadata_offset: int, now_ms: int) -> None:
-        """A heartbeat arrived; `fenced` is the broker's new state."""
+        """Records a heartbeat; `fenced` is the broker's new state."""
         broker = self.brokers[broker_id]
         broker.last_contact_ms = now_ms
         broker.metadata_offset = metadata_offset
@@ -74,7 +78,8 @@ class BrokerHeartbeatManager:
             broker.controlled_shutdown_offset = -1
 
     def note_fetch(self, broker_id: int, metadata_offset: int) -> None:
-        """A broker fetches the metadata log behind `metadata_offset`, so it has applied everything up to there; this is no contact."""
+        """Records that a broker fetches the metadata log from `metadata_offset` on, so it has
+        applied everything before. This does not count as contact."""
         broker = self.brokers.get(broker_id)
         if broker is not None and broker.contacted and metadata_offset > broker.metadata_offset:
             broker.metadata_offset = metadata_offset
@@ -86,17 +91,19 @@ class BrokerHeartbeatManager:
         return now_ms < broker.last_contact_ms + self.session_timeout_ms
 
     def maintain_controlled_shutdown(self, broker_id: int, offset: int) -> None:
-        """Remember the end of the log as of the broker's last leadership change."""
+        """Remembers the end of the log as of the broker's last leadership change."""
         broker = self.brokers[broker_id]
         broker.controlled_shutdown_offset = max(broker.controlled_shutdown_offset, offset)
 
     def stale_brokers(self, now_ms: int) -> list[int]:
-        """Unfenced brokers without a heartbeat for a whole session, oldest contact first."""
+        """Returns the unfenced brokers without a heartbeat for a whole session, oldest contact
+        first."""
         stale = [b for b in self.brokers.values() if not b.fenced and now_ms >= b.last_contact_ms + self.session_timeout_ms]
         return [b.broker_id for b in sorted(stale, key=lambda b: (b.last_contact_ms, b.broker_id))]
 
     def lowest_active_offset(self) -> int:
-        """How far every broker that is alive and not shutting down has read the metadata log."""
+        """Returns the offset up to which every broker that is alive and not shutting down has read
+        the metadata log."""
         offsets = [b.metadata_offset for b in self.brokers.values() if not b.fenced and b.controlled_shutdown_offset < 0]
         return min(offsets, default=MAX_OFFSET)
 
@@ -116,7 +123,7 @@ class BrokerHeartbeatManager:
         registration_offset: int,
         has_leaderships: Callable[[], bool],
     ) -> BrokerControlState:
-        """The table on top of the file."""
+        """Returns the broker's next state by the table in the module's docstring."""
         current = self.current_state(broker_id)
         if current is BrokerControlState.CONTROLLED_SHUTDOWN:
             released = self.brokers[broker_id].controlled_shutdown_offset <= self.lowest_active_offset()

@@ -1,8 +1,10 @@
-"""AlterClientQuotas (Kafka's `ClientQuotaControlManager`): checks each entity and its quotas, records what really changes.
+"""AlterClientQuotas (Kafka's `ClientQuotaControlManager`): checks each entity and its quotas, and
+writes records for real changes only.
 
-An entity that is refused leaves no record; the others of the request are not disturbed. Values that are set already, and removals
-of what is not set, make no record. Addresses must be literals (or `localhost`): Kafka looks other names up, the controller here does
-not, so that its decisions depend on nothing but the log.
+A refused entity leaves no record and does not affect the others of the request. Setting a value
+that is already set, and removing one that is not, writes no record. Addresses must be literals (or
+`localhost`). Kafka resolves other names; this controller does not, so that its decisions depend
+only on the log.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ class ClientQuotaControlManager:
         self._state = state
 
     def alter_client_quotas(self, request: acq.AlterClientQuotasRequest) -> ControllerResult[acq.AlterClientQuotasResponse]:
-        """One result an entity; the records of those that are accepted."""
+        """Returns one result per entity, and the records of those that are accepted."""
         records: list[ApiMessageAndVersion] = []
         results: dict[ClientQuotaEntity, ApiException | None] = {}
         for entry in request.entries:

@@ -1,8 +1,10 @@
-"""Brokers: registration, heartbeats, fencing, controlled shutdown, unregistration (Kafka's `ClusterControlManager` and its neighbours).
+"""Brokers: registration, heartbeats, fencing, controlled shutdown, unregistration (Kafka's
+`ClusterControlManager` and its neighbours).
 
-A broker's epoch is the offset of its registration record. A registration fences the broker; its heartbeats unfence it
-once it has read its own registration. A broker that comes back under another incarnation first loses its leaderships, as
-if it had been fenced, so a restart of a lone replica raises the leader epoch twice: leader gone, leader back.
+A broker's epoch is the offset of its registration record. A registration fences the broker; its
+heartbeats unfence it once it has read its own registration. A broker that comes back under another
+incarnation first loses its leaderships, as if it had been fenced, so a restart of a lone replica
+raises the leader epoch twice: leader gone, leader back.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ IN_CONTROLLED_SHUTDOWN = 1
 
 
 class ClusterControlManager:
-    """Decisions about brokers. Everything it knows beyond the image lies in `state.heartbeats`."""
+    """Decides about brokers. All its state beyond the image is in `state.heartbeats`."""
 
     def __init__(self, state: ControllerState) -> None:
         self._state = state
@@ -36,7 +38,8 @@ class ClusterControlManager:
     # ---- registration
 
     def register_broker(self, request: BrokerRegistrationRequest) -> ControllerResult[BrokerRegistrationResponse]:
-        """A RegisterBrokerRecord at the next offset, after what a new incarnation means for the old one's partitions."""
+        """Writes a RegisterBrokerRecord at the next offset, after the records by which the old
+        incarnation loses its partitions."""
         self._check_cluster_id(request.cluster_id)
         existing = self._state.image.cluster.broker(request.broker_id)
         same_incarnation = existing is not None and existing.incarnation_id == request.incarnation_id
@@ -143,7 +146,7 @@ class ClusterControlManager:
     # ---- heartbeats
 
     def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> BrokerRegistration:
-        """The registration; STALE_BROKER_EPOCH unless it has that epoch."""
+        """Returns the registration; raises STALE_BROKER_EPOCH unless it has that epoch."""
         registration = self._state.image.cluster.broker(broker_id)
         if registration is None:
             raise ApiException(Errors.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
@@ -153,7 +156,7 @@ class ClusterControlManager:
         return registration
 
     def heartbeat(self, request: BrokerHeartbeatRequest) -> ControllerResult[BrokerHeartbeatResponse]:
-        """The broker's next state, and what it means for its partitions."""
+        """Decides on the broker's next state, and on the changes to its partitions."""
         if self._state.image.cluster.broker(request.broker_id) is None:
             raise ApiException(Errors.STALE_BROKER_EPOCH, f"Receive a heartbeat from broker {request.broker_id} before registration")
         registration = self.check_broker_epoch(request.broker_id, request.broker_epoch)
@@ -239,7 +242,8 @@ class ClusterControlManager:
         return ApiMessageAndVersion(record, 0)
 
     def fence_stale_broker(self) -> ControllerResult[int]:
-        """Fence the broker whose session ran out first; the response is its id, -1 when there is none."""
+        """Fences the broker whose session ran out first; the response is its id, or -1 if there is
+        none."""
         for broker_id in self._state.heartbeats.stale_brokers(self._state.clock.monotonic_ms()):
             registration = self._state.image.cluster.broker(broker_id)
             self._state.heartbeats.brokers[broker_id].fenced = True

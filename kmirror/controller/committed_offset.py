@@ -1,16 +1,19 @@
-"""`committed-offset`: how far `__cluster_metadata` was certainly flushed, so that a start can tell lost records from a torn tail.
+"""`committed-offset`: how far `__cluster_metadata` is known to be flushed, so that a start can tell
+lost records from a torn tail.
 
-Recovery cuts a log at the first batch that is not valid. At the end of a log that is right: a power loss tears what was not flushed,
-and nobody has seen that. A bad sector in the middle looks the same, and everything behind it would go: topics, and then their data as
-strays. Kafka's `KafkaRaftLog` is recovered like that too, from offset 0 at every start; its other voters bring the records back. Here
-there is one voter. So the metadata log is not cut below what is known to be committed (`MetadataLog.open`):
+Recovery cuts a log at the first invalid batch. At the end of a log that is right: a power loss
+tears writes that were not flushed, and nobody has seen those. A bad sector in the middle looks the
+same, and everything after it would be lost: topics, and then their data as strays. Kafka's
+`KafkaRaftLog` is recovered in this way too, from offset 0 at every start, and its other voters
+bring the records back. Here there is one voter, so the metadata log is not cut below the offset
+that is known to be committed (`MetadataLog.open`). Two sources give that offset:
 
 - this file: the high watermark, written behind each flush and not synced. After a crash of the process it is exact; after a power loss
   it may be an older one, or torn, and then counts as not there. It is never ahead;
 - the start of the newest leader epoch (`leader-epoch-checkpoint`, synced): everything before was flushed when the epoch began.
 
-What a snapshot holds may be cut: nothing is lost by that. The file is 30 bytes, `<offset> <CRC-32C of that>`, written in place. Kafka
-ignores it.
+Records that a snapshot contains may be cut, since nothing is lost by that. The file is 30 bytes,
+`<offset> <CRC-32C of that>`, written in place. Kafka ignores it.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ def _encode(offset: int) -> bytes:
 
 
 class CommittedOffsetFile:
-    """`note` after each flush, on any thread that flushes; `close` at the end."""
+    """Call `note` after each flush, on whichever thread flushes, and `close` at the end."""
 
     def __init__(self, files: FileSystem, folder: str) -> None:
         self.path = f"{folder}/{COMMITTED_OFFSET_FILE_NAME}"
@@ -40,7 +43,8 @@ class CommittedOffsetFile:
         self._has_failed = False
 
     def read(self) -> int:
-        """The offset; 0 where there is no file, or a torn one. OSError where it cannot be read."""
+        """Returns the offset; 0 if there is no file or a torn one. Raises OSError if it cannot be
+        read."""
         try:
             data = self._files.read_bytes(self.path)
         except FileNotFoundError:
@@ -49,7 +53,8 @@ class CommittedOffsetFile:
         return int(digits) if digits.isdigit() and data == _encode(int(digits)) else 0
 
     def note(self, offset: int) -> None:
-        """Everything below `offset` is flushed. A safeguard of the next start: where it cannot be written, the node goes on without."""
+        """Notes that everything below `offset` is flushed. This only protects the next start: if it
+        cannot be written, the node goes on without it."""
         try:
             if self._file is None:
                 self._file = self._files.open(self.path, create=True)

@@ -1,8 +1,10 @@
 """Dynamic configs of every kind of resource (Kafka's `ConfigurationControlManager`).
 
-A change is judged by the whole set of overrides that it leaves behind. Records are written only where a value changes.
-`mirror.name` belongs to the mirror requests; `source.cluster.id` of a mirror to its owner broker: clients cannot set them. A broker
-pauses a topic by its `mirror.name` (B5) only while that is `X`: an operator's request may have come between its look at it and its own.
+A change is validated by the whole set of overrides that results from it. Records are written only
+for values that change. Clients cannot set `mirror.name`, which only the mirror requests change, nor
+a mirror's `source.cluster.id`, which its owner broker sets. When a broker pauses a topic by setting
+`mirror.name` to `X.paused`, the present value must still be `X`, because an operator's request may
+have come in between (B5).
 """
 
 from __future__ import annotations
@@ -38,11 +40,12 @@ _LIST_BROKER_DEFAULTS = {
     "ssl.cipher.suites": "",
     "ssl.enabled.protocols": "TLSv1.2,TLSv1.3",
 }
-"""Broker configs of type LIST that can be altered: what APPEND and SUBTRACT begin with where nothing is set."""
+"""Broker configs of type LIST that can be altered, with the value that APPEND and SUBTRACT start
+from if none is set."""
 
 
 class ConfigurationControlManager:
-    """Decisions about configs."""
+    """Decides about configs."""
 
     def __init__(self, state: ControllerState) -> None:
         self._state = state
@@ -50,7 +53,7 @@ class ConfigurationControlManager:
     def incremental_alter_configs(
         self, request: incremental.IncrementalAlterConfigsRequest, *, by_broker: bool = False
     ) -> ControllerResult[incremental.IncrementalAlterConfigsResponse]:
-        """SET, DELETE, APPEND and SUBTRACT, one result a resource."""
+        """Applies SET, DELETE, APPEND and SUBTRACT, with one result per resource."""
         records: list[ApiMessageAndVersion] = []
         response = incremental.IncrementalAlterConfigsResponse()
         resources = [ConfigResource(r.resource_type, r.resource_name) for r in request.resources]
@@ -125,7 +128,8 @@ class ConfigurationControlManager:
     def alter_configs(
         self, request: legacy.AlterConfigsRequest, *, by_broker: bool = False
     ) -> ControllerResult[legacy.AlterConfigsResponse]:
-        """The deprecated form: what is not named is removed (but `mirror.name` stays)."""
+        """The deprecated form: configs that the request does not name are removed, except
+        `mirror.name`."""
         records: list[ApiMessageAndVersion] = []
         response = legacy.AlterConfigsResponse()
         for entry in request.resources:
@@ -148,7 +152,8 @@ class ConfigurationControlManager:
     def change_records(
         self, resource: ConfigResource, values: Mapping[str, str | None], *, by_broker: bool = False
     ) -> list[ApiMessageAndVersion]:
-        """Records of setting and (None) removing `values`; ApiException unless what is left behind is valid."""
+        """Returns the records that set or (None) remove `values`; raises ApiException unless the
+        resulting set is valid."""
         self._check_exists(resource)
         if not by_broker:
             self._check_not_internal(resource, values)
@@ -188,7 +193,8 @@ class ConfigurationControlManager:
             raise ApiException(Errors.INVALID_CONFIG, text)
 
     def elr_safety_records(self) -> list[ApiMessageAndVersion]:
-        """min.insync.replicas as one value for the cluster, before ELR is switched on."""
+        """Returns the records that make min.insync.replicas one value for the cluster, before ELR
+        is switched on."""
         configs, name = self._state.image.configs, "min.insync.replicas"
         records: list[ApiMessageAndVersion] = []
         if name not in configs.cluster_default():
@@ -200,7 +206,8 @@ class ConfigurationControlManager:
         return records
 
     def _clear_elr_records(self, resource: ConfigResource, values: Mapping[str, str | None]) -> list[ApiMessageAndVersion]:
-        """A change of min.insync.replicas makes what the ELR was judged by void (KIP-966)."""
+        """Returns the records that clear the ELR after a change of min.insync.replicas, which the
+        ELR was based on (KIP-966)."""
         if not self._state.elr_enabled or "min.insync.replicas" not in values:
             return []
         if resource.type == RESOURCE_TOPIC:
@@ -208,7 +215,7 @@ class ConfigurationControlManager:
         return [ApiMessageAndVersion(ClearElrRecord(topic_name=""), 0)] if resource == (RESOURCE_BROKER, "") else []
 
     def set_records(self, resource: ConfigResource, values: Mapping[str, str | None]) -> list[ApiMessageAndVersion]:
-        """One ConfigRecord a value; None removes."""
+        """Returns one ConfigRecord per value; None removes."""
         return [
             ApiMessageAndVersion(ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value), 0)
             for name, value in values.items()
@@ -217,7 +224,8 @@ class ConfigurationControlManager:
     def check_topic_configs(
         self, topic: str, props: Mapping[str, str], *, changed: Mapping[str, str | None] | Mapping[str, str] | tuple[()]
     ) -> None:
-        """ApiException unless `props` may be a topic's overrides; `changed` are the names that a client sets itself."""
+        """Raises ApiException unless `props` may be a topic's overrides; `changed` are the names
+        that a client itself sets."""
         for name in (MIRROR_NAME_CONFIG, MIRROR_STATE_PARTITIONS_CONFIG):
             if name in changed:
                 text = f"Config {name} is internal: it is set by the requests of cluster mirroring only."
@@ -229,7 +237,7 @@ class ConfigurationControlManager:
         return inherited | inherited_topic_configs(self._state.image.configs.cluster_default())
 
     def _inherited_topic_config(self, name: str) -> str | None:
-        """What holds for a topic that says nothing."""
+        """Returns the value in force for a topic without its own."""
         return self._inherited().get(name, default_text(name))
 
     def _check_exists(self, resource: ConfigResource) -> None:
@@ -253,7 +261,7 @@ class ConfigurationControlManager:
 
 
 def _check_pause(present: str | None, value: str | None) -> None:
-    """INVALID_REQUEST where `X.paused` is to follow on anything but `X` and itself."""
+    """Raises INVALID_REQUEST if `X.paused` would replace anything but `X` or itself."""
     before, after = parse_association(present), parse_association(value)
     if after is None or not after.paused or after.removed:
         return

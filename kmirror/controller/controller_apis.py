@@ -1,14 +1,18 @@
 """The requests of the controller listener (Kafka's `ControllerApis`), without sockets.
 
-Brokers forward client requests by Envelope, as Kafka's do: the envelope carries the client's principal and address and the
-request's bytes with its header; the answer carries the response's bytes with its header. Requests that brokers make for
-themselves (registration, heartbeat, AlterPartition, AllocateProducerIds, Fetch of the metadata log, BumpLeaderEpochs) come
-bare. What comes bare counts as a broker's: it may change topics that a mirror owns and configs that are internal.
+Brokers forward client requests by Envelope, as Kafka's do: the envelope carries the client's
+principal and address and the request's bytes with its header; the answer carries the response's
+bytes with its header. Requests that brokers make for themselves (registration, heartbeat,
+AlterPartition, AllocateProducerIds, Fetch of the metadata log, BumpLeaderEpochs) come without an
+envelope. A request without an envelope counts as a broker's own: it may change topics that a mirror
+owns, and internal configs.
 
-`ControllerServer` (in `server`) owns the socket: it reads header and message with `wire.framing` and calls `handle`.
+`ControllerServer` (in `server`) owns the socket: it reads header and message with `wire.framing`
+and calls `handle`.
 
-DescribeConfigs is `ControllerServer`'s to answer (`register`). Not here: the requests among several voters (Vote, BeginQuorumEpoch ...),
-since there is one voter; AddRaftVoter and its like are answered by `raft_voters`.
+`ControllerServer` answers DescribeConfigs (`register`). The requests among several voters (Vote,
+BeginQuorumEpoch ...) are not served, since there is one voter; `raft_voters` answers AddRaftVoter,
+RemoveRaftVoter and UpdateRaftVoter.
 """
 
 from __future__ import annotations
@@ -58,7 +62,8 @@ ENDPOINT_TYPE_BROKERS, ENDPOINT_TYPE_CONTROLLERS = 1, 2
 
 
 class ControllerApis:
-    """`await handle(header, message, context)` gives the response message of the same API and version."""
+    """`await handle(header, message, context)` returns the response message of the same API and
+    version."""
 
     def __init__(
         self, controller: QuorumController, authorizer: Authorizer | None = None, mutation_quotas: MutationQuotas | None = None
@@ -140,7 +145,7 @@ class ControllerApis:
         return handlers
 
     def register(self, key: ApiKeys, handler: Handler) -> None:
-        """Serve an API that is another room's to answer."""
+        """Serves an API that another room answers."""
         self._handlers[key] = handler
         self._versions = self._served_versions()
 
@@ -157,11 +162,13 @@ class ControllerApis:
         return handle
 
     async def _mirror_states(self, header: RequestHeader, request: Any, context: ControllerRequestContext) -> Any:
-        """ReadMirrorStates and WriteMirrorStates are on this listener by their schemas, but the states are with brokers (KIP-1279)."""
+        """Refuses ReadMirrorStates and WriteMirrorStates: their schemas list this listener, but
+        brokers hold the states (KIP-1279)."""
         raise ApiException(Errors.UNSUPPORTED_VERSION, "The states of mirrors are kept by brokers.")
 
     async def _sasl_handshake(self, header: RequestHeader, request: Any, context: ControllerRequestContext) -> SaslHandshakeResponse:
-        """The login is the network's; a request that comes here is one too many."""
+        """Refuses the request: `network` handles the login, so one that comes here was not
+        expected."""
         return SaslHandshakeResponse(error_code=Errors.ILLEGAL_SASL_STATE)
 
     async def _sasl_authenticate(self, header: RequestHeader, request: Any, context: ControllerRequestContext) -> SaslAuthenticateResponse:
@@ -171,7 +178,8 @@ class ControllerApis:
     def _mutation_handler(
         self, strict_since: int, decision: Callable[[Any, bool, ControllerMutationQuota], ControllerResult[Any]]
     ) -> Handler:
-        """A write that takes permits of the client's controller mutation quota, strictly from version `strict_since` on (KIP-599)."""
+        """Wraps a write that takes permits of the client's controller mutation quota, strictly from
+        version `strict_since` on (KIP-599)."""
 
         async def handle(header: RequestHeader, request: Any, context: ControllerRequestContext) -> Any:
             quota: ControllerMutationQuota = UNBOUNDED
@@ -186,7 +194,8 @@ class ControllerApis:
         return handle
 
     async def handle(self, header: RequestHeader, request: Any, context: ControllerRequestContext) -> Any:
-        """Never raises for what a request asks; every failure becomes a response with Kafka's error code."""
+        """Answers a request. It never raises for a bad request; every failure becomes a response
+        with Kafka's error code."""
         key = ApiKeys(header.api_key)
         handler = self._handlers.get(key)
         try:
@@ -199,7 +208,8 @@ class ControllerApis:
             return error_response(key, header.api_version, request, error)
 
     async def _authorized(self, handler: Handler, header: RequestHeader, request: Any, context: ControllerRequestContext) -> Any:
-        """What the context may not ask for is taken out of the request, and answered beside the rest."""
+        """Removes from the request what the context may not ask for, and answers it beside the
+        rest."""
         if context.is_broker and not self.auth.may_on_cluster(context, AclOperation.CLUSTER_ACTION, log_if_denied=False):
             context = replace(context, is_broker=False)
         refuse = check_request(self.auth, context.api_key, context, request, self.controller.image)
@@ -226,7 +236,7 @@ class ControllerApis:
         return served
 
     def api_keys(self) -> list[int]:
-        """Keys that ApiVersions on this listener advertises."""
+        """Returns the keys that ApiVersions on this listener advertises."""
         return [int(key) for key in self.versions()]
 
     async def _api_versions(
@@ -277,7 +287,8 @@ class ControllerApis:
         return describe_acls(request, self.controller.image.acls.values())
 
     async def _envelope(self, header: RequestHeader, request: EnvelopeRequest, context: ControllerRequestContext) -> EnvelopeResponse:
-        """Run the request inside under the client's principal; the answer is the whole response as the client will read it."""
+        """Runs the enclosed request under the client's principal; the answer is the whole response
+        as the client will read it."""
         data = memoryview(request.request_data)
         try:
             inner, position = read_request_header(data)
@@ -305,14 +316,16 @@ class ControllerApis:
 
 
 def _with_authorizer(auth: AuthHelper, request: Request) -> Request:
-    """`request`, which is about access rules; ApiException where nobody would look at them."""
+    """Returns `request`, which is about ACLs; raises ApiException if there is no authorizer to
+    apply them."""
     if auth.authorizer is None:
         raise ApiException(Errors.SECURITY_DISABLED, "No Authorizer is configured.")
     return request
 
 
 def _read_principal(data: bytes | None) -> KafkaPrincipal:
-    """A serialized principal (an int16 version and the message); PRINCIPAL_DESERIALIZATION_FAILURE if it is none."""
+    """Reads a serialized principal (an int16 version and the message); raises
+    PRINCIPAL_DESERIALIZATION_FAILURE for anything else."""
     if data is None or len(data) < 2:
         raise ApiException(Errors.PRINCIPAL_DESERIALIZATION_FAILURE, "The envelope has no principal.")
     view = memoryview(data)

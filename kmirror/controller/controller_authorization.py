@@ -1,14 +1,16 @@
-"""Who may ask the controller what: Kafka's `ControllerApis` as two tables.
+"""Who may send which requests to the controller: the checks of Kafka's `ControllerApis` as tables.
 
     CLUSTER_OPERATIONS   APIs that need one operation on the cluster: without it the whole request is CLUSTER_AUTHORIZATION_FAILED
     GATES                APIs that ask about several resources: what is not allowed is taken out of the request and answered beside the rest
     UNGUARDED            APIs that anybody may ask
 
-An API is in exactly one of them (a test sees to it); with an authorizer, one that is in none is refused. While mirror.version is 0 nobody may ask
-for anything of mirroring, and everybody is told so by the managers (UNSUPPORTED_VERSION). What a request does with the resources
-that are left is the managers' business; they know nothing of principals.
+An API is in exactly one of them (a test checks that); with an authorizer, an API that is in none is
+refused. While mirror.version is 0, the managers refuse all mirroring requests with
+UNSUPPORTED_VERSION, whoever asks. The managers work on the resources that are left in a request and
+know nothing of principals.
 
-A gate never touches what the managers refuse anyway (names given twice, the metadata topic), as Kafka authorises after those checks.
+A gate never touches entries that the managers refuse anyway (names given twice, the metadata
+topic), because Kafka authorizes after those checks.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from kmirror.wire.messages.delete_topics import DeletableTopicResult
 from kmirror.wire.mirror_dialect import MIRROR_API_KEYS
 
 Refusals = Callable[[Any], None]
-"""Adds to a response what was taken out of its request."""
+"""Adds to a response the entries that were taken out of its request."""
 
 Gate = Callable[[AuthHelper, ControllerRequestContext, Any, MetadataImage], Refusals]
 """Takes out of a request what `context` may not ask for."""
@@ -82,7 +84,7 @@ UNGUARDED = frozenset(
         ApiKeys.API_VERSIONS,
         ApiKeys.SASL_HANDSHAKE,
         ApiKeys.SASL_AUTHENTICATE,
-        # Whose token it is decides; the manager of tokens knows.
+        # The token's owner decides; the manager of tokens knows it.
         ApiKeys.RENEW_DELEGATION_TOKEN,
         ApiKeys.EXPIRE_DELEGATION_TOKEN,
     }
@@ -97,10 +99,11 @@ BROKERS_OWN = frozenset(
         ApiKeys.DELETE_ACLS,
     }
 )
-"""What brokers ask for themselves, to sync mirrors: CLUSTER_ACTION is enough, unless it was forwarded for a client (KIP-1279)."""
+"""What brokers request for themselves, to sync mirrors: CLUSTER_ACTION is enough, unless the
+request was forwarded for a client (KIP-1279)."""
 
 _WITHOUT_OWN_TEXT = (ApiKeys.DESCRIBE_QUORUM, ApiKeys.ADD_RAFT_VOTER, ApiKeys.REMOVE_RAFT_VOTER, ApiKeys.UPDATE_RAFT_VOTER)
-"""The quorum's APIs answer with the error's own text."""
+"""The quorum's APIs, which answer with the error's default text."""
 
 _ALTERED_AS = {
     RESOURCE_BROKER: ResourceType.CLUSTER,
@@ -114,7 +117,8 @@ _ALTERED_AS = {
 def check_request(
     auth: AuthHelper, api_key: ApiKeys, context: ControllerRequestContext, request: Any, image: MetadataImage
 ) -> Refusals | None:
-    """Judge `request`, taking out what is not allowed; ApiException where nothing of it is."""
+    """Authorizes `request` and takes out what is not allowed; raises ApiException if nothing of it
+    is allowed."""
     if auth.authorizer is None or api_key in UNGUARDED:
         return None
     if api_key in MIRROR_API_KEYS and image.features.level(MIRROR_VERSION) < 1:
@@ -135,7 +139,8 @@ def check_request(
 
 
 def _create_topics(auth: AuthHelper, context: ControllerRequestContext, request: Any, image: MetadataImage) -> Refusals:
-    """CREATE on the cluster or on the topic; without DESCRIBE_CONFIGS the answer says nothing of the new topic's settings."""
+    """Needs CREATE on the cluster or on the topic; without DESCRIBE_CONFIGS the answer does not
+    show the new topic's settings."""
     names = _named_once(topic.name for topic in request.topics) - {CLUSTER_METADATA_TOPIC_NAME}
     allowed = names
     if not auth.may_on_cluster(context, AclOperation.CREATE, log_if_denied=False):
@@ -158,7 +163,8 @@ def _create_topics(auth: AuthHelper, context: ControllerRequestContext, request:
 
 
 def _delete_topics(auth: AuthHelper, context: ControllerRequestContext, request: Any, image: MetadataImage) -> Refusals:
-    """DELETE on the cluster or on the topic. Names and ids of topics that may not be described are not told."""
+    """Needs DELETE on the cluster or on the topic. The answer hides names and ids of topics that
+    the client may not describe."""
     states = [(state.name, state.topic_id) for state in request.topics] or [(name, Uuid.ZERO) for name in request.topic_names]
     counts = Counter(states)
     by_id = image.topics.by_id
@@ -193,7 +199,7 @@ def _delete_topics(auth: AuthHelper, context: ControllerRequestContext, request:
 
 
 def _create_partitions(auth: AuthHelper, context: ControllerRequestContext, request: Any, image: MetadataImage) -> Refusals:
-    """ALTER on the topic."""
+    """Needs ALTER on the topic."""
     names = _named_once(topic.name for topic in request.topics)
     refused = sorted(names - auth.filter_by_authorized(context, AclOperation.ALTER, ResourceType.TOPIC, sorted(names)))
     request.topics = [topic for topic in request.topics if topic.name not in refused]
@@ -208,7 +214,8 @@ def _create_partitions(auth: AuthHelper, context: ControllerRequestContext, requ
 
 
 def _alter_configs(auth: AuthHelper, context: ControllerRequestContext, request: Any, image: MetadataImage) -> Refusals:
-    """ALTER_CONFIGS on what the settings are of: a topic, a group, a mirror, and for brokers and client metrics the cluster."""
+    """Needs ALTER_CONFIGS on the resource of the settings: a topic, a group, a mirror; for brokers
+    and client metrics, the cluster."""
     counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     refused: list[Any] = []
     left: list[Any] = []
@@ -238,7 +245,7 @@ def _alter_configs(auth: AuthHelper, context: ControllerRequestContext, request:
 
 
 def _mirror(operation: AclOperation) -> Gate:
-    """The whole request needs `operation` on the mirror."""
+    """Needs `operation` on the mirror, for the whole request."""
 
     def gate(auth: AuthHelper, context: ControllerRequestContext, request: Any, image: MetadataImage) -> Refusals:
         if not auth.authorize(context, operation, ResourceType.CLUSTER_MIRROR, request.mirror_name):
@@ -249,7 +256,7 @@ def _mirror(operation: AclOperation) -> Gate:
 
 
 def _mirror_topics(auth: AuthHelper, context: ControllerRequestContext, request: Any, image: MetadataImage) -> Refusals:
-    """ALTER on the mirror, and READ on each topic, which may be named by its id."""
+    """Needs ALTER on the mirror, and READ on each topic, which may be named by its id."""
     _mirror(AclOperation.ALTER)(auth, context, request, image)
     names = [_mirror_topic_name(topic, image) for topic in request.topics]
     allowed = auth.filter_by_authorized(context, AclOperation.READ, ResourceType.TOPIC, names)
@@ -269,7 +276,8 @@ def _mirror_topic_name(topic: Any, image: MetadataImage) -> str:
 
 
 def _create_delegation_token(auth: AuthHelper, context: ControllerRequestContext, request: Any, image: MetadataImage) -> Refusals:
-    """A token of one's own needs nothing, one for somebody else CREATE_TOKENS on that user."""
+    """Creating a token for oneself needs no permission; for somebody else it needs CREATE_TOKENS on
+    that user."""
     owner = f"{request.owner_principal_type}:{request.owner_principal_name}" if request.owner_principal_name else str(context.principal)
     if owner != str(context.principal) and not auth.authorize(context, AclOperation.CREATE_TOKENS, ResourceType.USER, owner):
         raise ApiException(Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
@@ -277,7 +285,7 @@ def _create_delegation_token(auth: AuthHelper, context: ControllerRequestContext
 
 
 def _describe_configs(auth: AuthHelper, context: ControllerRequestContext, request: Any, image: MetadataImage) -> Refusals:
-    """DESCRIBE_CONFIGS on what the settings are of."""
+    """Needs DESCRIBE_CONFIGS on the resource of the settings."""
     row: Any = message_class(API_TABLE[context.api_key].module, "DescribeConfigsResult")
     refused = []
     left = []
@@ -299,7 +307,7 @@ def _describe_configs(auth: AuthHelper, context: ControllerRequestContext, reque
 
 
 def _nothing(response: Any) -> None:
-    """Nothing was taken out."""
+    """The refusals of a request from which nothing was taken out."""
 
 
 def _named_once(names: Any) -> set[str]:

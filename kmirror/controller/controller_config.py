@@ -1,4 +1,5 @@
-"""The controller's settings; `server.kafka_config` fills them from the property names in the comments."""
+"""The controller's settings; `server.kafka_config` fills them from the property names in the
+comments."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from kmirror.metadata.registrations import Endpoint
 
 
 class ControllerConfig(Struct, frozen=True):
-    """Defaults are Kafka 4.3's."""
+    """The defaults are Kafka 4.3's."""
 
     node_id: int  # node.id
     cluster_id: str  # meta.properties

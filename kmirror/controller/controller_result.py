@@ -1,4 +1,5 @@
-"""What a decision of the controller is: records to append, and the answer to give once they are committed."""
+"""A decision of the controller: records to append, and the answer to give once they are
+committed."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ T = TypeVar("T")
 
 
 class ControllerResult(Struct, Generic[T], frozen=True):
-    """`records` take effect all together (one batch) when `atomic`, which is how kmirror's managers always write them. `kraft_version` raises
-    that of the log, before the records."""
+    """With `atomic` all `records` take effect together (as one batch); kmirror's managers always
+    write them so. `kraft_version` raises the log's kraft.version, before the records."""
 
     records: list[ApiMessageAndVersion] = field(default_factory=list)
     response: T | None = None

@@ -1,4 +1,5 @@
-"""What every manager of the controller looks at: the image, the settings, and the few facts derived from both."""
+"""The state that all managers of the controller read: the image, the settings, and the few facts
+derived from both."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from kmirror.metadata.registrations import DIRECTORY_MIGRATING, DIRECTORY_UNASSI
 
 @dataclass(slots=True)
 class ControllerState:
-    """Owned by `QuorumController`, which replaces `image` and `log_end_offset` after each append; managers only read it."""
+    """Owned by `QuorumController`, which replaces `image` and `log_end_offset` after each append;
+    managers only read it."""
 
     config: ControllerConfig
     clock: Clock
@@ -52,7 +54,8 @@ class ControllerState:
         return self.image.cluster.is_active(broker_id)
 
     def topic_config(self, topic: str, name: str) -> str:
-        """An effective topic config as text ("" when it has no value). Remembered until any config changes: elections ask for each partition."""
+        """Returns an effective topic config as text ("" if it has no value). The result is cached
+        until any config changes, because elections ask for each partition."""
         if self._effective_in is not self.image.configs:
             self._effective_in, self._effective = self.image.configs, {}
         value = self._effective.get((topic, name))
@@ -61,15 +64,18 @@ class ControllerState:
         return value
 
     def min_isr(self, topic: str, partition: PartitionRegistration) -> int:
-        """min.insync.replicas of a topic, never more than the partition has replicas."""
+        """Returns min.insync.replicas of a topic, but at most the partition's number of
+        replicas."""
         return min(int(self.topic_config(topic, "min.insync.replicas")), len(partition.replicas))
 
     def unclean_election_enabled(self, topic: str) -> bool:
-        """unclean.leader.election.enable; never for `__mirror_state`, whatever it has or inherits (`mirror_state_topic`)."""
+        """Returns unclean.leader.election.enable of a topic; always false for `__mirror_state`,
+        whatever is set or inherited (`mirror_state_topic`)."""
         return topic != MIRROR_STATE_TOPIC_NAME and self.topic_config(topic, "unclean.leader.election.enable").lower() == "true"
 
     def default_directory(self, broker_id: int) -> Uuid:
-        """Where a new replica goes: the broker's only usable directory, else the broker chooses."""
+        """Returns the directory of a new replica: the broker's only usable directory, or
+        unassigned, so that the broker chooses."""
         if self.metadata_version < MV_DIRECTORY_ASSIGNMENT:
             return DIRECTORY_MIGRATING
         broker = self.image.cluster.broker(broker_id)

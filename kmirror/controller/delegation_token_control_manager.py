@@ -1,8 +1,11 @@
-"""Delegation tokens (KIP-48; Kafka's `DelegationTokenControlManager`): create, renew, expire, and remove what has expired.
+"""Delegation tokens (KIP-48; Kafka's `DelegationTokenControlManager`): creates, renews, expires,
+and removes expired ones.
 
-A token is a name (its id), an owner it stands for, principals that may renew it, and two times: until `expiration_timestamp` it works,
-until `max_timestamp` it can be renewed. Its secret is never stored: it is the HMAC of the id with `delegation.token.secret.key`, which
-every node has. Requests name a token by that HMAC. Without the key tokens are off (DELEGATION_TOKEN_AUTH_DISABLED).
+A token has an id, an owner whom it represents, principals that may renew it, and two times: it is
+valid until `expiration_timestamp` and can be renewed until `max_timestamp`. Its secret is never
+stored: it is the HMAC of the id with `delegation.token.secret.key`, which every node has. Requests
+identify a token by that HMAC. Without the key, tokens are disabled
+(DELEGATION_TOKEN_AUTH_DISABLED).
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ class DelegationTokenControlManager:
     def create_token(
         self, request: CreateDelegationTokenRequest, requester: KafkaPrincipal
     ) -> ControllerResult[CreateDelegationTokenResponse]:
-        """The owner is the one the request names, else who asks."""
+        """Creates a token for the owner that the request names, or else for the requester."""
         owner = (
             KafkaPrincipal(request.owner_principal_type or "", request.owner_principal_name) if request.owner_principal_name else requester
         )
@@ -95,7 +98,7 @@ class DelegationTokenControlManager:
     def expire_token(
         self, request: ExpireDelegationTokenRequest, principal: KafkaPrincipal
     ) -> ControllerResult[ExpireDelegationTokenResponse]:
-        """A negative period removes the token at once."""
+        """Sets a token's expiration; a negative period removes the token at once."""
         now_ms = self._state.clock.time_ms()
         try:
             token = self._find(bytes(request.hmac))

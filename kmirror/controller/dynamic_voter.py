@@ -1,6 +1,8 @@
-"""`--initial-controllers` of the storage tool: `ID@HOST:PORT:DIRECTORY_ID`, one for each first voter of a dynamic quorum.
+"""`--initial-controllers` of the storage tool: `ID@HOST:PORT:DIRECTORY_ID` for each initial voter
+of a dynamic quorum.
 
-Texts of what is wrong are Kafka's (`DynamicVoter.parse`). kmirror's quorum has one voter, so a list of several is refused.
+Error texts are Kafka's (`DynamicVoter.parse`). kmirror's quorum has one voter, so a list of several
+is refused.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ from kmirror.common.uuid import Uuid
 
 
 class DynamicVoterError(KmirrorError):
-    """The argument of --initial-controllers is none, or names a quorum that kmirror does not run."""
+    """The argument of --initial-controllers is malformed, or describes a quorum that kmirror does
+    not run."""
 
 
 class DynamicVoter(NamedTuple):
-    """A voter, where it is reached, and the directory that it keeps the metadata log in."""
+    """A voter, its address, and the directory of its metadata log."""
 
     node_id: int
     host: str
@@ -25,7 +28,7 @@ class DynamicVoter(NamedTuple):
 
 
 def parse_initial_controllers(text: str) -> DynamicVoter:
-    """The one voter of the list; DynamicVoterError for anything else."""
+    """Returns the one voter of the list; raises DynamicVoterError for anything else."""
     voters = [parse_voter(entry.strip()) for entry in text.split(",") if entry.strip()]
     if not voters:
         raise DynamicVoterError("No voters given.")
@@ -67,7 +70,7 @@ def parse_voter(text: str) -> DynamicVoter:
 
 
 def _host(text: str) -> tuple[str, str]:
-    """(the host, without an IPv6 address's brackets; what follows it)."""
+    """Returns (the host, without an IPv6 address's brackets; the text after it)."""
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket:

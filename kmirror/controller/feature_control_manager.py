@@ -1,11 +1,14 @@
-"""Finalized feature levels: which may be chosen, up and down (Kafka's `FeatureControlManager`).
+"""Finalized feature levels: which upgrades and downgrades are allowed (Kafka's
+`FeatureControlManager`).
 
-Each update is looked at by itself, in the order of the request; the first that is refused refuses all of them. Besides what
-every node must support: a level may depend on other features' levels (as the request leaves them); metadata.version goes down
-only over versions that changed no record; kraft.version never goes down, and is not a record of the image but of the log itself.
+Updates are checked one by one, in the order of the request; if one is refused, all are. Every node
+must support the level. In addition, a level may depend on other features' levels (those after the
+request); metadata.version can be lowered only across versions that changed no record; kraft.version
+can never be lowered, and is a record of the log itself, not of the image.
 
-Switching eligible.leader.replicas.version on pins min.insync.replicas, from which the eligible replicas follow, to one value
-for the cluster: the controller's own is written as the cluster's default if there is none, and brokers' own values go.
+Switching eligible.leader.replicas.version on fixes min.insync.replicas, which decides about
+eligible replicas, to one value for the cluster: the controller's own is written as the cluster's
+default if there is none, and brokers' own values are removed.
 """
 
 from __future__ import annotations
@@ -37,18 +40,19 @@ _DISABLED = VersionRange(0, 0)
 
 
 class FeatureControlManager:
-    """Decisions about feature levels."""
+    """Decides about feature levels."""
 
     def __init__(self, state: ControllerState, configuration: ConfigurationControlManager) -> None:
         self._state = state
         self._configuration = configuration
 
     def supported(self) -> dict[str, VersionRange]:
-        """What this controller supports."""
+        """Returns the levels that this controller supports."""
         return supported_features(unstable=self._state.config.unstable_feature_versions_enable)
 
     def check_known(self, levels: Mapping[str, int]) -> None:
-        """KmirrorError unless this controller may go on with what was decided before it began, e.g. with mirror.version 1."""
+        """Raises KmirrorError unless this controller supports the levels that were finalized before
+        it started, e.g. mirror.version 1."""
         for name, level in levels.items():
             supported = self.supported().get(name, _DISABLED)
             if level not in supported:
@@ -58,12 +62,13 @@ class FeatureControlManager:
                 )
 
     def finalized(self) -> dict[str, int]:
-        """Every finalized level above 0, kraft.version's too."""
+        """Returns every finalized level above 0, including kraft.version's."""
         levels = dict(self._state.image.features.finalized_levels)
         return levels | {KRAFT_VERSION: self._state.kraft_version} if self._state.kraft_version > 0 else levels
 
     def update_features(self, request: UpdateFeaturesRequest, version: int) -> ControllerResult[UpdateFeaturesResponse]:
-        """All updates or none. Results per feature are sent up to version 1 of the request only."""
+        """Applies all updates or none. The response has a result per feature only up to version 1
+        of the request."""
         records: list[ApiMessageAndVersion] = []
         kraft_version: int | None = None
         levels = dict(self._state.image.features.finalized_levels)
@@ -92,7 +97,7 @@ class FeatureControlManager:
         return ControllerResult([], response) if request.validate_only else ControllerResult(records, response, kraft_version)
 
     def _check(self, feature: str, level: int, kind: int, levels: dict[str, int]) -> None:
-        """ApiException with Kafka's text unless `feature` may go to `level`."""
+        """Raises ApiException with Kafka's text unless `feature` may go to `level`."""
         if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
             raise _invalid(feature, level, "The controller does not support the given upgrade type.")
         present = self._state.kraft_version if feature == KRAFT_VERSION else self._present(feature)
@@ -148,7 +153,8 @@ class FeatureControlManager:
 
 
 def _check_metadata_version(present: int, level: int, kind: int) -> None:
-    """Going down would lose what newer records say, if one of the versions on the way has new ones."""
+    """Refuses a downgrade across a version that added records or fields, since their content would
+    be lost."""
     if level >= present or not any(level < version <= present for version in METADATA_CHANGING_VERSIONS):
         return
     text = f"Unsupported metadata.version downgrade from {present} to {level}. "

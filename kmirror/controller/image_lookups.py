@@ -1,6 +1,7 @@
-"""Access rules by what they say, and delegation tokens by their HMAC: what requests name and the image has under other keys.
+"""Finds ACL rules by their content, and delegation tokens by their HMAC; requests name them so, but
+the image has other keys.
 
-Kept up to date with the image's changes, so that a request does not look at every rule or token there is.
+The indexes follow the image's changes, so that a request does not walk through all rules or tokens.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from kmirror.metadata.loader import LoaderManifest
 
 
 class ImageLookups:
-    """A `MetadataPublisher` of the controller's own loader. `secret_key` None: there are no tokens."""
+    """A `MetadataPublisher` of the controller's own loader. With `secret_key` None there are no
+    tokens."""
 
     name = "ImageLookups"
 
@@ -53,5 +55,6 @@ class ImageLookups:
         return acl in self._acl_ids
 
     def token_id(self, hmac: bytes) -> str | None:
-        """Of the token with this HMAC. It is 512 bits long: what a search by hash tells by its time guesses no token."""
+        """Returns the id of the token with this HMAC. An HMAC has 512 bits, so the timing of a hash
+        look-up does not help to guess a token."""
         return self._token_ids.get(hmac)

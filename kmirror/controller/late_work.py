@@ -1,4 +1,4 @@
-"""What the metadata log puts off."""
+"""Deferred work of the metadata log."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from kmirror.runtime.api import Runtime
 
 
 class LateWork:
-    """What the metadata log wants done later (removing deleted segments, rewriting a checkpoint), as a `LogScheduler`.
+    """Work that the metadata log defers (removing deleted segments, rewriting a checkpoint), as a
+    `LogScheduler`.
 
-    It may be asked by the loop or by the worker that has the log; the pump runs it when no worker has the log, so the two never
-    write the same file at a time.
+    The loop schedules work, and so does the worker that holds the log. The pump runs it when no
+    worker holds the log, so the two never write the same file at the same time.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -23,7 +24,8 @@ class LateWork:
         return None
 
     def run_due(self) -> int | None:
-        """Run what is due, in the order in which it was asked for; ms until the next is due, None when nothing waits."""
+        """Runs the work that is due, in the order in which it was scheduled; returns the ms until
+        the next is due, or None if nothing waits."""
         now = self._runtime.clock.monotonic_ms()
         due = [fn for due_ms, fn in self._pending if due_ms <= now]
         self._pending = [entry for entry in self._pending if entry[0] > now]

@@ -1,4 +1,5 @@
-"""Leader and ISR changes that follow from brokers coming, going and losing directories, over many partitions at a time."""
+"""Leader and ISR changes, over many partitions at once, that follow when brokers come, go or lose
+directories."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ PartitionRef = tuple[str, Uuid, int, PartitionRegistration]
 
 
 def partitions(state: ControllerState, keep: Callable[[PartitionRegistration], bool]) -> Iterator[PartitionRef]:
-    """(topic, topic id, partition id, partition) for which `keep` holds, in the image's order."""
+    """Yields (topic, topic id, partition id, partition) for partitions for which `keep` returns
+    true, in the image's order."""
     for topic in state.image.topics.by_id.values():
         for partition_id, partition in sorted(topic.partitions.items()):
             if keep(partition):
@@ -38,7 +40,8 @@ def builder_for(
     partition: PartitionRegistration,
     acceptable: Callable[[int], bool] | None = None,
 ) -> PartitionChangeBuilder:
-    """A builder with everything in it that the image says; any active broker with its directory online may lead."""
+    """Returns a builder with the image's values; any active broker whose directory is online may
+    lead."""
     alive = acceptable or state.is_active
     return PartitionChangeBuilder(
         partition=partition,
@@ -61,7 +64,8 @@ def leader_and_isr_updates(
     broker_to_add: int = NO_LEADER,
     unclean_shutdown_broker: int = NO_LEADER,
 ) -> list[ApiMessageAndVersion]:
-    """Records that take `broker_to_remove` and `unclean_shutdown_broker` out of ISRs and leaderships, and let `broker_to_add` lead."""
+    """Returns records that take `broker_to_remove` and `unclean_shutdown_broker` out of ISRs and
+    leaderships, and let `broker_to_add` lead."""
     gone = (broker_to_remove, unclean_shutdown_broker)
 
     def acceptable(replica: int) -> bool:

@@ -1,16 +1,20 @@
-"""The `__cluster_metadata` log of a one-voter quorum (Kafka's `KafkaMetadataLog` and the leader's part of its Raft client).
+"""The `__cluster_metadata` log of a one-voter quorum (Kafka's `KafkaMetadataLog` and the leader's
+part of its Raft client).
 
-The folder `__cluster_metadata-0` holds an ordinary partition log with topic id AAAAAAAAAAAAAAAAAAAAAQ, `quorum-state`, and
-snapshots. The log is loaded as after a crash each time, so that every batch is checked. Each start of the leader is a new
-epoch: `quorum-state` is written and synced, then a LEADER_CHANGE batch begins the epoch; in the first epoch of a dynamic
-quorum the same batch carries KRAFT_VERSION and KRAFT_VOTERS, taken from the 0-0 snapshot of `kafka-storage format`.
+The folder `__cluster_metadata-0` holds an ordinary partition log with topic id
+AAAAAAAAAAAAAAAAAAAAAQ, `quorum-state`, and snapshots. Each time the log is loaded as after a crash,
+so that every batch is checked. Each start of the leader begins a new epoch: `quorum-state` is
+written and synced, then a LEADER_CHANGE batch begins the epoch; in the first epoch of a dynamic
+quorum the same batch carries KRAFT_VERSION and KRAFT_VOTERS, taken from the 0-0 snapshot of
+`kafka-storage format`.
 
-What is appended is committed when it is flushed: with one voter the high watermark is the flushed log end. Nothing above it
-is served to brokers, so that a power loss can never take back what a broker has seen. A start cuts nothing below what is known to
-have been committed (`committed_offset`); it refuses instead.
+A record is committed once it is flushed: with one voter the high watermark is the flushed log end.
+Nothing above it is served to brokers, so a power loss can never take back what a broker has seen. A
+start never cuts records that are known to be committed (`committed_offset`); it fails instead.
 
-Snapshots let the log's beginning go: when log and snapshots together exceed the retention, the oldest snapshot goes and
-the log starts at the oldest one that is left; the newest snapshot always stays.
+With snapshots the log's beginning can be deleted: when log and snapshots together exceed the
+retention, the oldest snapshot is deleted and the log then starts at the oldest one that is left.
+The newest snapshot always stays.
 """
 
 from __future__ import annotations
@@ -66,7 +70,8 @@ class MetadataLogConfig(Struct, frozen=True):
 
 
 class SnapshotWriter:
-    """Writes one snapshot. `write` touches nothing that anybody changes meanwhile, so it may run on a worker."""
+    """Writes one snapshot. `write` uses nothing that others change meanwhile, so it may run on a
+    worker."""
 
     def __init__(
         self,
@@ -91,7 +96,7 @@ class SnapshotWriter:
         self._voters = voters
 
     def write(self) -> int:
-        """Store the snapshot under its name, durably; its size in bytes."""
+        """Stores the snapshot durably under its name; returns its size in bytes."""
         data = encode_snapshot(
             self._image.records(),
             self._clock,
@@ -107,13 +112,15 @@ class SnapshotWriter:
         return len(data)
 
     def drop_part(self) -> None:
-        """After a `write` that failed: what it wrote takes no room any more. OSError where that fails too; the next start does it then."""
+        """Removes what a failed `write` has written, to free its space. Raises OSError if that
+        fails too; then the next start removes it."""
         if self._files.exists(self._part_path):
             self._files.remove(self._part_path)
 
 
 class MetadataLog:
-    """`open`, replay `latest_snapshot` and `batches`, `become_leader`, then `append` and `flush`; `close` at the end."""
+    """Call `open`, replay `latest_snapshot` and `batches`, call `become_leader`, then `append` and
+    `flush`; `close` at the end."""
 
     def __init__(self, log: UnifiedLog, ports: LogPorts, config: MetadataLogConfig) -> None:
         self._log = log
@@ -131,8 +138,9 @@ class MetadataLog:
 
     @classmethod
     def open(cls, metadata_log_dir: str, ports: LogPorts, config: MetadataLogConfig) -> MetadataLog:
-        """Create or load the log in `metadata_log_dir`. CorruptFileError when snapshots and log do not fit together, or records that were
-        committed cannot be read; then nothing was cut."""
+        """Creates or loads the log in `metadata_log_dir`. Raises CorruptFileError if snapshots
+        and log do not fit together, or if committed records cannot be read; then nothing has
+        been cut."""
         folder = f"{metadata_log_dir}/{METADATA_LOG_FOLDER}"
         log = UnifiedLog.open(
             folder,
@@ -167,7 +175,7 @@ class MetadataLog:
         self.snapshots.sort()
         newest = self.snapshots[-1] if self.snapshots else None
         if newest is not None and (newest.epoch, newest.end_offset) > (log.latest_epoch or 0, log.log_end_offset):
-            self.read_snapshot(newest)  # a broken one must not take the log with it
+            self.read_snapshot(newest)  # a broken snapshot must not cause the log to be cut
             log.truncate_fully_and_start_at(newest.end_offset)
         if log.log_start_offset > 0 and (newest is None or newest.end_offset < log.log_start_offset):
             raise CorruptFileError(
@@ -175,7 +183,7 @@ class MetadataLog:
             )
 
     def _load_control_state(self) -> None:
-        """kraft.version and voters as snapshot and log have them."""
+        """Loads kraft.version and voters from the snapshot and the log."""
         snapshot = self.latest_snapshot()
         if snapshot is not None:
             self.kraft_version, self.voters = snapshot.kraft_version, snapshot.voters
@@ -198,7 +206,7 @@ class MetadataLog:
                 self.voters, self._voters_in_log = VotersRecord.read(value, 0, 0)[0], True
 
     def latest_snapshot(self) -> Snapshot | None:
-        """The newest snapshot, decoded; None when there is none."""
+        """Returns the newest snapshot, decoded; None if there is none."""
         return self.read_snapshot(self.snapshots[-1]) if self.snapshots else None
 
     def read_snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
@@ -209,7 +217,7 @@ class MetadataLog:
         return f"{self._log.directory}/{snapshot_id.file_name}"
 
     def batches(self) -> Iterator[RecordBatch]:
-        """All batches of the log that the newest snapshot does not hold, in order."""
+        """Yields all batches of the log that are not in the newest snapshot, in order."""
         offset = max(self._log.log_start_offset, self.snapshots[-1].end_offset if self.snapshots else 0)
         while offset < self._log.log_end_offset:
             begun_at = offset
@@ -239,7 +247,7 @@ class MetadataLog:
 
     @property
     def size(self) -> int:
-        """Bytes of the log's segments."""
+        """The size of the log's segments in bytes."""
         return self._log.size
 
     @property
@@ -247,8 +255,8 @@ class MetadataLog:
         return self._log.directory
 
     def become_leader(self) -> None:
-        """Begin the next epoch: flush what was found (the epoch's start then says what is committed), persist the epoch, append its
-        LEADER_CHANGE batch and flush."""
+        """Begins the next epoch: flushes the log as found (the epoch's start offset then says what
+        is committed), persists the epoch, appends its LEADER_CHANGE batch and flushes."""
         self._log.flush(force_flush_active_segment=True)
         self.leader_epoch += 1
         node_id = self._config.node_id
@@ -268,7 +276,8 @@ class MetadataLog:
         self.flush()
 
     def upgrade_kraft_version(self, kraft_version: int, voter: VoterRecord) -> None:
-        """Make a static quorum a dynamic one: from here on the log itself names its voter (KIP-853)."""
+        """Makes a static quorum a dynamic one: from now on the log itself names its voter
+        (KIP-853)."""
         self.kraft_version = kraft_version
         self.voters = VotersRecord(version=0, voters=[voter])
         batch = build_control_batch(
@@ -283,7 +292,8 @@ class MetadataLog:
         state.write(self._ports.files, self._quorum_state_path)
 
     def append(self, records: Sequence[ApiMessageAndVersion], *, time_ms: int) -> int:
-        """Append `records` as one batch in the current epoch; the offset of the last of them."""
+        """Appends `records` as one batch in the current epoch; returns the offset of the last
+        one."""
         assert records, "an empty batch cannot be appended"
         self._append(build_data_batch(records, base_offset=self.log_end_offset, leader_epoch=self.leader_epoch, time_ms=time_ms))
         return self.log_end_offset - 1
@@ -292,7 +302,8 @@ class MetadataLog:
         self._log.append_as_leader(batch, leader_epoch=self.leader_epoch, origin=AppendOrigin.RAFT_LEADER)
 
     def flush(self) -> int:
-        """fsync (blocking), then move the high watermark to the log end; the new high watermark."""
+        """Calls fsync (blocking), then moves the high watermark to the log end; returns the new
+        high watermark."""
         self._log.flush(force_flush_active_segment=True)
         self.high_watermark = self._log.log_end_offset
         self._log.update_high_watermark(self.high_watermark)
@@ -300,18 +311,20 @@ class MetadataLog:
         return self.high_watermark
 
     def read_committed(self, start_offset: int, max_bytes: int) -> FileSlice:
-        """Whole batches from the one that holds `start_offset` up to the high watermark."""
+        """Returns whole batches from the one that contains `start_offset` up to the high
+        watermark."""
         return self._log.read(start_offset, max_bytes, FetchIsolation.HIGH_WATERMARK, min_one_message=True).records
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """(largest epoch <= `epoch`, its end offset); None when unknown."""
+        """Returns (largest epoch <= `epoch`, its end offset); None if unknown."""
         found = self._log.end_offset_for_epoch(epoch)
         return None if found is None else (found.leader_epoch, found.offset)
 
     # ---- snapshots
 
     def snapshot_writer(self, image: MetadataImage) -> SnapshotWriter:
-        """What writes a snapshot of `image` on a worker; tell `add_snapshot` when it has."""
+        """Returns a writer that stores a snapshot of `image` on a worker; call `add_snapshot` when
+        it is done."""
         provenance = image.provenance
         snapshot_id = SnapshotId(provenance.last_contained_offset + 1, provenance.last_contained_epoch)
         assert snapshot_id.end_offset <= self.high_watermark, (snapshot_id, self.high_watermark)
@@ -327,14 +340,15 @@ class MetadataLog:
         )
 
     def add_snapshot(self, writer: SnapshotWriter) -> None:
-        """The snapshot is stored: brokers may fetch it, and it lets what it holds go."""
+        """Registers a stored snapshot: brokers may fetch it, and older records may be deleted."""
         if writer.snapshot_id not in self.snapshots:
             self.snapshots.append(writer.snapshot_id)
             self.snapshots.sort()
         self._snapshot_times[writer.snapshot_id] = writer.last_contained_log_timestamp
 
     def maybe_clean(self) -> int:
-        """Drop the oldest snapshots and the log before the oldest one that stays, while size or age exceed the retention; how many."""
+        """Deletes the oldest snapshots, and the log before the oldest remaining one, while size or
+        age exceed the retention; returns how many."""
         removed = 0
         while len(self.snapshots) > 1 and (self._over_size() or self._over_age()):
             oldest = self.snapshots.pop(0)
@@ -350,7 +364,7 @@ class MetadataLog:
         return 0 <= self._config.retention_bytes < self._log.size + snapshots
 
     def _over_age(self) -> bool:
-        """The oldest snapshot counts from the time of its last record."""
+        """Whether the oldest snapshot is too old; its age counts from its last record's time."""
         if self._config.retention_ms < 0:
             return False
         oldest = self.snapshots[0]
@@ -363,13 +377,14 @@ class MetadataLog:
         self._log.close()
 
     def kill(self) -> None:
-        """Close the files as they are."""
+        """Closes the files as they are."""
         self._committed.close()
         self._log.close_handlers()
 
 
 def _offset_that_must_be_there(files: FileSystem, folder: str) -> int:
-    """Up to where the log must be readable, as far as anybody knows; 0 where a snapshot holds all of that."""
+    """Returns the offset up to which the log must be readable, as far as is known; 0 if a snapshot
+    covers all of that."""
     if not files.is_dir(folder):
         return 0
     names = files.list_dir(folder)

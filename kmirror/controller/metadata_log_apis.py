@@ -1,7 +1,9 @@
-"""What brokers read of the metadata log: Fetch of topic AAAAAAAAAAAAAAAAAAAAAQ, FetchSnapshot, DescribeQuorum (KIP-595, KIP-630).
+"""The APIs by which brokers read the metadata log: Fetch of topic AAAAAAAAAAAAAAAAAAAAAQ,
+FetchSnapshot, DescribeQuorum (KIP-595, KIP-630).
 
-Only committed records are served. A fetch below the log's start is answered with the id of the newest snapshot; a fetch whose
-last epoch or offset does not fit the log with a diverging epoch. An answer without records waits up to max.wait.ms.
+Only committed records are served. A fetch below the log's start is answered with the id of the
+newest snapshot, and a fetch whose last epoch or offset does not fit the log with a diverging epoch.
+An answer without records waits up to max.wait.ms.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ class MetadataLogApis:
         return fe.FetchResponse(responses=[answered])
 
     def _refusal(self, partition: fe.FetchPartition) -> fe.PartitionData | None:
-        """The answer to a fetch that cannot be read: a wrong epoch, a snapshot to load, or a divergence."""
+        """Returns the answer to a fetch that cannot be served: a wrong epoch, a snapshot to load,
+        or a divergence; None for one that can."""
         log = self._controller.log
         if partition.current_leader_epoch > log.leader_epoch:
             return self._partition_data(error=Errors.UNKNOWN_LEADER_EPOCH)

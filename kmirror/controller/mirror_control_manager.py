@@ -1,8 +1,9 @@
-"""Cluster mirrors (KIP-1279): their configs, which topics belong to them, and leader epochs raised above a source's.
+"""Cluster mirrors (KIP-1279): their configs, which topics belong to them, and leader epochs raised
+above a source's.
 
-A mirror is a MIRROR resource with configs; a topic belongs to it by its config `mirror.name` (see `metadata.mirror_names`).
-The result of a request follows from that config alone (rows: present value, columns: request for mirror X; numbers are
-error codes, each topic has its own result):
+A mirror is a MIRROR resource with configs; a topic belongs to it by its config `mirror.name` (see
+`metadata.mirror_names`). The result of a request follows from that config alone (rows: present
+value, columns: request for mirror X; numbers are error codes, each topic has its own result):
 
     present value             add      remove            pause      resume
     none                      X        136               136        136
@@ -12,9 +13,10 @@ error codes, each topic has its own result):
     Y, Y.paused               137      138               138        138
     Y[.paused].removed        X        138               138        138
 
-Partition states are the brokers' business: the broker that takes a request checks them before it forwards it, and the
-state machine of each partition checks again. The records of one request are one atomic batch. Everything answers
-UNSUPPORTED_VERSION while mirror.version is 0.
+The controller does not know partition states: the broker that gets a request checks them before it
+forwards it, and the state machine of each partition checks again. The records of one request are
+one atomic batch. While mirror.version is 0, all these requests are answered with
+UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ Transition = Callable[[MirrorAssociation | None, str], MirrorAssociation]
 
 
 class MirrorControlManager:
-    """Decisions about mirrors."""
+    """Decides about mirrors."""
 
     def __init__(self, state: ControllerState, configuration: ConfigurationControlManager, replication: ReplicationControlManager) -> None:
         self._state = state
@@ -72,7 +74,8 @@ class MirrorControlManager:
     def create_mirror(
         self, request: CreateMirrorRequest, *, quota: ControllerMutationQuota = UNBOUNDED
     ) -> ControllerResult[CreateMirrorResponse]:
-        """Configs of the mirror and, with the first one, the topic `__mirror_state`, whose partitions count for the client's quota."""
+        """Writes the mirror's configs and, with the first mirror, the topic `__mirror_state`, whose
+        partitions count towards the client's quota."""
         try:
             self._check_enabled()
             validate_mirror_name(request.mirror_name)
@@ -102,7 +105,8 @@ class MirrorControlManager:
         return self._replication.create_topic(topic, quota=quota)[0]
 
     def delete_mirror(self, request: DeleteMirrorRequest) -> ControllerResult[DeleteMirrorResponse]:
-        """Removes the mirror's configs and the association of its removed topics; MIRROR_NOT_EMPTY while any is not removed."""
+        """Removes the mirror's configs and the association of its removed topics; raises
+        MIRROR_NOT_EMPTY while any topic is not removed."""
         try:
             self._check_enabled()
             self._check_exists(request.mirror_name)
@@ -153,7 +157,8 @@ class MirrorControlManager:
     def _change_topics(
         self, mirror_name: str, topics: Iterable[Any], transition: Transition
     ) -> tuple[list[ApiMessageAndVersion], list[tuple[str, Errors]], ApiException | None]:
-        """Records, one (topic, code) each, and the error that refuses the request as a whole."""
+        """Returns records, one (topic, code) pair per topic, and the error that refuses the request
+        as a whole."""
         try:
             self._check_enabled()
             self._check_exists(mirror_name)
@@ -193,10 +198,11 @@ class MirrorControlManager:
     # ---- leader epochs
 
     def bump_leader_epochs(self, request: bump.BumpLeaderEpochsRequest) -> ControllerResult[bump.BumpLeaderEpochsResponse]:
-        """Raise each partition's leader epoch above its `min_leader_epoch`; nothing to do where it is above already. There is no epoch
-        above the largest int32: INVALID_REQUEST.
+        """Raises each partition's leader epoch above its `min_leader_epoch`, unless it is above
+        already. INVALID_REQUEST if no int32 is above that epoch.
 
-        The record is a whole PartitionRecord, which every 4.x reader takes as a replacement, so the format stays Kafka's.
+        The record is a whole PartitionRecord, which every 4.x reader takes as a replacement, so the
+        format stays Kafka's.
         """
         self._check_enabled()
         records: list[ApiMessageAndVersion] = []
@@ -232,7 +238,7 @@ def _added(present: MirrorAssociation | None, mirror_name: str) -> MirrorAssocia
 
 
 def _own(present: MirrorAssociation | None, mirror_name: str) -> MirrorAssociation:
-    """The association, which must be with this mirror."""
+    """Returns the association; raises ApiException unless it is with this mirror."""
     if present is None:
         raise ApiException(Errors.UNKNOWN_MIRROR, Errors.UNKNOWN_MIRROR.message)
     if present.mirror_name != mirror_name:

@@ -1,7 +1,9 @@
-"""What may be done to `__mirror_state`, the log of every mirror partition's state (KIP-1279; hazards C1, F9).
+"""Which changes to `__mirror_state`, the log of every mirror partition's state, are allowed
+(KIP-1279; hazards C1, F9).
 
-A state that is lost, or looked for where it is not, is taken for "never mirrored": a mirror is prepared anew, a topic that failed over
-and has been written to is stopped a second time. So nobody, clients, forwarded requests and brokers alike, may
+A state that is lost, or looked up in the wrong partition, reads as "never mirrored": a mirror is
+prepared again, and a topic that was failed over and has been written to is stopped a second time.
+So nobody (neither clients, directly or forwarded, nor brokers) may
 
     add partitions            the key of a state is hashed over the partition count: every state would be looked for elsewhere
     lower the replication     below mirror.topic.replication.factor (what is lower already may stay); moving replicas is free
@@ -11,7 +13,8 @@ and has been written to is stopped a second time. So nobody, clients, forwarded 
     delete the topic          while there are mirrors, unless the dynamic broker config mirror.topic.deletion.enable says so: the way
                               out when the topic is beyond repair
 
-A topic that is made gets `MIRROR_STATE_TOPIC_CONFIGS` where a request says nothing else, and remembers with how many partitions it was born.
+A new topic gets `MIRROR_STATE_TOPIC_CONFIGS` unless the request says otherwise, and its config
+records the number of partitions that it was created with.
 """
 
 from __future__ import annotations
@@ -48,7 +51,8 @@ REFUSED_VALUES: dict[str, tuple[Callable[[str], bool], str]] = {
         f"it must be {SMALLEST_MAX_MESSAGE_BYTES} at least: the last mirror epochs of a mirror are one record",
     ),
 }
-"""By config: whether a value is refused, and why. What is not listed can neither delete a state nor keep one out."""
+"""For each config: whether a value is refused, and why. Configs that are not listed can neither
+delete a state nor keep one out."""
 
 
 def is_mirror_state_topic(name: str | None) -> bool:
@@ -56,15 +60,18 @@ def is_mirror_state_topic(name: str | None) -> bool:
 
 
 def new_topic_configs(configs: Mapping[str, str], partitions: int) -> dict[str, str]:
-    """The configs of `__mirror_state` when it is made with `configs`; INVALID_CONFIG where one is refused."""
+    """Returns the configs of `__mirror_state` when it is created with `configs`; raises
+    INVALID_CONFIG if one is refused."""
     complete = {**MIRROR_STATE_TOPIC_CONFIGS, **configs}
     check_configs(complete)
     return {**complete, MIRROR_STATE_PARTITIONS_CONFIG: str(partitions)}
 
 
 def check_configs(values: Mapping[str, str | None], inherited: Callable[[str], str | None] = lambda name: None) -> None:
-    """INVALID_CONFIG where one of the `values` that are about to hold is refused; None: the key goes, and `inherited(key)` holds. What the topic
-    was made with does not go: a default of the brokers may be changed later, and nobody would look at this topic then."""
+    """Raises INVALID_CONFIG if one of `values`, which are about to be in force, is refused. None
+    means that the key is removed, and `inherited(key)` is in force. Configs that the topic was
+    created with cannot be removed: a default of the brokers may change later, and nobody would then
+    check this topic."""
     for name, value in values.items():
         refused, reason = REFUSED_VALUES.get(name, (None, ""))
         if refused is not None and value is None and name in MIRROR_STATE_TOPIC_CONFIGS:
@@ -76,7 +83,7 @@ def check_configs(values: Mapping[str, str | None], inherited: Callable[[str], s
 
 
 def check_no_new_partitions() -> None:
-    """Always INVALID_PARTITIONS."""
+    """Always raises INVALID_PARTITIONS."""
     text = (
         f"{MIRROR_STATE_TOPIC_NAME} keeps the number of partitions that it was made with: "
         "the states of mirrors are found by it, and would be looked for elsewhere."
@@ -85,7 +92,7 @@ def check_no_new_partitions() -> None:
 
 
 def check_deletion(image: MetadataImage) -> None:
-    """POLICY_VIOLATION while there are mirrors and the deletion was not allowed."""
+    """Raises POLICY_VIOLATION while there are mirrors and the deletion was not allowed."""
     mirrors = image.configs.mirror_names()
     if mirrors and image.configs.cluster_default().get(MIRROR_TOPIC_DELETION_CONFIG, "false").lower() != "true":
         text = (
@@ -96,7 +103,8 @@ def check_deletion(image: MetadataImage) -> None:
 
 
 def check_replication(partition: PartitionRegistration, target: int, configured: int) -> None:
-    """INVALID_REPLICATION_FACTOR where `target` replicas are fewer than there are and fewer than mirror.topic.replication.factor."""
+    """Raises INVALID_REPLICATION_FACTOR if `target` replicas are fewer than now and fewer than
+    mirror.topic.replication.factor."""
     present = len({*partition.replicas} - {*partition.adding_replicas})
     if target < min(present, configured):
         text = (
@@ -107,7 +115,7 @@ def check_replication(partition: PartitionRegistration, target: int, configured:
 
 
 def check_election() -> None:
-    """Always POLICY_VIOLATION: of an unclean election."""
+    """Always raises POLICY_VIOLATION, for an unclean election."""
     text = (
         f"A partition of {MIRROR_STATE_TOPIC_NAME} is not elected uncleanly: states that have passed would return, and "
         "what was written to topics since they failed over would be cut. Bring back a replica of the ISR, or delete the topic."
@@ -119,4 +127,4 @@ def _is(refused: Callable[[str], bool], value: str) -> bool:
     try:
         return refused(value)
     except ValueError:
-        return False  # no value of the config's type: refused as such
+        return False  # not a value of the config's type, which is refused elsewhere

@@ -1,8 +1,10 @@
-"""How much one request may change, as the controller sees it: a recorder of partition mutations (KIP-599).
+"""How much one request may change, from the controller's side: a recorder of partition mutations
+(KIP-599).
 
-Creating, deleting or adding partitions costs one permit a partition. `record` may refuse with THROTTLING_QUOTA_EXCEEDED, which
-becomes that topic's error; `throttle_time_ms` goes into the response. Who counts, and what a client's rate is, is known above this
-room: `server.quota.ControllerMutationQuotaManager` gives the controller its `MutationQuotas`.
+Creating, deleting or adding partitions costs one permit per partition. `record` may refuse with
+THROTTLING_QUOTA_EXCEEDED, which becomes that topic's error; `throttle_time_ms` goes into the
+response. The rates are kept above this room: `server.quota.ControllerMutationQuotaManager` gives
+the controller its `MutationQuotas`.
 """
 
 from __future__ import annotations
@@ -13,14 +15,16 @@ from kmirror.common.kafka_principal import KafkaPrincipal
 
 STRICT_SINCE_CREATE_TOPICS, STRICT_SINCE_DELETE_TOPICS, STRICT_SINCE_CREATE_PARTITIONS = 6, 5, 3
 NEVER_STRICT = 1 << 15
-"""Of requests whose clients do not know THROTTLING_QUOTA_EXCEEDED: they are throttled, never refused."""
+"""For requests whose clients do not know THROTTLING_QUOTA_EXCEEDED: they are throttled, never
+refused."""
 
 
 class ControllerMutationQuota(Protocol):
     """The quota of one request."""
 
     def record(self, permits: int) -> None:
-        """Take `permits`; ApiException(THROTTLING_QUOTA_EXCEEDED) when the quota is strict and exhausted."""
+        """Takes `permits`; raises ApiException(THROTTLING_QUOTA_EXCEEDED) if the quota is strict
+        and exhausted."""
         ...
 
     @property
@@ -28,7 +32,7 @@ class ControllerMutationQuota(Protocol):
 
 
 class UnboundedControllerMutationQuota:
-    """Nobody counts."""
+    """A quota without a limit."""
 
     throttle_time_ms = 0
 

@@ -1,7 +1,8 @@
-"""Makes the PartitionChangeRecord of one partition: who leads, who is in sync, who may lead later (Kafka's `PartitionChangeBuilder`).
+"""Makes the PartitionChangeRecord of one partition: who leads, who is in sync, who may lead later
+(Kafka's `PartitionChangeBuilder`).
 
-The caller says what is wanted (`target_isr`, an election mode, a reassignment); `build` elects a leader and gives the record,
-or None when nothing changes. Rules:
+The caller sets what it wants (`target_isr`, an election mode, a reassignment); `build` elects a
+leader and returns the record, or None if nothing changes. Rules:
 
 - The present leader stays if it is in the target ISR and acceptable; else the first replica, in replica order, that is.
 - With eligible leader replicas (ELR, KIP-966) replicas that leave the ISR while it is below min.insync.replicas become ELR
@@ -30,15 +31,16 @@ MV_NO_EPOCH_BUMP_ON_SHRINK = 12  # 3.6-IV0
 
 class Election(Enum):
     ONLINE = "online"
-    """Keep the leader if it may lead, else any in-sync replica."""
+    """Keep the leader if it may lead, otherwise any in-sync replica."""
     PREFERRED = "preferred"
-    """The first replica if it may lead."""
+    """The first replica, if it may lead."""
     UNCLEAN = "unclean"
-    """As ONLINE; when no in-sync replica may lead, any that is alive."""
+    """As ONLINE; if no in-sync replica may lead, any replica that is alive."""
 
 
 class PartitionChangeBuilder(Struct):
-    """Fill in what is wanted, then `build`. `acceptable` says whether a broker may lead this partition."""
+    """Set what is wanted, then call `build`. `acceptable` says whether a broker may lead this
+    partition."""
 
     partition: PartitionRegistration
     topic_id: Uuid
@@ -60,7 +62,8 @@ class PartitionChangeBuilder(Struct):
     _last_known_elr: list[int] = field(default_factory=list)
 
     def build(self) -> ApiMessageAndVersion | None:
-        """The record to append, in the version of the metadata version; None when it would say nothing."""
+        """Returns the record to append, in the version that metadata.version asks for; None if it
+        would change nothing."""
         partition = self.partition
         isr = list(partition.isr) if self.target_isr is None else list(self.target_isr)
         replicas = list(partition.replicas) if self.target_replicas is None else list(self.target_replicas)
@@ -103,7 +106,7 @@ class PartitionChangeBuilder(Struct):
         return eligible and self.acceptable(replica)
 
     def _choose(self, isr: list[int], replicas: list[int]) -> tuple[int, bool]:
-        """(the leader, whether the election is unclean)."""
+        """Returns (the leader, whether the election is unclean)."""
         partition = self.partition
         order = [partition.leader, *replicas]
         if self.election is Election.PREFERRED:
@@ -120,12 +123,13 @@ class PartitionChangeBuilder(Struct):
         return NO_LEADER, False
 
     def _may_elect_last_known(self, isr: list[int]) -> bool:
-        """KIP-966: the only last known leader may come back when neither ISR nor ELR has anyone left."""
+        """Whether the only last known leader may come back, because neither ISR nor ELR has anyone
+        left (KIP-966)."""
         known = self.partition.last_known_elr
         return self.elr_enabled and not self._elr and not isr and len(known) == 1 and self.acceptable(known[0])
 
     def _elect(self, record: PartitionChangeRecord, isr: list[int], replicas: list[int]) -> list[int]:
-        """Put the elected leader into `record`; the ISR that follows from it."""
+        """Puts the elected leader into `record`; returns the resulting ISR."""
         leader, unclean = self._choose(isr, replicas)
         if leader == self.partition.leader:
             return isr
@@ -170,13 +174,14 @@ class PartitionChangeBuilder(Struct):
 
 
 def _reassignment_is_complete(isr: list[int], replicas: list[int], removing: list[int]) -> bool:
-    """When everything that stays is in sync; before, a leaving replica may still be the one that has the data."""
+    """Whether all replicas that stay are in sync; until then, a leaving replica may be the one that
+    has the data."""
     staying = [replica for replica in replicas if replica not in removing]
     return bool(staying) and all(replica in isr for replica in staying)
 
 
 def partition_change_record_version(metadata_version: int) -> int:
-    """2 from 4.0-IV1 (eligible leader replicas), 1 from 3.7-IV2 (directories), else 0."""
+    """Returns 2 from 4.0-IV1 (eligible leader replicas), 1 from 3.7-IV2 (directories), else 0."""
     return 2 if metadata_version >= 23 else 1 if metadata_version >= 17 else 0
 
 

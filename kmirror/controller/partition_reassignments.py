@@ -1,5 +1,6 @@
-"""Moving partitions to other brokers: what a reassignment makes of the replica lists (Kafka's `PartitionReassignmentReplicas`
-and `PartitionReassignmentRevert`, and the requests of `ReplicationControlManager` around them).
+"""Moving partitions to other brokers: what a reassignment makes of the replica lists (Kafka's
+`PartitionReassignmentReplicas` and `PartitionReassignmentRevert`, and the requests of
+`ReplicationControlManager` around them).
 
 A reassignment has three steps:
 
@@ -9,8 +10,9 @@ A reassignment has three steps:
 3. The ISR change that brings this about also drops the leaving replicas and clears both lists, in the same record
    (`PartitionChangeBuilder`). A leader that leaves hands over there, under a new leader epoch.
 
-Where the ISR already fits (another order, fewer replicas), step 3 happens at once. Cancelling gives the replicas back that
-were there before; if only new replicas are in sync, the first old one would have to lead uncleanly, which the topic must allow.
+If the ISR already fits (another order, fewer replicas), step 3 happens at once. Cancelling restores
+the earlier replicas; if only new replicas are in sync, the first old one would have to lead
+uncleanly, which the topic must allow.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from kmirror.wire.messages import list_partition_reassignments as listing
 
 
 class PartitionReassignmentReplicas(NamedTuple):
-    """What a partition looks like while it moves from `current` to `target`."""
+    """The replica lists of a partition while it moves from `current` to `target`."""
 
     replicas: list[int]
     removing: list[int]
@@ -45,7 +47,8 @@ class PartitionReassignmentReplicas(NamedTuple):
 
 
 class PartitionReassignmentRevert(NamedTuple):
-    """What a partition looks like once its reassignment is cancelled; `unclean` when no in-sync replica is left of the old ones."""
+    """The replica lists of a partition once its reassignment is cancelled; `unclean` if none of the
+    old replicas is in sync."""
 
     replicas: list[int]
     isr: list[int]
@@ -61,7 +64,8 @@ class PartitionReassignmentRevert(NamedTuple):
 
 
 class PartitionReassignments:
-    """Decisions about AlterPartitionReassignments and ListPartitionReassignments. `check_assignment` refuses impossible replica lists."""
+    """Decides about AlterPartitionReassignments and ListPartitionReassignments. `check_assignment`
+    refuses impossible replica lists."""
 
     def __init__(self, state: ControllerState, check_assignment: Callable[[Sequence[int]], None]) -> None:
         self._state = state
@@ -70,7 +74,7 @@ class PartitionReassignments:
     def alter_partition_reassignments(
         self, request: alter.AlterPartitionReassignmentsRequest
     ) -> ControllerResult[alter.AlterPartitionReassignmentsResponse]:
-        """One result a partition; the records of those that may move."""
+        """Returns one result per partition, and the records of those that may move."""
         if not request.topics:
             return ControllerResult([], alter.AlterPartitionReassignmentsResponse())
         records: list[ApiMessageAndVersion] = []
@@ -134,7 +138,7 @@ class PartitionReassignments:
     def list_partition_reassignments(
         self, request: listing.ListPartitionReassignmentsRequest
     ) -> listing.ListPartitionReassignmentsResponse:
-        """Partitions that are moving, of the topics that are asked for (null: of all); what does not move is left out."""
+        """Lists the partitions that are moving, of the requested topics (null: of all topics)."""
         response = listing.ListPartitionReassignmentsResponse(error_message=None)
         topics = self._state.image.topics
         if request.topics is None:
@@ -164,7 +168,8 @@ def _ongoing(topic: TopicImage, partition_id: int) -> listing.OngoingPartitionRe
 
 
 def _check_factor_unchanged(partition: PartitionRegistration, target: Sequence[int]) -> None:
-    """KIP-860: against the replicas that the partition will have once a reassignment under way is done."""
+    """Compares with the number of replicas that the partition will have once a reassignment under
+    way is done (KIP-860)."""
     present = len(({*partition.replicas, *partition.adding_replicas}) - set(partition.removing_replicas))
     if present != len(target):
         text = f"The replication factor is changed from {present} to {len(target)}"

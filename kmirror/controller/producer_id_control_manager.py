@@ -20,7 +20,7 @@ class ProducerIdControlManager:
         self._cluster = cluster
 
     def allocate(self, request: AllocateProducerIdsRequest) -> ControllerResult[AllocateProducerIdsResponse]:
-        """The next 1000 ids; the record says which id comes after them."""
+        """Allocates the next 1000 ids; the record holds the id that comes after them."""
         self._cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
         first = max(self._state.image.next_producer_id, 0)
         if first > _LAST_BLOCK:

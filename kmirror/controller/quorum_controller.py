@@ -1,16 +1,19 @@
 """The active controller of a one-voter quorum (Kafka's `QuorumController`).
 
-A request becomes a write event: a manager, a pure function of (image, soft state, request), returns a `ControllerResult`;
-its records are appended to the metadata log as one batch and replayed at once, so that the next event sees them; the
-response waits until the log is flushed. With one voter, flushed means committed.
+A request becomes a write event: a manager, a pure function of (image, soft state, request), returns
+a `ControllerResult`; its records are appended to the metadata log as one batch and replayed at
+once, so that the next event sees them; the response waits until the log is flushed. With one voter,
+flushed means committed.
 
-One task, the pump, runs the events: it takes all that are waiting, decides and appends them one after the other, flushes
-once for all of them on a worker, and answers. Nothing is appended while a flush runs, so the worker has the log to itself,
-and requests that arrive meanwhile share the next flush. A snapshot of the image is written beside the pump, one at a time, into a file
-of its own; only what it makes superfluous is removed by the pump. A failed flush fails the controller for good: what was not
-acknowledged is not guessed at.
+One task, the pump, runs the events: it takes all waiting ones, decides and appends them one after
+the other, flushes once for all of them on a worker, and answers. Nothing is appended while a flush
+runs, so the worker has the log to itself, and requests that arrive meanwhile share the next flush.
+A snapshot of the image is written in parallel to the pump, one at a time, into its own file; the
+pump then removes what the snapshot makes superfluous. A failed flush fails the controller for good,
+because nobody can tell what of the unacknowledged records is on the disk.
 
-`image` is the state with every appended record; the managers hold nothing besides the brokers' heartbeats.
+`image` is the state including every appended record; apart from it, the managers' only state is the
+brokers' heartbeats.
 """
 
 from __future__ import annotations
@@ -106,22 +109,26 @@ class QuorumController:
         self._snapshot_done: asyncio.Future[None] | None = None
         self._clean_is_due = False
         self.on_event: Callable[[int, int], None] | None = None
-        """Told of every event: how long it waited (ms), how long it took (ns)."""
+        """Called after every event with the time that it waited (ms) and the time that it took
+        (ns)."""
         self.on_fatal: Callable[[str], None] | None = None
-        """Told once why this controller is none any more: its log cannot be written, or what is in it cannot be applied."""
+        """Called once with the reason when this controller fails: its log cannot be written, or a
+        record cannot be applied."""
         self._has_ended = False
         self.events_started = 0
         self.timed_out_brokers = 0
         self.fault_count = 0
-        """Mistakes of the program so far that one event, or this controller, ended in."""
+        """How many programming errors one event, or this controller, has ended in so far."""
         self.snapshot_bytes = 0
 
     # ---- life
 
     async def start(self) -> None:
-        """Open the log, replay it, begin a new epoch, write the bootstrap records on the first start, register itself.
+        """Opens the log, replays it, begins a new epoch, writes the bootstrap records on the first
+        start, and registers itself.
 
-        CorruptFileError when the log or a snapshot makes no sense; KmirrorError, saying what to do, when the disk fails.
+        Raises CorruptFileError if the log or a snapshot is inconsistent, and KmirrorError, which
+        says what to do, if the disk fails.
         """
         try:
             await self._start()
@@ -160,7 +167,8 @@ class QuorumController:
             self._repeat("delegation-tokens", self._run_token_sweeps)
 
     def _repeat(self, name: str, rounds: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Work that comes again and again as long as this controller is active: what one round refuses does not keep the next from coming."""
+        """Runs `rounds` periodically as long as this controller is active; an error of one round
+        does not prevent the next."""
 
         async def while_active() -> None:
             try:
@@ -196,7 +204,8 @@ class QuorumController:
         self.features.check_known(self.image.features.finalized_levels)
 
     def _bootstrap_records(self) -> list[ApiMessageAndVersion]:
-        """What `bootstrap.checkpoint` says (nothing: the newest metadata version), in one transaction where the version has them."""
+        """Returns the content of `bootstrap.checkpoint` (without one: the newest metadata version),
+        in one transaction if the metadata version supports that."""
         path = f"{self.config.metadata_log_dir}/{BOOTSTRAP_FILE_NAME}"
         records: list[ApiMessageAndVersion] = []
         if self.runtime.files.exists(path):
@@ -230,7 +239,7 @@ class QuorumController:
         )
 
     async def kill(self) -> None:
-        """End the tasks and close the log's files as they are: nothing is flushed."""
+        """Ends the tasks and closes the log's files as they are: nothing is flushed."""
         self._closing = True
         await self._tasks.cancel()
         self._refuse_waiting(ApiException(Errors.NOT_CONTROLLER, "The controller was killed."))
@@ -240,7 +249,8 @@ class QuorumController:
             log.kill()
 
     async def stop(self) -> None:
-        """Let the running event finish, end the tasks, flush and close the log. Events that still wait are refused."""
+        """Lets the running event finish, ends the tasks, flushes and closes the log. Waiting events
+        are refused."""
         self._closing = True
         self._wake.set()
         if self._pump_done is not None:
@@ -255,7 +265,8 @@ class QuorumController:
             await self.runtime.run_blocking(log.close)
 
     def _end_late_work(self) -> None:
-        """What still waits is left to the next start: its files carry the suffix that a log removes when it is opened."""
+        """Leaves waiting work to the next start: its files have the suffix by which a log removes
+        them when it is opened."""
         if self._late_timer is not None:
             self._late_timer.cancel()
             self._late_timer = None
@@ -287,7 +298,8 @@ class QuorumController:
 
     @property
     def is_writing_snapshot(self) -> bool:
-        """Whether a snapshot is on its way to the disk, or what it makes superfluous is still there."""
+        """Whether a snapshot is being written, or the data that it makes superfluous is not yet
+        removed."""
         return self._snapshot_done is not None or self._clean_is_due
 
     @property
@@ -302,7 +314,8 @@ class QuorumController:
     # ---- write events
 
     async def write(self, name: str, decide: Callable[[], ControllerResult[T]]) -> T:
-        """Run one write event; its response once its records are durable. ApiException when the manager refuses, NOT_CONTROLLER after a failure."""
+        """Runs one write event; returns its response once its records are durable. Raises
+        ApiException if the manager refuses, NOT_CONTROLLER after a failure."""
         if not self.is_active:
             raise ApiException(Errors.NOT_CONTROLLER, Errors.NOT_CONTROLLER.message)
         future: asyncio.Future[T] = self.runtime.create_future()
@@ -319,7 +332,7 @@ class QuorumController:
                 self._clean_up()
                 self._run_late_work()
                 if self._failure is not None:
-                    self._fail(self._failure)  # under late work (the flush behind a roll), of which nobody else hears
+                    self._fail(self._failure)  # nobody else would hear of a failure of late work (the flush after a roll)
         finally:
             if self._pump_done is not None and not self._pump_done.done():
                 self._pump_done.set_result(None)
@@ -380,7 +393,8 @@ class QuorumController:
         return result.response
 
     def _voter(self) -> Voter:
-        """This node as the quorum's only voter, as a dynamic quorum writes it down."""
+        """Returns this node as the quorum's only voter, in the form in which a dynamic quorum
+        stores it."""
         config = self.config
         return Voter(
             voter_id=config.node_id,
@@ -416,7 +430,7 @@ class QuorumController:
             _wake(waiter)
 
     async def wait_for_high_watermark(self, offset: int, timeout_ms: int) -> None:
-        """Return when the high watermark has passed `offset`, or after `timeout_ms`."""
+        """Returns when the high watermark has passed `offset`, or after `timeout_ms`."""
         if self.high_watermark > offset or timeout_ms <= 0:
             return
         waiter: asyncio.Future[None] = self.runtime.create_future()
@@ -431,7 +445,8 @@ class QuorumController:
     # ---- failure
 
     def _on_log_dir_failure(self, log_dir: str, message: str, error: OSError) -> None:
-        """May come from a worker, so it only takes note: the append or flush that failed raises to the pump."""
+        """Only takes note, since it may be called on a worker: the append or flush that failed
+        raises to the pump."""
         self._failure = self._failure or error
 
     def _on_task_failure(self, name: str, error: BaseException) -> None:
@@ -441,7 +456,8 @@ class QuorumController:
             self.runtime.report_failure(f"task {name} of the controller failed", error)
 
     def _fail(self, error: BaseException) -> None:
-        """For good. It ends the node, as in Kafka: a controller that cannot write, or not apply what it wrote, must not seem to be one."""
+        """Fails for good and ends the node, as in Kafka: a controller that cannot write, or cannot
+        apply what it wrote, must not appear to work."""
         if self._failure is None:
             self._failure = error
         if not self._has_ended:
@@ -476,7 +492,8 @@ class QuorumController:
                 self.timed_out_brokers += fenced_broker >= 0
 
     async def _run_periodic_work(self) -> None:
-        """NoOpRecords while idle, giving partitions back to their preferred leaders, unclean elections where they are allowed."""
+        """Writes NoOpRecords while idle, gives partitions back to their preferred leaders, and runs
+        unclean elections where they are allowed."""
         idle_ms, balance_ms = self.config.metadata_max_idle_interval_ms, self.config.leader_imbalance_check_interval_ms
         unclean_ms = self.config.unclean_election_interval_ms
         intervals = [interval for interval in (idle_ms, balance_ms, unclean_ms) if interval > 0]
@@ -499,7 +516,8 @@ class QuorumController:
             await self.write("expireDelegationTokens", self.delegation_tokens.sweep_expired_tokens)
 
     def _maybe_snapshot(self) -> None:
-        """Begin a snapshot if one is due; none while another is being written. Called by the pump, when all of the image is flushed."""
+        """Begins a snapshot if one is due and none is being written. The pump calls it, when the
+        whole image is flushed."""
         interval = self.config.snapshot_max_interval_ms
         now = self.runtime.clock.monotonic_ms()
         due = self._bytes_since_snapshot >= self.config.snapshot_max_new_record_bytes or (
@@ -511,8 +529,9 @@ class QuorumController:
             self._tasks.spawn(self._take_snapshot(self.log.snapshot_writer(self.image), self._snapshot_done), name="snapshot")
 
     async def _take_snapshot(self, writer: SnapshotWriter, done: asyncio.Future[None]) -> None:
-        """A disk that has no room for a snapshot may have room for the log, which needs less: an error is told and counted, as in Kafka
-        (MetadataErrorCount), and the next snapshot is due as ever. A disk that is gone ends the controller at its next append."""
+        """A disk that has no room for a snapshot may have room for the log, which needs less. So an
+        error is logged and counted, as in Kafka (MetadataErrorCount), and the next snapshot is due
+        as usual. A disk that has failed ends the controller at its next append."""
         try:
             self.snapshot_bytes = await self.runtime.run_blocking(writer.write)
         except OSError as error:
@@ -537,14 +556,16 @@ class QuorumController:
             _log.warning("The unfinished snapshot %s stays until the next start: %s", writer.snapshot_id.file_name, disk_error_text(error))
 
     def _clean_up(self) -> None:
-        """Drop what the retention no longer needs beside a new snapshot. Called by the pump, when no worker has the log."""
+        """Deletes what the retention no longer needs beside a new snapshot. The pump calls it, when
+        no worker holds the log."""
         if self._clean_is_due:
             self._clean_is_due = False
             self.log.maybe_clean()
 
 
 def _allows_unclean_elections(record: Any) -> bool:
-    """Switched on for a topic or all of them: partitions that wait for a leader need not wait for the next periodic election."""
+    """Whether the record switches unclean elections on for a topic or for all: partitions without a
+    leader then need not wait for the next periodic election."""
     return isinstance(record, ConfigRecord) and record.name == "unclean.leader.election.enable" and record.value == "true"
 
 

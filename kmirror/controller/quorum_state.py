@@ -1,7 +1,9 @@
-"""`quorum-state`: which epoch a node of the metadata quorum is in, and who leads it (Kafka's `QuorumStateStore`).
+"""`quorum-state`: the epoch of a node of the metadata quorum, and the epoch's leader (Kafka's
+`QuorumStateStore`).
 
-One line of JSON without a line end, replaced atomically and synced before the node acts on it. Version 0 (kraft.version 0)
-lists the voters, version 1 does not. For a quorum of one voter `votedId` is -1 once it leads.
+One line of JSON without a line end, replaced atomically and synced before the node acts on it.
+Version 0 (kraft.version 0) lists the voters, version 1 does not. For a quorum of one voter
+`votedId` is -1 once it leads.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ class QuorumState:
 
 
 def read_quorum_state(files: FileSystem, path: str) -> QuorumState | None:
-    """The state in `path`; None if there is no such file, CorruptFileError if it cannot be read."""
+    """Returns the state in `path`; None if there is no such file. Raises CorruptFileError if it
+    cannot be parsed."""
     if not files.exists(path):
         return None
     data = files.read_bytes(path)

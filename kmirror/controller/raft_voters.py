@@ -1,7 +1,9 @@
-"""Changes of the metadata quorum's voters, as a controller answers them whose quorum has one voter (KIP-853).
+"""Changes of the metadata quorum's voters, answered by a controller whose quorum has one voter
+(KIP-853).
 
-The voter was fixed when the node was formatted and stays the only one: another cannot be added, it cannot be removed, and it
-may update what is known of itself. Checks and texts are Kafka's, in Kafka's order: cluster id, voter, kraft.version, voter set.
+The voter was fixed when the node was formatted and stays the only one: no other can be added, it
+cannot be removed, and it may update its own registration. Checks and texts are Kafka's, in Kafka's
+order: cluster id, voter, kraft.version, voter set.
 """
 
 from __future__ import annotations

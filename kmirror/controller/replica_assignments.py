@@ -1,4 +1,5 @@
-"""Which brokers the partitions of a new topic, or new partitions of an old one, are placed on: as the request says, or as the placer does."""
+"""Which brokers get the partitions of a new topic, or new partitions of an existing one: those that
+the request names, or the placer's choice."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from kmirror.wire.messages import create_topics as ct
 
 
 class ReplicaAssignments:
-    """ApiException with Kafka's texts for what cannot be."""
+    """Raises ApiException with Kafka's texts for impossible assignments."""
 
     def __init__(self, state: ControllerState) -> None:
         self._state = state
@@ -21,7 +22,8 @@ class ReplicaAssignments:
         return self._manual_assignment(topic) if topic.assignments else self._automatic_assignment(topic)
 
     def check_all_active(self, topic: ct.CreatableTopic, partitions: list[PartitionRegistration]) -> None:
-        """A mirror topic begins with every replica able to truncate: none may be fenced or in controlled shutdown."""
+        """Checks that no replica is fenced or in controlled shutdown: a mirror topic begins with
+        replicas that can all truncate."""
         inactive = sorted({replica for p in partitions for replica in p.replicas if not self._state.is_active(replica)})
         if inactive:
             code = Errors.INVALID_REPLICA_ASSIGNMENT if topic.assignments else Errors.INVALID_REPLICATION_FACTOR

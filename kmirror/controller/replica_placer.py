@@ -1,9 +1,11 @@
-"""Where the replicas of new partitions go: in stripes over racks and brokers (Kafka's `StripedReplicaPlacer`).
+"""Where the replicas of new partitions go: in stripes over racks and brokers (Kafka's
+`StripedReplicaPlacer`).
 
-Racks are taken in turn, each partition beginning one rack further, so that replicas of a partition lie on as many racks as there
-are; that comes before an even load of brokers. Inside a rack its brokers are taken in turn, the unfenced ones first. A fenced
-broker never leads. When every unfenced broker could have led once, racks and brokers are shuffled, so that the same sets of
-brokers do not come again and again. Brokers whose directories are all cordoned get nothing.
+Racks take turns, and each partition begins one rack further, so that a partition's replicas are
+spread over as many racks as possible; that has priority over an even load of brokers. Within a
+rack, brokers take turns, unfenced ones first. A fenced broker never leads. When every unfenced
+broker could have led once, racks and brokers are shuffled, so that the same sets of brokers do not
+recur. Brokers whose directories are all cordoned get nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ T = TypeVar("T")
 
 
 def place_replicas(brokers: list[BrokerRegistration], random: Random, *, partitions: int, replication_factor: int) -> list[list[int]]:
-    """Replica lists of `partitions` new partitions; INVALID_REPLICATION_FACTOR with Kafka's text when it cannot be done."""
+    """Returns the replica lists of `partitions` new partitions; raises INVALID_REPLICATION_FACTOR
+    with Kafka's text if that is impossible."""
     usable = [broker for broker in brokers if not _is_cordoned(broker)]
     _check(usable, replication_factor)
     racks = _Racks(usable, random)
@@ -32,7 +35,8 @@ def _is_cordoned(broker: BrokerRegistration) -> bool:
 
 
 class _Turns:
-    """Brokers of one kind in one rack. In each turn every broker comes once at most, the first one shifted by the turn."""
+    """Brokers of one kind in one rack. In each turn every broker comes at most once; the starting
+    point shifts with each turn."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -69,7 +73,7 @@ class _Rack:
 
 
 class _Racks:
-    """All racks, and how far the stripe has come."""
+    """All racks, and the position of the stripe."""
 
     def __init__(self, brokers: list[BrokerRegistration], random: Random) -> None:
         self._random = random
@@ -94,7 +98,7 @@ class _Racks:
         skipped = leader_rack
         while len(replicas) < replication_factor:
             if at == skipped:
-                skipped = -1  # the leader's rack has had its replica of this round
+                skipped = -1  # the leader's rack has already had its replica in this round
             else:
                 broker = self._racks[at].next(self._turn)
                 if broker is not None:
@@ -105,7 +109,7 @@ class _Racks:
         return replicas
 
     def _take(self, first: int, pick: Callable[[_Rack], int | None]) -> tuple[int, int]:
-        """(rack, broker) of the first rack from `first` on that has one."""
+        """Returns (rack, broker) for the first rack, from `first` on, that has one."""
         for step in range(len(self._racks)):
             at = (first + step) % len(self._racks)
             broker = pick(self._racks[at])

@@ -1,4 +1,5 @@
-"""Topics and partitions: creation, deletion, growth, ISR changes, elections (Kafka's `ReplicationControlManager`)."""
+"""Topics and partitions: creation, deletion, growth, ISR changes, elections (Kafka's
+`ReplicationControlManager`)."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."
 
 
 class ReplicationControlManager:
-    """Decisions about topics and partitions."""
+    """Decides about topics and partitions."""
 
     def __init__(self, state: ControllerState, cluster: ClusterControlManager, configuration: ConfigurationControlManager) -> None:
         self._state = state
@@ -65,7 +66,8 @@ class ReplicationControlManager:
     def create_topics(
         self, request: ct.CreateTopicsRequest, *, quota: ControllerMutationQuota = UNBOUNDED
     ) -> ControllerResult[ct.CreateTopicsResponse]:
-        """One result a topic; the records of those that succeed. Names given twice are refused, as is the metadata topic."""
+        """Returns one result per topic, and the records of those that succeed. Names given twice
+        are refused, and so is the metadata topic."""
         self._check_total_number_of_partitions(request)
         counts = Counter(topic.name for topic in request.topics)
         ids = Counter(
@@ -102,7 +104,8 @@ class ReplicationControlManager:
     def create_topic(
         self, topic: ct.CreatableTopic, *, quota: ControllerMutationQuota = UNBOUNDED
     ) -> tuple[list[ApiMessageAndVersion], ct.CreatableTopicResult]:
-        """Records and result of one new topic; ApiException when it cannot be made."""
+        """Returns the records and the result of one new topic; raises ApiException if it cannot be
+        created."""
         if topic.name == "__cluster_metadata":
             raise ApiException(Errors.INVALID_REQUEST, f"Creation of internal topic {topic.name} is prohibited.")
         validate_topic_name(topic.name)
@@ -146,7 +149,8 @@ class ReplicationControlManager:
         return configs
 
     def _topic_id(self, mirror_id: Uuid | None) -> Uuid:
-        """The id a mirror asks for (null and zero ask for none), else a new one."""
+        """Returns the id that a mirror asks for, or a new one if it asks for none (null or
+        zero)."""
         if not mirror_id:
             while True:
                 topic_id = Uuid.random(self._state.random)
@@ -183,7 +187,8 @@ class ReplicationControlManager:
     # ---- deleting topics, adding partitions
 
     def _check_writable(self, topic: TopicImage, *, by_broker: bool) -> None:
-        """READ_ONLY_TOPIC for a topic that a mirror owns, unless a broker asks (KIP-1279)."""
+        """Raises READ_ONLY_TOPIC for a topic that a mirror owns, unless a broker asks
+        (KIP-1279)."""
         association = association_of(self._state.image.configs.topic(topic.name))
         if association is not None and not association.removed and not by_broker:
             raise ApiException(Errors.READ_ONLY_TOPIC, Errors.READ_ONLY_TOPIC.message)
@@ -191,7 +196,8 @@ class ReplicationControlManager:
     def delete_topics(
         self, request: DeleteTopicsRequest, *, by_broker: bool = False, quota: ControllerMutationQuota = UNBOUNDED
     ) -> ControllerResult[DeleteTopicsResponse]:
-        """Topics by name or by id; one that is named more than once is refused, once, and not deleted."""
+        """Deletes topics by name or by id; one that is named more than once is refused, with one
+        result, and not deleted."""
         wanted = [(state.name, state.topic_id) for state in request.topics] or [(name, Uuid.ZERO) for name in request.topic_names]
         counts = Counter(wanted)
         records: list[ApiMessageAndVersion] = []
@@ -251,7 +257,8 @@ class ReplicationControlManager:
         return ControllerResult([] if request.validate_only else records, response)
 
     def _new_partitions(self, request: CreatePartitionsTopic, *, by_broker: bool, room: int) -> list[ApiMessageAndVersion]:
-        """Kafka answers UNKNOWN_SERVER_ERROR where more than `room` are asked for; we say why."""
+        """Refuses more than `room` partitions with the reason; Kafka answers
+        UNKNOWN_SERVER_ERROR."""
         topic = self._find(request.name, Uuid.ZERO)
         self._check_writable(topic, by_broker=by_broker)
         present = len(topic.partitions)
@@ -282,7 +289,7 @@ class ReplicationControlManager:
     # ---- ISR changes
 
     def alter_partition(self, request: ap.AlterPartitionRequest, version: int) -> ControllerResult[ap.AlterPartitionResponse]:
-        """What a partition's leader asks for its ISR."""
+        """Handles what a partition's leader requests for its ISR."""
         self._cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
         records: list[ApiMessageAndVersion] = []
         response = ap.AlterPartitionResponse()
@@ -331,7 +338,7 @@ class ReplicationControlManager:
     def _alter_problem(
         self, broker_id: int, partition: PartitionRegistration, data: ap.AlterPartitionRequestPartitionData, isr: list[int]
     ) -> Errors:
-        """Kafka's checks in Kafka's order; NONE when the change may be made."""
+        """Makes Kafka's checks in Kafka's order; returns NONE if the change is allowed."""
         if data.leader_epoch > partition.leader_epoch or data.partition_epoch > partition.partition_epoch:
             return Errors.NOT_CONTROLLER
         if data.leader_epoch < partition.leader_epoch:
@@ -352,7 +359,7 @@ class ReplicationControlManager:
         return Errors.NONE
 
     def assign_replicas_to_dirs(self, request: ad.AssignReplicasToDirsRequest) -> ControllerResult[ad.AssignReplicasToDirsResponse]:
-        """A broker says in which of its directories it keeps its replicas (KIP-858)."""
+        """Takes a broker's report of which of its directories hold its replicas (KIP-858)."""
         self._cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
         records: list[ApiMessageAndVersion] = []
         response = ad.AssignReplicasToDirsResponse()
@@ -431,14 +438,16 @@ class ReplicationControlManager:
         return [record]
 
     def elect_unclean(self) -> ControllerResult[int]:
-        """A leader for every partition without one whose topic allows unclean elections and has a replica alive; how many."""
+        """Elects a leader for every leaderless partition whose topic allows unclean elections and
+        that has a replica alive; the response is how many."""
         leaderless = partitions(self._state, lambda partition: not partition.has_leader)
         enabled = (ref for ref in leaderless if self._state.unclean_election_enabled(ref[0]))
         records = leader_and_isr_updates(self._state, enabled)
         return ControllerResult(records, len(records))
 
     def balance_leaders(self) -> ControllerResult[int]:
-        """Give partitions back to their preferred replicas where those may lead; the response is how many."""
+        """Gives partitions back to their preferred replicas if those may lead; the response is how
+        many."""
         records = []
         for topic in self._state.image.topics.by_name.values():
             for partition_id, partition in topic.partitions.items():
@@ -452,7 +461,8 @@ class ReplicationControlManager:
 
 
 def _own_message(error: ApiException) -> str | None:
-    """The text of an error; none for a quota, where Kafka's says nothing that the code does not."""
+    """Returns the text of an error; None for a quota, where Kafka's text adds nothing to the
+    code."""
     return None if error.error is Errors.THROTTLING_QUOTA_EXCEEDED else error.message
 
 

@@ -1,4 +1,5 @@
-"""Who asks the controller, on which listener, and when the answer must be there."""
+"""The origin of a controller request: who asks, on which listener, and by when the answer must be
+there."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from kmirror.wire.api_keys import ApiKeys
 
 @dataclass(frozen=True, slots=True)
 class ControllerRequestContext:
-    """`is_broker` is true for what a broker asks for itself (cluster action), false for what it
-    forwards of a client. `listener_name` and `client_address` are those of the connection (of the client, when forwarded)."""
+    """`is_broker` is true for a broker's own requests (cluster action), false for those that it
+    forwards for a client. `listener_name` and `client_address` are those of the connection (of the
+    client's, if forwarded)."""
 
     principal: KafkaPrincipal = ANONYMOUS
     is_broker: bool = False

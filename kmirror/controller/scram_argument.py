@@ -1,4 +1,5 @@
-"""`--add-scram` of the storage tool: `SCRAM-SHA-256=[name=alice,password=secret,iterations=8192,salt="..."]` -> a credential record."""
+"""`--add-scram` of the storage tool:
+`SCRAM-SHA-256=[name=alice,password=secret,iterations=8192,salt="..."]` -> a credential record."""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ _FIELD = re.compile(r'\s*([a-z]+)=("[^"]*"|[^,]*)\s*')
 
 
 class ScramArgumentError(KmirrorError):
-    """The argument of --add-scram is not one."""
+    """The argument of --add-scram is malformed."""
 
 
 def parse_scram_argument(argument: str, random: Random) -> UserScramCredentialRecord:
-    """The record that the argument asks for; a salt that is not given comes from `random`."""
+    """Returns the record for the argument; a salt that is not given is drawn from `random`."""
     name, separator, rest = argument.partition("=")
     if not separator:
         raise ScramArgumentError(f"Failed to find equals sign in SCRAM argument '{argument}'")

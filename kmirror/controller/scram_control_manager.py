@@ -1,7 +1,8 @@
 """Users' SCRAM credentials (Kafka's `ScramControlManager`): AlterUserScramCredentials to records.
 
-A client sends the salted password, never the password; what is stored is the stored key and the server key (RFC 5802). A user may be
-altered once in a request: the second time makes both fail. What is wrong with one user does not touch the others.
+A client sends the salted password, never the password; the records hold the stored key and the
+server key (RFC 5802). A request may alter a user once; if it does so twice, both fail. An error for
+one user does not affect the others.
 """
 
 from __future__ import annotations

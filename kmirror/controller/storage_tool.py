@@ -1,11 +1,14 @@
-"""Formatting a node's directories, as `kafka-storage format` of Kafka 4.3 does (Kafka's `Formatter`).
+"""Formatting a node's directories, as `kafka-storage format` of Kafka 4.3 does (Kafka's
+`Formatter`).
 
-Every log directory gets `meta.properties` and `bootstrap.checkpoint`; the metadata directory of a controller that begins a
-dynamic quorum (`--standalone`, or `--initial-controllers` naming itself) also gets
-`__cluster_metadata-0/00000000000000000000-0000000000.checkpoint` with kraft.version 1 and itself as the only voter. The bootstrap records are the feature levels, metadata.version first, and SCRAM credentials.
+Every log directory gets `meta.properties` and `bootstrap.checkpoint`; the metadata directory of a
+controller that begins a dynamic quorum (`--standalone`, or `--initial-controllers` naming itself)
+also gets `__cluster_metadata-0/00000000000000000000-0000000000.checkpoint` with kraft.version 1 and
+itself as the only voter. The bootstrap records are the feature levels, metadata.version first, and
+SCRAM credentials.
 
-`mirror.version` can be set only where unstable feature versions are enabled (KIP-1279). What is wrong with the arguments is a
-`FormatterError`, one line in Kafka's words.
+`mirror.version` can be set only if unstable feature versions are enabled (KIP-1279). Wrong
+arguments raise a `FormatterError`, one line in Kafka's words.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ from kmirror.wire.messages.user_scram_credential_record import UserScramCredenti
 
 
 class FormatterError(KmirrorError):
-    """Why a node cannot be formatted so."""
+    """Says why a node cannot be formatted with these arguments."""
 
 
 class ListenerAddress(Protocol):
@@ -55,7 +58,7 @@ class ListenerAddress(Protocol):
 
 
 class NodeConfig(Protocol):
-    """What the tool reads of a node's properties; `server.kafka_config.KafkaConfig` is one."""
+    """The properties of a node that the tool reads; `server.kafka_config.KafkaConfig` is one."""
 
     @property
     def node_id(self) -> int: ...
@@ -80,7 +83,7 @@ class NodeConfig(Protocol):
 
 
 class Ports(Protocol):
-    """The outside, as a `Runtime` has it."""
+    """The ports that the tool needs; a `Runtime` has them."""
 
     @property
     def files(self) -> FileSystem: ...
@@ -94,7 +97,7 @@ class Ports(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FormatOptions:
-    """The tool's arguments. `directory_ids` are given by tests; others are drawn at random."""
+    """The tool's arguments. Tests set `directory_ids`; otherwise they are drawn at random."""
 
     cluster_id: str
     features: Mapping[str, int] = field(default_factory=dict)
@@ -113,7 +116,7 @@ class FormatOptions:
 
 
 def parse_feature_argument(text: str) -> tuple[str, int]:
-    """`NAME=LEVEL` of --feature."""
+    """Parses `NAME=LEVEL` of --feature."""
     name, separator, level = text.partition("=")
     if not separator:
         raise FormatterError(f"Can't parse feature=level string {text}: equals sign not found.")
@@ -123,7 +126,8 @@ def parse_feature_argument(text: str) -> tuple[str, int]:
 
 
 def format_node(config: NodeConfig, options: FormatOptions, ports: Ports) -> list[str]:
-    """Format the node's directories; the lines that the tool prints. FormatterError, OSError, CorruptFileError."""
+    """Formats the node's directories; returns the lines that the tool prints. Raises
+    FormatterError, OSError or CorruptFileError."""
     levels = _feature_levels(config, options)
     _check_quorum_flags(config, options, levels)
     directories = list(dict.fromkeys([config.metadata_log_dir, *config.log_dirs]))
@@ -140,7 +144,7 @@ def format_node(config: NodeConfig, options: FormatOptions, ports: Ports) -> lis
 
 
 def _feature_levels(config: NodeConfig, options: FormatOptions) -> dict[str, int]:
-    """Level of every feature, kraft.version included."""
+    """Returns the level of every feature, including kraft.version."""
     if options.release_version is not None and METADATA_VERSION in options.features:
         raise FormatterError("Use --release-version instead of --feature metadata.version=X to avoid ambiguity.")
     metadata_version = options.features.get(METADATA_VERSION, LATEST_METADATA_VERSION)
@@ -216,8 +220,9 @@ def _check_initial_controller(config: NodeConfig, options: FormatOptions, voter:
 
 
 def _unformatted(directories: Sequence[str], config: NodeConfig, options: FormatOptions, files: FileSystem) -> list[str]:
-    """Directories without a meta.properties file. Those that have one must be this cluster's and this node's, and may be there at all only
-    where the options say so; Kafka looks in that order."""
+    """Returns the directories without a meta.properties file. Those that have one must belong to
+    this cluster and this node, and are tolerated only if the options say so; Kafka checks in that
+    order."""
     present = {directory: read_meta_properties(files, directory) if files.is_dir(directory) else None for directory in directories}
     for directory, properties in present.items():
         if properties is not None:
@@ -282,7 +287,8 @@ def _format_directory(
 
 
 def _endpoints(config: NodeConfig, voter: DynamicVoter | None) -> list[voters_record.Endpoint]:
-    """Where the voter is reached: as the argument says, else at the node's own controller listeners."""
+    """Returns the voter's endpoints: those of the argument, or the node's own controller
+    listeners."""
     if voter is not None:
         return [voters_record.Endpoint(name=config.controller_listeners[0].name, host=voter.host, port=voter.port)]
     return [voters_record.Endpoint(name=e.name, host=e.host, port=e.port) for e in config.controller_listeners]

@@ -1,6 +1,7 @@
-"""Topic names that differ only in `.` and `_`, of which metrics make one: a second one is refused (Kafka's `topicsWithCollisionChars`).
+"""Topic names that differ only in `.` and `_`, which collide in metrics names: a second one is
+refused (Kafka's `topicsWithCollisionChars`).
 
-Kept up to date with the image's changes, so that a creation does not look at every name there is.
+The index follows the image's changes, so that creating a topic does not look at all names.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class TopicNameCollisions:
                 self._names.setdefault(_unified(name), {})[name] = None
 
     def other_than(self, name: str) -> str | None:
-        """A topic whose name collides with this one."""
+        """Returns a topic whose name collides with this one, or None."""
         if not _may_collide(name):
             return None
         return next((other for other in self._names.get(_unified(name), ()) if other != name), None)
