@@ -1,6 +1,7 @@
-"""What is to be asked of other brokers, one request after the other: each broker has one under way at most.
+"""Queues of requests to other brokers: each broker has at most one request in flight.
 
-What comes up meanwhile goes into the next request, a key once a request, for answers name the key.
+Items that arrive meanwhile go into the next request. A key occurs at most once in a request,
+because answers name the key.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ class BrokerChannel(Protocol):
     """Requests to other brokers of the cluster, and to this one."""
 
     async def send(self, broker_id: int, message: Any) -> Any:
-        """The response; DisconnectError, RequestTimeoutError, UnsupportedVersionError, ProtocolReadError or ApiException without one."""
+        """Returns the response. Raises DisconnectError, RequestTimeoutError,
+        UnsupportedVersionError, ProtocolReadError or ApiException if there is none."""
         ...
 
 
 class BrokerQueues(Generic[T, R]):
-    """`send(broker id, items)` gives the result of each item in their order, and does not fail; `key_of` an item is what answers name."""
+    """`send(broker id, items)` returns the result of each item, in their order, and does not fail.
+    `key_of` returns the key by which answers name an item."""
 
     def __init__(
         self, runtime: Runtime, name: str, send: Callable[[int, list[T]], Awaitable[list[R]]], *, key_of: Callable[[T], Hashable]
@@ -69,6 +72,6 @@ class BrokerQueues(Generic[T, R]):
                 for (_, result), answer in zip(batch.values(), answers, strict=True):
                     if not result.done():
                         result.set_result(answer)
-            finally:  # a mistake ends this task: the next one sends again what was not answered
+            finally:  # if a bug ends this task, the next one sends the unanswered items again
                 queue[:0] = [entry for entry in batch.values() if not entry[1].done()]
         del self._queues[broker_id]

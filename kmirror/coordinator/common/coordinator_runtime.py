@@ -6,16 +6,18 @@
     read(fn):  fn(shard, now) -> wait until everything it may have seen is committed -> response
     leadership lost -> CLOSED: parked responses fail with NOT_COORDINATOR, timers end, the state is dropped
 
-Records are appended before they are replayed, in one synchronous step: a refused append changes nothing, and no check is
-separated from its use. Responses wait for the high watermark; reads wait for what is appended at that moment too, so no
-answer rests on a record that could still be lost with this leader (a linearizable read, where Kafka keeps a snapshot per
-committed offset). While a partition loads, requests get COORDINATOR_LOAD_IN_PROGRESS; elsewhere NOT_COORDINATOR; after
-a log that could not be replayed, COORDINATOR_NOT_AVAILABLE until the next leader epoch. A log that could not be read, or not to
-its end, is loaded again in pauses that grow: a coordinator with a part of its state never serves. (Kafka's loader takes a read that
-brings nothing for the end of the log.)
+Records are appended before they are replayed, in one synchronous step: a refused append changes
+nothing, and no check is separated from its use. Responses wait for the high watermark. Reads wait
+until all records appended so far are committed, too, so no answer depends on a record that could
+still be lost with this leader (a linearizable read, where Kafka keeps a snapshot per committed
+offset). While a partition loads, requests get COORDINATOR_LOAD_IN_PROGRESS; on a broker that does
+not lead it, NOT_COORDINATOR; after a failed replay, COORDINATOR_NOT_AVAILABLE until the next leader
+epoch. A log that could not be read to its end is loaded again after pauses that grow: a coordinator
+never serves with a part of its state. (Kafka's loader takes an empty read for the end of the log.)
 
-The owner calls `schedule_load` and `schedule_unload` from metadata updates, in any order and as often as it likes: a load
-for a leader epoch that is not newer, and an unload for an older one, are ignored.
+The owner calls `schedule_load` and `schedule_unload` from metadata updates, in any order and as
+often as it likes: a load for a leader epoch that is not newer, and an unload for an older one, are
+ignored.
 """
 
 from __future__ import annotations
@@ -46,10 +48,12 @@ _LOGGER = logging.getLogger(__name__)
 
 LOAD_AGAIN_AFTER_MS = 1000
 LONGEST_LOAD_PAUSE_MS = 30_000
-"""A log that its disk does not give is read again after the one, then after twice as long, up to the other."""
+"""A log that the disk could not deliver is read again after LOAD_AGAIN_AFTER_MS; the pause doubles
+up to LONGEST_LOAD_PAUSE_MS."""
 LOAD_BUFFER_SIZE_BYTES = 5 * 1024 * 1024
 RECORDS_A_TURN = 1_000
-"""A read holds tens of thousands of records: replayed in one go they would hold up everything else on the broker."""
+"""A read holds tens of thousands of records; replaying them all in one turn would hold up
+everything else on the broker."""
 DEFAULT_WRITE_TIMEOUT_MS = 5_000
 RECORD_OVERHEAD_BYTES = 30
 NO_FAILURE = (
@@ -60,12 +64,13 @@ NO_FAILURE = (
     Errors.REQUEST_TIMED_OUT,
     Errors.KAFKA_STORAGE_ERROR,
 )
-"""What a write of the coordinator's own may be answered. Another leader does it, after a load or because the log directory failed here; or it is in
-the log already and waits for its commit."""
+"""Errors of the coordinator's own writes that are no failure: another leader will do the work,
+after a load or because the log directory failed here; or the record is already in the log and waits
+for its commit."""
 
 
 class CoordinatorState(Enum):
-    """Where the shard of a partition is in its life."""
+    """The states of a partition's shard."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -84,7 +89,7 @@ NO_PRODUCER = ProducerIdAndEpoch()
 
 
 class _Parked:
-    """Someone waiting for the high watermark to reach `offset`."""
+    """A caller that waits for the high watermark to reach `offset`."""
 
     __slots__ = ("future", "offset")
 
@@ -137,7 +142,7 @@ class CoordinatorRuntime(Generic[S]):
         self._scope = TaskScope(runtime, name)
 
     def schedule_load(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
-        """This broker leads the partition from `leader_epoch` on: load its shard."""
+        """Loads the partition's shard: this broker leads it from `leader_epoch` on."""
         current = self._contexts.get(topic_partition)
         if current is not None:
             if current.leader_epoch >= leader_epoch:
@@ -150,7 +155,8 @@ class CoordinatorRuntime(Generic[S]):
         self._scope.spawn(self._load(context), name=f"load-{topic_partition}-{leader_epoch}")
 
     def schedule_unload(self, topic_partition: TopicPartition, leader_epoch: int | None = None) -> None:
-        """This broker does not lead the partition (any more; from `leader_epoch` on): drop its shard."""
+        """Drops the partition's shard: this broker does not lead it any more (from `leader_epoch`
+        on, if given)."""
         current = self._contexts.get(topic_partition)
         if current is None or (leader_epoch is not None and current.leader_epoch > leader_epoch):
             return
@@ -162,23 +168,23 @@ class CoordinatorRuntime(Generic[S]):
         return CoordinatorState.CLOSED if context is None else context.state
 
     def active_partitions(self) -> list[TopicPartition]:
-        """Partitions whose shard is loaded, sorted."""
+        """Returns the partitions whose shard is loaded, sorted."""
         return sorted(tp for tp, context in self._contexts.items() if context.state is CoordinatorState.ACTIVE)
 
     def shards(self) -> list[S]:
-        """Every shard, those that are loading too."""
+        """Returns all shards, even those that are loading."""
         return [context.shard for context in self._contexts.values()]
 
     def partitions(self) -> list[TopicPartition]:
-        """Partitions that this broker leads, loaded or not, sorted."""
+        """Returns the partitions that this broker leads, loaded or not, sorted."""
         return sorted(self._contexts)
 
     def active_shards(self) -> list[S]:
-        """Shards that are loaded, in order of their partitions."""
+        """Returns the loaded shards, in the order of their partitions."""
         return [self._contexts[topic_partition].shard for topic_partition in self.active_partitions()]
 
     def run(self, topic_partition: TopicPartition, name: str, operation: Callable[[S], CoordinatorResult[None]]) -> None:
-        """Write without anybody waiting for it; while the ISR is too small it is tried again."""
+        """Writes without a caller that waits; retries while the ISR is too small."""
 
         def again() -> None:
             self._runtime.call_later_ms(RETRY_BACKOFF_MS, lambda: self.run(topic_partition, name, operation))
@@ -186,7 +192,7 @@ class CoordinatorRuntime(Generic[S]):
         self._run(topic_partition, name, operation, again)
 
     def run_everywhere(self, name: str, operation: Callable[[S], CoordinatorResult[None]]) -> None:
-        """`run` in every shard; in those that are loading, as soon as they have loaded."""
+        """Calls `run` for every shard; for those that are loading, as soon as they have loaded."""
         for topic_partition, context in sorted(self._contexts.items()):
             if context.state is CoordinatorState.LOADING:
                 context.after_load.append((name, operation))
@@ -196,7 +202,8 @@ class CoordinatorRuntime(Generic[S]):
     def _run(
         self, topic_partition: TopicPartition, name: str, operation: Callable[[S], CoordinatorResult[None]], again: Callable[[], None]
     ) -> None:
-        """`NO_FAILURE` is none; while the ISR is too small nothing is written, and `again` is called. Other failures are reported."""
+        """Writes and ignores errors in `NO_FAILURE`. While the ISR is too small nothing is written,
+        and `again` is called. Other failures are reported."""
 
         async def write() -> None:
             try:
@@ -217,7 +224,8 @@ class CoordinatorRuntime(Generic[S]):
         *,
         timeout_ms: int | None = None,
     ) -> R:
-        """Decide, append, replay, and answer once committed. ApiException: the coordinator's state, the append, or REQUEST_TIMED_OUT."""
+        """Decides, appends, replays, and answers once committed. Raises ApiException for the
+        coordinator's state, a refused append, or REQUEST_TIMED_OUT."""
         return await self._write(topic_partition, operation, NO_PRODUCER, None, timeout_ms)
 
     async def write_transactional(
@@ -229,7 +237,8 @@ class CoordinatorRuntime(Generic[S]):
         verification_guard: VerificationGuard | None = None,
         timeout_ms: int | None = None,
     ) -> R:
-        """`write` in one transactional batch of `producer`; `verification_guard` says that its transaction was verified."""
+        """Does what `write` does, in one transactional batch of `producer`; `verification_guard`
+        proves that its transaction was verified."""
         return await self._write(topic_partition, operation, producer, verification_guard, timeout_ms)
 
     async def _write(
@@ -257,7 +266,8 @@ class CoordinatorRuntime(Generic[S]):
         transaction_version: int = 0,
         timeout_ms: int | None = None,
     ) -> None:
-        """Write the marker that ends the producer's transaction here, apply it, and return once it is committed."""
+        """Writes the marker that ends the producer's transaction here, applies it, and returns once
+        it is committed."""
         context = self._active(topic_partition)
         marker = build_end_transaction_marker(
             ControlRecordType.COMMIT if committed else ControlRecordType.ABORT,
@@ -273,7 +283,7 @@ class CoordinatorRuntime(Generic[S]):
         await self._wait_committed(context, end_offset, timeout_ms or self._write_timeout_ms)
 
     async def read(self, topic_partition: TopicPartition, operation: Callable[[S, int], R]) -> R:
-        """Ask the shard; the answer is given once everything appended so far is committed."""
+        """Asks the shard; the answer is given once everything appended so far is committed."""
         context = self._active(topic_partition)
         response = operation(context.shard, self._runtime.clock.time_ms())
         await self._wait_committed(context, self._log.log_end_offset(topic_partition), self._write_timeout_ms)
@@ -380,7 +390,7 @@ class CoordinatorRuntime(Generic[S]):
         self._notify(context)
 
     def _on_load_failure(self, context: _Context[S], error: Exception) -> None:
-        """A disk that fails is no mistake of the program, and may come back; everything else is reported as one."""
+        """Retries after a disk failure, which is no bug and may pass; reports every other error."""
         what = f"{self._name}: {context.topic_partition} could not be loaded"
         if not isinstance(error, ApiException) or error.error is not Errors.KAFKA_STORAGE_ERROR:
             self._runtime.report_failure(what, error)
@@ -390,8 +400,9 @@ class CoordinatorRuntime(Generic[S]):
         self._runtime.call_later_ms(pause_ms, lambda: self._load_again(context))
 
     def _load_again(self, context: _Context[S]) -> None:
-        """The disk could not be read for a reason that may pass (no descriptor was left): an election is not the only other chance. Broken bytes stay
-        broken, and who does not lead any more is told so."""
+        """The disk could not be read for a reason that may pass (no free descriptor), so the load
+        is retried without waiting for an election. Corrupt data fails again, and a broker that no
+        longer leads the partition gets an error."""
         if self._contexts.get(context.topic_partition) is context and context.state is CoordinatorState.FAILED:
             self.schedule_unload(context.topic_partition)
             self.schedule_load(context.topic_partition, context.leader_epoch)
@@ -452,7 +463,8 @@ class CoordinatorRuntime(Generic[S]):
 
 
 def split_records(records: list[CoordinatorRecord], limit: int | None) -> list[list[CoordinatorRecord]]:
-    """The records in runs of at most `limit` bytes of keys and values, at least one each; all in one without a limit."""
+    """Returns the records in runs of at most `limit` bytes of keys and values, with at least one
+    record each; without a limit, all in one run."""
     if limit is None:
         return [records] if records else []
     runs: list[list[CoordinatorRecord]] = []
@@ -468,7 +480,8 @@ def split_records(records: list[CoordinatorRecord], limit: int | None) -> list[l
 
 
 def replay_batch(shard: CoordinatorShard, batch: RecordBatch, from_offset: int) -> None:
-    """Replay the records of `batch` from `from_offset` on; a control batch ends its producer's transaction."""
+    """Replays the records of `batch` from `from_offset` on; a control batch ends its producer's
+    transaction."""
     if batch.is_control:
         for record in batch.records():
             kind = ControlRecordType.parse(record.key)

@@ -1,7 +1,9 @@
-"""Metrics of a coordinator's shards (Kafka's `CoordinatorRuntimeMetrics`): how many there are in which state, how long loading took.
+"""Metrics of a coordinator's shards (Kafka's `CoordinatorRuntimeMetrics`): how many are in each
+state, and how long loading took.
 
 kafka.server:type=GROUP-coordinator-metrics,state=loading|active|failed    num-partitions
-kafka.server:type=GROUP-coordinator-metrics                                partition-load-time-avg, partition-load-time-max
+kafka.server:type=GROUP-coordinator-metrics                                partition-load-time-avg,
+partition-load-time-max
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ SHOWN_STATES = ("loading", "active", "failed")
 
 
 class CoordinatorRuntimeMetrics:
-    """`states` gives the state of every shard by its name in lower case."""
+    """`states` returns the state of every shard, by its name in lower case."""
 
     def __init__(self, registry: MetricsRegistry, metrics_type: str) -> None:
         self._registry = registry

@@ -1,8 +1,10 @@
-"""What a coordinator's shard is: the state of one partition of an internal topic, as synchronous functions.
+"""A coordinator's shard: the state of one partition of an internal topic, with synchronous
+functions.
 
-A shard never waits and never writes. Its handlers are functions of (state, request, now) that return a
-`CoordinatorResult`: the records that make the decision so, and the response to give once they are committed. The state
-changes in `replay` alone, whether the record was just decided or is read back after a restart.
+A shard never waits and never writes. Its handlers are functions of (state, request, now) that
+return a `CoordinatorResult`: the records that carry the decision out, and the response to give once
+they are committed. The state changes only in `replay`, whether the record was just decided or is
+read back after a restart.
 """
 
 from __future__ import annotations
@@ -25,21 +27,24 @@ class CoordinatorRecord(NamedTuple):
 
 @dataclass(slots=True)
 class CoordinatorResult(Generic[R]):
-    """A decision: what to append, in order, and what to answer when all of it is committed."""
+    """A decision: the records to append, in order, and the response to give when all of them are
+    committed."""
 
     records: list[CoordinatorRecord]
     response: R
     atomic: bool = field(default=False, kw_only=True)
     """Whether the records must share one batch (all or nothing after a crash)."""
     on_appended: Callable[[], None] | None = field(default=None, kw_only=True)
-    """Soft state that goes with the records (timers, parked requests): called once they are appended and replayed."""
+    """Updates soft state that goes with the records (timers, parked requests); called once they are
+    appended and replayed."""
 
 
 class CoordinatorTimer(Protocol):
-    """Timers of one shard, by key; scheduling a key again replaces it. All end when the shard is unloaded."""
+    """Timers of one shard, by key; scheduling a key again replaces its timer. All end when the
+    shard is unloaded."""
 
     def schedule(self, key: str, delay_ms: int, operation: Callable[[], CoordinatorResult[None]]) -> None:
-        """Run `operation` as a write after `delay_ms`."""
+        """Runs `operation` as a write after `delay_ms`."""
         ...
 
     def cancel(self, key: str) -> None: ...
@@ -51,25 +56,26 @@ class CoordinatorShard(Protocol):
     """The state of one partition. All methods run to completion on the loop."""
 
     def replay(self, offset: int, record: CoordinatorRecord, *, producer_id: int, producer_epoch: int) -> None:
-        """Apply a record. `producer_id` is -1 unless the batch is transactional. Unknown record types raise KmirrorError."""
+        """Applies a record. `producer_id` is -1 unless the batch is transactional. Unknown record
+        types raise KmirrorError."""
         ...
 
     def replay_end_transaction_marker(self, *, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        """Apply a transaction's end; shards whose topic takes no transactions ignore it."""
+        """Applies the end of a transaction; shards whose topic takes no transactions ignore it."""
         ...
 
     def on_loaded(self, now_ms: int) -> None:
-        """The log was replayed to its end and this broker leads the partition: start timers."""
+        """Starts timers: the log was replayed to its end, and this broker leads the partition."""
         ...
 
     def on_unloaded(self) -> None:
-        """The leadership is gone: fail what is parked. Nothing is called afterwards."""
+        """Fails parked requests: the leadership is gone. Nothing is called afterwards."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ShardContext:
-    """What a shard's factory is given."""
+    """The arguments of a shard's factory."""
 
     topic_partition: TopicPartition
     leader_epoch: int

@@ -1,4 +1,4 @@
-"""Timers of one shard, over the runtime; the shard that owns them is dropped with `cancel_all`."""
+"""Timers of one shard, on the runtime; `cancel_all` ends them when the shard is dropped."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ RETRY_BACKOFF_MS = 500
 
 
 class CoordinatorTimers:
-    """`CoordinatorTimer` over the runtime; each timer's operation runs as a write of its shard. One that is due can still be replaced or
-    cancelled by a write that comes before its own: then it does nothing."""
+    """`CoordinatorTimer` on the runtime; each timer's operation runs as a write of its shard. If an
+    earlier write replaces or cancels a timer that is already due, its operation does nothing."""
 
     def __init__(self, runtime: Runtime, run: Callable[[str, Callable[[], CoordinatorResult[None]], Callable[[], None]], None]) -> None:
         self._runtime = runtime

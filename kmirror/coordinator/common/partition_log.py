@@ -1,4 +1,5 @@
-"""The log of an internal topic's partition, as a coordinator needs it, and that of a `ReplicaManager`."""
+"""The log of an internal topic's partition, as far as a coordinator needs it; `replica_log`
+implements it."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from kmirror.storage.producer_state_entry import VerificationGuard
 
 
 class PartitionLog(Protocol):
-    """Reads and appends of partitions that this broker leads. Errors are `ApiException`s with Kafka's codes."""
+    """Reads and appends to partitions that this broker leads. Errors are `ApiException`s with
+    Kafka's codes."""
 
     def log_start_offset(self, topic_partition: TopicPartition) -> int: ...
 
@@ -20,7 +22,8 @@ class PartitionLog(Protocol):
     def high_watermark(self, topic_partition: TopicPartition) -> int: ...
 
     def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Buffer:
-        """Whole batches from `offset` on, at least one if there is one, up to the log end (not the high watermark)."""
+        """Returns whole batches from `offset` on, at least one if there is one, up to the log end
+        (not the high watermark)."""
         ...
 
     def append(
@@ -32,24 +35,27 @@ class PartitionLog(Protocol):
         verification_guard: VerificationGuard | None = None,
         transaction_version: int = 0,
     ) -> int:
-        """Append one batch with origin coordinator and acks -1 (min.insync.replicas holds); the log end after it.
+        """Appends one batch with origin coordinator and acks -1 (so min.insync.replicas applies);
+        returns the log end after it.
 
-        `verification_guard` is that of a transactional batch, `transaction_version` that of a marker.
+        `verification_guard` is for transactional batches, `transaction_version` for markers.
         """
         ...
 
     async def flush_if_single_replica(self, topic_partition: TopicPartition) -> None:
-        """fsync where the ISR is this broker alone, so that what is committed survives a power loss (D2)."""
+        """Calls fsync if this broker is the whole ISR, so that committed records survive a power
+        loss (D2)."""
         ...
 
     async def delete_records(self, topic_partition: TopicPartition, before_offset: int) -> None:
-        """Raise the log start offset, here and on the live followers."""
+        """Raises the log start offset, here and on the live followers."""
         ...
 
     def max_batch_size(self, topic_partition: TopicPartition) -> int:
-        """The topic's max.message.bytes."""
+        """Returns the topic's max.message.bytes."""
         ...
 
     def add_listener(self, topic_partition: TopicPartition, listener: Callable[[int], None]) -> Callable[[], None]:
-        """Call `listener(high_watermark)` whenever it moves; the returned function ends that."""
+        """Calls `listener(high_watermark)` whenever it moves; the returned function removes the
+        listener."""
         ...

@@ -1,7 +1,9 @@
-"""`PartitionLog` over the broker's `ReplicaManager`: the internal topics' partitions that this broker leads.
+"""`PartitionLog` over the broker's `ReplicaManager`: the internal topics' partitions that this
+broker leads.
 
-An append is made with origin coordinator and acks -1 and returns once it is in the local log: the caller waits for the
-high watermark itself. `append` is synchronous although acks are -1, so the state machine's decision and its record are one step.
+An append is made with origin coordinator and acks -1 and returns once it is in the local log: the
+caller waits for the high watermark itself. `append` is synchronous although acks are -1, so the
+state machine's decision and its record are one step.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ DELETE_RECORDS_TIMEOUT_MS = 30_000
 
 
 class _Listener:
-    """`PartitionListener` that passes high watermarks on."""
+    """`PartitionListener` that passes on high watermarks."""
 
     def __init__(self, on_high_watermark: Callable[[int], None]) -> None:
         self._on_high_watermark = on_high_watermark
@@ -31,17 +33,18 @@ class _Listener:
         self._on_high_watermark(offset)
 
     def on_failed(self, topic_partition: TopicPartition) -> None:
-        """The metadata update that follows unloads the shard."""
+        """Does nothing: the metadata update that follows unloads the shard."""
 
     def on_deleted(self, topic_partition: TopicPartition) -> None:
-        """The metadata update that deleted the topic unloads the shard."""
+        """Does nothing: the metadata update that deleted the topic unloads the shard."""
 
     def on_becoming_follower(self, topic_partition: TopicPartition) -> None:
-        """The metadata update that moved the leadership unloads the shard."""
+        """Does nothing: the metadata update that moved the leadership unloads the shard."""
 
 
 class ReplicaManagerLog:
-    """Implements `PartitionLog`. Errors are those of `get_partition_or_exception` and of the append."""
+    """Implements `PartitionLog`. Errors are those of `get_partition_or_exception` and of the
+    append."""
 
     def __init__(self, runtime: Runtime, replica_manager: ReplicaManager) -> None:
         self._runtime = runtime

@@ -1,8 +1,10 @@
-"""What a server-side assignor is: members and topics in, who shall have which partitions out (Kafka's `ConsumerGroupPartitionAssignor`).
+"""The interface of server-side assignors: from members and topics to an assignment of partitions
+(Kafka's `ConsumerGroupPartitionAssignor`).
 
-Assignors are pure functions and name no epoch: the group's epoch goes up, an assignor computes the *target* assignment of that epoch, and
-`CurrentAssignmentBuilder` brings each member there. Every partition of a topic that somebody subscribes to gets exactly one owner among
-the subscribers. Members and topics come in a fixed order, so the result depends on nothing else.
+Assignors are pure functions and know no epochs: when the group epoch goes up, an assignor computes
+the *target* assignment of that epoch, and `CurrentAssignmentBuilder` brings each member there.
+Every partition of a topic that somebody subscribes to gets exactly one owner among the subscribers.
+Members and topics come in a fixed order, so the result depends on nothing else.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ class SubscriptionType(Enum):
 
 
 class MemberSpec(Struct, frozen=True):
-    """A member as an assignor sees it: its topics (sorted by id) and the partitions of its last target assignment."""
+    """A member as an assignor sees it: its topics (sorted by id) and its partitions in the last
+    target assignment."""
 
     topic_ids: tuple[Uuid, ...]
     assignment: Mapping[Uuid, frozenset[int]] = {}
@@ -37,7 +40,8 @@ class MemberSpec(Struct, frozen=True):
 
 
 class GroupSpec(Struct, frozen=True):
-    """A group as an assignor sees it. `partition_counts` has every topic that a member names."""
+    """A group as an assignor sees it. `partition_counts` has every topic that a member subscribes
+    to."""
 
     members: dict[str, MemberSpec]
     subscription_type: SubscriptionType
@@ -49,17 +53,18 @@ class PartitionAssignorException(KmirrorError):
 
 
 class PartitionAssignor(Protocol):
-    """`name` is what clients and `group.consumer.assignors` call it."""
+    """`name` is the assignor's name in requests and in `group.consumer.assignors`."""
 
     name: str
 
     def assign(self, group: GroupSpec) -> dict[str, Assignment]:
-        """The target assignment of every member."""
+        """Returns the target assignment of every member."""
         ...
 
 
 def partition_count(group: GroupSpec, topic_id: Uuid) -> int:
-    """How many partitions a topic has; PartitionAssignorException if it is not there."""
+    """Returns how many partitions a topic has; raises PartitionAssignorException if the topic is
+    missing."""
     count = group.partition_counts.get(topic_id)
     if count is None:
         raise PartitionAssignorException(f"Members are subscribed to topic {topic_id} which doesn't exist in the topic metadata.")

@@ -1,14 +1,16 @@
-"""A classic group: members, generation, and the five states of the rebalance protocol (Kafka's `ClassicGroup`).
+"""A classic group: members, generation, and the five states of the rebalance protocol (Kafka's
+`ClassicGroup`).
 
     EMPTY ── join ──> PREPARING_REBALANCE ── all joined or time is up ──> COMPLETING_REBALANCE ── leader synced ──> STABLE
       ^                    |        ^                                          |                                      |
       └── nobody is left ──┘        └───────────────── join, leave, expiry ────┴──────────────────────────────────────┘
 
-Membership is soft state: it changes in memory, and one GroupMetadata record per generation restores it after a load.
-`DEAD` is where a deleted group goes, so that whoever still holds it gets an error. A member waits for at most one thing:
-its join response (until the generation begins) or its sync response (until the leader's assignment is stored); both are
-callbacks kept with the member. Names chosen by clients (protocols, assignments) are bytes that only clients understand,
-except that a "consumer" subscription is read for its topics (offset expiry and OffsetDelete need them).
+Membership is soft state: it changes in memory, and one GroupMetadata record per generation restores
+it after a load. A deleted group becomes `DEAD`, so that code which still refers to it gets an
+error. A member waits for at most one response: to its join (until the generation begins) or to its
+sync (until the leader's assignment is stored). Both are callbacks kept with the member. Names
+chosen by clients (protocols, assignments) are bytes that only clients understand, except that a
+"consumer" subscription is read for its topics (offset expiry and OffsetDelete need them).
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ SyncCallback = Callable[[SyncGroupResponse], None]
 
 
 class ClassicGroupState(Enum):
-    """States by the names that DescribeGroups and ListGroups print."""
+    """States, with the names that DescribeGroups and ListGroups print."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -76,23 +78,25 @@ class ClassicGroupMember(Struct):
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """A member that waits for us need not heartbeat; a new one may be expired while it waits."""
+        """A member that waits for our response need not heartbeat, unless it is new: a new one may
+        be expired while it waits."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     def matches(self, protocols: Sequence[tuple[str, bytes]]) -> bool:
         return list(protocols) == self.protocols
 
     def metadata(self, protocol_name: str) -> bytes:
-        """The member's metadata under `protocol_name`; KeyError if it does not know that protocol."""
+        """Returns the member's metadata for `protocol_name`; raises KeyError if it does not know
+        that protocol."""
         return dict(self.protocols)[protocol_name]
 
     def vote(self, candidates: set[str]) -> str:
-        """The member's favourite among protocols that everyone supports."""
+        """Returns the member's favourite among the protocols that everyone supports."""
         return next(name for name, _ in self.protocols if name in candidates)
 
 
 class ClassicGroup(Struct):
-    """All that is known of one group. Mutated only by `GroupMetadataManager` and by loading."""
+    """The state of one group. Only the classic group managers and loading change it."""
 
     group_id: str
     state: ClassicGroupState = ClassicGroupState.EMPTY
@@ -146,7 +150,8 @@ class ClassicGroup(Struct):
         return member
 
     def replace_static_member(self, instance_id: str, old_member_id: str, new_member_id: str) -> ClassicGroupMember:
-        """A static member came back under a new id: the old id is fenced, its waits fail with FENCED_INSTANCE_ID."""
+        """Replaces a static member that came back under a new id: the old id is fenced, and its
+        waits fail with FENCED_INSTANCE_ID."""
         member = self.members.pop(old_member_id)
         if member.awaiting_join is not None:
             self.complete_join(member, JoinGroupResponse(member_id=old_member_id, error_code=Errors.FENCED_INSTANCE_ID))
@@ -162,7 +167,8 @@ class ClassicGroup(Struct):
         return member
 
     def validate_member(self, member_id: str, instance_id: str | None, operation: str) -> None:
-        """FENCED_INSTANCE_ID or UNKNOWN_MEMBER_ID unless the member is who it says (Kafka's `validateMember`)."""
+        """Raises FENCED_INSTANCE_ID or UNKNOWN_MEMBER_ID unless the member is who it claims to be
+        (Kafka's `validateMember`)."""
         if instance_id is not None:
             existing = self.static_members.get(instance_id)
             if existing is None:
@@ -185,7 +191,8 @@ class ClassicGroup(Struct):
         return len(self.members) <= waiting and not self.pending_join_members
 
     def maybe_elect_new_joined_leader(self) -> bool:
-        """Whether a leader has rejoined; if the old one has not, another that has takes its place."""
+        """Whether a leader has rejoined. If the old one has not, another member that has rejoined
+        becomes the leader."""
         if not self.members:
             return False
         leader = self.members.get(self.leader_id or "")
@@ -200,7 +207,7 @@ class ClassicGroup(Struct):
     # -- protocols --------------------------------------------------------------------------------------------------
 
     def candidate_protocols(self) -> set[str]:
-        """Protocols that every member supports."""
+        """Returns the protocols that every member supports."""
         members = list(self.members.values())
         return set.intersection(*({name for name, _ in member.protocols} for member in members)) if members else set()
 
@@ -210,7 +217,7 @@ class ClassicGroup(Struct):
         return protocol_type == self.protocol_type and bool(names & self.candidate_protocols())
 
     def select_protocol(self) -> str:
-        """The protocol with the most votes; ties go to the one that was voted for first."""
+        """Returns the protocol with the most votes; ties go to the one that was voted for first."""
         candidates = self.candidate_protocols()
         if not candidates:
             raise ApiException(Errors.INCONSISTENT_GROUP_PROTOCOL)
@@ -233,7 +240,8 @@ class ClassicGroup(Struct):
         self.transition_to(ClassicGroupState.COMPLETING_REBALANCE, now_ms)
 
     def compute_subscribed_topics(self) -> frozenset[str] | None:
-        """Topics of all members' subscriptions; None when they cannot be known (another protocol, unreadable metadata)."""
+        """Returns the topics of all members' subscriptions; None if they cannot be known (another
+        protocol, unreadable metadata)."""
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             return None
         if not self.members:
@@ -257,7 +265,7 @@ class ClassicGroup(Struct):
 
     @property
     def is_simple(self) -> bool:
-        """Whether the group only has offsets: nobody ever joined it."""
+        """Whether the group only has offsets, because nobody ever joined it."""
         return self.is_empty and self.protocol_type is None and not self.pending_join_members
 
     @property
@@ -269,7 +277,8 @@ class ClassicGroup(Struct):
     def validate_offset_commit(
         self, member_id: str, group_instance_id: str | None, generation_id: int, *, is_transactional: bool, api_version: int
     ) -> CommitPartitionValidator | None:
-        """ApiException when the member may not commit; nothing is asked for single partitions."""
+        """Raises ApiException if the member may not commit. Returns None, because single partitions
+        need no check."""
         if self.is_in(ClassicGroupState.DEAD):
             raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
         if generation_id < 0 and self.is_empty:
@@ -288,7 +297,7 @@ class ClassicGroup(Struct):
         self._throw_if_dead()
 
     def validate_offset_delete(self) -> None:
-        """NON_EMPTY_GROUP where nobody can say what the members subscribe to."""
+        """Raises NON_EMPTY_GROUP if the members' subscriptions cannot be known."""
         self._throw_if_dead()
         if not self.is_empty and not self.uses_consumer_protocol:
             raise ApiException(Errors.NON_EMPTY_GROUP)
@@ -305,7 +314,7 @@ class ClassicGroup(Struct):
     # -- responses --------------------------------------------------------------------------------------------------
 
     def member_list(self) -> list[JoinGroupResponseMember]:
-        """What the leader is told: everyone's metadata under the selected protocol."""
+        """Returns what the leader gets: everyone's metadata for the selected protocol."""
         assert self.protocol_name is not None, f"group {self.group_id} has members but no protocol"
         return [
             JoinGroupResponseMember(

@@ -1,8 +1,10 @@
-"""The classic rebalance protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup (Kafka's `GroupMetadataManager`, classic part).
+"""The classic rebalance protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup (Kafka's
+`GroupMetadataManager`, classic part).
 
-Handlers are synchronous. A join or a sync may be answered much later, by another member's request or a timer: they get a
-callback, kept with the member. What must be stored first comes back as the result's `response`: a function that is
-called with Errors.NONE when the record is committed, or with the error of the append. What a rebalance is: `classic_rebalance`.
+Handlers are synchronous. A join or a sync may be answered much later, after another member's
+request or by a timer, so they take a callback, which is kept with the member. If a record must be
+stored first, the result's `response` is a function that is called with Errors.NONE when the record
+is committed, or with the error of the append. `classic_rebalance` describes rebalances.
 """
 
 from __future__ import annotations
@@ -43,12 +45,13 @@ SKIP_ASSIGNMENT_VERSION: Final = 9
 
 
 class ClassicGroupManager(ClassicRebalance):
-    """The requests of classic groups of one shard; what follows from them is in `ClassicRebalance`."""
+    """Handles the requests of classic groups of one shard; `ClassicRebalance` carries out what
+    follows from them."""
 
     # -- JoinGroup --------------------------------------------------------------------------------------------------
 
     def join(self, request: JoinGroupRequest, api_version: int, client_id: str, client_host: str, respond: JoinCallback) -> GroupResult:
-        """Answer through `respond`, now or when the generation begins."""
+        """Answers through `respond`, now or when the generation begins."""
         is_unknown_member = request.member_id == UNKNOWN_MEMBER_ID
         group, replaced = self._group_to_join(request.group_id, may_create=is_unknown_member)
         if group is None:
@@ -69,7 +72,8 @@ class ClassicGroupManager(ClassicRebalance):
         return result
 
     def _group_to_join(self, group_id: str, *, may_create: bool) -> tuple[ClassicGroup | None, ConsumerGroup | None]:
-        """The classic group, a new one if there is none; and the empty consumer group whose place it takes."""
+        """Returns the classic group, a new one if there is none, and the empty consumer group that
+        it replaces."""
         group = self._groups.by_id.get(group_id)
         if isinstance(group, ClassicGroup):
             return group, None
@@ -192,7 +196,8 @@ class ClassicGroupManager(ClassicRebalance):
     def _update_static(
         self, group: ClassicGroup, request: JoinGroupRequest, api_version: int, old_id: str, new_id: str, respond: JoinCallback
     ) -> GroupResult:
-        """A known static member restarted: under an unchanged protocol it keeps its assignment and nobody else notices."""
+        """Handles the restart of a known static member: if its protocol is unchanged, it keeps its
+        assignment and nobody else notices."""
         assert request.group_instance_id is not None, "only static members are replaced"
         current_leader = group.leader_id or ""
         self._timer.cancel(self._heartbeat_key(group.group_id, old_id))
@@ -233,7 +238,7 @@ class ClassicGroupManager(ClassicRebalance):
     # -- SyncGroup --------------------------------------------------------------------------------------------------
 
     def sync(self, group: ClassicGroup, request: SyncGroupRequest, respond: SyncCallback) -> GroupResult:
-        """Answer through `respond`, now or when the leader's assignment is stored."""
+        """Answers through `respond`, now or when the leader's assignment is stored."""
         error = self._validate_sync(group, request)
         if error is not Errors.NONE or group.is_in(PREPARING):
             respond(SyncGroupResponse(error_code=Errors.REBALANCE_IN_PROGRESS if error is Errors.NONE else error))
@@ -296,7 +301,7 @@ class ClassicGroupManager(ClassicRebalance):
         return HeartbeatResponse(error_code=Errors.REBALANCE_IN_PROGRESS if group.is_in(PREPARING) else Errors.NONE)
 
     def leave(self, group: ClassicGroup, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
-        """Remove members at once; each gets its own result."""
+        """Removes members at once, with one result per member."""
         if group.is_in(DEAD):
             return CoordinatorResult([], LeaveGroupResponse(error_code=Errors.COORDINATOR_NOT_AVAILABLE))
         responses = [self._leave_one(group, member) for member in request.members]
@@ -330,19 +335,22 @@ class ClassicGroupManager(ClassicRebalance):
     # -- loading, unloading and conversion ------------------------------------------------------------------------------
 
     def on_loaded(self, group: ClassicGroup) -> None:
-        """This broker coordinates the group from now on: every member gets a whole session to be heard of."""
+        """Gives every member a whole session to report: this broker coordinates the group from now
+        on."""
         for member in group.members.values():
             self._reschedule_heartbeat(group, member)
         if len(group.members) > self._groups.config.max_size:
-            self._prepare_rebalance(group)  # the members that rejoin in time are those that stay
+            self._prepare_rebalance(group)  # only the members that rejoin in time stay
 
     def on_unloaded(self, group: ClassicGroup) -> None:
-        """Another broker coordinates from now on: whoever waits here is sent there."""
+        """Sends all waiting members to the new coordinator: another broker coordinates from now
+        on."""
         self._fail_waiting(group, Errors.NOT_COORDINATOR)
         group.state = DEAD
 
     def abandon(self, group: ClassicGroup) -> None:
-        """The group became a consumer group, or is deleted: whoever waits has to begin anew, and its timers end."""
+        """Ends the group's timers and tells waiting members to start again: the group became a
+        consumer group, or is deleted."""
         self._fail_waiting(group, Errors.REBALANCE_IN_PROGRESS)
         group.state = DEAD
         self._timer.cancel(f"join-{group.group_id}")
@@ -351,7 +359,8 @@ class ClassicGroupManager(ClassicRebalance):
             self._timer.cancel(self._heartbeat_key(group.group_id, member_id))
 
     def adopt(self, group: ClassicGroup, *, rebalance: bool) -> None:
-        """The group was a consumer group: its members' sessions begin, and where its assignment is stale so does a rebalance."""
+        """Starts the sessions of members of a group that was a consumer group, and a rebalance if
+        its assignment is stale."""
         for member in group.members.values():
             self._reschedule_heartbeat(group, member)
         if rebalance:

@@ -1,13 +1,16 @@
-"""Members of the classic protocol in a consumer group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup on its state (KIP-848's online migration).
+"""Members of the classic protocol in a consumer group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup
+on its state (KIP-848's online migration).
 
-To such a member the group looks like a classic one whose leader is somebody else: the generation is its member epoch, a join is the heartbeat
-of the other protocol (subscription and owned partitions are in the first protocol's metadata), and a sync fetches what the
-coordinator assigned. It is told to rejoin (REBALANCE_IN_PROGRESS) when there is a newer target for it, when it has to give up
-partitions, and when partitions that it waits for became free; also when a new target is due, since its join may be all that
-computes one (Kafka 4.3 waits for a heartbeat of the consumer protocol, which never comes where a downgrade is not allowed).
+To such a member the group looks like a classic one whose leader is another member: the generation
+is its member epoch, a join corresponds to a heartbeat of the consumer protocol (subscription and
+owned partitions are in the first protocol's metadata), and a sync fetches the coordinator's
+assignment. The member is told to rejoin (REBALANCE_IN_PROGRESS) when there is a newer target for
+it, when it has to give up partitions, and when partitions that it waits for became free. It is also
+told to rejoin when a new target is due, since perhaps only its join computes one (Kafka 4.3 waits
+for a heartbeat of the consumer protocol, which never comes if a downgrade is not allowed).
 
-Timers besides the session's: `consumer-group-join-...` from the first REBALANCE_IN_PROGRESS until it joins, `consumer-group-sync-...` from the join
-until it syncs.
+Timers besides the session's: `consumer-group-join-...` from the first REBALANCE_IN_PROGRESS until
+it joins, `consumer-group-sync-...` from the join until it syncs.
 """
 
 from __future__ import annotations
@@ -39,14 +42,14 @@ from kmirror.wire.primitives import ProtocolReadError
 
 
 class OwnedPartitions(Struct, frozen=True):
-    """Partitions of a topic that a member says it owns."""
+    """Partitions of a topic that a member reports as owned."""
 
     topic_id: Uuid
     partitions: list[int]
 
 
 class ClassicMembers:
-    """Handlers of the classic protocol's requests to consumer groups."""
+    """Handles the classic protocol's requests to consumer groups."""
 
     def __init__(self, groups: Groups, consumer: ConsumerGroupManager, migration: GroupMigration) -> None:
         self._groups = groups
@@ -58,7 +61,8 @@ class ClassicMembers:
     def join(
         self, group: ConsumerGroup, request: JoinGroupRequest, api_version: int, requester: Requester, respond: JoinCallback
     ) -> GroupResult:
-        """Answer through `respond`, when the member's new state is stored; ApiException when it cannot join."""
+        """Answers through `respond` when the member's new state is stored; raises ApiException if
+        it cannot join."""
         is_unknown = not request.member_id
         member_id = request.member_id or self._groups.new_member_id()
         instance_id = request.group_instance_id
@@ -100,7 +104,8 @@ class ClassicMembers:
         owned: list[OwnedPartitions],
         change: GroupChange,
     ) -> ConsumerGroupMember:
-        """The last member of the consumer protocol came back with the classic one: the group becomes a classic group."""
+        """Converts the group to a classic group: the last member of the consumer protocol came back
+        with the classic one."""
         names_changed = self._consumer.update_subscription(group, member, updated, change)
         regex = self._consumer.patterns.update(group, member, updated, requester, change)
         has_changed = names_changed or regex is not RegexUpdate.NO_CHANGE
@@ -141,7 +146,8 @@ class ClassicMembers:
     # -- SyncGroup and Heartbeat --------------------------------------------------------------------------------------
 
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest, respond: SyncCallback) -> GroupResult:
-        """The member's partitions; ApiException, REBALANCE_IN_PROGRESS among them, when it has to do something else first."""
+        """Answers with the member's partitions; raises ApiException (REBALANCE_IN_PROGRESS, for
+        example) if it must do something else first."""
         member = self._member(group, request.member_id, request.group_instance_id)
         classic = _classic(member)
         _throw_if_generation_differs(member, request.generation_id)
@@ -201,7 +207,7 @@ class ClassicMembers:
     # -- LeaveGroup ---------------------------------------------------------------------------------------------------
 
     def leave(self, group: ConsumerGroup, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
-        """Remove members, of whatever protocol, at once; each gets its own result."""
+        """Removes members of either protocol at once, with one result per member."""
         leaving: dict[str, ConsumerGroupMember] = {}
         responses = []
         for identity in request.members:
@@ -269,7 +275,8 @@ def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
 def _with_join(
     member: ConsumerGroupMember, request: JoinGroupRequest, subscription: ConsumerProtocolSubscription, requester: Requester
 ) -> ConsumerGroupMember:
-    """The member with what its join says. Its protocols, not the coordinator's assignors, are what it knows of assignment."""
+    """Returns the member, updated from its join. A classic member has its own protocols and uses
+    none of the coordinator's assignors."""
     timeout_ms = request.rebalance_timeout_ms
     return structs.replace(
         member,

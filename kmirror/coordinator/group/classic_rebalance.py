@@ -1,15 +1,17 @@
-"""Rebalances of classic groups: the join phase, pending syncs, sessions, and their timers (Kafka's `GroupMetadataManager`, classic part).
+"""Rebalances of classic groups: the join phase, pending syncs, sessions, and their timers (Kafka's
+`GroupMetadataManager`, classic part).
 
-Theory. A generation begins when everybody who is to be in it waits for a join response; the leader gets everyone's
-metadata, computes the assignment, and hands it in with its SyncGroup; it is stored as one record and then given to all.
-What can go wrong is somebody's silence, and each silence has a timer:
+A generation begins when all its members wait for a join response. The leader gets everyone's
+metadata, computes the assignment, and sends it with its SyncGroup; the assignment is stored as one
+record and then given to all. What can go wrong is that a member stays silent, and a timer guards
+each such case:
 
     join-<group>                the join phase: the rebalance timeout, or the initial delay while first members arrive
     heartbeat-<group>-<member>  a member's session (or a pending member's time to come back with its new id)
     sync-<group>                members that got a join response and never synced
 
-A function that may have to store something returns a `GroupResult`: records, and what to call with Errors.NONE when they are committed,
-or with the error of the append.
+A function that may have to store something returns a `GroupResult`: records, and a function to call
+with Errors.NONE when they are committed, or with the error of the append.
 """
 
 from __future__ import annotations
@@ -61,12 +63,12 @@ def nothing() -> GroupResult:
 
 
 def append_error(error: Errors) -> Errors:
-    """What a client is told when the group's record could not be appended."""
+    """Returns the error that a client gets if the group's record could not be appended."""
     return _APPEND_ERRORS.get(error, error)
 
 
 class ClassicRebalance:
-    """What follows from requests and from silence, in all classic groups of one shard."""
+    """Rebalances, syncs and sessions of all classic groups of one shard."""
 
     def __init__(self, groups: Groups, metrics: GroupMetrics) -> None:
         self._groups = groups
@@ -75,11 +77,13 @@ class ClassicRebalance:
         self._clock = groups.clock
 
     def _is_current(self, group: ClassicGroup) -> bool:
-        """Whether the group is still there: it may have been deleted, or converted, while a timer ran."""
+        """Whether the group still exists: it may have been deleted, or converted, while a timer
+        ran."""
         return self._groups.by_id.get(group.group_id) is group
 
     def _join_response(self, group: ClassicGroup, member_id: str) -> JoinGroupResponse:
-        """The present generation as one member sees it; only the leader gets the members."""
+        """Returns the present generation as one member sees it; only the leader gets the
+        members."""
         return JoinGroupResponse(
             members=group.member_list() if group.leader_id == member_id and group.is_in(COMPLETING) else [],
             member_id=member_id,
@@ -140,7 +144,8 @@ class ClassicRebalance:
         return self._complete_join(group)
 
     def _complete_join(self, group: ClassicGroup) -> GroupResult:
-        """The join phase is over: whoever (dynamic) has not rejoined is out, and the next generation begins."""
+        """Ends the join phase: dynamic members that have not rejoined are removed, and the next
+        generation begins."""
         self._timer.cancel(f"join-{group.group_id}")
         for member in [m for m in group.members.values() if m.awaiting_join is None and not m.is_static]:
             group.remove(member.member_id)
@@ -207,7 +212,7 @@ class ClassicRebalance:
         return f"heartbeat-{group_id}-{member_id}"
 
     def reschedule_heartbeat(self, group: ClassicGroup, member_id: str) -> None:
-        """A member showed that it is alive by another request (OffsetCommit)."""
+        """Extends a member's session: another request (OffsetCommit) showed that it is alive."""
         member = group.members.get(member_id)
         if member is not None and group.is_in(STABLE, PREPARING):
             self._reschedule_heartbeat(group, member)

@@ -1,17 +1,19 @@
 """A consumer group (KIP-848): members, epochs, target assignment (Kafka's `ConsumerGroup`).
 
-Three epochs chase each other. The *group epoch* goes up when a member comes, goes or changes its subscription, or when topics change. The
-*assignment epoch* is the group epoch for which a target assignment was computed. A *member epoch* is the assignment epoch that a member has
-reached. From them follows the state:
+There are three epochs. The *group epoch* goes up when a member joins, leaves or changes its
+subscription, or when topics change. The *assignment epoch* is the group epoch for which a target
+assignment was computed. A *member epoch* is the assignment epoch that a member has reached. The
+state follows from them:
 
     EMPTY        no members
     ASSIGNING    group epoch > assignment epoch: a new target assignment is due
     RECONCILING  some member has not reached its target
     STABLE       everybody has
 
-The group is changed in `replay` alone. `current_partition_epoch` says who has which partition now, as the epoch of the member that has it or
-still has to give it up; a partition without one is free. Static members that left for a while (epoch -2) keep theirs.
-Members may speak the classic protocol while a group moves from one protocol to the other.
+The group changes only in replay. `current_partition_epoch` returns the epoch of the member that has
+a partition or still has to give it up; a partition without one is free. Static members that left
+temporarily (epoch -2) keep their partitions. Members may use the classic protocol while a group
+moves from one protocol to the other.
 """
 
 from __future__ import annotations
@@ -30,11 +32,12 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 OFFSET_COMMIT_WITH_EPOCHS_VERSION = 9
 
 CommitPartitionValidator = Callable[[str, Uuid, int], None]
-"""Raises ApiException when a member may not commit an offset of this partition (topic, its id, partition) with the epoch it named."""
+"""Raises ApiException if a member may not commit an offset for this partition (topic, its id,
+partition) with the epoch in its request."""
 
 
 class ConsumerGroupState(Enum):
-    """States by the names that ConsumerGroupDescribe and ListGroups print."""
+    """States, with the names that ConsumerGroupDescribe and ListGroups print."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -44,7 +47,8 @@ class ConsumerGroupState(Enum):
 
 
 class ConsumerGroup:
-    """All that is known of one group. Reads are free for all; changes come through `replay` in `ConsumerGroupReplay`."""
+    """The state of one group. Anyone may read it; only replay (`ConsumerGroupReplay`) changes
+    it."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -57,7 +61,7 @@ class ConsumerGroup:
         self.resolved_regular_expressions: dict[str, ResolvedRegularExpression] = {}
         self.has_subscription_metadata_record = False
         self.is_metadata_fresh = False
-        """Whether the metadata hash was compared since the topics last changed; soft state."""
+        """Whether the metadata hash was compared after the last change of topics; soft state."""
         self._static_members: dict[str, str] = {}
         self._partition_epochs: dict[tuple[Uuid, int], int] = {}
 
@@ -82,7 +86,7 @@ class ConsumerGroup:
         return not self.members
 
     def member(self, member_id: str) -> ConsumerGroupMember:
-        """UNKNOWN_MEMBER_ID if there is none."""
+        """Returns the member; raises UNKNOWN_MEMBER_ID if there is none."""
         member = self.members.get(member_id)
         if member is None:
             raise ApiException(Errors.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
@@ -93,7 +97,8 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def target_assignment(self, member_id: str, instance_id: str | None = None) -> Assignment:
-        """A member's target, found by its instance id where it has one (its member id may be new)."""
+        """Returns a member's target, found by its instance id if it has one (its member id may be
+        new)."""
         if instance_id is not None:
             member_id = self._static_members.get(instance_id, "")
         return self.target_assignments.get(member_id, {})
@@ -102,7 +107,8 @@ class ConsumerGroup:
         return self._partition_epochs.get((topic_id, partition), NO_EPOCH)
 
     def members_after(self, changed: ConsumerGroupMember | None = None, removed: Collection[str] = ()) -> dict[str, ConsumerGroupMember]:
-        """The members once `changed` is stored (a static one in the place of its former self) and `removed` are gone."""
+        """Returns the members after `changed` is stored (a static one replaces its former self) and
+        `removed` are gone."""
         gone = set(removed)
         if changed is not None and changed.instance_id is not None:
             gone.add(self._static_members.get(changed.instance_id, ""))
@@ -112,7 +118,8 @@ class ConsumerGroup:
         return members
 
     def subscribed_topics(self, members: Mapping[str, ConsumerGroupMember] | None = None) -> set[str]:
-        """Names that somebody subscribes to, by name or by a resolved pattern. A set: never iterated without sorting."""
+        """Returns the names that any member subscribes to, by name or by a resolved pattern. A set:
+        never iterate over it without sorting."""
         members = self.members if members is None else members
         names: set[str] = set()
         for member in members.values():
@@ -120,12 +127,14 @@ class ConsumerGroup:
         return names
 
     def named_topics(self) -> Iterable[tuple[str, ...]]:
-        """What each member subscribes to by name, and what each pattern was resolved to."""
+        """Yields the names that each member subscribes to, and the names that each pattern was
+        resolved to."""
         yield from (member.subscribed_topic_names for member in self.members.values())
         yield from (resolved.topics for resolved in self.resolved_regular_expressions.values())
 
     def topics_of(self, member: ConsumerGroupMember) -> tuple[str, ...]:
-        """Names that a member subscribes to; topics of its pattern once that is resolved."""
+        """Returns the names that a member subscribes to, including the topics of its pattern once
+        that is resolved."""
         resolved = self.resolved_regular_expressions.get(member.subscribed_topic_regex)
         return member.subscribed_topic_names if resolved is None else member.subscribed_topic_names + resolved.topics
 
@@ -138,7 +147,7 @@ class ConsumerGroup:
         return SubscriptionType.HOMOGENEOUS if len(kinds) <= 1 else SubscriptionType.HETEROGENEOUS
 
     def regular_expressions(self, members: Mapping[str, ConsumerGroupMember] | None = None) -> dict[str, int]:
-        """Patterns of `members`, with the number of members that use each."""
+        """Returns the patterns of `members`, with the number of members that use each."""
         counts: dict[str, int] = {}
         for member in (self.members if members is None else members).values():
             if member.subscribed_topic_regex:
@@ -146,7 +155,7 @@ class ConsumerGroup:
         return counts
 
     def preferred_server_assignor(self, members: Mapping[str, ConsumerGroupMember] | None = None) -> str | None:
-        """The assignor that most members ask for; None if nobody asks for one."""
+        """Returns the assignor that most members ask for; None if no member asks for one."""
         votes: dict[str, int] = {}
         for member in (self.members if members is None else members).values():
             if member.server_assignor is not None:
@@ -158,7 +167,8 @@ class ConsumerGroup:
         return all(member.uses_classic_protocol for member_id, member in self.members.items() if member_id not in excluded)
 
     def supports_classic_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a member with these protocols fits the classic members: one protocol that all of them know."""
+        """Whether a member with these protocols fits the classic members: they need one protocol
+        that all of them know."""
         wanted = set(names)
         if protocol_type != CONSUMER_PROTOCOL_TYPE or self.is_empty:
             return protocol_type == CONSUMER_PROTOCOL_TYPE and bool(wanted)
@@ -166,7 +176,7 @@ class ConsumerGroup:
         return bool(wanted.intersection(*known))
 
     def is_waiting_on_unreleased_partition(self, member: ConsumerGroupMember) -> bool:
-        """Whether a partition of the member's target is still in other hands."""
+        """Whether another member still has a partition of this member's target."""
         return any(
             partition not in member.assigned_partitions.get(topic_id, {}) and self.current_partition_epoch(topic_id, partition) != NO_EPOCH
             for topic_id, partitions in self.target_assignment(member.member_id).items()
@@ -178,7 +188,8 @@ class ConsumerGroup:
     def validate_offset_commit(
         self, member_id: str, group_instance_id: str | None, member_epoch: int, *, is_transactional: bool, api_version: int
     ) -> CommitPartitionValidator | None:
-        """ApiException when the member may not commit; else what is to be asked for each partition, None for nothing."""
+        """Raises ApiException if the member may not commit; otherwise returns the check to make for
+        each partition, or None."""
         if member_epoch < 0 and self.is_empty:
             return None
         if is_transactional and member_epoch == -1 and not member_id and group_instance_id is None:
@@ -196,7 +207,8 @@ class ConsumerGroup:
         return lambda topic, topic_id, partition: _check_assignment_epoch(member, member_epoch, topic, topic_id, partition)
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or ILLEGAL_GENERATION; a request that names no member is from outside of the group."""
+        """Raises UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or ILLEGAL_GENERATION; a request without a
+        member comes from outside the group and is allowed."""
         if member_id is None and member_epoch < 0:
             return
         member = self.member(member_id or "")
@@ -208,7 +220,7 @@ class ConsumerGroup:
         )
 
     def validate_offset_delete(self) -> None:
-        """Offsets of topics that nobody subscribes to may always be deleted."""
+        """Does nothing: offsets of topics that nobody subscribes to may always be deleted."""
 
     def validate_delete_group(self) -> None:
         if not self.is_empty:
@@ -231,7 +243,8 @@ class ConsumerGroup:
             del self._static_members[member.instance_id]
 
     def _release(self, member: ConsumerGroupMember | None) -> None:
-        """The partitions of a member's former self are free, unless somebody has them in another epoch."""
+        """Frees the partitions of a member's former self, unless somebody has them in another
+        epoch."""
         if member is None:
             return
         for each in _flat(member.assigned_partitions, member.partitions_pending_revocation):

@@ -1,4 +1,5 @@
-"""A consumer group as ConsumerGroupDescribe shows it. Partitions that a member still has to give up count as its own."""
+"""A consumer group as ConsumerGroupDescribe shows it. Partitions that a member still has to give up
+are shown as its own."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def _member(group: ConsumerGroup, member: ConsumerGroupMember, image: Coordinato
 
 
 def _assignment(partitions: Mapping[Uuid, Iterable[int]], image: CoordinatorMetadataImage) -> Assignment:
-    """Topics that are gone are left out."""
+    """Returns the assignment without topics that no longer exist."""
     return Assignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic_id, topic_name=name, partitions=sorted(partitions[topic_id]))

@@ -1,19 +1,22 @@
-"""The consumer rebalance protocol (KIP-848): ConsumerGroupHeartbeat in three steps (Kafka's `GroupMetadataManager`, consumer part).
+"""The consumer rebalance protocol (KIP-848): ConsumerGroupHeartbeat in three steps (Kafka's
+`GroupMetadataManager`, consumer part).
 
-Theory. A member's heartbeat says what it subscribes to and what it owns; the answer says what it shall own. Each heartbeat
+A member's heartbeat says what it subscribes to and which partitions it owns; the answer says which
+ones it should own. Each heartbeat
 
     1. stores the member's subscription, and bumps the group epoch when that, or the metadata of the group's topics, changed;
     2. computes a target assignment when the group epoch is ahead of the assignment epoch and the last one is old enough
        (`group.consumer.assignment.interval.ms`);
     3. brings the member one step nearer to its target (`CurrentAssignmentBuilder`).
 
-Silence has timers: `session-timeout-<group>-<member>`, and `rebalance-timeout-...` while a member has to give up partitions. A member whose time
-is up is removed (fenced): its partitions are free, and the group epoch goes up. A static member that leaves for a while (epoch -2) keeps its
-partitions until it comes back under the same instance id, or its session ends.
+Timers guard against silent members: `session-timeout-<group>-<member>`, and `rebalance-timeout-...`
+while a member has to give up partitions. A member whose time is up is removed (fenced): its
+partitions are free, and the group epoch goes up. A static member that leaves temporarily (epoch -2)
+keeps its partitions until it comes back under the same instance id, or its session ends.
 
-Patterns are resolved apart from the heartbeat that brings them (`GroupPatterns`).
+Patterns are not resolved within the heartbeat that brings them (`GroupPatterns`).
 
-Handlers only decide; all state that is stored changes in `ConsumerGroupReplay`.
+Handlers only decide; stored state changes in `ConsumerGroupReplay`.
 """
 
 from __future__ import annotations
@@ -65,7 +68,7 @@ ASSIGNORS: Final[dict[str, PartitionAssignor]] = {"uniform": UniformAssignor(), 
 
 
 class ConsumerGroupManager:
-    """Handlers of consumer groups of one shard."""
+    """Handles the requests of consumer groups of one shard."""
 
     def __init__(self, groups: Groups, migration: GroupMigration, metrics: GroupMetrics) -> None:
         self._groups = groups
@@ -78,7 +81,8 @@ class ConsumerGroupManager:
     # -- ConsumerGroupHeartbeat ---------------------------------------------------------------------------------------
 
     def heartbeat(self, request: ConsumerGroupHeartbeatRequest, requester: Requester) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
-        """Join, go on, or leave; ApiException when the member is not who it says, or its request cannot be."""
+        """Lets a member join, go on, or leave; raises ApiException if the member is not who it
+        claims to be, or if its request is invalid."""
         if request.member_epoch in (LEAVE_GROUP_MEMBER_EPOCH, LEAVE_GROUP_STATIC_MEMBER_EPOCH):
             return self._leave(request)
         joins = request.member_epoch == JOIN_GROUP_MEMBER_EPOCH
@@ -114,7 +118,8 @@ class ConsumerGroupManager:
         owned: Sequence[OwnedTopicPartitions] | None,
         change: GroupChange,
     ) -> ConsumerGroupMember:
-        """The three steps for a member whose subscription was `member` and is `updated`; the member after them."""
+        """Makes the three steps for a member whose subscription changed from `member` to `updated`;
+        returns the member after them."""
         names_changed = self.update_subscription(group, member, updated, change)
         regex = self.patterns.update(group, member, updated, requester, change)
         bump = names_changed or regex is RegexUpdate.RESOLVED or change.needs_new_epoch
@@ -131,13 +136,14 @@ class ConsumerGroupManager:
             raise ApiException(Errors.GROUP_MAX_SIZE_REACHED, f"The consumer group has reached its maximum capacity of {limit} members.")
 
     def dynamic_member(self, group: ConsumerGroup, member_id: str, *, joins: bool) -> ConsumerGroupMember:
-        """The member, a new one if it joins; UNKNOWN_MEMBER_ID."""
+        """Returns the member, or a new one if it joins; raises UNKNOWN_MEMBER_ID otherwise."""
         return group.members.get(member_id) or ConsumerGroupMember(member_id) if joins else group.member(member_id)
 
     def static_member(
         self, group: ConsumerGroup, member_id: str, instance_id: str, change: GroupChange, *, joins: bool, is_classic: bool
     ) -> ConsumerGroupMember:
-        """The member of an instance id. One that joins under a new member id takes the place of its former self, partitions and all."""
+        """Returns the member of an instance id. One that joins under a new member id replaces its
+        former self and takes over its partitions."""
         existing = group.static_member(instance_id)
         if not joins:
             if existing is None:
@@ -168,14 +174,15 @@ class ConsumerGroupManager:
     def update_subscription(
         self, group: ConsumerGroup, member: ConsumerGroupMember, updated: ConsumerGroupMember, change: GroupChange
     ) -> bool:
-        """Store what the member says of itself if it is new; whether the topics that it names changed."""
+        """Stores the member's subscription if it is new; returns whether its topics changed."""
         if updated == member:
             return False
         change.records.append(member_subscription_record(group.group_id, updated))
         return updated.subscribed_topic_names != member.subscribed_topic_names
 
     def update_group_epoch(self, group: ConsumerGroup, updated: ConsumerGroupMember, change: GroupChange, *, bump: bool) -> int:
-        """The group epoch: one higher if `bump` or if the metadata of the group's topics is not what it was."""
+        """Returns the group epoch: one higher if `bump` is set or if the metadata of the group's
+        topics has changed."""
         if not bump and group.is_metadata_fresh:
             return group.group_epoch
         members = group.members_after(updated)
@@ -195,12 +202,13 @@ class ConsumerGroupManager:
     def update_target_assignment(
         self, group: ConsumerGroup, group_epoch: int, updated: ConsumerGroupMember, change: GroupChange
     ) -> tuple[int, Assignment]:
-        """The assignment epoch and the member's target in it, newly computed if it is time for that."""
+        """Returns the assignment epoch and the member's target in it, newly computed if that is
+        due."""
         if group.assignment_epoch >= group_epoch or not self.is_assignment_due(group):
             return group.assignment_epoch, group.target_assignment(updated.member_id, updated.instance_id)
         members = group.members_after(updated)
         name = group.preferred_server_assignor(members) or ""
-        if name not in ASSIGNORS:  # nobody asked for one, or one that only the broker before this one had
+        if name not in ASSIGNORS:  # no member asked for one, or only for one that the previous broker had
             name = self._groups.config.consumer_assignors[0]
         try:
             result = build_target_assignment(
@@ -279,7 +287,8 @@ class ConsumerGroupManager:
         return CoordinatorResult([current_assignment_record(group.group_id, away)], response, atomic=True)
 
     def fence_members(self, group: ConsumerGroup, members: Sequence[ConsumerGroupMember], response: R) -> CoordinatorResult[R]:
-        """Remove members. If only members of the classic protocol are left, the group becomes a classic one where that is allowed."""
+        """Removes members. If only members of the classic protocol are left, the group becomes a
+        classic one if that is allowed."""
         member_ids = [member.member_id for member in members]
         if not member_ids:
             return CoordinatorResult([], response)
@@ -314,7 +323,7 @@ class ConsumerGroupManager:
         self._timer.schedule(key, timeout_ms, lambda: self._fence_if_there(group_id, member_id, "the member session expired"))
 
     def schedule_rebalance_timeout(self, group_id: str, member: ConsumerGroupMember) -> None:
-        """The member has to have left its epoch by then."""
+        """Starts the timer until which the member must have left its epoch."""
         member_id, member_epoch, timeout_ms = member.member_id, member.member_epoch, member.rebalance_timeout_ms
 
         def over() -> CoordinatorResult[None]:
@@ -327,14 +336,14 @@ class ConsumerGroupManager:
         self._timer.schedule(rebalance_timeout_key(group_id, member_id), timeout_ms, over)
 
     def schedule_join_timeout_if_absent(self, group_id: str, member: ConsumerGroupMember) -> None:
-        """A classic member was told to join again."""
+        """Starts the timer of a classic member that was told to join again, unless it runs."""
         key = join_timeout_key(group_id, member.member_id)
         reason = "the classic member failed to join within the rebalance timeout"
         if not self._timer.is_scheduled(key):
             self._timer.schedule(key, member.rebalance_timeout_ms, lambda: self._fence_if_there(group_id, member.member_id, reason))
 
     def schedule_sync_timeout(self, group_id: str, member_id: str, timeout_ms: int) -> None:
-        """A classic member joined and has to fetch its assignment."""
+        """Starts the timer of a classic member that joined and has to fetch its assignment."""
         reason = "the member failed to sync within timeout"
         self._timer.schedule(sync_timeout_key(group_id, member_id), timeout_ms, lambda: self._fence_if_there(group_id, member_id, reason))
 
@@ -343,7 +352,8 @@ class ConsumerGroupManager:
             self._timer.cancel(key(group_id, member_id))
 
     def on_loaded(self, group: ConsumerGroup) -> None:
-        """This broker coordinates the group from now on: every member gets a whole session to be heard of."""
+        """Gives every member a whole session to report: this broker coordinates the group from now
+        on."""
         timeout_ms = self._groups.configs.consumer_session_timeout_ms(group.group_id)
         for member in group.members.values():
             self.schedule_session_timeout(group.group_id, member.member_id, timeout_ms)
@@ -363,7 +373,8 @@ def throw_if_instance_id_is_fenced(member: ConsumerGroupMember, member_id: str, 
 
 
 def _throw_if_member_epoch_is_invalid(member: ConsumerGroupMember, epoch: int, owned: Sequence[OwnedTopicPartitions] | None) -> None:
-    """FENCED_MEMBER_EPOCH, unless the epoch is the member's, or the one before it and the answer that brought the new one got lost."""
+    """Raises FENCED_MEMBER_EPOCH unless the epoch is the member's, or the one before it because the
+    answer with the new one got lost."""
     if epoch in (JOIN_GROUP_MEMBER_EPOCH, member.member_epoch):
         return
     owns_what_it_has = owned is not None and all(
@@ -380,7 +391,7 @@ def _throw_if_member_epoch_is_invalid(member: ConsumerGroupMember, epoch: int, o
 
 
 def _with_request(member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest, requester: Requester) -> ConsumerGroupMember:
-    """The member with what a request says anew; null means unchanged."""
+    """Returns the member, updated from a request; null fields mean unchanged."""
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
     return structs.replace(
         member,
@@ -397,7 +408,8 @@ def _with_request(member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRe
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether a member says everything again, as it does after an error; then it is told everything, too."""
+    """Whether the request has all fields, as after an error; the answer then has all fields,
+    too."""
     has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     return request.rebalance_timeout_ms != -1 and has_subscription and request.topic_partitions is not None
 

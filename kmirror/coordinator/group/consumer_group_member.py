@@ -1,15 +1,15 @@
 """A member of a consumer group (KIP-848), immutable (Kafka's `ConsumerGroupMember`).
 
-`member_epoch` says how far the member has come: it is the epoch of the target assignment that the member works by, 0 when it joins, -1 when
-it left, -2 when it is static and left for a while. `state` says what it waits for:
+`member_epoch` is the epoch of the target assignment that the member has reached: 0 when it joins,
+-1 when it left, -2 when it is static and left temporarily. `state` says what it waits for:
 
     STABLE                 it has its target assignment (of the epoch `member_epoch`)
     UNREVOKED_PARTITIONS   it was told to give up `partitions_pending_revocation` and has not confirmed that yet
     UNRELEASED_PARTITIONS  it waits for partitions that other members have not given up yet
     UNKNOWN                a state that a newer coordinator stored; the member must start again
 
-Each partition comes with its assignment epoch: the epoch in which the member got it. A commit with an older epoch than the member's is accepted
-for partitions that it already had then.
+Each partition has an assignment epoch: the epoch in which the member got it. A commit with an older
+epoch than the member's is accepted for partitions that it already had in that epoch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ JOIN_GROUP_MEMBER_EPOCH = 0
 
 
 class MemberState(IntEnum):
-    """States by the numbers that records hold."""
+    """States, with the numbers that records hold."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -42,14 +42,16 @@ class MemberState(IntEnum):
 
 
 class ClassicMember(Struct, frozen=True):
-    """What a member that speaks the classic protocol sent: protocols (name, metadata) in its order of preference."""
+    """The fields of a member that uses the classic protocol: its protocols (name, metadata) in its
+    order of preference."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
 
 
 class ConsumerGroupMember(Struct, frozen=True):
-    """`subscribed_topic_names` are sorted; an empty `subscribed_topic_regex` is none. Changed with `msgspec.structs.replace`."""
+    """`subscribed_topic_names` is sorted; an empty `subscribed_topic_regex` means none. Changed
+    with `msgspec.structs.replace`."""
 
     member_id: str
     member_epoch: int = 0
@@ -75,6 +77,7 @@ class ConsumerGroupMember(Struct, frozen=True):
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
 
     def assignment_epoch(self, topic_id: Uuid, partition: int) -> int | None:
-        """The epoch in which the member got a partition that it has or still has to give up; None for others."""
+        """Returns the epoch in which the member got a partition that it has or still has to give
+        up; None for others."""
         epoch = self.assigned_partitions.get(topic_id, {}).get(partition)
         return self.partitions_pending_revocation.get(topic_id, {}).get(partition) if epoch is None else epoch

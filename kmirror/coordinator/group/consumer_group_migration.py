@@ -1,4 +1,5 @@
-"""Groups that change their protocol, with or without members (KIP-848's online migration; Kafka's `GroupMetadataManager`).
+"""Groups that change their protocol, with or without members (KIP-848's online migration; Kafka's
+`GroupMetadataManager`).
 
     upgrade     a consumer-protocol member heartbeats to a classic group. Empty: it is replaced. With members: they become classic members of a
                 consumer group, with their generation as the epoch and their assignments as current and target ones, and
@@ -8,8 +9,9 @@
                 the target is that of the newest epoch.
                 An empty consumer group is replaced when a classic member joins it.
 
-`group.consumer.migration.policy` says which of the two groups with members may take; empty groups may always.
-Each conversion is one batch: tombstones of all that the group was, records of all that it is.
+`group.consumer.migration.policy` says which of the two is allowed for groups with members; empty
+groups may always be converted. Each conversion is one batch: tombstones for all records of the old
+group, then the records of the new one.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 
 class GroupMigration:
-    """Converts groups of one shard. What it decides is put into a `GroupChange`."""
+    """Converts groups of one shard. Its decisions go into a `GroupChange`."""
 
     def __init__(self, groups: Groups, classic: ClassicGroupManager) -> None:
         self._groups = groups
@@ -52,7 +54,8 @@ class GroupMigration:
     # -- upgrade ------------------------------------------------------------------------------------------------------
 
     def consumer_group_for_heartbeat(self, group_id: str, change: GroupChange, *, joins: bool) -> ConsumerGroup:
-        """The group that a heartbeat is for; a new or a converted one if it joins. GROUP_ID_NOT_FOUND when that cannot be."""
+        """Returns the group of a heartbeat; if the member joins, this may be a new or a converted
+        one. Raises GROUP_ID_NOT_FOUND if that is impossible."""
         group = self._groups.by_id.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group
@@ -84,18 +87,20 @@ class GroupMigration:
         change.records += [group_metadata_tombstone(group_id), *group_records(group)]
         change.on_appended.append(functools.partial(self._classic.abandon, classic))
         change.session_timeouts_ms = {member_id: member.session_timeout_ms for member_id, member in classic.members.items()}
-        change.needs_new_epoch = not classic.is_in(ClassicGroupState.STABLE)  # a rebalance under way has nobody to finish it
+        change.needs_new_epoch = not classic.is_in(ClassicGroupState.STABLE)  # nobody would finish a rebalance that is under way
         _log.info("[GroupId %s] Converted the classic group to a consumer group.", group_id)
         return group
 
     # -- downgrade ----------------------------------------------------------------------------------------------------
 
     def can_downgrade_without(self, group: ConsumerGroup, leaving: Collection[str]) -> bool:
-        """Whether members of the classic protocol alone are left once `leaving` are gone, and may be a classic group."""
+        """Whether only members of the classic protocol are left once `leaving` are gone, and may
+        form a classic group."""
         return len(group.members) > len(leaving) and self._can_downgrade(group, leaving, len(group.members) - len(leaving))
 
     def can_downgrade_replacing(self, group: ConsumerGroup, replaced: ConsumerGroupMember) -> bool:
-        """The same when the last member of the consumer protocol comes back as a static one of the classic protocol."""
+        """Like `can_downgrade_without`, when the last member of the consumer protocol comes back as
+        a static one of the classic protocol."""
         return not replaced.uses_classic_protocol and self._can_downgrade(group, [replaced.member_id], len(group.members))
 
     def _can_downgrade(self, group: ConsumerGroup, excluded: Collection[str], size: int) -> bool:
@@ -116,7 +121,8 @@ class GroupMigration:
         *,
         rebalance: bool,
     ) -> ClassicGroup:
-        """The classic group of those who stay. `joining` takes the place of the member with its instance id."""
+        """Returns the classic group of the members that stay. `joining` replaces the member with
+        its instance id."""
         renamed: dict[str, str] = {}
         if joining is not None:
             replaced = group.static_member(joining.instance_id)
@@ -134,7 +140,8 @@ class GroupMigration:
         return classic
 
     def _put_in_place(self, group: ConsumerGroup, classic: ClassicGroup, *, rebalance: bool) -> None:
-        """The record knows one protocol of each member; the group in memory knows all."""
+        """Puts the classic group in the place of the consumer group. Its record has one protocol
+        per member; the group in memory has all."""
         self._groups.by_id[group.group_id] = classic
         for member_id in [*group.members, *classic.members]:
             for key in member_timer_keys(group.group_id, member_id):
@@ -173,7 +180,8 @@ class GroupMigration:
 
 
 def consumer_group_from_classic_group(classic: ClassicGroup, image: CoordinatorMetadataImage) -> ConsumerGroup:
-    """The members, generation and assignments of a classic group as a consumer group; ProtocolReadError, GROUP_ID_NOT_FOUND."""
+    """Returns a consumer group with the members, generation and assignments of a classic group;
+    raises ProtocolReadError or GROUP_ID_NOT_FOUND."""
     group = ConsumerGroup(classic.group_id)
     group.group_epoch = group.assignment_epoch = classic.generation_id
     for classic_member in classic.members.values():
@@ -202,7 +210,8 @@ def consumer_group_from_classic_group(classic: ClassicGroup, image: CoordinatorM
 
 
 def _protocol_of(classic: ClassicGroup, member: ClassicGroupMember) -> str:
-    """The group's protocol; before the first generation there is none, and the member's favourite says what it subscribes to."""
+    """Returns the group's protocol. Before the first generation there is none; then the member's
+    favourite one has its subscription."""
     return classic.protocol_name if classic.protocol_name is not None else member.protocols[0][0]
 
 
@@ -221,6 +230,6 @@ def _target_of(classic: ClassicGroup, member: ClassicGroupMember, image: Coordin
 
 
 def assignment_bytes(assignment: Assignment, version: int, image: CoordinatorMetadataImage) -> bytes:
-    """An assignment as a classic member reads it; topics that are gone are left out."""
+    """Returns an assignment as a classic member reads it, without topics that no longer exist."""
     named = {name: sorted(partitions) for topic_id, partitions in assignment.items() if (name := image.topic_name(topic_id)) is not None}
     return serialize_assignment({name: named[name] for name in sorted(named)}, version)

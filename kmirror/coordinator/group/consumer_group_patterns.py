@@ -1,9 +1,12 @@
-"""Subscriptions by pattern in consumer groups: when they are resolved, and what that changes (Kafka's `GroupMetadataManager`).
+"""Subscriptions by pattern in consumer groups: when they are resolved, and what that changes
+(Kafka's `GroupMetadataManager`).
 
-A pattern is resolved apart from the heartbeat that brought it, since it looks at all topics: `<group>-regex` runs right afterwards, for all
-patterns of the group, at most every 10 s, when topics were created, and every `group.consumer.regex.refresh.interval.ms`. Topics count
-that the member may describe whose heartbeat asked. What was found is stored as a record for each pattern; the group epoch goes up when it
-is not what it was. The record goes with the pattern's last member.
+A pattern is not resolved within the heartbeat that brought it, since all topics must be examined.
+The timer `<group>-regex` does that right afterwards, for all patterns of the group. It also runs
+when topics were created (at most every 10 s), and every `group.consumer.regex.refresh.interval.ms`.
+Only topics that the member of the triggering heartbeat may describe count. The result is stored as
+a record per pattern; the group epoch goes up when it changes. The record is removed with the
+pattern's last member.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ REGEX_BATCH_REFRESH_MIN_INTERVAL_MS: Final = 10_000
 
 
 class Requester(Struct, frozen=True):
-    """Who sent a request: its client id and address, and which topics it may describe."""
+    """The sender of a request: its client id and address, and which topics it may describe."""
 
     client_id: str
     client_host: str
@@ -44,7 +47,8 @@ class Requester(Struct, frozen=True):
 
 
 class RegexUpdate(Enum):
-    """What a heartbeat did to a member's pattern. RESOLVED: its topics are known already, so the group epoch can go up at once."""
+    """The effect of a heartbeat on a member's pattern. RESOLVED: its topics are already known, so
+    the group epoch can go up at once."""
 
     NO_CHANGE = 0
     UPDATED = 1
@@ -52,7 +56,7 @@ class RegexUpdate(Enum):
 
 
 class GroupPatterns:
-    """Handlers of patterns of one shard's groups."""
+    """Handles patterns of one shard's groups."""
 
     def __init__(self, groups: Groups, metrics: GroupMetrics) -> None:
         self._groups = groups
@@ -68,7 +72,7 @@ class GroupPatterns:
         requester: Requester,
         change: GroupChange,
     ) -> RegexUpdate:
-        """Take note of a changed pattern, and have the group's patterns resolved if that is due."""
+        """Records a changed pattern, and has the group's patterns resolved if that is due."""
         old, new = member.subscribed_topic_regex, updated.subscribed_topic_regex
         update, is_unknown = RegexUpdate.NO_CHANGE, False
         used = group.regular_expressions()
@@ -132,7 +136,7 @@ class GroupPatterns:
 
 
 def _topics_with(group: ConsumerGroup, resolved: dict[str, ResolvedRegularExpression]) -> set[str]:
-    """What the group subscribes to once its patterns are resolved so."""
+    """Returns the topics that the group subscribes to with these resolved patterns."""
     names: set[str] = set()
     for member in group.members.values():
         names.update(member.subscribed_topic_names)

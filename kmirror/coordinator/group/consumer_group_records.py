@@ -1,4 +1,5 @@
-"""Records of `__consumer_offsets` that consumer groups need, types 3 to 8 and 16, as Kafka 4.3 writes them.
+"""Records of `__consumer_offsets` that consumer groups need, types 3 to 8 and 16, as Kafka 4.3
+writes them.
 
     3   ConsumerGroupMetadata                   the group epoch and the hash of its topics
     4   ConsumerGroupPartitionMetadata          written by older brokers; only its tombstone is written here
@@ -8,7 +9,8 @@
     8   ConsumerGroupCurrentMemberAssignment    a member's epoch, state and partitions
     16  ConsumerGroupRegularExpression          the topics that a pattern names
 
-All values are version 0. Keys are an int16 type and the key message. Lists that are sets in memory are written sorted.
+All values are version 0. Keys are an int16 type and the key message. Lists that are sets in memory
+are written sorted.
 """
 
 from __future__ import annotations
@@ -165,7 +167,8 @@ def member_subscription_tombstone(group_id: str, member_id: str) -> CoordinatorR
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """What removes one member: its partitions first, then its target, then itself."""
+    """Returns the records that remove one member: its partitions first, then its target, then its
+    subscription."""
     return [
         current_assignment_tombstone(group_id, member_id),
         target_assignment_tombstone(group_id, member_id),
@@ -174,7 +177,8 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 
 
 def group_tombstones(group: ConsumerGroup, *, renamed: dict[str, str] | None = None) -> list[CoordinatorRecord]:
-    """What removes a whole group, in Kafka's order. `renamed`: members that records before these put under another id."""
+    """Returns the records that remove a whole group, in Kafka's order. `renamed`: members that
+    earlier records put under another id."""
     group_id = group.group_id
     member_ids = [(renamed or {}).get(member_id, member_id) for member_id in group.members]
     return [
@@ -189,7 +193,8 @@ def group_tombstones(group: ConsumerGroup, *, renamed: dict[str, str] | None = N
 
 
 def group_records(group: ConsumerGroup) -> list[CoordinatorRecord]:
-    """What makes a whole group (one that was a classic group a moment ago), in Kafka's order."""
+    """Returns the records that create a whole group (one that was just converted from a classic
+    group), in Kafka's order."""
     group_id = group.group_id
     return [
         *(member_subscription_record(group_id, member) for member in group.members.values()),
@@ -204,7 +209,7 @@ def group_records(group: ConsumerGroup) -> list[CoordinatorRecord]:
 
 
 def subscription_changes(value: ConsumerGroupMemberMetadataValue) -> dict[str, object]:
-    """Fields of a `ConsumerGroupMember` that a member's subscription sets."""
+    """Returns the fields of a `ConsumerGroupMember` that a member's subscription sets."""
     classic = value.classic_member_metadata
     return {
         "instance_id": value.instance_id,
@@ -224,7 +229,8 @@ def subscription_changes(value: ConsumerGroupMemberMetadataValue) -> dict[str, o
 
 
 def current_assignment_changes(value: ConsumerGroupCurrentMemberAssignmentValue) -> dict[str, object]:
-    """Fields of a `ConsumerGroupMember` that its current assignment sets. Brokers before 4.2 stored no epochs of partitions."""
+    """Returns the fields of a `ConsumerGroupMember` that its current assignment sets. Brokers
+    before 4.2 stored no epochs of partitions."""
     default_epoch = max(value.member_epoch, 0)
     return {
         "member_epoch": value.member_epoch,

@@ -1,8 +1,10 @@
-"""Records of consumer groups, applied: the only place where a `ConsumerGroup` changes (Kafka's `GroupMetadataManager.replay`).
+"""Applies records of consumer groups: the only place where a `ConsumerGroup` changes (Kafka's
+`GroupMetadataManager.replay`).
 
-A record is applied alike whether it was just written or is read back. Compaction may have removed any older record of a key, and a tombstone
-may come for what is not there: then it changes nothing. A group comes into being with its first record, in the place of a classic group
-that only has offsets; it goes with the tombstone of its epoch. Offsets are not touched by either.
+A record is applied in the same way whether it was just written or is read back. Compaction may have
+removed any older record of a key. A tombstone for something that does not exist changes nothing. A
+group is created by its first record, and replaces a classic group that only has offsets; the
+tombstone of its epoch removes it. Neither changes offsets.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ class ConsumerGroupReplay:
         }
 
     def replay(self, key: Any, value: Any) -> None:
-        """`value` None is a tombstone."""
+        """Applies a record; a `value` of None is a tombstone."""
         group = self._group(key.group_id, may_create=value is not None)
         if group is not None:
             self._appliers[type(key)](group, key, value)

@@ -1,4 +1,5 @@
-"""Names of the timers that a consumer group's member may have; what each is for says `consumer_group_manager`."""
+"""Names of the timers of a consumer group's members; `consumer_group_manager` says what each is
+for."""
 
 from __future__ import annotations
 
@@ -20,5 +21,5 @@ def sync_timeout_key(group_id: str, member_id: str) -> str:
 
 
 def member_timer_keys(group_id: str, member_id: str) -> tuple[str, ...]:
-    """All of a member's."""
+    """Returns the keys of all timers of a member."""
     return tuple(key(group_id, member_id) for key in (session_timeout_key, rebalance_timeout_key, join_timeout_key, sync_timeout_key))

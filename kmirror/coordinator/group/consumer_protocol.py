@@ -1,7 +1,8 @@
-"""The "consumer" protocol inside of the classic one: subscriptions and assignments as bytes (Kafka's `ConsumerProtocol`).
+"""The "consumer" protocol inside the classic one: subscriptions and assignments as bytes (Kafka's
+`ConsumerProtocol`).
 
-An int16 version, then the message. A version newer than the newest known is read as that, since newer versions only append.
-ProtocolReadError for bytes that cannot be read.
+An int16 version, then the message. A newer version than the newest known one is read as the latter,
+since newer versions only append. Raises ProtocolReadError for bytes that cannot be read.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from kmirror.wire.primitives import ProtocolReadError, Writer
 
 
 def protocol_version(data: bytes) -> int:
-    """The version that the bytes begin with."""
+    """Returns the version that the bytes begin with."""
     if len(data) < 2:
         raise ProtocolReadError(f"data of the consumer protocol has at least 2 bytes, not {len(data)}")
     version = int.from_bytes(data[:2], "big", signed=True)
@@ -34,7 +35,7 @@ def deserialize_assignment(data: bytes) -> ConsumerProtocolAssignment:
 
 
 def serialize_assignment(partitions: Mapping[str, list[int]], version: int) -> bytes:
-    """Partitions by topic name, in the order given."""
+    """Encodes partitions by topic name, in the order given."""
     version = min(version, ConsumerProtocolAssignment.HIGHEST_VERSION)
     topics = [TopicPartition(topic=topic, partitions=numbers) for topic, numbers in partitions.items()]
     out = Writer()

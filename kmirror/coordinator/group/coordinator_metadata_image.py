@@ -1,8 +1,10 @@
-"""What groups need to know of topics, and one number that says whether it changed (Kafka's `CoordinatorMetadataImage`, group `Utils`).
+"""What groups need to know about topics, and a hash that shows whether it changed (Kafka's
+`CoordinatorMetadataImage`, group `Utils`).
 
-A consumer group keeps a hash of the topics that it subscribes to: ids, names, partition counts and the racks of replicas. When the hash of
-the present image differs, the group gets a new epoch. The hash is Kafka's bit by bit, so a group that moves between
-brokers of both kinds is not rebalanced for it:
+A consumer group keeps a hash of the topics that it subscribes to: ids, names, partition counts and
+the racks of replicas. When the hash of the present image differs, the group gets a new epoch. The
+hash is Kafka's, bit by bit, so a group that moves between brokers of both kinds is not rebalanced
+because of it:
 
     topic   XXH3-64 of   0x00, id (two int64), text(name), int32 partition count,
                          and for each partition int32 number and, sorted, each replica's rack: int32 length, text(rack)
@@ -29,7 +31,7 @@ class CoordinatorMetadataImage:
 
     @property
     def version(self) -> int:
-        """The offset of the metadata log that the image stands for."""
+        """The offset of the metadata log that the image belongs to."""
         return self._image.highest_offset
 
     def topic_names(self) -> Iterable[str]:
@@ -44,7 +46,7 @@ class CoordinatorMetadataImage:
         return None if topic is None else topic.name
 
     def topic_ids(self, names: Iterable[str]) -> tuple[Uuid, ...]:
-        """Ids of those of `names` that exist, sorted."""
+        """Returns the ids of those of `names` that exist, sorted."""
         found = (self._image.topics.topic(name) for name in names)
         return tuple(sorted({topic.id for topic in found if topic is not None}, key=lambda topic_id: topic_id.raw))
 
@@ -53,7 +55,7 @@ class CoordinatorMetadataImage:
         return None if topic is None else len(topic.partitions)
 
     def topic_hash(self, name: str) -> int | None:
-        """The topic's hash as an unsigned number; None if there is no such topic."""
+        """Returns the topic's hash as an unsigned number; None if there is no such topic."""
         if name not in self._hashes:
             topic = self._image.topics.topic(name)
             if topic is None:
@@ -79,7 +81,8 @@ class CoordinatorMetadataImage:
         return [broker.rack for broker in brokers if broker is not None and broker.rack is not None]
 
     def metadata_hash(self, names: Iterable[str]) -> int:
-        """The group hash over those of `names` that exist, as the signed number that records hold."""
+        """Returns the group hash over those of `names` that exist, as the signed number that
+        records hold."""
         from xxhash import xxh3_64_intdigest
 
         hashes = [topic_hash for name in sorted(names, key=_java_order) if (topic_hash := self.topic_hash(name)) is not None]
@@ -105,5 +108,5 @@ def _text(text: str) -> bytes:
 
 
 def _java_order(text: str) -> bytes:
-    """Sorts text by UTF-16 units, as Java compares strings."""
+    """Sort key for text by UTF-16 units, the order of Java's string comparison."""
     return text.encode("utf-16-be")

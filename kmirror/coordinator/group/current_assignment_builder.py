@@ -1,7 +1,9 @@
-"""How a member gets from its present partitions to its target, one heartbeat at a time (Kafka's `CurrentAssignmentBuilder`).
+"""How a member gets from its present partitions to its target, one heartbeat at a time (Kafka's
+`CurrentAssignmentBuilder`).
 
-The rule that everything serves: a partition is given to a member only when nobody else has it. So a member first gives up what it is not to
-have any more, and then gets what is free. In each state, what a heartbeat does:
+One rule governs all steps: a member gets a partition only when nobody else has it. So a member
+first gives up the partitions that it should not have any more, and then gets those that are free.
+The effect of a heartbeat in each state:
 
     | state                 | the member confirmed | the target epoch is | what happens                                    |
     |-----------------------|----------------------|---------------------|-------------------------------------------------|
@@ -13,9 +15,11 @@ have any more, and then gets what is free. In each state, what a heartbeat does:
     | UNKNOWN               | owns nothing         | any                 | NEXT                                            |
     | UNKNOWN               | owns something       | any                 | FENCED_MEMBER_EPOCH                             |
 
-NEXT: has the member something to give up? Then UNREVOKED_PARTITIONS in its old epoch, until its heartbeat no longer names these partitions as
-owned. Otherwise it moves to the target's epoch with what it keeps and what is free; UNRELEASED_PARTITIONS while something of its target is
-still in other hands, else STABLE. A heartbeat without a list of owned partitions confirms nothing.
+NEXT: if the member must give up partitions, it becomes UNREVOKED_PARTITIONS in its old epoch, until
+its heartbeat no longer names these partitions as owned. Otherwise it moves to the target's epoch
+with the partitions that it keeps and those that are free; it is UNRELEASED_PARTITIONS while other
+members still have part of its target, else STABLE. A heartbeat without a list of owned partitions
+confirms nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ from kmirror.coordinator.group.assignor import Assignment
 from kmirror.coordinator.group.consumer_group_member import ConsumerGroupMember, MemberState, Partitions
 
 CurrentPartitionEpoch = Callable[[Uuid, int], int]
-"""The epoch of the member that has a partition; -1 when nobody has it."""
+"""Returns the epoch of the member that has a partition; -1 if nobody has it."""
 
 
 class OwnedTopicPartitions(Protocol):
@@ -45,7 +49,8 @@ class OwnedTopicPartitions(Protocol):
 
 
 class CurrentAssignmentBuilder:
-    """One step of one member. `subscribed_topic_ids` are the topics it subscribes to by name or pattern and that exist."""
+    """One step of one member. `subscribed_topic_ids` are the existing topics that it subscribes to,
+    by name or pattern."""
 
     def __init__(
         self,
@@ -67,7 +72,7 @@ class CurrentAssignmentBuilder:
         self._owned = owned_topic_partitions
 
     def build(self) -> ConsumerGroupMember:
-        """The member after this heartbeat; the same object when nothing changes."""
+        """Returns the member after this heartbeat; the same object if nothing changes."""
         member = self._member
         if member.state is MemberState.STABLE and member.member_epoch == self._target_epoch:
             return self._without_left_topics() if self._has_subscription_changed else member
@@ -81,13 +86,15 @@ class CurrentAssignmentBuilder:
         return self._next(self._target_epoch if member.state is MemberState.UNKNOWN else member.member_epoch)
 
     def _owns_any(self, partitions: Mapping[Uuid, Mapping[int, int]]) -> bool:
-        """Whether the member may still work on one of `partitions`: it did not say what it owns, or named one."""
+        """Whether the member may still work on one of `partitions`: it named one as owned, or did
+        not say what it owns."""
         if self._owned is None:
             return True
         return any(partition in partitions.get(owned.topic_id, {}) for owned in self._owned for partition in owned.partitions)
 
     def _without_left_topics(self) -> ConsumerGroupMember:
-        """Partitions of topics that the member no longer subscribes to are to be given up at once, before there is a new target."""
+        """Makes the member give up, before there is a new target, partitions of topics that it no
+        longer subscribes to."""
         member = self._member
         left = {topic: epochs for topic, epochs in member.assigned_partitions.items() if topic not in self._subscribed_topic_ids}
         if not left:
@@ -135,7 +142,8 @@ class CurrentAssignmentBuilder:
         return kept, revoked
 
     def _with_free_partitions(self, kept: Partitions) -> tuple[Partitions, bool]:
-        """What the member keeps and what of its target is free (or was its own until now); whether something is still missing."""
+        """Returns the partitions that the member keeps with those of its target that are free (or
+        were its own until now), and whether some are still missing."""
         assigned = {topic_id: dict(epochs) for topic_id, epochs in kept.items()}
         is_waiting = False
         for topic_id in sorted(self._target, key=lambda topic_id: topic_id.raw):

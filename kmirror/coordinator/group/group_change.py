@@ -1,4 +1,5 @@
-"""What one request changes in a group, gathered step by step: records, and the soft state that goes with them."""
+"""What one request changes in a group, collected step by step: records, and the soft state that
+goes with them."""
 
 from __future__ import annotations
 
@@ -11,18 +12,20 @@ R = TypeVar("R")
 
 
 class GroupChange:
-    """`on_appended` functions run in their order, once the records are appended and replayed; never if the append is refused."""
+    """`on_appended` functions run in order, once the records are appended and replayed; never if
+    the append is refused."""
 
     def __init__(self) -> None:
         self.records: list[CoordinatorRecord] = []
         self.on_appended: list[Callable[[], None]] = []
         self.session_timeouts_ms: dict[str, int] = {}
-        """Members that came with an upgrade, and when their sessions end."""
+        """Members that an upgrade brought, and when their sessions end."""
         self.needs_new_epoch = False
-        """Whether the group epoch must go up even if the member's subscription is what it was: what is assigned now is not complete."""
+        """Whether the group epoch must go up even if the member's subscription is unchanged,
+        because the present assignment is incomplete."""
 
     def result(self, response: R) -> CoordinatorResult[R]:
-        """All of it in one batch, so that no crash leaves half of it."""
+        """Returns all of it in one batch, so that no crash leaves half of it."""
         return CoordinatorResult(self.records, response, atomic=True, on_appended=self._run)
 
     def _run(self) -> None:

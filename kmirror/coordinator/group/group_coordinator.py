@@ -1,9 +1,11 @@
-"""The group coordinator of one broker: which shard a group belongs to, and what waits for whom (Kafka's `GroupCoordinatorService`).
+"""The group coordinator of one broker: it finds a group's shard and waits for its answer (Kafka's
+`GroupCoordinatorService`).
 
-A group lives in partition abs(hash(group id)) mod n of `__consumer_offsets`, at the broker that leads that partition. The
-handlers below check what needs no state, hand the request to the shard, and wait: joins and syncs for other members,
-everything else for the high watermark. Serves classic and consumer groups, and of share groups what is not a member's (`share`);
-streams groups are not served.
+A group lives in partition abs(hash(group id)) mod n of `__consumer_offsets`, at the broker that
+leads that partition. The handlers below check what needs no state, hand the request to the shard,
+and wait: joins and syncs for other members, everything else for the high watermark. It serves
+classic and consumer groups and, for share groups, all requests but their members' (`share`).
+Streams groups are not served.
 """
 
 from __future__ import annotations
@@ -50,10 +52,11 @@ OFFSET_COMMIT_TIMEOUT_MS = 5_000
 
 
 class GroupCoordinator:
-    """`on_metadata_update` follows the leadership of `__consumer_offsets`; the rest answers requests.
+    """`on_metadata_update` follows the leadership of `__consumer_offsets`; the other methods answer
+    requests.
 
-    Methods raise ApiException with the error of the whole request (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS,
-    COORDINATOR_NOT_AVAILABLE, INVALID_GROUP_ID, ...).
+    Methods raise ApiException with the error of the whole request (NOT_COORDINATOR,
+    COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, INVALID_GROUP_ID, ...).
     """
 
     def __init__(
@@ -75,7 +78,7 @@ class GroupCoordinator:
         self._counts: GroupCounts | None = None
         self._metrics = GroupMetrics(metrics, self._count)
         self.share: ShareGroupOffsets | None = None
-        """Share groups, where the broker has a share coordinator; set once, before requests come."""
+        """Share groups, if the broker has a share coordinator; set once, before requests come."""
         self._shards: CoordinatorRuntime[GroupCoordinatorShard] = CoordinatorRuntime(
             runtime,
             name="group-coordinator",
@@ -95,7 +98,8 @@ class GroupCoordinator:
         return self._metadata.configs.props(ConfigResource(RESOURCE_GROUP, group_id))
 
     def _count(self) -> GroupCounts:
-        """Counted once for all gauges that are read in one turn."""
+        """Returns the counts for the gauges; they are computed once for all gauges that are read in
+        one turn."""
         if self._counts is None:
             self._counts = GroupCounts()
             for shard in self._shards.active_shards():
@@ -107,14 +111,15 @@ class GroupCoordinator:
         self._counts = None
 
     def reconfigure(self, config: GroupCoordinatorConfig) -> None:
-        """The broker's settings are these from now on; groups see them with their next request."""
+        """Replaces the broker's settings; groups use them from their next request on."""
         self._config = config
 
     async def shutdown(self) -> None:
         await self._shards.shutdown()
 
     def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Load the shards whose partitions this broker leads, drop the others; tell all of changed and deleted topics."""
+        """Loads the shards whose partitions this broker leads, drops the others, and tells all
+        shards of changed and deleted topics."""
         self._metadata = image
         self._image = CoordinatorMetadataImage(image)
         changed = [topic.name for topic in delta.topics.changed.values()]
@@ -129,7 +134,7 @@ class GroupCoordinator:
 
     def _on_leadership_update(self, image: MetadataImage) -> None:
         topic = image.topics.topic(GROUP_METADATA_TOPIC_NAME)
-        if topic is None or topic.id != self._topic_id:  # also one that was deleted and created again at once
+        if topic is None or topic.id != self._topic_id:  # or it was deleted and created again at once
             for partition in range(self._partition_count):
                 self._shards.schedule_unload(TopicPartition(GROUP_METADATA_TOPIC_NAME, partition))
         if topic is None:
@@ -145,7 +150,8 @@ class GroupCoordinator:
                 self._shards.schedule_unload(topic_partition, registration.leader_epoch)
 
     def partition_for(self, group_id: str) -> int:
-        """The partition of `__consumer_offsets` that holds the group; ApiException while the topic does not exist."""
+        """Returns the partition of `__consumer_offsets` that holds the group; raises ApiException
+        while the topic does not exist."""
         if self._partition_count == 0:
             raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
         return partition_for(group_id, self._partition_count)
@@ -166,11 +172,11 @@ class GroupCoordinator:
             raise _as_told(error) from error
 
     async def write_group(self, group_id: str, operation: Callable[[GroupCoordinatorShard], CoordinatorResult[R]]) -> R:
-        """Decide in the group's shard and wait for the commit."""
+        """Decides in the group's shard and waits for the commit."""
         return await self._write(self._shard_of(group_id), lambda shard, _: operation(shard))
 
     async def read_group(self, group_id: str, operation: Callable[[GroupCoordinatorShard], R]) -> R:
-        """Ask the group's shard."""
+        """Asks the group's shard."""
         return await self._read(self._shard_of(group_id), lambda shard, _: operation(shard))
 
     @property
@@ -189,12 +195,13 @@ class GroupCoordinator:
     async def consumer_group_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, api_version: int, requester: Requester
     ) -> ConsumerGroupHeartbeatResponse:
-        """One step of a member (KIP-848)."""
+        """Handles one heartbeat of a member (KIP-848)."""
         self._validate_consumer_heartbeat(request, api_version)
         return await self._write(self._shard_of(request.group_id), lambda shard, _: shard.groups.consumer_heartbeat(request, requester))
 
     def _validate_consumer_heartbeat(self, request: ConsumerGroupHeartbeatRequest, api_version: int) -> None:
-        """INVALID_REQUEST or UNSUPPORTED_ASSIGNOR for what no group could take."""
+        """Raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR for a request that is invalid for any
+        group."""
         if api_version >= 1 or request.member_epoch > 0 or request.member_epoch == -1:
             _throw_if_empty(request.member_id, "MemberId can't be empty.")
         _throw_if_empty(request.group_id, "GroupId can't be empty.")
@@ -249,7 +256,7 @@ class GroupCoordinator:
         return response
 
     async def _write_with_callback(self, group_id: str, operation: Callable[[GroupCoordinatorShard], GroupResult]) -> None:
-        """Run `operation` as a write and tell its callback how the append went."""
+        """Runs `operation` as a write and calls its callback with the outcome of the append."""
         callbacks: list[OnCommitted] = []
 
         def run(shard: GroupCoordinatorShard, now_ms: int) -> GroupResult:
@@ -279,7 +286,7 @@ class GroupCoordinator:
     # -- offsets ----------------------------------------------------------------------------------------------------
 
     async def commit_offsets(self, request: OffsetCommitRequest, api_version: int) -> OffsetCommitResponse:
-        """Group ids may be empty here, as in Kafka's simple consumers of old."""
+        """Commits offsets. Group ids may be empty here, as with Kafka's old simple consumers."""
         return await self._write(
             self._shard_of(request.group_id),
             lambda shard, now_ms: shard.offsets.commit(request, api_version, now_ms),
@@ -289,9 +296,11 @@ class GroupCoordinator:
     async def commit_transactional_offsets(
         self, request: TxnOffsetCommitRequest, *, verification_guard: VerificationGuard | None = None
     ) -> TxnOffsetCommitResponse:
-        """Commit within the producer's transaction (TxnOffsetCommit); the offsets are pending until `complete_transaction`.
+        """Commits within the producer's transaction (TxnOffsetCommit); the offsets are pending
+        until `complete_transaction`.
 
-        `verification_guard` is what the log of the group's partition (`partition_for`) gave when the transaction was verified.
+        `verification_guard` comes from the log of the group's partition (`partition_for`), when the
+        transaction was verified.
         """
         self._check_group_id(request.group_id)
         return await self._shards.write_transactional(
@@ -312,7 +321,8 @@ class GroupCoordinator:
         committed: bool,
         transaction_version: int = 0,
     ) -> None:
-        """A marker for a partition of `__consumer_offsets` (WriteTxnMarkers): it must go through here, where the offsets are."""
+        """Writes a marker to a partition of `__consumer_offsets` (WriteTxnMarkers). It must go
+        through here, because the pending offsets are here."""
         assert topic_partition.topic == GROUP_METADATA_TOPIC_NAME, f"a marker for {topic_partition} does not end offset commits"
         await self._shards.complete_transaction(
             topic_partition,
@@ -331,8 +341,9 @@ class GroupCoordinator:
         member_epoch: int = -1,
         require_stable: bool = False,
     ) -> dict[str, dict[int, FetchedOffset]]:
-        """Committed offsets of `wanted` partitions (None: of all that have one); None where nothing was committed, UNSTABLE
-        where a transaction is open and `require_stable` is asked for."""
+        """Returns the committed offsets of `wanted` partitions (None: of all that have one). An
+        entry is None if nothing was committed, and UNSTABLE if a transaction is open and
+        `require_stable` is set."""
         return await self._read(
             self._shard_of(group_id),
             lambda shard, _: shard.offsets.fetch(
@@ -347,7 +358,8 @@ class GroupCoordinator:
     # -- groups -----------------------------------------------------------------------------------------------------
 
     async def list_groups(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
-        """Groups of every shard of this broker; COORDINATOR_LOAD_IN_PROGRESS while one is loading. A shard that leaves meanwhile has none."""
+        """Lists the groups of all shards of this broker; raises COORDINATOR_LOAD_IN_PROGRESS while
+        one is loading. A shard that is unloaded meanwhile adds none."""
         listed: list[ListedGroup] = []
         for topic_partition in self._shards.partitions():
             try:
@@ -361,7 +373,8 @@ class GroupCoordinator:
         return await self._read(self._shard_of(group_id), lambda shard, _: shard.groups.describe_group(group_id, api_version))
 
     async def delete_group(self, group_id: str) -> DeletableGroupResult:
-        """The empty id too: offsets that are committed without a group have it."""
+        """Deletes a group. The empty id is valid, too: offsets that are committed without a group
+        have it."""
         if self.share is not None:
             await self.share.delete_states_of_group(group_id)
         results = await self._write(self._shard_of(group_id), lambda shard, _: shard.delete_groups([group_id]))
@@ -374,7 +387,8 @@ class GroupCoordinator:
 
 
 def _as_told(error: ApiException) -> ApiException:
-    """What a client is told when the log of the group's partition did not take a record: to look for the coordinator again."""
+    """Returns the error for a client when the log of the group's partition refused a record: it
+    makes the client look for the coordinator again."""
     told = append_error(error.error)
     return error if told is error.error else ApiException(told)
 
@@ -389,7 +403,7 @@ def _throw_if_empty(text: str | None, message: str) -> None:
 
 
 def _once(complete: Callable[[R], None], is_done: Callable[[], bool]) -> Callable[[R], None]:
-    """`complete`, ignored when the waiter is gone or was answered."""
+    """Returns `complete`, which is ignored once the waiter is gone or was answered."""
 
     def run(value: R) -> None:
         if not is_done():

@@ -1,7 +1,9 @@
-"""Settings of groups: the broker's (Kafka's `GroupCoordinatorConfig`) and those of single groups (`GroupConfigManager`).
+"""Settings of groups: the broker's (Kafka's `GroupCoordinatorConfig`) and those of single groups
+(`GroupConfigManager`).
 
-A group's own config (resource type GROUP) wins over the broker's. It was validated when it was set, but the broker's bounds may
-have changed since: a value outside of them counts as the nearest bound. Changes are seen by the group's next request.
+A group's own config (resource type GROUP) overrides the broker's. It was validated when it was set,
+but the broker's bounds may have changed since; a value outside them counts as the nearest bound.
+Changes apply from the group's next request on.
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ GroupProperties = Callable[[str], Mapping[str, str]]
 
 
 class GroupConfigManager:
-    """What holds for one group now. `broker` is asked each time: some of its settings are dynamic."""
+    """The config in force for a group. `broker` is called each time, because some of its settings
+    are dynamic."""
 
     def __init__(self, broker: Callable[[], GroupCoordinatorConfig], properties: GroupProperties) -> None:
         self._broker = broker

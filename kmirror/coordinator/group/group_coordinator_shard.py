@@ -1,6 +1,7 @@
-"""One partition of `__consumer_offsets`: groups and offsets, replayed from its records (Kafka's `GroupCoordinatorShard`).
+"""One partition of `__consumer_offsets`: groups and offsets, replayed from its records (Kafka's
+`GroupCoordinatorShard`).
 
-Requests reach `groups` and `offsets` directly; what needs both is here: deletion and expiry.
+Requests go to `groups` and `offsets` directly; deletion and expiry need both and are here.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from kmirror.wire.messages.offset_commit_key import OffsetCommitKey
 
 
 class GroupCoordinatorShard:
-    """Implements `CoordinatorShard`; requests reach `groups` and `offsets` directly."""
+    """Implements `CoordinatorShard`; requests go to `groups` and `offsets` directly."""
 
     def __init__(
         self, configs: GroupConfigManager, *, timer: CoordinatorTimer, clock: Clock, random: Random, metrics: GroupMetrics | None = None
@@ -36,7 +37,7 @@ class GroupCoordinatorShard:
     # -- CoordinatorShard -------------------------------------------------------------------------------------------
 
     def replay(self, offset: int, record: CoordinatorRecord, *, producer_id: int, producer_epoch: int) -> None:
-        """Types that are not known (streams groups of other brokers) change nothing here."""
+        """Applies a record. Unknown types (streams groups of other brokers) change nothing here."""
         known = read_record(record)
         if known is None:
             return
@@ -64,14 +65,14 @@ class GroupCoordinatorShard:
         self.groups.on_unloaded()
 
     def count(self, counts: GroupCounts) -> None:
-        """Add this shard's groups and offsets."""
+        """Adds this shard's groups and offsets to `counts`."""
         self.groups.count(counts)
         counts.offsets += self.offsets.count
 
     # -- deletion and expiry ----------------------------------------------------------------------------------------
 
     def delete_groups(self, group_ids: Sequence[str]) -> CoordinatorResult[list[DeletableGroupResult]]:
-        """Delete empty groups with their offsets; each group gets its own result."""
+        """Deletes empty groups with their offsets, with one result per group."""
         records: list[CoordinatorRecord] = []
         results: list[DeletableGroupResult] = []
         for group_id in group_ids:
@@ -89,13 +90,14 @@ class GroupCoordinatorShard:
         self._timer.schedule("expire-group-metadata", self.groups.groups.config.offsets_retention_check_interval_ms, self._expire)
 
     def _expire(self) -> CoordinatorResult[None]:
-        """Tombstones for offsets past their retention, and for empty groups that have none left."""
-        self._schedule_expiry()  # before anything that may fail
+        """Returns tombstones for offsets past their retention, and for empty groups that have none
+        left."""
+        self._schedule_expiry()  # first, since the rest may fail
         now_ms = self._clock.time_ms()
         records: list[CoordinatorRecord] = []
         for group in self.groups.groups.by_id.values():
             if isinstance(group, ShareGroup):
-                continue  # it has no offsets of consumers, and stays
+                continue  # it has no consumer offsets, and stays
             expired, none_left = self.offsets.expired(group, now_ms)
             records += expired
             if none_left and group.is_empty:

@@ -1,4 +1,5 @@
-"""All groups of one shard: each request goes to the manager of its group's protocol (Kafka's `GroupMetadataManager`).
+"""All groups of one shard: each request goes to the manager of its group's protocol (Kafka's
+`GroupMetadataManager`).
 
     classic_group_manager       the classic protocol in classic groups; classic_rebalance: what follows from it
     consumer_group_manager      the consumer protocol (KIP-848) in consumer groups
@@ -7,8 +8,9 @@
     consumer_group_replay       records of consumer groups
     share_group_manager         share groups (KIP-932) as far as their offsets need them; share_group_replay: their records
 
-A classic group's members live in memory and its record is written at the end of a rebalance; so replaying a group's own new record changes
-nothing here, and replaying it after a restart brings the group back. Tombstones remove it either way. Consumer groups change in replay alone.
+A classic group's members are kept in memory, and its record is written at the end of a rebalance.
+So replaying a group's own new record changes nothing here, and replaying it after a restart
+restores the group. Tombstones remove it in both cases. Consumer groups change only in replay.
 """
 
 from __future__ import annotations
@@ -81,7 +83,7 @@ class GroupMetadataManager:
         return self.consumer.heartbeat(request, requester)
 
     def join(self, request: JoinGroupRequest, api_version: int, requester: Requester, respond: JoinCallback) -> GroupResult:
-        """Answer through `respond`, now or when the generation begins."""
+        """Answers through `respond`, now or when the generation begins."""
         group = self.groups.by_id.get(request.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             return self._classic_members.join(group, request, api_version, requester, respond)
@@ -91,7 +93,7 @@ class GroupMetadataManager:
         return self.classic.join(request, api_version, requester.client_id, requester.client_host, respond)
 
     def sync(self, request: SyncGroupRequest, respond: SyncCallback) -> GroupResult:
-        """Answer through `respond`, now or when the leader's assignment is stored."""
+        """Answers through `respond`, now or when the leader's assignment is stored."""
         group = self.groups.by_id.get(request.group_id)
         if group is None or group.is_empty or isinstance(group, ShareGroup):
             respond(SyncGroupResponse(error_code=Errors.UNKNOWN_MEMBER_ID))
@@ -121,7 +123,8 @@ class GroupMetadataManager:
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def list_groups(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
-        """Groups in one of `states` and of one of `types`, case ignored; empty filters let all pass."""
+        """Returns the groups in one of `states` and of one of `types`, case ignored; empty filters
+        match all."""
         wanted_states = {state.lower().strip() for state in states}
         wanted_types = {kind.lower() for kind in types}
         listed = [
@@ -140,7 +143,8 @@ class GroupMetadataManager:
         ]
 
     def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
-        """A classic group. What is none is Dead; since v6 it is also GROUP_ID_NOT_FOUND."""
+        """Describes a classic group. A group that is not one is described as Dead, and since v6
+        also with GROUP_ID_NOT_FOUND."""
         try:
             group = self.groups.classic_group(group_id)
         except ApiException as error:
@@ -171,7 +175,7 @@ class GroupMetadataManager:
         )
 
     def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
-        """GROUP_ID_NOT_FOUND for what is no consumer group."""
+        """Describes a consumer group; raises GROUP_ID_NOT_FOUND for anything else."""
         try:
             group = self.groups.consumer_group(group_id)
         except ApiException as error:
@@ -186,7 +190,8 @@ class GroupMetadataManager:
     # -- deletion -----------------------------------------------------------------------------------------------------
 
     def tombstones(self, group: Group) -> list[CoordinatorRecord]:
-        """What deletes a group, its offsets apart. Timers end when these are replayed."""
+        """Returns the records that delete a group, except its offsets. Its timers end when these
+        records are replayed."""
         if isinstance(group, ShareGroup):
             return share_group_tombstones(group)
         return group_tombstones(group) if isinstance(group, ConsumerGroup) else [group_metadata_tombstone(group.group_id)]
@@ -222,7 +227,8 @@ class GroupMetadataManager:
                 self.classic.on_unloaded(group)
 
     def on_metadata_update(self, image: CoordinatorMetadataImage, changed_topics: Iterable[str], *, has_new_topics: bool) -> None:
-        """Groups that subscribe to one of `changed_topics` compare their metadata hash with the next heartbeat."""
+        """Makes groups that subscribe to one of `changed_topics` compare their metadata hash at the
+        next heartbeat."""
         self.groups.image = image
         if has_new_topics or self.groups.last_image_with_new_topics == -1:
             self.groups.last_image_with_new_topics = image.version

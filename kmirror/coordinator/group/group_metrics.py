@@ -1,4 +1,5 @@
-"""Metrics of groups under Kafka's names (Kafka's `GroupCoordinatorMetrics`): counts of events, and gauges over the shards.
+"""Metrics of groups under Kafka's names (Kafka's `GroupCoordinatorMetrics`): counts of events, and
+gauges over the shards.
 
 kafka.server:type=group-coordinator-metrics     group-count{protocol}, consumer-group-count{state}, share-group-count{state}, and count
     and rate of committed, expired and deleted offsets and of rebalances
@@ -22,7 +23,8 @@ EVENTS = ("offset-commit", "offset-expiration", "offset-deletion", "group-comple
 
 
 class GroupCounts:
-    """What the gauges show: groups by kind and state, and offsets. States by their names."""
+    """The values of the gauges: groups by kind and state, and offsets. States are given by their
+    names."""
 
     def __init__(self) -> None:
         self.classic: dict[str, int] = {}
@@ -31,12 +33,12 @@ class GroupCounts:
         self.offsets = 0
 
     def of_type(self, group_type: str) -> dict[str, int]:
-        """The counts of a type of groups, by their states."""
+        """Returns the counts of a type of groups, by their states."""
         return {"classic": self.classic, "consumer": self.consumer, "share": self.share}[group_type]
 
 
 class GroupMetrics:
-    """Where managers say what happened. `counts` is asked when somebody looks at a gauge."""
+    """Managers report events here. `counts` is called when a gauge is read."""
 
     def __init__(self, registry: MetricsRegistry | None = None, counts: Callable[[], GroupCounts] = GroupCounts) -> None:
         self._events: dict[str, Sensor] = {}

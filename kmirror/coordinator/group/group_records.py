@@ -1,8 +1,10 @@
-"""Records of `__consumer_offsets`: offsets (types 0 and 1) and classic groups (type 2); and how a record of any type is read.
+"""Records of `__consumer_offsets`: offsets (types 0 and 1) and classic groups (type 2); and how a
+record of any type is read.
 
-A key is an int16 record type and the key message at version 0; a value is an int16 version and the value message
-(`facts`, section 18; Kafka's `GroupCoordinatorRecordHelpers`). Written as Kafka 4.3 does: OffsetCommitValue v4, or v1 when
-the client asked for an expiry time; GroupMetadataValue v3. Consumer groups' records are in `consumer_group_records`.
+A key is an int16 record type and the key message at version 0; a value is an int16 version and the
+value message (Kafka's `GroupCoordinatorRecordHelpers`). They are written as Kafka 4.3 writes them:
+OffsetCommitValue v4, or v1 when the client asked for an expiry time; GroupMetadataValue v3.
+Consumer groups' records are in `consumer_group_records`.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ NO_EXPIRE_TIMESTAMP = -1
 
 
 class OffsetAndMetadata(Struct, frozen=True):
-    """A committed offset. Timestamps are milliseconds; `expire_timestamp_ms` -1 means the group's retention decides."""
+    """A committed offset. Timestamps are milliseconds; `expire_timestamp_ms` -1 means the group's
+    retention decides."""
 
     offset: int
     leader_epoch: int
@@ -55,7 +58,8 @@ class OffsetAndMetadata(Struct, frozen=True):
     expire_timestamp_ms: int = NO_EXPIRE_TIMESTAMP
     topic_id: Uuid = Uuid.ZERO
     record_offset: int = -1
-    """Where its record lies; -1 while it has none. Decides between a commit and an older transactional one that ends later."""
+    """The offset of its record; -1 while it has none. It decides between a commit and an older
+    transactional one that ends later."""
 
 
 def _prefixed(number: int, write: Callable[[Writer], None]) -> bytes:
@@ -97,7 +101,8 @@ def group_metadata_tombstone(group_id: str) -> CoordinatorRecord:
 
 
 def group_metadata_record(group: ClassicGroup, assignments: dict[str, bytes]) -> CoordinatorRecord:
-    """The group at the beginning of a generation, with the assignment that its leader gave each member."""
+    """Returns the record of the group at the beginning of a generation, with the assignment that
+    its leader gave each member."""
     members = [
         MemberMetadata(
             member_id=member.member_id,
@@ -125,7 +130,7 @@ def group_metadata_record(group: ClassicGroup, assignments: dict[str, bytes]) ->
 
 
 def empty_group_metadata_record(group: ClassicGroup) -> CoordinatorRecord:
-    """A group without members (just created, or just emptied)."""
+    """Returns the record of a group without members (just created, or just emptied)."""
     value = GroupMetadataValue(
         protocol_type="" if group.protocol_type is None else group.protocol_type,
         generation=group.generation_id,
@@ -155,7 +160,8 @@ _KEYS: dict[int, tuple[type[Any], type[Any]]] = {
 
 
 def read_record(record: CoordinatorRecord) -> tuple[Any, Any] | None:
-    """Key and value of one record; a None value is a tombstone. None for a type that is not known (streams groups)."""
+    """Returns key and value of one record; a None value is a tombstone. Returns None for an unknown
+    type (streams groups)."""
     key_view = memoryview(record.key)
     messages = _KEYS.get(int.from_bytes(key_view[:2], "big", signed=True))
     if messages is None:
@@ -169,7 +175,8 @@ def read_record(record: CoordinatorRecord) -> tuple[Any, Any] | None:
 
 
 def group_from_record(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-    """The group as its record describes it: members wait for nothing and are in the record's generation."""
+    """Returns the group that a record describes: its members wait for nothing and are in the
+    record's generation."""
     group = ClassicGroup(
         group_id,
         state=ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY,

@@ -1,4 +1,5 @@
-"""The groups of one shard, whatever their protocol, and what their managers share: topics, settings, timers, clock, chance."""
+"""The groups of one shard, of all protocols, and what their managers share: topics, settings,
+timers, clock, randomness."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ Group = ClassicGroup | ConsumerGroup | ShareGroup
 
 
 class GroupsByTopic:
-    """Which consumer groups name a topic: in a member's subscription, or in a pattern that was resolved. Each naming counts."""
+    """Which consumer groups name a topic, in a member's subscription or in a pattern that was
+    resolved. Each occurrence counts."""
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[str, int]] = {}
@@ -45,7 +47,8 @@ class GroupsByTopic:
 
 
 class Groups:
-    """Groups by id. `image` is the newest metadata; `last_image_with_new_topics` the version at which a topic was last created."""
+    """Groups by id. `image` is the newest metadata; `last_image_with_new_topics` is the version at
+    which a topic was last created."""
 
     def __init__(self, configs: GroupConfigManager, *, timer: CoordinatorTimer, clock: Clock, random: Random) -> None:
         self.configs = configs
@@ -59,39 +62,42 @@ class Groups:
 
     @property
     def config(self) -> GroupCoordinatorConfig:
-        """The broker's settings as they are now."""
+        """The broker's present settings."""
         return self.configs.broker
 
     def group(self, group_id: str) -> Group:
-        """GROUP_ID_NOT_FOUND if there is none."""
+        """Returns the group; raises GROUP_ID_NOT_FOUND if there is none."""
         group = self.by_id.get(group_id)
         if group is None:
             raise ApiException(Errors.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
 
     def classic_group(self, group_id: str) -> ClassicGroup:
-        """GROUP_ID_NOT_FOUND if there is none, or if it is of another kind."""
+        """Returns the group; raises GROUP_ID_NOT_FOUND if there is none, or if it is of another
+        kind."""
         group = self.group(group_id)
         if not isinstance(group, ClassicGroup):
             raise ApiException(Errors.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
         return group
 
     def consumer_group(self, group_id: str) -> ConsumerGroup:
-        """GROUP_ID_NOT_FOUND if there is none, or if it is of another kind."""
+        """Returns the group; raises GROUP_ID_NOT_FOUND if there is none, or if it is of another
+        kind."""
         group = self.group(group_id)
         if not isinstance(group, ConsumerGroup):
             raise ApiException(Errors.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         return group
 
     def share_group(self, group_id: str) -> ShareGroup:
-        """GROUP_ID_NOT_FOUND if there is none, or if it is of another kind."""
+        """Returns the group; raises GROUP_ID_NOT_FOUND if there is none, or if it is of another
+        kind."""
         group = self.group(group_id)
         if not isinstance(group, ShareGroup):
             raise ApiException(Errors.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
         return group
 
     def mark_metadata_fresh(self, group_id: str) -> None:
-        """A consumer group's metadata hash was compared with what topics are now."""
+        """Notes that a consumer group's metadata hash was compared with the present topics."""
         group = self.by_id.get(group_id)
         if isinstance(group, ConsumerGroup):
             group.is_metadata_fresh = True

@@ -1,11 +1,13 @@
-"""Committed offsets of one shard: OffsetCommit, OffsetFetch, OffsetDelete and expiry (Kafka's `OffsetMetadataManager`).
+"""Committed offsets of one shard: OffsetCommit, OffsetFetch, OffsetDelete and expiry (Kafka's
+`OffsetMetadataManager`).
 
-Offsets live by group, topic and partition, whatever the group's protocol, and change only in `replay_*`. A group that was never joined ("simple")
-comes into being with its first commit.
+Offsets are kept by group, topic and partition, whatever the group's protocol, and change only in
+`replay_*`. A group that was never joined ("simple") is created by its first commit.
 
-A transactional commit is pending, by its producer, until the transaction's marker is replayed: COMMIT moves it to the offsets
-unless a newer record was committed meanwhile, ABORT forgets it. While it is pending, a fetch that requires stable offsets gets
-UNSTABLE_OFFSET_COMMIT and the offset does not expire; a tombstone (deletion) drops it.
+A transactional commit is pending under its producer until the transaction's marker is replayed:
+COMMIT makes it the offset unless a newer record was committed meanwhile, ABORT drops it. While it
+is pending, a fetch that requires stable offsets gets UNSTABLE_OFFSET_COMMIT, and the offset does
+not expire; a tombstone (deletion) drops it.
 
 Expiry, by topics that nobody in the group subscribes to (Kafka's `OffsetExpirationCondition`):
 
@@ -16,7 +18,7 @@ Expiry, by topics that nobody in the group subscribes to (Kafka's `OffsetExpirat
     consumer                                from each commit
     a commit with a time of its own         ends then
 
-A group that is empty and has no offset left goes, too.
+A group that is empty and has no offset left is deleted, too.
 """
 
 from __future__ import annotations
@@ -67,23 +69,25 @@ GROUP_ID_NOT_FOUND_VERSION = 9
 
 
 class Unstable(Enum):
-    """What a fetch that requires stable offsets gets where a transaction is open."""
+    """The result, while a transaction is open, of a fetch that requires stable offsets."""
 
     UNSTABLE = "unstable"
 
 
 UNSTABLE: Final = Unstable.UNSTABLE
 FetchedOffset = OffsetAndMetadata | Literal[Unstable.UNSTABLE] | None
-"""None where nothing was committed."""
+"""None if nothing was committed."""
 
 
 def _in_transaction(error: ApiException) -> ApiException:
-    """Producers know no member epochs: a stale one is an illegal generation to them."""
+    """Returns the error for a producer: producers know no member epochs, so a stale one becomes an
+    illegal generation."""
     return ApiException(Errors.ILLEGAL_GENERATION) if error.error is Errors.STALE_MEMBER_EPOCH else error
 
 
 def _retention_base(group: Group) -> int | None:
-    """From when an offset's retention counts: a time in ms, 0 for its own commit, None for never."""
+    """Returns the time in ms from which an offset's retention counts; 0 means its own commit time,
+    None that it never expires."""
     if not isinstance(group, ClassicGroup) or group.protocol_type is None:
         return 0
     if group.is_empty:
@@ -93,7 +97,7 @@ def _retention_base(group: Group) -> int | None:
 
 
 class OffsetMetadataManager:
-    """Owner of the shard's offsets."""
+    """Owns the shard's offsets."""
 
     def __init__(self, groups: Groups, metrics: GroupMetrics, on_alive: Callable[[ClassicGroup, str], None]) -> None:
         self._groups = groups
@@ -103,12 +107,13 @@ class OffsetMetadataManager:
         self._pending: dict[int, dict[GroupTopicPartition, OffsetAndMetadata]] = {}
         self._open_transactions: dict[str, dict[tuple[str, int], set[int]]] = {}
         self.count = 0
-        """Partitions with a committed offset, in all groups."""
+        """How many partitions have a committed offset, over all groups."""
 
     # -- OffsetCommit -----------------------------------------------------------------------------------------------
 
     def commit(self, request: OffsetCommitRequest, api_version: int, now_ms: int) -> CoordinatorResult[OffsetCommitResponse]:
-        """Store what the member (or nobody in particular) committed; ApiException when the group refuses."""
+        """Stores the offsets that a member, or a client outside the group, committed; raises
+        ApiException if the group refuses."""
         validate = self._validate_commit(request, api_version)
         expire_ms = NO_EXPIRE_TIMESTAMP if request.retention_time_ms == -1 else now_ms + request.retention_time_ms
         records: list[CoordinatorRecord] = []
@@ -148,7 +153,8 @@ class OffsetMetadataManager:
         return validate
 
     def commit_transactional(self, request: TxnOffsetCommitRequest, now_ms: int) -> CoordinatorResult[TxnOffsetCommitResponse]:
-        """Offsets that count once the producer's transaction commits; to be written in a transactional batch of that producer."""
+        """Stores offsets that count once the producer's transaction commits; the records must go
+        into a transactional batch of that producer."""
         validate = self._validate_transactional_commit(request)
         records: list[CoordinatorRecord] = []
         topics: list[TxnOffsetCommitResponseTopic] = []
@@ -210,9 +216,10 @@ class OffsetMetadataManager:
     def fetch(
         self, group_id: str, wanted: Mapping[str, Sequence[int]] | None, *, member_id: str | None, member_epoch: int, require_stable: bool
     ) -> dict[str, dict[int, FetchedOffset]]:
-        """Offsets of `wanted` partitions (None: of all that have one). A group that does not exist has none.
+        """Returns the offsets of `wanted` partitions (None: of all that have one). A group that
+        does not exist has none.
 
-        ApiException when the member that asks is not who it says (KIP-848).
+        Raises ApiException if the member that asks is not who it claims to be (KIP-848).
         """
         group = self._groups.by_id.get(group_id)
         committed = self._offsets.get(group_id, {}) if group is not None else {}
@@ -239,17 +246,18 @@ class OffsetMetadataManager:
         return self._offsets.get(group_id, {}).get(topic, {}).get(partition)
 
     def has_open_transaction(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether a transactional commit of this partition is pending, so that its offset is not stable."""
+        """Whether a transactional commit of this partition is pending, so that its offset is not
+        stable."""
         return (topic, partition) in self._open_transactions.get(group_id, {})
 
     def offsets(self, group_id: str) -> dict[str, PartitionOffsets]:
-        """Everything that the group committed, by topic and partition."""
+        """Returns all committed offsets of the group, by topic and partition."""
         return self._offsets.get(group_id, {})
 
     # -- OffsetDelete and expiry ------------------------------------------------------------------------------------
 
     def delete(self, request: OffsetDeleteRequest) -> CoordinatorResult[OffsetDeleteResponse]:
-        """Forget offsets of topics that nobody in the group subscribes to."""
+        """Deletes offsets of topics that nobody in the group subscribes to."""
         group = self._groups.group(request.group_id)
         group.validate_offset_delete()
         records: list[CoordinatorRecord] = []
@@ -268,7 +276,8 @@ class OffsetMetadataManager:
         return CoordinatorResult(records, OffsetDeleteResponse(topics=topics), atomic=True)
 
     def on_topics_deleted(self, topics: Mapping[str, Uuid]) -> CoordinatorResult[None]:
-        """Forget offsets of topics that are gone (their ids by name), unless they were committed for a later topic of the name."""
+        """Deletes offsets of topics that were deleted (given with their ids by name), unless they
+        were committed for a later topic of the same name."""
         found: dict[GroupTopicPartition, None] = {}
         for group_id, by_topic in self._offsets.items():
             for topic, topic_id in topics.items():
@@ -285,13 +294,14 @@ class OffsetMetadataManager:
         return self.offset(group_id, topic, partition) is not None or self.has_open_transaction(group_id, topic, partition)
 
     def tombstones(self, group_id: str) -> list[CoordinatorRecord]:
-        """What deletes every offset of a group, pending ones too."""
+        """Returns the records that delete every offset of a group, even pending ones."""
         committed = [(topic, partition) for topic, partitions in self._offsets.get(group_id, {}).items() for partition in partitions]
         pending = [each for each in self._open_transactions.get(group_id, {}) if self.offset(group_id, *each) is None]
         return [offset_commit_tombstone(group_id, topic, partition) for topic, partition in committed + pending]
 
     def expired(self, group: Group, now_ms: int) -> tuple[list[CoordinatorRecord], bool]:
-        """Tombstones of the group's expired offsets, and whether none is left then."""
+        """Returns tombstones for the group's expired offsets, and whether none is left
+        afterwards."""
         records: list[CoordinatorRecord] = []
         kept = 0
         base_ms = _retention_base(group)
@@ -314,7 +324,8 @@ class OffsetMetadataManager:
     # -- replay -----------------------------------------------------------------------------------------------------
 
     def replay_commit(self, offset: int, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
-        """A commit; pending until the end of the transaction if `producer_id` is not -1."""
+        """Applies a commit; it is pending until the end of the transaction if `producer_id` is not
+        -1."""
         committed = OffsetAndMetadata(
             value.offset,
             value.leader_epoch,
@@ -333,7 +344,8 @@ class OffsetMetadataManager:
         self._open_transactions.setdefault(key.group, {}).setdefault((key.topic, key.partition), set()).add(producer_id)
 
     def replay_end_transaction_marker(self, producer_id: int, *, committed: bool) -> None:
-        """The end of the producer's transaction: its pending offsets count from now on, or never did."""
+        """Applies the end of the producer's transaction: its pending offsets become valid or are
+        dropped."""
         for (group_id, topic, partition), pending in self._pending.pop(producer_id, {}).items():
             open_transactions = self._open_transactions[group_id]
             producers = open_transactions[(topic, partition)]

@@ -1,8 +1,9 @@
 """The range assignor: each topic's partitions in one run per subscriber (Kafka's `RangeAssignor`).
 
-Subscribers are sorted, static members by instance id before dynamic ones by member id, so partition n of two topics with the same subscribers
-and count goes to the same member (joins need that). The first `count % subscribers` of them get one more. It is not sticky beyond
-that order.
+Subscribers are sorted: static members by instance id come before dynamic ones by member id. So
+partition n of two topics with the same subscribers and partition count goes to the same member
+(joins need that). The first `count % subscribers` of them get one more. Apart from that order the
+assignor is not sticky.
 """
 
 from __future__ import annotations

@@ -1,13 +1,16 @@
-"""A share group (KIP-932): its members, its epochs, and which partitions have persisted state (Kafka's `ShareGroup`).
+"""A share group (KIP-932): its members, its epochs, and which partitions have persisted state
+(Kafka's `ShareGroup`).
 
-The state itself (where the group begins in a partition, what was delivered) is the share coordinator's, in `__share_group_state`. The group
-knows of which topics there is some, so that all of it can be described and deleted:
+The state itself (where the group begins in a partition, what was delivered) is the share
+coordinator's, in `__share_group_state`. The group knows of which topics there is some, so that all
+of it can be described and deleted:
 
     initializing   asked for, not confirmed by the share coordinator yet
     initialized    there
     deleting       being deleted; asked again when somebody deletes the same once more
 
-Members are known here only from the log (another broker may have served their heartbeats): they leave when their session times out.
+Members are known here only from the log (another broker may have served their heartbeats): they
+leave when their session times out.
 """
 
 from __future__ import annotations
@@ -71,7 +74,8 @@ class StatePartitions(Struct, frozen=True):
 
 
 class ShareGroup:
-    """All that is known of one group. Reads are free for all; changes come through `replay` in `ShareGroupReplay`."""
+    """All that is known of one group. Reads are free for all; changes come through `replay` in
+    `ShareGroupReplay`."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id

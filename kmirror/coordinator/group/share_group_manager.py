@@ -1,13 +1,16 @@
-"""Share groups of one shard, as far as their offsets need them: what is decided about them (Kafka's share side of `GroupMetadataManager`).
+"""Share groups of one shard, as far as their offsets need them: what is decided about them (Kafka's
+share side of `GroupMetadataManager`).
 
-The share coordinator may be another broker, so each change has two steps here and one there between them:
+The share coordinator may be another broker, so each change has two steps here and one there between
+them:
 
     alter    initializing += partitions ── states are made ──> initialized += those that were made
     delete   initialized -= topics, deleting += topics ── states are deleted ──> deleting -= topics
     (group)  all of it deleting ── states are deleted ──> the group's tombstones
 
-A crash between the steps leaves what was begun in "initializing" or "deleting"; the same request again finishes it. Altering the offsets of
-a group that does not exist makes it. A group with members refuses with NON_EMPTY_GROUP, one of another kind with GROUP_ID_NOT_FOUND.
+A crash between the steps leaves what was begun in "initializing" or "deleting"; the same request
+again finishes it. Altering the offsets of a group that does not exist makes it. A group with
+members refuses with NON_EMPTY_GROUP, one of another kind with GROUP_ID_NOT_FOUND.
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ Partitions = dict[Uuid, tuple[int, ...]]
 
 
 class Alteration(NamedTuple):
-    """The answer so far, and the states to be made: the start offset of each partition under `state_epoch`."""
+    """The answer so far, and the states to be made: the start offset of each partition under
+    `state_epoch`."""
 
     topics: list[AlterShareGroupOffsetsResponseTopic]
     state_epoch: int
@@ -205,7 +209,8 @@ class ShareGroupManager:
     # -- DeleteGroups -------------------------------------------------------------------------------------------------
 
     def begin_deleting_group(self, group_id: str) -> CoordinatorResult[Partitions]:
-        """The states to be deleted before the group; nothing for other groups. NON_EMPTY_GROUP when it has members."""
+        """The states to be deleted before the group; nothing for other groups. NON_EMPTY_GROUP when
+        it has members."""
         group = self._groups.by_id.get(group_id)
         if not isinstance(group, ShareGroup):
             return CoordinatorResult([], {})

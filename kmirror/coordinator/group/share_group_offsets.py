@@ -1,8 +1,10 @@
-"""DescribeShareGroupOffsets, AlterShareGroupOffsets, DeleteShareGroupOffsets and the deletion of share groups: what goes to and fro between the
-group's shard and the share coordinator (Kafka's share side of `GroupCoordinatorService`).
+"""DescribeShareGroupOffsets, AlterShareGroupOffsets, DeleteShareGroupOffsets and the deletion of
+share groups: what goes to and fro between the group's shard and the share coordinator (Kafka's
+share side of `GroupCoordinatorService`).
 
-The group's shard says what there is and remembers what was begun (`share_group_manager`); the `Persister` does it at the share coordinators,
-which may be other brokers. Nothing is locked meanwhile: the share coordinator's state epoch (the group's epoch) decides between two writers.
+The group's shard says what there is and remembers what was begun (`share_group_manager`); the
+`Persister` does it at the share coordinators, which may be other brokers. Nothing is locked
+meanwhile: the share coordinator's state epoch (the group's epoch) decides between two writers.
 """
 
 from __future__ import annotations
@@ -82,7 +84,8 @@ class ShareGroupOffsets:
         return DescribeShareGroupOffsetsResponseGroup(group_id=group_id, topics=await self._summaries(group_id, present))
 
     async def describe(self, group: DescribeShareGroupOffsetsRequestGroup) -> DescribeShareGroupOffsetsResponseGroup:
-        """The partitions that were asked for, whether the group is there or not; -1 where there is no state."""
+        """The partitions that were asked for, whether the group is there or not; -1 where there is
+        no state."""
         image = self._shards.image
         wanted: Partitions = {}
         unknown: list[DescribeShareGroupOffsetsResponseTopic] = []
@@ -172,7 +175,8 @@ class ShareGroupOffsets:
         )
 
     async def delete_states_of_group(self, group_id: str) -> None:
-        """Before a group is deleted; nothing to do for other groups. ApiException when it has members, or a state cannot be deleted."""
+        """Before a group is deleted; nothing to do for other groups. ApiException when it has
+        members, or a state cannot be deleted."""
         doomed = await self._shards.write_group(group_id, lambda shard: shard.groups.share.begin_deleting_group(group_id))
         errors = await self._persister.delete_state(group_id, doomed) if doomed else {}
         for rows in errors.values():

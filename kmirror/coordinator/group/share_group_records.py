@@ -7,7 +7,8 @@
     14  ShareGroupCurrentMemberAssignment    a member's epoch and partitions
     15  ShareGroupStatePartitionMetadata     which partitions have persisted state
 
-All values are version 0. Keys are an int16 type and the key message. Topics lie in the order in which Java's hash tables give them back.
+All values are version 0. Keys are an int16 type and the key message. Topics lie in the order in
+which Java's hash tables give them back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Records of share groups, applied: the only place where a `ShareGroup` changes (Kafka's `GroupMetadataManager.replay`).
+"""Records of share groups, applied: the only place where a `ShareGroup` changes (Kafka's
+`GroupMetadataManager.replay`).
 
-A group comes into being with its first record of any type (the first alteration of its offsets writes no epoch) and goes with the tombstone
-of its epoch. Tombstones of what is not there change nothing; a group id that another kind of group has keeps that group.
+A group comes into being with its first record of any type (the first alteration of its offsets
+writes no epoch) and goes with the tombstone of its epoch. Tombstones of what is not there change
+nothing; a group id that another kind of group has keeps that group.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A new target assignment: what the assignor says, and the records that store what is new in it (Kafka's `TargetAssignmentBuilder`)."""
+"""A new target assignment: what the assignor says, and the records that store what is new in it
+(Kafka's `TargetAssignmentBuilder`)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def build_target_assignment(
     image: CoordinatorMetadataImage,
     now_ms: int,
 ) -> TargetAssignmentResult:
-    """The target of `group_epoch` for `members` (as they will be stored). PartitionAssignorException out of the assignor."""
+    """The target of `group_epoch` for `members` (as they will be stored).
+    PartitionAssignorException out of the assignor."""
     specs = {
         member_id: MemberSpec(
             topic_ids=image.topic_ids(group.topics_of(members[member_id])),

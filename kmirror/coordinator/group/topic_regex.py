@@ -1,7 +1,9 @@
-"""Subscriptions by pattern: which topics a regular expression of RE2's syntax names (Kafka's `TopicRegexResolver`).
+"""Subscriptions by pattern: which topics a regular expression of RE2's syntax names (Kafka's
+`TopicRegexResolver`).
 
-RE2 because a pattern comes from a client: it matches in time linear in the topic's name, whatever the pattern. A topic is subscribed when
-the pattern matches its whole name and the member that asked may describe it.
+RE2 because a pattern comes from a client: it matches in time linear in the topic's name, whatever
+the pattern. A topic is subscribed when the pattern matches its whole name and the member that asked
+may describe it.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ def throw_if_regular_expression_is_invalid(pattern: str) -> None:
 def resolve_regular_expressions(
     patterns: Iterable[str], topics: Iterable[str], describable: DescribableTopics, *, version: int, now_ms: int
 ) -> dict[str, ResolvedRegularExpression]:
-    """The topics of each pattern. One that does not compile (it was stored by another program) names none."""
+    """The topics of each pattern. One that does not compile (it was stored by another program)
+    names none."""
     names = list(topics)
     matched = {pattern: [name for name in names if _matches(pattern, name)] for pattern in patterns}
     allowed = set(describable(sorted({name for found in matched.values() for name in found})))

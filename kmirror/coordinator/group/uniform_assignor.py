@@ -1,16 +1,20 @@
-"""The uniform assignor, the default: members' numbers of partitions as equal as their subscriptions allow (Kafka's `UniformAssignor`).
+"""The uniform assignor, the default: members' numbers of partitions as equal as their subscriptions
+allow (Kafka's `UniformAssignor`).
 
 Both algorithms are sticky: a partition moves only when balance needs it.
 
-*Same topics for all* (homogeneous). With P partitions and M members everybody keeps at most P // M, and P % M members one more: first those
-that hold more than P // M already, so that they give up less. What is over goes to the members below their quota. Numbers differ by at most one.
+*Same topics for all* (homogeneous). With P partitions and M members everybody keeps at most P // M,
+and P % M members one more: first those that hold more than P // M already, so that they give up
+less. What is over goes to the members below their quota. Numbers differ by at most one.
 
-*Different topics* (heterogeneous). Everybody keeps what it has of its topics. Unowned partitions go to the topic's least loaded
-subscriber, topics with the fewest choices first. Then partitions move from a topic's most loaded owner to its least loaded subscriber
-while their loads differ by two or more. Each such move lowers the sum of the squared loads, so this ends, and then no
-single move makes two members more equal.
+*Different topics* (heterogeneous). Everybody keeps what it has of its topics. Unowned partitions go
+to the topic's least loaded subscriber, topics with the fewest choices first. Then partitions move
+from a topic's most loaded owner to its least loaded subscriber while their loads differ by two or
+more. Each such move lowers the sum of the squared loads, so this ends, and then no single move
+makes two members more equal.
 
-Racks are not looked at, as in Kafka 4.3 (they count in the metadata hash: a change of racks is a new epoch).
+Racks are not looked at, as in Kafka 4.3 (they count in the metadata hash: a change of racks is a
+new epoch).
 """
 
 from __future__ import annotations
@@ -39,7 +43,8 @@ class UniformAssignor:
 
 
 class _Plan:
-    """Who owns what while the assignment is made: `owners` by topic and partition, `loads` by member."""
+    """Who owns what while the assignment is made: `owners` by topic and partition, `loads` by
+    member."""
 
     def __init__(self, group: GroupSpec) -> None:
         self.member_ids = sorted(group.members)
@@ -53,7 +58,8 @@ class _Plan:
             self._keep(member_id, group)
 
     def _keep(self, member_id: str, group: GroupSpec) -> None:
-        """What the member had of its topics stays its own, as long as the partition exists and nobody else kept it."""
+        """What the member had of its topics stays its own, as long as the partition exists and
+        nobody else kept it."""
         member = group.members[member_id]
         for topic_id in member.topic_ids:
             owners = self.owners[topic_id]
@@ -98,7 +104,8 @@ class _Plan:
     # -- different topics ---------------------------------------------------------------------------------------------
 
     def _topics_in_order(self) -> list[Uuid]:
-        """Most partitions for each subscriber first, then fewest subscribers: the topics that leave the least choice."""
+        """Most partitions for each subscriber first, then fewest subscribers: the topics that leave
+        the least choice."""
         subscribers, owners = self.subscribers, self.owners
         return sorted(owners, key=lambda topic: (-len(owners[topic]) / len(subscribers[topic]), len(subscribers[topic]), topic.raw))
 
