@@ -135,7 +135,7 @@ def check_request(
     return None
 
 
-# --- topics ---------------------------------------------------------------------------------------------------------
+# --- topics ---------------------------------------------------------------------------------------
 
 
 def _create_topics(auth: AuthHelper, context: ControllerRequestContext, request: Any, image: MetadataImage) -> Refusals:
@@ -210,7 +210,7 @@ def _create_partitions(auth: AuthHelper, context: ControllerRequestContext, requ
     return refuse
 
 
-# --- configs --------------------------------------------------------------------------------------------------------
+# --- configs --------------------------------------------------------------------------------------
 
 
 def _alter_configs(auth: AuthHelper, context: ControllerRequestContext, request: Any, image: MetadataImage) -> Refusals:
@@ -241,7 +241,7 @@ def _alter_configs(auth: AuthHelper, context: ControllerRequestContext, request:
     return refuse
 
 
-# --- mirrors, tokens ------------------------------------------------------------------------------------------------
+# --- mirrors, tokens ------------------------------------------------------------------------------
 
 
 def _mirror(operation: AclOperation) -> Gate:

@@ -113,7 +113,7 @@ class ClassicGroup(Struct):
     subscribed_topics: frozenset[str] | None = None
     previous_state: ClassicGroupState = ClassicGroupState.EMPTY
 
-    # -- states -----------------------------------------------------------------------------------------------------
+    # -- states ------------------------------------------------------------------------------------
 
     def transition_to(self, state: ClassicGroupState, now_ms: int) -> None:
         assert self.state in _VALID_PREVIOUS[state], f"group {self.group_id} cannot go from {self.state} to {state}"
@@ -126,7 +126,7 @@ class ClassicGroup(Struct):
     def can_rebalance(self) -> bool:
         return ClassicGroupState.PREPARING_REBALANCE is not self.state is not ClassicGroupState.DEAD
 
-    # -- members ----------------------------------------------------------------------------------------------------
+    # -- members -----------------------------------------------------------------------------------
 
     def add(self, member: ClassicGroupMember, callback: JoinCallback | None = None) -> None:
         if not self.members:
@@ -204,7 +204,7 @@ class ClassicGroup(Struct):
         self.leader_id = joined
         return True
 
-    # -- protocols --------------------------------------------------------------------------------------------------
+    # -- protocols ---------------------------------------------------------------------------------
 
     def candidate_protocols(self) -> set[str]:
         """Returns the protocols that every member supports."""
@@ -272,7 +272,7 @@ class ClassicGroup(Struct):
     def uses_consumer_protocol(self) -> bool:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
-    # -- validations of requests about offsets and of deletion --------------------------------------------------------
+    # -- validations of requests about offsets and of deletion -------------------------------------
 
     def validate_offset_commit(
         self, member_id: str, group_instance_id: str | None, generation_id: int, *, is_transactional: bool, api_version: int
@@ -311,7 +311,7 @@ class ClassicGroup(Struct):
         if self.is_in(ClassicGroupState.DEAD):
             raise ApiException(Errors.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
 
-    # -- responses --------------------------------------------------------------------------------------------------
+    # -- responses ---------------------------------------------------------------------------------
 
     def member_list(self) -> list[JoinGroupResponseMember]:
         """Returns what the leader gets: everyone's metadata for the selected protocol."""

@@ -48,7 +48,7 @@ class ClassicGroupManager(ClassicRebalance):
     """Handles the requests of classic groups of one shard; `ClassicRebalance` carries out what
     follows from them."""
 
-    # -- JoinGroup --------------------------------------------------------------------------------------------------
+    # -- JoinGroup ---------------------------------------------------------------------------------
 
     def join(self, request: JoinGroupRequest, api_version: int, client_id: str, client_host: str, respond: JoinCallback) -> GroupResult:
         """Answers through `respond`, now or when the generation begins."""
@@ -235,7 +235,7 @@ class ClassicGroupManager(ClassicRebalance):
         assignments = {other.member_id: other.assignment for other in group.members.values()}
         return CoordinatorResult([group_metadata_record(group, assignments)], stored)
 
-    # -- SyncGroup --------------------------------------------------------------------------------------------------
+    # -- SyncGroup ---------------------------------------------------------------------------------
 
     def sync(self, group: ClassicGroup, request: SyncGroupRequest, respond: SyncCallback) -> GroupResult:
         """Answers through `respond`, now or when the leader's assignment is stored."""
@@ -286,7 +286,7 @@ class ClassicGroupManager(ClassicRebalance):
         name_differs = request.protocol_name is not None and request.protocol_name != group.protocol_name
         return Errors.INCONSISTENT_GROUP_PROTOCOL if type_differs or name_differs else Errors.NONE
 
-    # -- Heartbeat and LeaveGroup -----------------------------------------------------------------------------------
+    # -- Heartbeat and LeaveGroup ------------------------------------------------------------------
 
     def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest) -> HeartbeatResponse:
         """Keeps the session alive; REBALANCE_IN_PROGRESS tells the member to join again."""
@@ -332,7 +332,7 @@ class ClassicGroupManager(ClassicRebalance):
                 error = refused.error
         return MemberResponse(member_id=member_id, group_instance_id=leaving.group_instance_id, error_code=error)
 
-    # -- loading, unloading and conversion ------------------------------------------------------------------------------
+    # -- loading, unloading and conversion ---------------------------------------------------------
 
     def on_loaded(self, group: ClassicGroup) -> None:
         """Gives every member a whole session to report: this broker coordinates the group from now

@@ -56,7 +56,7 @@ class ClassicMembers:
         self._consumer = consumer
         self._migration = migration
 
-    # -- JoinGroup ----------------------------------------------------------------------------------------------------
+    # -- JoinGroup ---------------------------------------------------------------------------------
 
     def join(
         self, group: ConsumerGroup, request: JoinGroupRequest, api_version: int, requester: Requester, respond: JoinCallback
@@ -143,7 +143,7 @@ class ClassicMembers:
 
         return CoordinatorResult(change.records, stored, atomic=True, on_appended=change.result(None).on_appended)
 
-    # -- SyncGroup and Heartbeat --------------------------------------------------------------------------------------
+    # -- SyncGroup and Heartbeat -------------------------------------------------------------------
 
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest, respond: SyncCallback) -> GroupResult:
         """Answers with the member's partitions; raises ApiException (REBALANCE_IN_PROGRESS, for
@@ -204,7 +204,7 @@ class ClassicMembers:
         throw_if_instance_id_is_fenced(member, member_id, instance_id)
         return member
 
-    # -- LeaveGroup ---------------------------------------------------------------------------------------------------
+    # -- LeaveGroup --------------------------------------------------------------------------------
 
     def leave(self, group: ConsumerGroup, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
         """Removes members of either protocol at once, with one result per member."""

@@ -93,7 +93,7 @@ class ClassicRebalance:
             leader=group.leader_id or "",
         )
 
-    # -- the join phase ---------------------------------------------------------------------------------------------
+    # -- the join phase ----------------------------------------------------------------------------
 
     def _maybe_prepare_rebalance(self, group: ClassicGroup) -> GroupResult:
         return self._prepare_rebalance(group) if group.can_rebalance else self._maybe_complete_join(group)
@@ -166,7 +166,7 @@ class ClassicRebalance:
         self._schedule_pending_sync(group)
         return nothing()
 
-    # -- syncs -----------------------------------------------------------------------------------------------------------
+    # -- syncs -------------------------------------------------------------------------------------
 
     @staticmethod
     def _sync_response(group: ClassicGroup, member: ClassicGroupMember) -> SyncGroupResponse:
@@ -205,7 +205,7 @@ class ClassicRebalance:
 
         self._timer.schedule(f"sync-{group.group_id}", group.rebalance_timeout_ms, over)
 
-    # -- sessions ---------------------------------------------------------------------------------------------------
+    # -- sessions ----------------------------------------------------------------------------------
 
     @staticmethod
     def _heartbeat_key(group_id: str, member_id: str) -> str:

@@ -78,7 +78,7 @@ class ConsumerGroupManager:
         self._clock = groups.clock
         self.patterns = GroupPatterns(groups, metrics)
 
-    # -- ConsumerGroupHeartbeat ---------------------------------------------------------------------------------------
+    # -- ConsumerGroupHeartbeat --------------------------------------------------------------------
 
     def heartbeat(self, request: ConsumerGroupHeartbeatRequest, requester: Requester) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
         """Lets a member join, go on, or leave; raises ApiException if the member is not who it
@@ -128,7 +128,7 @@ class ConsumerGroupManager:
         has_changed = names_changed or regex is not RegexUpdate.NO_CHANGE
         return self.reconcile(group, updated, target_epoch, target, owned, change, has_subscription_changed=has_changed)
 
-    # -- members ------------------------------------------------------------------------------------------------------
+    # -- members -----------------------------------------------------------------------------------
 
     def throw_if_full(self, group: ConsumerGroup, member_id: str) -> None:
         limit = self._groups.config.consumer_max_size
@@ -169,7 +169,7 @@ class ConsumerGroupManager:
             change.on_appended.append(lambda: self.cancel_timers(group.group_id, existing.member_id))
         return member
 
-    # -- step 1: subscription and group epoch -------------------------------------------------------------------------
+    # -- step 1: subscription and group epoch ------------------------------------------------------
 
     def update_subscription(
         self, group: ConsumerGroup, member: ConsumerGroupMember, updated: ConsumerGroupMember, change: GroupChange
@@ -197,7 +197,7 @@ class ConsumerGroupManager:
         change.on_appended.append(lambda: self._groups.mark_metadata_fresh(group.group_id))
         return epoch
 
-    # -- step 2: target assignment ------------------------------------------------------------------------------------
+    # -- step 2: target assignment -----------------------------------------------------------------
 
     def update_target_assignment(
         self, group: ConsumerGroup, group_epoch: int, updated: ConsumerGroupMember, change: GroupChange
@@ -231,7 +231,7 @@ class ConsumerGroupManager:
         last_ms = group.assignment_timestamp_ms
         return last_ms == 0 or interval_ms == 0 or self._clock.time_ms() >= last_ms + interval_ms
 
-    # -- step 3: reconciliation ---------------------------------------------------------------------------------------
+    # -- step 3: reconciliation --------------------------------------------------------------------
 
     def reconcile(
         self,
@@ -265,7 +265,7 @@ class ConsumerGroupManager:
                 self._timer.cancel(rebalance_timeout_key(group.group_id, updated.member_id))
         return updated
 
-    # -- leaving and fencing ------------------------------------------------------------------------------------------
+    # -- leaving and fencing -----------------------------------------------------------------------
 
     def _leave(self, request: ConsumerGroupHeartbeatRequest) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
         group = self._groups.consumer_group(request.group_id)
@@ -316,7 +316,7 @@ class ConsumerGroupManager:
         _log.info("[GroupId %s] Member %s fenced from the group because %s.", group_id, member_id, reason)
         return self.fence_members(group, [group.members[member_id]], None)
 
-    # -- timers -------------------------------------------------------------------------------------------------------
+    # -- timers ------------------------------------------------------------------------------------
 
     def schedule_session_timeout(self, group_id: str, member_id: str, timeout_ms: int) -> None:
         key = session_timeout_key(group_id, member_id)
@@ -361,7 +361,7 @@ class ConsumerGroupManager:
                 self.schedule_rebalance_timeout(group.group_id, member)
 
 
-# -- one request ------------------------------------------------------------------------------------------------------
+# -- one request -----------------------------------------------------------------------------------
 
 
 def throw_if_instance_id_is_fenced(member: ConsumerGroupMember, member_id: str, instance_id: str) -> None:

@@ -51,7 +51,7 @@ class GroupMigration:
         self._groups = groups
         self._classic = classic
 
-    # -- upgrade ------------------------------------------------------------------------------------------------------
+    # -- upgrade -----------------------------------------------------------------------------------
 
     def consumer_group_for_heartbeat(self, group_id: str, change: GroupChange, *, joins: bool) -> ConsumerGroup:
         """Returns the group of a heartbeat; if the member joins, this may be a new or a converted
@@ -91,7 +91,7 @@ class GroupMigration:
         _log.info("[GroupId %s] Converted the classic group to a consumer group.", group_id)
         return group
 
-    # -- downgrade ----------------------------------------------------------------------------------------------------
+    # -- downgrade ---------------------------------------------------------------------------------
 
     def can_downgrade_without(self, group: ConsumerGroup, leaving: Collection[str]) -> bool:
         """Whether only members of the classic protocol are left once `leaving` are gone, and may

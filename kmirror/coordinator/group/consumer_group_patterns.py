@@ -2,11 +2,11 @@
 (Kafka's `GroupMetadataManager`).
 
 A pattern is not resolved within the heartbeat that brought it, since all topics must be examined.
-The timer `<group>-regex` does that right afterwards, for all patterns of the group. It also runs
-when topics were created (at most every 10 s), and every `group.consumer.regex.refresh.interval.ms`.
-Only topics that the member of the triggering heartbeat may describe count. The result is stored as
-a record per pattern; the group epoch goes up when it changes. The record is removed with the
-pattern's last member.
+Instead the heartbeat schedules `<group>-regex`, for all patterns of the group, if a pattern is new,
+if topics were created since the last run, or if `group.consumer.regex.refresh.interval.ms` has
+passed since then; at most every 10 s. Only topics that the member of the triggering heartbeat may
+describe count. The result is stored as a record per pattern; the group epoch goes up when it
+changes. The record is removed with the pattern's last member.
 """
 
 from __future__ import annotations

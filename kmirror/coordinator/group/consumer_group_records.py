@@ -142,7 +142,7 @@ def regular_expression_record(group_id: str, pattern: str, resolved: ResolvedReg
     return _record(REGULAR_EXPRESSION, ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern), value)
 
 
-# -- tombstones -------------------------------------------------------------------------------------------------------
+# -- tombstones ------------------------------------------------------------------------------------
 
 
 def regular_expression_tombstone(group_id: str, pattern: str) -> CoordinatorRecord:
@@ -205,7 +205,7 @@ def group_records(group: ConsumerGroup) -> list[CoordinatorRecord]:
     ]
 
 
-# -- from stored values -----------------------------------------------------------------------------------------------
+# -- from stored values ----------------------------------------------------------------------------
 
 
 def subscription_changes(value: ConsumerGroupMemberMetadataValue) -> dict[str, object]:

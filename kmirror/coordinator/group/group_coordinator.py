@@ -190,7 +190,7 @@ class GroupCoordinator:
         except ApiException as error:
             raise _as_told(error) from error
 
-    # -- the consumer rebalance protocol ------------------------------------------------------------------------------
+    # -- the consumer rebalance protocol -----------------------------------------------------------
 
     async def consumer_group_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, api_version: int, requester: Requester
@@ -231,7 +231,7 @@ class GroupCoordinator:
         self._check_group_id(group_id)
         return await self._read(self._shard_of(group_id), lambda shard, _: shard.groups.describe_consumer_group(group_id))
 
-    # -- the classic rebalance protocol -------------------------------------------------------------------------------
+    # -- the classic rebalance protocol ------------------------------------------------------------
 
     async def join_group(self, request: JoinGroupRequest, api_version: int, requester: Requester) -> JoinGroupResponse:
         """Waits until the generation begins (or an error is certain)."""
@@ -283,7 +283,7 @@ class GroupCoordinator:
         self._check_group_id(request.group_id)
         return await self._write(self._shard_of(request.group_id), lambda shard, _: shard.groups.leave(request))
 
-    # -- offsets ----------------------------------------------------------------------------------------------------
+    # -- offsets -----------------------------------------------------------------------------------
 
     async def commit_offsets(self, request: OffsetCommitRequest, api_version: int) -> OffsetCommitResponse:
         """Commits offsets. Group ids may be empty here, as with Kafka's old simple consumers."""
@@ -355,7 +355,7 @@ class GroupCoordinator:
         self._check_group_id(request.group_id)
         return await self._write(self._shard_of(request.group_id), lambda shard, _: shard.offsets.delete(request))
 
-    # -- groups -----------------------------------------------------------------------------------------------------
+    # -- groups ------------------------------------------------------------------------------------
 
     async def list_groups(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
         """Lists the groups of all shards of this broker; raises COORDINATOR_LOAD_IN_PROGRESS while

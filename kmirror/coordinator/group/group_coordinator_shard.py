@@ -34,7 +34,7 @@ class GroupCoordinatorShard:
         self.groups = GroupMetadataManager(configs, timer=timer, clock=clock, random=random, metrics=metrics)
         self.offsets = OffsetMetadataManager(self.groups.groups, metrics, self.groups.classic.reschedule_heartbeat)
 
-    # -- CoordinatorShard -------------------------------------------------------------------------------------------
+    # -- CoordinatorShard --------------------------------------------------------------------------
 
     def replay(self, offset: int, record: CoordinatorRecord, *, producer_id: int, producer_epoch: int) -> None:
         """Applies a record. Unknown types (streams groups of other brokers) change nothing here."""
@@ -69,7 +69,7 @@ class GroupCoordinatorShard:
         self.groups.count(counts)
         counts.offsets += self.offsets.count
 
-    # -- deletion and expiry ----------------------------------------------------------------------------------------
+    # -- deletion and expiry -----------------------------------------------------------------------
 
     def delete_groups(self, group_ids: Sequence[str]) -> CoordinatorResult[list[DeletableGroupResult]]:
         """Deletes empty groups with their offsets, with one result per group."""

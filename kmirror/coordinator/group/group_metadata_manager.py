@@ -75,7 +75,7 @@ class GroupMetadataManager:
         self.share_replay = ShareGroupReplay(self.groups)
         self._is_loaded = False
 
-    # -- the rebalance protocols --------------------------------------------------------------------------------------
+    # -- the rebalance protocols -------------------------------------------------------------------
 
     def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, requester: Requester
@@ -120,7 +120,7 @@ class GroupMetadataManager:
             raise ApiException(Errors.UNKNOWN_MEMBER_ID, f"Group {group_id} not found.")
         return group
 
-    # -- questions ----------------------------------------------------------------------------------------------------
+    # -- questions ---------------------------------------------------------------------------------
 
     def list_groups(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
         """Returns the groups in one of `states` and of one of `types`, case ignored; empty filters
@@ -187,7 +187,7 @@ class GroupMetadataManager:
             kind = counts.of_type(_group_type(group))
             kind[group.state.value] = kind.get(group.state.value, 0) + 1
 
-    # -- deletion -----------------------------------------------------------------------------------------------------
+    # -- deletion ----------------------------------------------------------------------------------
 
     def tombstones(self, group: Group) -> list[CoordinatorRecord]:
         """Returns the records that delete a group, except its offsets. Its timers end when these
@@ -196,7 +196,7 @@ class GroupMetadataManager:
             return share_group_tombstones(group)
         return group_tombstones(group) if isinstance(group, ConsumerGroup) else [group_metadata_tombstone(group.group_id)]
 
-    # -- replay and life ----------------------------------------------------------------------------------------------
+    # -- replay and life ---------------------------------------------------------------------------
 
     def replay_group_metadata(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
         group = self.groups.by_id.get(key.group)

@@ -109,7 +109,7 @@ class OffsetMetadataManager:
         self.count = 0
         """How many partitions have a committed offset, over all groups."""
 
-    # -- OffsetCommit -----------------------------------------------------------------------------------------------
+    # -- OffsetCommit ------------------------------------------------------------------------------
 
     def commit(self, request: OffsetCommitRequest, api_version: int, now_ms: int) -> CoordinatorResult[OffsetCommitResponse]:
         """Stores the offsets that a member, or a client outside the group, committed; raises
@@ -254,7 +254,7 @@ class OffsetMetadataManager:
         """Returns all committed offsets of the group, by topic and partition."""
         return self._offsets.get(group_id, {})
 
-    # -- OffsetDelete and expiry ------------------------------------------------------------------------------------
+    # -- OffsetDelete and expiry -------------------------------------------------------------------
 
     def delete(self, request: OffsetDeleteRequest) -> CoordinatorResult[OffsetDeleteResponse]:
         """Deletes offsets of topics that nobody in the group subscribes to."""
@@ -321,7 +321,7 @@ class OffsetMetadataManager:
             return now_ms >= committed.expire_timestamp_ms
         return now_ms - base_ms >= self._groups.config.offsets_retention_ms
 
-    # -- replay -----------------------------------------------------------------------------------------------------
+    # -- replay ------------------------------------------------------------------------------------
 
     def replay_commit(self, offset: int, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
         """Applies a commit; it is pending until the end of the transaction if `producer_id` is not

@@ -1,12 +1,12 @@
 """A share group (KIP-932): its members, its epochs, and which partitions have persisted state
 (Kafka's `ShareGroup`).
 
-The state itself (where the group begins in a partition, what was delivered) is the share
-coordinator's, in `__share_group_state`. The group knows of which topics there is some, so that all
-of it can be described and deleted:
+The share coordinator keeps the state itself (the group's start offset in a partition, and what was
+delivered) in `__share_group_state`. The group knows which partitions have state, so that all of it
+can be described and deleted:
 
     initializing   asked for, not confirmed by the share coordinator yet
-    initialized    there
+    initialized there
     deleting       being deleted; asked again when somebody deletes the same once more
 
 Members are known here only from the log (another broker may have served their heartbeats): they
@@ -31,7 +31,7 @@ INITIAL_ASSIGNMENT_EPOCH = 1
 
 
 class ShareGroupState(Enum):
-    """States by the names that ShareGroupDescribe and ListGroups print."""
+    """States, with the names that ShareGroupDescribe and ListGroups print."""
 
     EMPTY = "Empty"
     STABLE = "Stable"
@@ -39,7 +39,7 @@ class ShareGroupState(Enum):
 
 
 class ShareGroupMember(Struct, frozen=True):
-    """Changed with `msgspec.structs.replace`. `subscribed_topic_names` are sorted."""
+    """Changed with `msgspec.structs.replace`. `subscribed_topic_names` is sorted."""
 
     member_id: str
     member_epoch: int = 0
@@ -52,7 +52,7 @@ class ShareGroupMember(Struct, frozen=True):
 
 
 class TopicPartitions(NamedTuple):
-    """Partitions of one topic, sorted, and the name that it had."""
+    """Partitions of one topic, sorted, and the topic's name at that time."""
 
     name: str
     partitions: tuple[int, ...]
@@ -74,8 +74,7 @@ class StatePartitions(Struct, frozen=True):
 
 
 class ShareGroup:
-    """All that is known of one group. Reads are free for all; changes come through `replay` in
-    `ShareGroupReplay`."""
+    """The state of one group. Anyone may read it; only replay (`ShareGroupReplay`) changes it."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -104,7 +103,7 @@ class ShareGroup:
     def validate_delete_group(self) -> None:
         self.validate_empty()
 
-    # -- offsets of consumers, which it has none of ---------------------------------------------------------------------
+    # -- offsets of consumers, which it has none of ------------------------------------------------
 
     def validate_offset_commit(
         self, member_id: str, group_instance_id: str | None, member_epoch: int, *, is_transactional: bool, api_version: int

@@ -1,5 +1,5 @@
-"""Share groups of one shard, as far as their offsets need them: what is decided about them (Kafka's
-share side of `GroupMetadataManager`).
+"""Decides about the share groups of one shard, as far as their offsets need it (Kafka's share side
+of `GroupMetadataManager`).
 
 The share coordinator may be another broker, so each change has two steps here and one there between
 them:
@@ -8,9 +8,9 @@ them:
     delete   initialized -= topics, deleting += topics ── states are deleted ──> deleting -= topics
     (group)  all of it deleting ── states are deleted ──> the group's tombstones
 
-A crash between the steps leaves what was begun in "initializing" or "deleting"; the same request
-again finishes it. Altering the offsets of a group that does not exist makes it. A group with
-members refuses with NON_EMPTY_GROUP, one of another kind with GROUP_ID_NOT_FOUND.
+After a crash between the steps, the partitions stay in "initializing" or "deleting"; repeating the
+request finishes the change. Altering the offsets of a group that does not exist creates it. A group
+with members refuses with NON_EMPTY_GROUP, a group of another kind with GROUP_ID_NOT_FOUND.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Partitions = dict[Uuid, tuple[int, ...]]
 
 
 class Alteration(NamedTuple):
-    """The answer so far, and the states to be made: the start offset of each partition under
+    """The answer so far, and the states to create: the start offset of each partition under
     `state_epoch`."""
 
     topics: list[AlterShareGroupOffsetsResponseTopic]
@@ -53,7 +53,7 @@ class Alteration(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """The topics that cannot be answered otherwise, and the states to be deleted."""
+    """The answers for refused topics, and the states to delete."""
 
     refused: list[DeleteShareGroupOffsetsResponseTopic]
     partitions: Partitions
@@ -73,10 +73,10 @@ class ShareGroupManager:
         group = self._groups.by_id.get(group_id)
         return group.state_partitions if isinstance(group, ShareGroup) else None
 
-    # -- questions ----------------------------------------------------------------------------------------------------
+    # -- questions ---------------------------------------------------------------------------------
 
     def describe(self, group_id: str) -> DescribedGroup:
-        """GROUP_ID_NOT_FOUND for what is no share group."""
+        """Describes a group; raises GROUP_ID_NOT_FOUND for anything but a share group."""
         try:
             group = self._groups.share_group(group_id)
         except ApiException as error:
@@ -102,7 +102,7 @@ class ShareGroupManager:
         )
 
     def _assignment(self, partitions: Mapping[Uuid, tuple[int, ...]]) -> Assignment:
-        """Topics that are gone are left out."""
+        """Returns the assignment without topics that no longer exist."""
         named = [(topic_id, self._groups.image.topic_name(topic_id), numbers) for topic_id, numbers in partitions.items()]
         return Assignment(
             topic_partitions=[
@@ -113,11 +113,11 @@ class ShareGroupManager:
         )
 
     def initialized_partitions(self, group_id: str) -> Partitions:
-        """Partitions that have persisted state; none for what is no share group."""
+        """Returns the partitions that have persisted state; none for anything but a share group."""
         known = self._state_partitions(group_id)
         return {} if known is None else {topic_id: topic.partitions for topic_id, topic in known.initialized.items()}
 
-    # -- AlterShareGroupOffsets ---------------------------------------------------------------------------------------
+    # -- AlterShareGroupOffsets --------------------------------------------------------------------
 
     def alter(self, group_id: str, topics: Sequence[AlterShareGroupOffsetsRequestTopic]) -> CoordinatorResult[Alteration]:
         group = self._groups.by_id.get(group_id) or ShareGroup(group_id)
@@ -162,7 +162,7 @@ class ShareGroupManager:
     def end_initializing(
         self, group_id: str, made: Mapping[Uuid, Iterable[int]], failed: Mapping[Uuid, Iterable[int]]
     ) -> CoordinatorResult[None]:
-        """The states of `made` are there, those of `failed` are not."""
+        """Records that the states of `made` exist now, and that those of `failed` do not."""
         known = self._state_partitions(group_id)
         if known is None or not (made or failed):
             return CoordinatorResult([], None)
@@ -170,7 +170,7 @@ class ShareGroupManager:
         ended = StatePartitions(initializing, self._plus(known.initialized, made), known.deleting)
         return CoordinatorResult([self._record(group_id, ended)], None)
 
-    # -- DeleteShareGroupOffsets --------------------------------------------------------------------------------------
+    # -- DeleteShareGroupOffsets -------------------------------------------------------------------
 
     def begin_deleting_offsets(self, group_id: str, topic_names: Iterable[str]) -> CoordinatorResult[Deletion]:
         group = self._groups.share_group(group_id)
@@ -206,11 +206,11 @@ class ShareGroupManager:
         left = tuple(topic_id for topic_id in known.deleting if topic_id not in gone)
         return CoordinatorResult([self._record(group_id, StatePartitions(known.initializing, known.initialized, left))], None)
 
-    # -- DeleteGroups -------------------------------------------------------------------------------------------------
+    # -- DeleteGroups ------------------------------------------------------------------------------
 
     def begin_deleting_group(self, group_id: str) -> CoordinatorResult[Partitions]:
-        """The states to be deleted before the group; nothing for other groups. NON_EMPTY_GROUP when
-        it has members."""
+        """Returns the states to delete before the group; none for other groups. Raises
+        NON_EMPTY_GROUP if it has members."""
         group = self._groups.by_id.get(group_id)
         if not isinstance(group, ShareGroup):
             return CoordinatorResult([], {})
@@ -224,10 +224,10 @@ class ShareGroupManager:
         begun = StatePartitions(deleting=tuple(doomed))
         return CoordinatorResult([self._record(group_id, begun)], {topic_id: topic.partitions for topic_id, topic in doomed.items()})
 
-    # -- what happens without a request -------------------------------------------------------------------------------
+    # -- what happens without a request ------------------------------------------------------------
 
     def on_topics_deleted(self, topic_ids: Iterable[Uuid]) -> CoordinatorResult[None]:
-        """Their states go with them at the share coordinator."""
+        """Drops these topics; the share coordinator deletes their states itself."""
         deleted = set(topic_ids)
         records: list[CoordinatorRecord] = []
         for group in self._groups.by_id.values():
@@ -270,6 +270,6 @@ def _refused(name: str, message: str) -> DeleteShareGroupOffsetsResponseTopic:
 
 
 def _minus(known: Mapping[Uuid, TopicPartitions], partitions: Mapping[Uuid, Iterable[int]]) -> dict[Uuid, TopicPartitions]:
-    """Topics of which nothing is left are dropped."""
+    """Returns `known` without `partitions`; topics without remaining partitions are dropped."""
     left = {topic_id: topic.minus(partitions.get(topic_id, ())) for topic_id, topic in known.items()}
     return {topic_id: topic for topic_id, topic in left.items() if topic.partitions}

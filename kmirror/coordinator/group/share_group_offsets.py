@@ -1,10 +1,11 @@
 """DescribeShareGroupOffsets, AlterShareGroupOffsets, DeleteShareGroupOffsets and the deletion of
-share groups: what goes to and fro between the group's shard and the share coordinator (Kafka's
-share side of `GroupCoordinatorService`).
+share groups: the exchange between the group's shard and the share coordinator (Kafka's share side
+of `GroupCoordinatorService`).
 
-The group's shard says what there is and remembers what was begun (`share_group_manager`); the
-`Persister` does it at the share coordinators, which may be other brokers. Nothing is locked
-meanwhile: the share coordinator's state epoch (the group's epoch) decides between two writers.
+The group's shard knows which states exist and which changes were begun (`share_group_manager`). The
+`Persister` makes the changes at the share coordinators, which may be other brokers. Nothing is
+locked meanwhile: the share coordinator's state epoch (the group's epoch) decides between two
+writers.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ UNKNOWN_LAG = -1
 
 
 class EndOffset(NamedTuple):
-    """The end of a partition as consumers see it, or why it is not known."""
+    """The end of a partition as consumers see it, or the reason why it is unknown."""
 
     offset: int
     error: Errors = Errors.NONE
@@ -51,7 +52,7 @@ ListEndOffsets = Callable[[list[TopicPartition]], Awaitable[Mapping[TopicPartiti
 
 
 class Shards(Protocol):
-    """The shards of the group coordinator, by a group's id."""
+    """Access to the group coordinator's shards, by a group's id."""
 
     async def write_group(self, group_id: str, operation: Callable[[GroupCoordinatorShard], CoordinatorResult[R]]) -> R: ...
 
@@ -74,18 +75,19 @@ class ShareGroupOffsets:
             return DescribedGroup(group_id="", error_code=Errors.INVALID_GROUP_ID)
         return await self._shards.read_group(group_id, lambda shard: shard.groups.share.describe(group_id))
 
-    # -- describe -----------------------------------------------------------------------------------------------------
+    # -- describe ----------------------------------------------------------------------------------
 
     async def describe_all(self, group_id: str) -> DescribeShareGroupOffsetsResponseGroup:
-        """Every partition that has state; an empty answer for what is no share group."""
+        """Describes every partition that has state; an empty answer for anything but a share
+        group."""
         initialized = await self._shards.read_group(group_id, lambda shard: shard.groups.share.initialized_partitions(group_id))
         image = self._shards.image
         present = {topic_id: numbers for topic_id, numbers in initialized.items() if image.topic_name(topic_id) is not None}
         return DescribeShareGroupOffsetsResponseGroup(group_id=group_id, topics=await self._summaries(group_id, present))
 
     async def describe(self, group: DescribeShareGroupOffsetsRequestGroup) -> DescribeShareGroupOffsetsResponseGroup:
-        """The partitions that were asked for, whether the group is there or not; -1 where there is
-        no state."""
+        """Describes the requested partitions, whether the group exists or not; -1 if there is no
+        state."""
         image = self._shards.image
         wanted: Partitions = {}
         unknown: list[DescribeShareGroupOffsetsResponseTopic] = []
@@ -124,10 +126,10 @@ class ShareGroupOffsets:
             for topic_id, rows in summaries.items()
         ]
 
-    # -- alter --------------------------------------------------------------------------------------------------------
+    # -- alter -------------------------------------------------------------------------------------
 
     async def alter(self, request: AlterShareGroupOffsetsRequest) -> AlterShareGroupOffsetsResponse:
-        """Make the group begin at these offsets; a group that is not there is made."""
+        """Sets the offsets from which the group begins; a group that does not exist is created."""
         group_id = request.group_id
         if not group_id:
             raise ApiException(Errors.INVALID_GROUP_ID)
@@ -147,10 +149,10 @@ class ShareGroupOffsets:
                         partition.error_code, partition.error_message = error.error, error.message
         return AlterShareGroupOffsetsResponse(responses=alteration.topics)
 
-    # -- delete -------------------------------------------------------------------------------------------------------
+    # -- delete ------------------------------------------------------------------------------------
 
     async def delete(self, request: DeleteShareGroupOffsetsRequest) -> DeleteShareGroupOffsetsResponse:
-        """Delete the state of whole topics."""
+        """Deletes the state of whole topics."""
         group_id = request.group_id
         if not group_id:
             raise ApiException(Errors.INVALID_GROUP_ID)
@@ -175,8 +177,8 @@ class ShareGroupOffsets:
         )
 
     async def delete_states_of_group(self, group_id: str) -> None:
-        """Before a group is deleted; nothing to do for other groups. ApiException when it has
-        members, or a state cannot be deleted."""
+        """Deletes the states of a group before the group is deleted; does nothing for other groups.
+        Raises ApiException if it has members, or if a state cannot be deleted."""
         doomed = await self._shards.write_group(group_id, lambda shard: shard.groups.share.begin_deleting_group(group_id))
         errors = await self._persister.delete_state(group_id, doomed) if doomed else {}
         for rows in errors.values():
@@ -192,7 +194,8 @@ def _has_lag(summary: StateSummary | PartitionError) -> bool:
 
 
 def _described(number: int, summary: StateSummary | PartitionError, end: EndOffset | None) -> DescribeShareGroupOffsetsResponsePartition:
-    """An error of the share coordinator looks like a partition without state, as in Kafka."""
+    """Returns a partition's description. As in Kafka, an error of the share coordinator looks like
+    a partition without state."""
     if not isinstance(summary, StateSummary):
         return DescribeShareGroupOffsetsResponsePartition(number, start_offset=UNINITIALIZED_START_OFFSET)
     if end is None:

@@ -7,8 +7,8 @@
     14  ShareGroupCurrentMemberAssignment    a member's epoch and partitions
     15  ShareGroupStatePartitionMetadata     which partitions have persisted state
 
-All values are version 0. Keys are an int16 type and the key message. Topics lie in the order in
-which Java's hash tables give them back.
+All values are version 0. Keys are an int16 type and the key message. Topics are written in the
+iteration order of Java's hash tables.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def share_group_epoch_record(group_id: str, epoch: int, metadata_hash: int) -> C
 
 
 def state_partitions_record(group_id: str, partitions: StatePartitions, topic_name: Callable[[Uuid], str]) -> CoordinatorRecord:
-    """`topic_name` gives the names of the topics that are being deleted."""
+    """Returns the record of a group's partitions with state. `topic_name` returns the names of
+    topics that are being deleted."""
     value = ShareGroupStatePartitionMetadataValue(
         initializing_topics=_topics(partitions.initializing),
         initialized_topics=_topics(partitions.initialized),
@@ -76,7 +77,7 @@ def _topics(topics: Mapping[Uuid, TopicPartitions]) -> list[TopicPartitionsInfo]
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """What makes a member leave: its assignment, its target, its subscription."""
+    """Returns the records that remove a member: its assignment, its target, its subscription."""
     return [
         CoordinatorRecord(_bytes(CURRENT_MEMBER_ASSIGNMENT, ShareGroupCurrentMemberAssignmentKey(group_id, member_id)), None),
         CoordinatorRecord(_bytes(TARGET_ASSIGNMENT_MEMBER, ShareGroupTargetAssignmentMemberKey(group_id, member_id)), None),
@@ -85,7 +86,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 
 
 def share_group_tombstones(group: ShareGroup) -> list[CoordinatorRecord]:
-    """What deletes a group without members."""
+    """Returns the records that delete a group without members."""
     group_id = group.group_id
     return [
         CoordinatorRecord(_bytes(TARGET_ASSIGNMENT_METADATA, ShareGroupTargetAssignmentMetadataKey(group_id=group_id)), None),

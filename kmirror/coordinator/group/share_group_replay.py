@@ -1,9 +1,9 @@
-"""Records of share groups, applied: the only place where a `ShareGroup` changes (Kafka's
+"""Applies records of share groups: the only place where a `ShareGroup` changes (Kafka's
 `GroupMetadataManager.replay`).
 
-A group comes into being with its first record of any type (the first alteration of its offsets
-writes no epoch) and goes with the tombstone of its epoch. Tombstones of what is not there change
-nothing; a group id that another kind of group has keeps that group.
+A group is created by its first record of any type (the first alteration of its offsets writes no
+epoch) and removed by the tombstone of its epoch. Tombstones for something that does not exist
+change nothing. If another kind of group has the id, that group stays.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class ShareGroupReplay:
         }
 
     def replays(self, key: Any) -> bool:
-        """Whether a record of this key is one of a share group."""
+        """Whether this key belongs to a record of a share group."""
         return type(key) in self._appliers
 
     def replay(self, key: Any, value: Any) -> None:
-        """`value` None is a tombstone."""
+        """Applies a record; a `value` of None is a tombstone."""
         group = self._groups.by_id.get(key.group_id)
         if group is None and value is not None:
             group = self._groups.by_id[key.group_id] = ShareGroup(key.group_id)
@@ -96,7 +96,8 @@ class ShareGroupReplay:
     def _target_assignment_member(
         self, group: ShareGroup, key: ShareGroupTargetAssignmentMemberKey, value: ShareGroupTargetAssignmentMemberValue | None
     ) -> None:
-        """What a member is to have matters to who assigns; nobody does here."""
+        """Does nothing: only a broker that assigns partitions needs a member's target, and none
+        does here."""
 
     def _current_member_assignment(
         self, group: ShareGroup, key: ShareGroupCurrentMemberAssignmentKey, value: ShareGroupCurrentMemberAssignmentValue | None

@@ -1,5 +1,5 @@
-"""A new target assignment: what the assignor says, and the records that store what is new in it
-(Kafka's `TargetAssignmentBuilder`)."""
+"""A new target assignment: the assignor's result, and the records for its changes (Kafka's
+`TargetAssignmentBuilder`)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def build_target_assignment(
     image: CoordinatorMetadataImage,
     now_ms: int,
 ) -> TargetAssignmentResult:
-    """The target of `group_epoch` for `members` (as they will be stored).
-    PartitionAssignorException out of the assignor."""
+    """Returns the target of `group_epoch` for `members` (as they will be stored). The assignor may
+    raise PartitionAssignorException."""
     specs = {
         member_id: MemberSpec(
             topic_ids=image.topic_ids(group.topics_of(members[member_id])),

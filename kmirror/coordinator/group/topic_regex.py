@@ -1,9 +1,9 @@
-"""Subscriptions by pattern: which topics a regular expression of RE2's syntax names (Kafka's
+"""Subscriptions by pattern: which topics a regular expression in RE2's syntax matches (Kafka's
 `TopicRegexResolver`).
 
-RE2 because a pattern comes from a client: it matches in time linear in the topic's name, whatever
-the pattern. A topic is subscribed when the pattern matches its whole name and the member that asked
-may describe it.
+RE2 is used because patterns come from clients: it matches in time linear in the topic's name,
+whatever the pattern. A topic is selected if the pattern matches its whole name and the requesting
+member may describe it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ _KAFKAS_WORDS = {
     "trailing \\": "trailing backslash at end of expression",
     "invalid named capture group": "invalid named capture",
 }
-"""What RE2 and the library that Kafka uses call the same mistake."""
+"""RE2's messages, with the messages of Kafka's library for the same mistakes."""
 
 DescribableTopics = Callable[[Iterable[str]], Iterable[str]]
-"""Those of some topics that a client may describe."""
+"""Returns those of the given topics that a client may describe."""
 
 
 class ResolvedRegularExpression(Struct, frozen=True):
-    """Topics that a pattern names (sorted), at an offset of the metadata log and a time in ms."""
+    """The topics that a pattern matches (sorted), at an offset of the metadata log and a time in
+    ms."""
 
     topics: tuple[str, ...] = ()
     version: int = -1
@@ -42,7 +43,7 @@ class ResolvedRegularExpression(Struct, frozen=True):
 
 
 def throw_if_regular_expression_is_invalid(pattern: str) -> None:
-    """INVALID_REGULAR_EXPRESSION with what is wrong with it."""
+    """Raises INVALID_REGULAR_EXPRESSION, with the mistake, for an invalid pattern."""
     reason = _reason_of_refusal(pattern)
     if reason is not None:
         raise ApiException(
@@ -53,8 +54,8 @@ def throw_if_regular_expression_is_invalid(pattern: str) -> None:
 def resolve_regular_expressions(
     patterns: Iterable[str], topics: Iterable[str], describable: DescribableTopics, *, version: int, now_ms: int
 ) -> dict[str, ResolvedRegularExpression]:
-    """The topics of each pattern. One that does not compile (it was stored by another program)
-    names none."""
+    """Returns the topics of each pattern. One that does not compile (another program stored it)
+    matches none."""
     names = list(topics)
     matched = {pattern: [name for name in names if _matches(pattern, name)] for pattern in patterns}
     allowed = set(describable(sorted({name for found in matched.values() for name in found})))

@@ -1,20 +1,20 @@
-"""The uniform assignor, the default: members' numbers of partitions as equal as their subscriptions
-allow (Kafka's `UniformAssignor`).
+"""The uniform assignor, the default: it makes the members' partition counts as equal as their
+subscriptions allow (Kafka's `UniformAssignor`).
 
 Both algorithms are sticky: a partition moves only when balance needs it.
 
-*Same topics for all* (homogeneous). With P partitions and M members everybody keeps at most P // M,
-and P % M members one more: first those that hold more than P // M already, so that they give up
-less. What is over goes to the members below their quota. Numbers differ by at most one.
+*Same topics for all* (homogeneous). With P partitions and M members, each keeps at most P // M, and
+P % M members one more: first those that already hold more than P // M, so that they give up less.
+The remaining partitions go to the members below their quota. Counts differ by at most one.
 
-*Different topics* (heterogeneous). Everybody keeps what it has of its topics. Unowned partitions go
-to the topic's least loaded subscriber, topics with the fewest choices first. Then partitions move
-from a topic's most loaded owner to its least loaded subscriber while their loads differ by two or
-more. Each such move lowers the sum of the squared loads, so this ends, and then no single move
-makes two members more equal.
+*Different topics* (heterogeneous). Each member keeps its partitions of the topics that it
+subscribes to. Unowned partitions go to the topic's least loaded subscriber, topics with the fewest
+choices first. Then partitions move from a topic's most loaded owner to its least loaded subscriber
+while their loads differ by two or more. Each such move lowers the sum of the squared loads, so this
+ends, and then no single move makes two members more equal.
 
-Racks are not looked at, as in Kafka 4.3 (they count in the metadata hash: a change of racks is a
-new epoch).
+Racks are ignored, as in Kafka 4.3 (but they are part of the metadata hash, so a change of racks
+starts a new epoch).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class UniformAssignor:
 
 
 class _Plan:
-    """Who owns what while the assignment is made: `owners` by topic and partition, `loads` by
-    member."""
+    """Who owns which partition while the assignment is made: `owners` by topic and partition,
+    `loads` by member."""
 
     def __init__(self, group: GroupSpec) -> None:
         self.member_ids = sorted(group.members)
@@ -58,8 +58,7 @@ class _Plan:
             self._keep(member_id, group)
 
     def _keep(self, member_id: str, group: GroupSpec) -> None:
-        """What the member had of its topics stays its own, as long as the partition exists and
-        nobody else kept it."""
+        """Keeps the member's partitions of its topics, if they exist and nobody else kept them."""
         member = group.members[member_id]
         for topic_id in member.topic_ids:
             owners = self.owners[topic_id]
@@ -80,7 +79,7 @@ class _Plan:
             self.loads[previous] -= 1
         self.owners[topic_id][partition] = None
 
-    # -- the same topics for all --------------------------------------------------------------------------------------
+    # -- the same topics for all -------------------------------------------------------------------
 
     def fill_quotas(self) -> None:
         total = sum(len(owners) for owners in self.owners.values())
@@ -101,11 +100,11 @@ class _Plan:
         for (topic_id, partition), member_id in zip(free, unfilled, strict=True):
             self._give(topic_id, partition, member_id)
 
-    # -- different topics ---------------------------------------------------------------------------------------------
+    # -- different topics --------------------------------------------------------------------------
 
     def _topics_in_order(self) -> list[Uuid]:
-        """Most partitions for each subscriber first, then fewest subscribers: the topics that leave
-        the least choice."""
+        """Returns topics with most partitions per subscriber first, then with fewest subscribers:
+        those that leave the least choice."""
         subscribers, owners = self.subscribers, self.owners
         return sorted(owners, key=lambda topic: (-len(owners[topic]) / len(subscribers[topic]), len(subscribers[topic]), topic.raw))
 
@@ -124,7 +123,8 @@ class _Plan:
             pass
 
     def _balance_topic(self, topic_id: Uuid) -> bool:
-        """Move partitions of one topic while that evens two loads out; whether any moved."""
+        """Moves partitions of one topic while that evens out two loads; returns whether any
+        moved."""
         partitions: dict[str, list[int]] = {}
         for partition, owner in enumerate(self.owners[topic_id]):
             if owner is not None:

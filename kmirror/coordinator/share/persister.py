@@ -1,8 +1,10 @@
-"""How the group coordinator gets at the state of share partitions, wherever it is kept (Kafka's `DefaultStatePersister`).
+"""How the group coordinator reaches the state of share partitions, on whichever broker it is
+(Kafka's `DefaultStatePersister`).
 
-Each round asks every coordinator once, about all of its share partitions, this broker's own without a request over the network. What could
-not be answered now (the coordinator moves, loads, or its topic is only being made) is asked again after a pause; after 15 seconds the last
-error is the answer. A partition that the metadata does not know is not waited for.
+Each round asks every coordinator once, about all of its share partitions; this broker's own is
+asked without a network request. Partitions without an answer (their coordinator moves or loads, or
+its topic is being created) are asked for again after a pause; after 15 seconds the last error is
+the answer. There is no retry for a partition that the metadata does not know.
 """
 
 from __future__ import annotations
@@ -41,19 +43,20 @@ class BrokerChannel(Protocol):
     """Requests to the other brokers of the cluster."""
 
     async def send(self, broker_id: int, message: Any) -> Any:
-        """The response; DisconnectError, RequestTimeoutError, UnsupportedVersionError or ApiException without one."""
+        """Returns the response. Raises DisconnectError, RequestTimeoutError,
+        UnsupportedVersionError or ApiException if there is none."""
         ...
 
 
 class PartitionError(NamedTuple):
-    """What went wrong with one share partition, in words too."""
+    """The error of one share partition, with its text."""
 
     error: Errors
     message: str
 
 
 class InitialState(NamedTuple):
-    """Where a group begins in a share partition; `start_offset` -1: not known yet."""
+    """The start offset of a group in a share partition; -1 if it is not known yet."""
 
     state_epoch: int
     start_offset: int
@@ -65,7 +68,8 @@ _Request = Callable[[list[SharePartitionKey]], Any]
 
 
 class Persister:
-    """`create_topic` has `__share_group_state` made; it may be called again while that goes on."""
+    """`create_topic` requests the creation of `__share_group_state`; it may be called again while
+    that is under way."""
 
     def __init__(
         self,
@@ -85,7 +89,7 @@ class Persister:
         self._create_topic = create_topic
 
     async def initialize_state(self, group_id: str, states: Mapping[Uuid, Mapping[int, InitialState]]) -> PartitionErrors:
-        """Make the states; the errors of those that could not be made."""
+        """Creates the states; returns the errors of those that could not be created."""
         module = initialize_share_group_state
 
         def request(keys: list[SharePartitionKey]) -> Any:
@@ -99,7 +103,7 @@ class Persister:
         return _errors(answers)
 
     async def delete_state(self, group_id: str, partitions: Partitions) -> PartitionErrors:
-        """Delete the states; the errors of those that could not be deleted."""
+        """Deletes the states; returns the errors of those that could not be deleted."""
         module = delete_share_group_state
 
         def request(keys: list[SharePartitionKey]) -> Any:
@@ -112,7 +116,7 @@ class Persister:
         return _errors(await self._ask(_keys(group_id, partitions), request, "delete state"))
 
     async def read_summary(self, group_id: str, partitions: Partitions) -> dict[Uuid, dict[int, StateSummary | PartitionError]]:
-        """Start offset and epochs of each share partition."""
+        """Returns start offset and epochs of each share partition."""
         module = read_share_group_state_summary
 
         def request(keys: list[SharePartitionKey]) -> Any:
@@ -128,7 +132,8 @@ class Persister:
         return summaries
 
     async def _ask(self, keys: list[SharePartitionKey], request: _Request, name: str) -> dict[SharePartitionKey, Any]:
-        """The coordinators' entry for each share partition, or its `PartitionError`, in the order of `keys`."""
+        """Returns the coordinators' entry for each share partition, or its `PartitionError`, in the
+        order of `keys`."""
         answers: dict[SharePartitionKey, Any] = {}
         remaining = keys
         deadline_ms = self._runtime.clock.monotonic_ms() + TIMEOUT_MS

@@ -1,11 +1,14 @@
-"""Ranges of offsets with their delivery state, and how older and newer ones become one list (Kafka's `PersisterStateBatchCombiner`).
+"""Ranges of offsets with their delivery state, and how older and newer ones are merged (Kafka's
+`PersisterStateBatchCombiner`).
 
-Of two ranges that overlap, the one that was delivered more often wins in the common offsets, and at the same count the one with the higher
-state: a state only goes forward. The rest of the loser stays. Ranges that touch or overlap and say the same become one. Ranges before the
-start offset are dropped or cut.
+If two ranges overlap, the one with the higher delivery count wins in the common offsets, and at the
+same count the one with the higher state: a state only goes forward. The rest of the other one
+stays. Ranges that touch or overlap and have the same state become one. Ranges before the start
+offset are dropped or cut.
 
-The list is swept from its lowest range on, two neighbours at a time; what comes of a pair goes back into the sweep. Two equal neighbours can
-stay apart when a range between them was there when the first left the sweep. Kafka's sweep does the same, and the bytes are compared.
+The list is swept from its lowest range on, two neighbours at a time, and the result of a pair goes
+back into the sweep. Two equal neighbours can stay separate if another range was between them when
+the first left the sweep. Kafka's sweep does the same, and tests compare the bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ NO_START_OFFSET = -1
 
 
 class PersisterStateBatch(NamedTuple):
-    """Offsets from first to last, both included. In the order of its fields, which is the order of the sweep."""
+    """Offsets from first to last, both included. Ranges are ordered by their fields, and the sweep
+    uses that order."""
 
     first_offset: int
     last_offset: int
@@ -30,7 +34,7 @@ class PersisterStateBatch(NamedTuple):
         return self.delivery_count, self.delivery_state
 
     def within(self, first_offset: int, last_offset: int) -> list[PersisterStateBatch]:
-        """The part between the two offsets, or nothing."""
+        """Returns the part between the two offsets, or nothing."""
         first, last = max(first_offset, self.first_offset), min(last_offset, self.last_offset)
         return [self._replace(first_offset=first, last_offset=last)] if first <= last else []
 
@@ -38,7 +42,8 @@ class PersisterStateBatch(NamedTuple):
 def combine_state_batches(
     so_far: Iterable[PersisterStateBatch], newer: Iterable[PersisterStateBatch], start_offset: int
 ) -> list[PersisterStateBatch]:
-    """Both lists as one, sorted, without overlaps, from `start_offset` on (-1: all of them)."""
+    """Returns both lists as one, sorted, without overlaps, from `start_offset` on (-1: all of
+    them)."""
     batches = _from_offset([*so_far, *newer], start_offset)
     if len(batches) < 2:
         return batches
@@ -65,7 +70,7 @@ def _from_offset(batches: list[PersisterStateBatch], start_offset: int) -> list[
 
 
 def _merged(lower: PersisterStateBatch, upper: PersisterStateBatch) -> list[PersisterStateBatch]:
-    """What two ranges that touch become; `lower` is the first of the two in the sweep."""
+    """Returns the merge of two ranges that touch; `lower` comes first in the sweep."""
     if lower.delivery == upper.delivery:
         return [lower._replace(last_offset=max(lower.last_offset, upper.last_offset))]
     if upper.delivery < lower.delivery:

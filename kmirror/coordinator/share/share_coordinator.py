@@ -1,12 +1,17 @@
-"""The share coordinator of one broker: where the state of share partitions is kept (Kafka's `ShareCoordinatorService`, KIP-932).
+"""The share coordinator of one broker: it keeps the state of share partitions (Kafka's
+`ShareCoordinatorService`, KIP-932).
 
-The state of (group, topic id, partition) lives in the `__share_group_state` partition that the text `group:topicId:partition` hashes to, at
-the broker that leads it. The topic is never compacted: a snapshot makes older records superfluous, and every
-`share.coordinator.state.topic.prune.interval.ms` the log start is raised to the lowest snapshot that is still needed. Share partitions that
-nobody writes would hold it back; they get a new snapshot every `share.coordinator.cold.partition.snapshot.interval.ms`. Both rounds run
-while `share.version` is on. The states of deleted topics go when the deletion is seen, or when their log is loaded after it.
+The state of (group, topic id, partition) lives in the `__share_group_state` partition that the text
+`group:topicId:partition` hashes to, at the broker that leads it. The topic is never compacted: a
+snapshot makes older records superfluous, and every
+`share.coordinator.state.topic.prune.interval.ms` the log start is raised to the lowest snapshot
+that is still needed. Share partitions that are not written would hold it back, so they get a new
+snapshot every `share.coordinator.cold.partition.snapshot.interval.ms`. Both rounds run while
+`share.version` is on. The states of deleted topics are removed when the deletion is seen, or when
+their log is loaded after it.
 
-A request names many share partitions, each answered for itself; what is wrong with the whole of it (no group, no topic) gets an empty answer.
+A request names many share partitions, each with its own answer; a request that is invalid as a
+whole (no group, no topic) gets an empty answer.
 """
 
 from __future__ import annotations
@@ -51,7 +56,8 @@ Ask = Callable[[TopicPartition, SharePartitionKey, Any], Awaitable[R]]
 
 
 class ShareCoordinator:
-    """`on_metadata_update` follows the leadership of `__share_group_state`; `start` begins the rounds; the rest answers requests."""
+    """`on_metadata_update` follows the leadership of `__share_group_state`; `start` begins the
+    rounds; the other methods answer requests."""
 
     def __init__(
         self,
@@ -86,7 +92,7 @@ class ShareCoordinator:
         topic = self._image.topics.topic_by_id(topic_id)
         return None if topic is None else len(topic.partitions)
 
-    # -- life -------------------------------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------------
 
     def start(self) -> None:
         for name, rounds in (("prune", self._prune_rounds), ("cold-snapshots", self._cold_snapshot_rounds)):
@@ -97,13 +103,14 @@ class ShareCoordinator:
         await self._shards.shutdown()
 
     def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Load the shards whose partitions this broker leads, drop the others; forget the states of deleted topics."""
+        """Loads the shards whose partitions this broker leads, drops the others, and removes the
+        states of deleted topics."""
         self._image = image
         deleted = list(delta.topics.deleted_ids)
         if deleted:
             self._shards.run_everywhere("on-topics-deleted", lambda shard: shard.on_topics_deleted(deleted))
         topic = image.topics.topic(SHARE_GROUP_STATE_TOPIC_NAME)
-        if topic is None or topic.id != self._topic_id:  # also one that was deleted and created again at once
+        if topic is None or topic.id != self._topic_id:  # or it was deleted and created again at once
             for topic_partition in self._shards.partitions():
                 self._pruned.pop(topic_partition, None)
                 self._shards.schedule_unload(topic_partition)
@@ -124,17 +131,18 @@ class ShareCoordinator:
             self._shards.run(topic_partition, "forget-deleted-topics", self._forget_deleted_topics)
 
     def _forget_deleted_topics(self, shard: ShareCoordinatorShard) -> CoordinatorResult[None]:
-        """Topics may have been deleted while nobody led the shard's partition."""
+        """Removes states of topics that were deleted while nobody led the shard's partition."""
         topic_ids = {key.topic_id: None for key in shard.states()}
         return shard.on_topics_deleted([topic_id for topic_id in topic_ids if self._topic_partition_count(topic_id) is None])
 
     def partition_for(self, key: SharePartitionKey) -> TopicPartition:
-        """Where the state of `key` is kept; COORDINATOR_NOT_AVAILABLE while the topic does not exist."""
+        """Returns the partition that keeps the state of `key`; raises COORDINATOR_NOT_AVAILABLE
+        while the topic does not exist."""
         if self._partition_count == 0:
             raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
         return TopicPartition(SHARE_GROUP_STATE_TOPIC_NAME, partition_for(str(key), self._partition_count))
 
-    # -- rounds -----------------------------------------------------------------------------------------------------
+    # -- rounds ------------------------------------------------------------------------------------
 
     @property
     def _is_enabled(self) -> bool:
@@ -147,7 +155,8 @@ class ShareCoordinator:
                 await self.prune(topic_partition)
 
     async def prune(self, topic_partition: TopicPartition) -> None:
-        """Delete what newer snapshots have made superfluous; what cannot be done now is done by the next round."""
+        """Deletes records that newer snapshots have made superfluous; after a failure the next
+        round does it."""
         try:
             offset = await self._shards.read(topic_partition, lambda shard, _: shard.last_redundant_offset())
             if offset is None or self._pruned.get(topic_partition) == offset:
@@ -165,14 +174,15 @@ class ShareCoordinator:
                 await self.snapshot_cold_partitions()
 
     async def snapshot_cold_partitions(self) -> None:
-        """One round over all shards; what cannot be written now is written by the next one."""
+        """Runs one round over all shards; snapshots that cannot be written now are written in the
+        next round."""
         for topic_partition in self._shards.active_partitions():
             try:
                 await self._shards.write(topic_partition, lambda shard, now_ms: shard.snapshot_cold_partitions(now_ms))
             except ApiException:
                 continue
 
-    # -- requests ---------------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------
 
     async def initialize_state(
         self, request: initialize_share_group_state.InitializeShareGroupStateRequest
@@ -234,7 +244,8 @@ class ShareCoordinator:
         return module.DeleteShareGroupStateResponse(results=[module.DeleteStateResult(*answer) for answer in answers])
 
     async def _each(self, request: Any, ask: Ask[R], result: type[R], failed: str) -> list[tuple[Uuid, list[R]]]:
-        """`ask` for all share partitions at the same time; the answers in Kafka's order."""
+        """Calls `ask` for all share partitions at the same time; returns the answers in Kafka's
+        order."""
         if not request.group_id or not request.topics or not all(topic.partitions for topic in request.topics):
             return []
         wanted: dict[Uuid, dict[int, Any]] = {}

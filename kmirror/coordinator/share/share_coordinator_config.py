@@ -1,4 +1,5 @@
-"""Settings of the share coordinator (Kafka's `ShareCoordinatorConfig`), with Kafka's defaults (`share.coordinator.*`)."""
+"""Settings of the share coordinator (Kafka's `ShareCoordinatorConfig`), with Kafka's defaults
+(`share.coordinator.*`)."""
 
 from __future__ import annotations
 
@@ -7,9 +8,10 @@ from msgspec import Struct
 
 class ShareCoordinatorConfig(Struct, frozen=True):
     snapshot_update_records_per_snapshot: int = 500
-    """After so many updates of a share partition the next write is a snapshot."""
+    """The number of updates of a share partition after which the next write is a snapshot."""
     write_timeout_ms: int = 5_000
     prune_interval_ms: int = 300_000
-    """How often records are deleted that newer snapshots have made superfluous."""
+    """How often records that newer snapshots have made superfluous are deleted."""
     cold_partition_snapshot_interval_ms: int = 300_000
-    """How often, and after which age, a share partition that nobody writes gets a new snapshot, so that its old one can go."""
+    """How often, and after which age, a share partition that is not written gets a new snapshot, so
+    that its old one can be deleted."""

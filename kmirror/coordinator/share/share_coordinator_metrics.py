@@ -1,7 +1,8 @@
 """Metrics of the share coordinator under Kafka's names (Kafka's `ShareCoordinatorMetrics`).
 
-kafka.server:type=share-coordinator-metrics                     write-rate, write-total, write-latency-avg, write-latency-max
-kafka.server:type=share-coordinator-metrics,topic=,partition=   last-pruned-offset
+kafka.server:type=share-coordinator-metrics                     write-rate, write-total,
+write-latency-avg, write-latency-max kafka.server:type=share-coordinator-metrics,topic=,partition=
+last-pruned-offset
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ class ShareCoordinatorMetrics:
         self._pruned: dict[TopicPartition, int] = {}
 
     def written(self) -> None:
-        """One share partition was written (or tried)."""
+        """Counts the write, or attempted write, of one share partition."""
         self._writes.record(1)
 
     def write_took(self, duration_ms: int) -> None:
-        """A whole request to write."""
+        """Records the duration of a whole write request."""
         self._latency.record(duration_ms)
 
     def pruned(self, topic_partition: TopicPartition, offset: int) -> None:

@@ -1,7 +1,9 @@
-"""Up to which offset a partition of `__share_group_state` is superfluous (Kafka's `ShareCoordinatorOffsetsManager`).
+"""The offset up to which a partition of `__share_group_state` is superfluous (Kafka's
+`ShareCoordinatorOffsetsManager`).
 
-Each share partition needs its last snapshot and what follows it. So everything before the lowest of these snapshots may be deleted. The
-tombstone of a share partition counts once, when it is written; when it was the last one, the log up to it may go.
+Each share partition needs its last snapshot and the records after it. So everything before the
+lowest of these snapshots may be deleted. The tombstone of a share partition counts once, when it is
+written; if it was the last one, the log up to it may be deleted.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ _SPARE_ENTRIES = 64
 
 
 class ShareCoordinatorOffsetsManager:
-    """The offsets of the last snapshots, and the lowest of them: a heap whose outdated entries are dropped when they come up."""
+    """The offsets of the last snapshots, and the lowest of them, from a heap whose outdated entries
+    are dropped when they come up."""
 
     def __init__(self) -> None:
         self._offsets: dict[SharePartitionKey, int] = {}
@@ -22,7 +25,7 @@ class ShareCoordinatorOffsetsManager:
         self._lowest = 0
 
     def update(self, key: SharePartitionKey, offset: int, *, is_delete: bool) -> None:
-        """A snapshot (or a tombstone) of `key` lies at `offset`."""
+        """Notes that a snapshot (or a tombstone) of `key` is at `offset`."""
         self._offsets[key] = offset
         heapq.heappush(self._heap, (offset, key))
         if len(self._heap) > 2 * len(self._offsets) + _SPARE_ENTRIES:
@@ -34,5 +37,5 @@ class ShareCoordinatorOffsetsManager:
             del self._offsets[key]
 
     def last_redundant_offset(self) -> int | None:
-        """Records before it are needed by nobody; None if there are none."""
+        """Returns the offset before which no record is needed; None if all are."""
         return self._lowest if self._lowest > 0 else None

@@ -1,4 +1,5 @@
-"""Records of `__share_group_state`, as Kafka 4.3 writes them (Kafka's `ShareCoordinatorRecordHelpers`).
+"""Records of `__share_group_state`, as Kafka 4.3 writes them (Kafka's
+`ShareCoordinatorRecordHelpers`).
 
 key    int16 0 or 1, then ShareSnapshotKey or ShareUpdateKey v0: group id, topic id, partition
 value  int16 0, then ShareSnapshotValue v0 (the whole state) or ShareUpdateValue v0 (what changed since).
@@ -35,7 +36,7 @@ def _snapshot_key(key: SharePartitionKey) -> bytes:
 
 
 def share_snapshot_record(key: SharePartitionKey, state: ShareGroupOffset) -> CoordinatorRecord:
-    """The whole state of a share partition."""
+    """Returns a record with the whole state of a share partition."""
     value = share_snapshot_value.ShareSnapshotValue(
         snapshot_epoch=state.snapshot_epoch,
         state_epoch=state.state_epoch,
@@ -53,7 +54,8 @@ def share_snapshot_record(key: SharePartitionKey, state: ShareGroupOffset) -> Co
 
 
 def share_update_record(key: SharePartitionKey, change: ShareGroupOffset) -> CoordinatorRecord:
-    """What changed since the snapshot that `change.snapshot_epoch` names. State epoch and timestamps are not part of an update."""
+    """Returns a record with the changes since the snapshot that `change.snapshot_epoch` names.
+    State epoch and timestamps are not part of an update."""
     value = share_update_value.ShareUpdateValue(
         snapshot_epoch=change.snapshot_epoch,
         leader_epoch=change.leader_epoch,
@@ -73,8 +75,8 @@ def share_state_tombstone(key: SharePartitionKey) -> CoordinatorRecord:
 
 
 def read_share_record(record: CoordinatorRecord) -> tuple[int, SharePartitionKey, ShareGroupOffset | None] | None:
-    """(record type, share partition, what it says; None for a tombstone). None for a key type of a later version; KmirrorError for a
-    value's version."""
+    """Returns (record type, share partition, its content; None for a tombstone). Returns None for a
+    key type of a later version; raises KmirrorError for a value of one."""
     key_view = memoryview(record.key)
     kind = int.from_bytes(key_view[:2], "big", signed=True)
     if kind not in (SHARE_SNAPSHOT, SHARE_UPDATE):

@@ -1,4 +1,5 @@
-"""One partition of `__share_group_state`: the states of share partitions, replayed from its records (Kafka's `ShareCoordinatorShard`).
+"""One partition of `__share_group_state`: the states of share partitions, replayed from its records
+(Kafka's `ShareCoordinatorShard`).
 
     Initialize   a snapshot: where the group begins, under the group's epoch as state epoch
     Write        an update; after so many of them a snapshot. The share partition must have been initialised
@@ -6,9 +7,11 @@
     Summary      the start offset alone; a share partition that is not there has -1
     Delete       a tombstone
 
-Fences: a request of a leader epoch below the highest that was seen is FENCED_LEADER_EPOCH, one of a lower state epoch FENCED_STATE_EPOCH; -1
-asks for no check (but not in a read). The highest epochs live as long as the share partition: an initialisation sets the stored leader
-epoch back to 0, not the fence. A snapshot is also due for what nobody wrote for long: only then can the log's beginning be deleted.
+Fencing: a request with a leader epoch below the highest seen gets FENCED_LEADER_EPOCH, one with a
+lower state epoch FENCED_STATE_EPOCH; -1 means no check (but not in a read). The highest epochs are
+kept as long as the share partition: an initialization sets the stored leader epoch back to 0, but
+not the fence. A share partition that was not written for long also gets a snapshot; otherwise the
+log's beginning could not be deleted.
 """
 
 from __future__ import annotations
@@ -60,9 +63,11 @@ Refusal = tuple[Errors, str]
 
 
 class ShareCoordinatorShard:
-    """Implements `CoordinatorShard`. Each request is for one share partition, and its answer an entry of the API's response.
+    """Implements `CoordinatorShard`. Each request is for one share partition, and its answer is an
+    entry of the API's response.
 
-    `partition_count` says how many partitions a topic id has in the newest metadata, None for an unknown topic.
+    `partition_count` returns how many partitions a topic id has in the newest metadata, None for an
+    unknown topic.
     """
 
     def __init__(
@@ -80,10 +85,10 @@ class ShareCoordinatorShard:
         self._update_counts: dict[SharePartitionKey, int] = {}
         self._offsets = ShareCoordinatorOffsetsManager()
 
-    # -- CoordinatorShard -------------------------------------------------------------------------------------------
+    # -- CoordinatorShard --------------------------------------------------------------------------
 
     def replay(self, offset: int, record: CoordinatorRecord, *, producer_id: int, producer_epoch: int) -> None:
-        """Types of later versions change nothing."""
+        """Applies a record. Types of later versions change nothing."""
         known = read_share_record(record)
         if known is None:
             return
@@ -112,15 +117,15 @@ class ShareCoordinatorShard:
         self._update_counts[key] = self._update_counts.get(key, 0) + 1
 
     def replay_end_transaction_marker(self, *, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        """The topic takes no transactions."""
+        """Does nothing: the topic takes no transactions."""
 
     def on_loaded(self, now_ms: int) -> None:
-        """Nothing is due at once: the coordinator's rounds come."""
+        """Does nothing: the coordinator's rounds start the work."""
 
     def on_unloaded(self) -> None:
-        """Nothing is parked here."""
+        """Does nothing: no requests are parked here."""
 
-    # -- requests ---------------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------
 
     def initialize(
         self, key: SharePartitionKey, data: initialize_share_group_state.PartitionData, now_ms: int
@@ -209,7 +214,7 @@ class ShareCoordinatorShard:
         )
 
     def delete(self, key: SharePartitionKey) -> CoordinatorResult[delete_share_group_state.PartitionResult]:
-        """What is not there is deleted already."""
+        """Deletes a state; one that does not exist counts as deleted."""
         result = delete_share_group_state.PartitionResult
         refusal = _negative(key) or self._unknown(key)
         if refusal is not None:
@@ -217,14 +222,15 @@ class ShareCoordinatorShard:
         records = [share_state_tombstone(key)] if key in self._states else []
         return CoordinatorResult(records, result(partition=key.partition))
 
-    # -- the coordinator's own work -----------------------------------------------------------------------------------
+    # -- the coordinator's own work ----------------------------------------------------------------
 
     def last_redundant_offset(self) -> int | None:
-        """Records before it are needed by nobody."""
+        """Returns the offset before which no record is needed, or None."""
         return self._offsets.last_redundant_offset()
 
     def snapshot_cold_partitions(self, now_ms: int) -> CoordinatorResult[None]:
-        """New snapshots of what was not written for long; none when everything has one that was made for this reason."""
+        """Returns new snapshots of share partitions that were not written for long; none if every
+        snapshot was already made for this reason."""
         records: list[CoordinatorRecord] = []
         if any(state.create_timestamp_ms == state.write_timestamp_ms for state in self._states.values()):
             for key, state in self._states.items():
@@ -238,13 +244,13 @@ class ShareCoordinatorShard:
         return CoordinatorResult([share_state_tombstone(key) for key in self._states if key.topic_id in deleted], None)
 
     def states(self) -> dict[SharePartitionKey, ShareGroupOffset]:
-        """What is stored now."""
+        """Returns the states that are stored now."""
         return dict(self._states)
 
-    # -- parts of the above -------------------------------------------------------------------------------------------
+    # -- parts of the above ------------------------------------------------------------------------
 
     def _change_record(self, key: SharePartitionKey, change: ShareGroupOffset, now_ms: int) -> CoordinatorRecord:
-        """An update, or the snapshot that replaces it when there are enough updates."""
+        """Returns an update, or, after enough updates, the snapshot that replaces it."""
         state = self._states[key]
         if self._update_counts.get(key, 0) < self._config.snapshot_update_records_per_snapshot:
             batches = combine_state_batches((), change.state_batches, change.start_offset)
@@ -261,7 +267,7 @@ class ShareCoordinatorShard:
         return (error, error.message) if self._leader_epochs.get(key, NO_EPOCH) > leader_epoch else None
 
     def _behind_state_epoch(self, key: SharePartitionKey, state_epoch: int) -> Refusal | None:
-        """-1 asks for no check."""
+        """Returns the refusal of a lower state epoch; -1 means no check."""
         error = Errors.FENCED_STATE_EPOCH
         is_behind = state_epoch != NO_EPOCH and self._state_epochs.get(key, NO_EPOCH) > state_epoch
         return (error, error.message) if is_behind else None

@@ -11,12 +11,15 @@ UNINITIALIZED_DELIVERY_COMPLETE_COUNT = -1
 
 
 class ShareGroupOffset(Struct, frozen=True):
-    """From `start_offset` on (-1: where the group begins is not known yet), and what `state_batches` say of single ranges.
+    """The state begins at `start_offset` (-1: not known yet); `state_batches` has the delivery
+    state of single ranges.
 
-    `snapshot_epoch` counts the snapshots. `state_epoch` is the group's epoch when the state was initialised, `leader_epoch` that of the
-    topic partition's leader that wrote last. `delivery_complete_count` records at or behind the start need no more delivery (-1: unknown).
-    A snapshot is written for a share partition's first use or its number of updates (both timestamps the same), or because it was not
-    written for long (a later `write_timestamp_ms`).
+    `snapshot_epoch` counts the snapshots. `state_epoch` is the group's epoch when the state was
+    initialised, `leader_epoch` that of the topic partition's leader that wrote last.
+    `delivery_complete_count` records at or after the start need no more delivery (-1: unknown). A
+    snapshot is written for the first use of a share partition or after a number of updates (then
+    both timestamps are the same), or because it was not written for long (then `write_timestamp_ms`
+    is later).
     """
 
     snapshot_epoch: int = 0

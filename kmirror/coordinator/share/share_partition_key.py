@@ -1,4 +1,5 @@
-"""Which share partition: a group's part of one topic partition, and its name as a key (Kafka's `SharePartitionKey`)."""
+"""The key of a share partition: a group's part of one topic partition (Kafka's
+`SharePartitionKey`)."""
 
 from __future__ import annotations
 
@@ -11,19 +12,21 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 class SharePartitionKey(NamedTuple):
-    """A group, a topic by its id, a partition."""
+    """A group, a topic by its id, and a partition."""
 
     group_id: str
     topic_id: Uuid
     partition: int
 
     def __str__(self) -> str:
-        """The key of FindCoordinator's type 2; its hash places the state in `__share_group_state`."""
+        """Returns the key for FindCoordinator's type 2; its hash decides where in
+        `__share_group_state` the state is kept."""
         return f"{self.group_id}:{self.topic_id}:{self.partition}"
 
     @classmethod
     def parse(cls, key: str) -> SharePartitionKey:
-        """ValueError unless the key is `groupId:topicId:partition`; the group id may contain colons, and may not be blank."""
+        """Parses a key; raises ValueError unless it is `groupId:topicId:partition`. The group id
+        may contain colons, and may not be blank."""
         parts = key.rsplit(":", 2)
         if len(parts) != 3:
             raise ValueError(f"Invalid key format: expected - groupId:topicId:partition, found - {key}")

@@ -1,14 +1,17 @@
-"""The transaction coordinator of one broker (Kafka's `TransactionCoordinator`): its requests, and what goes on without one.
+"""The transaction coordinator of one broker (Kafka's `TransactionCoordinator`): its requests and
+its background work.
 
-A transactional id lives in partition abs(hash(id)) mod n of `__transaction_state`, at the broker that leads that partition; the
-leader epoch is the *coordinator epoch* that markers carry, so that a deposed coordinator is refused by the partitions.
+A transactional id lives in partition abs(hash(id)) mod n of `__transaction_state`, at the broker
+that leads that partition; the leader epoch is the *coordinator epoch* that markers carry, so that a
+deposed coordinator is refused by the partitions.
 
     EndTxn ── decided (PrepareCommit / PrepareAbort) ── committed ──> the producer has its answer
                                                             └──────> markers to every partition ──> Complete, written
 
-The second half runs as a task of its own for each decided end, after a change of the coordinator, too. Beside it: every
-`transaction.abort.timed.out.transaction.cleanup.interval.ms` transactions that are open for too long are aborted, their
-producers fenced; unused ids expire by a timer of the shard.
+The second half runs as a separate task for each decided end, and again after a change of the
+coordinator. In addition, every `transaction.abort.timed.out.transaction.cleanup.interval.ms`
+transactions that have been open for too long are aborted and their producers fenced, and a timer of
+the shard expires unused ids.
 """
 
 from __future__ import annotations
@@ -57,10 +60,12 @@ _log = logging.getLogger(__name__)
 
 
 class TransactionCoordinator:
-    """`on_metadata_update` follows the leadership of `__transaction_state`; `start` begins the work that nobody asks for.
+    """`on_metadata_update` follows the leadership of `__transaction_state`; `start` begins the
+    background work.
 
-    Methods answer with the request's error, also those of the coordinator itself (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS,
-    COORDINATOR_NOT_AVAILABLE, CONCURRENT_TRANSACTIONS).
+    Methods answer with the request's error, including those of the coordinator itself
+    (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
+    CONCURRENT_TRANSACTIONS).
     """
 
     def __init__(
@@ -117,12 +122,12 @@ class TransactionCoordinator:
         await self._shards.shutdown()
 
     def on_metadata_update(self, image: MetadataImage) -> None:
-        """Load the shards whose partitions this broker leads, drop the others."""
+        """Loads the shards whose partitions this broker leads, and drops the others."""
         topic = image.topics.topic(TRANSACTION_STATE_TOPIC_NAME)
         if topic is not None and topic is self._topic:
             return  # most updates are about other topics
         if topic is not None and self._topic is not None and topic.id != self._topic.id:
-            self._unload_all()  # deleted and created again at once: its epochs begin anew
+            self._unload_all()  # deleted and created again at once: its epochs start again
         self._topic = topic
         partitions = {} if topic is None else topic.partitions
         for number in range(max(self._partition_count, len(partitions))):
@@ -143,12 +148,13 @@ class TransactionCoordinator:
             self._shards.schedule_unload(topic_partition)
 
     def partition_for(self, transactional_id: str) -> TopicPartition:
-        """Where the id lives; COORDINATOR_NOT_AVAILABLE while the topic does not exist."""
+        """Returns the partition that holds the id; raises COORDINATOR_NOT_AVAILABLE while the topic
+        does not exist."""
         if self._partition_count == 0:
             raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
         return TopicPartition(TRANSACTION_STATE_TOPIC_NAME, partition_for(transactional_id, self._partition_count))
 
-    # -- requests -------------------------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------
 
     async def init_producer_id(
         self,
@@ -159,7 +165,8 @@ class TransactionCoordinator:
         enable_two_phase_commit: bool = False,
         keep_prepared_transaction: bool = False,
     ) -> ProducerResult:
-        """`expected` is the id and epoch that the producer says it has."""
+        """Initializes a producer; `expected` is the id and epoch that the producer claims to
+        have."""
         config = self._config
         if not transactional_id:
             return ProducerResult(Errors.INVALID_REQUEST)
@@ -235,7 +242,8 @@ class TransactionCoordinator:
         )
 
     async def describe_transaction(self, transactional_id: str) -> TransactionMetadata:
-        """ApiException TRANSACTIONAL_ID_NOT_FOUND, INVALID_REQUEST (no id), or the coordinator's."""
+        """Returns the transaction; raises ApiException TRANSACTIONAL_ID_NOT_FOUND, INVALID_REQUEST
+        (no id), or the coordinator's error."""
         if not transactional_id:
             raise ApiException(Errors.INVALID_REQUEST)
         try:
@@ -247,7 +255,8 @@ class TransactionCoordinator:
         return found
 
     async def list_transactions(self, wanted: TransactionFilter) -> list[TransactionMetadata]:
-        """Those of all shards here; COORDINATOR_LOAD_IN_PROGRESS while one of them is loading. A shard that leaves meanwhile has none."""
+        """Lists the transactions of all shards here; raises COORDINATOR_LOAD_IN_PROGRESS while one
+        of them is loading. A shard that is unloaded meanwhile adds none."""
         if any(self._shards.state(topic_partition) is CoordinatorState.LOADING for topic_partition in self._leader_epochs):
             raise ApiException(Errors.COORDINATOR_LOAD_IN_PROGRESS)
         found: list[TransactionMetadata] = []
@@ -267,7 +276,7 @@ class TransactionCoordinator:
             return ProducerResult(error.error)
 
     async def _write(self, topic_partition: TopicPartition, operation: Operation[R]) -> R:
-        """Decide and wait for the commit; a producer id is got when the decision turns out to need one."""
+        """Decides and waits for the commit; fetches a producer id if the decision needs one."""
         new_producer_id: int | None = None
 
         def decide(shard: TransactionCoordinatorShard, now_ms: int) -> CoordinatorResult[R]:
@@ -281,7 +290,7 @@ class TransactionCoordinator:
             except ApiException as error:
                 raise _translated(error) from error
 
-    # -- markers ----------------------------------------------------------------------------------------------------------------
+    # -- markers -----------------------------------------------------------------------------------
 
     def _on_prepared(self, topic_partition: TopicPartition, transactional_id: str) -> None:
         if not self._scope.closed:
@@ -290,7 +299,8 @@ class TransactionCoordinator:
             self._scope.spawn(completion.run(), name=name)
 
     async def _complete(self, topic_partition: TopicPartition, transactional_id: str) -> None:
-        """From the decided end to the written one, unless another coordinator takes over."""
+        """Takes a transaction from its decided end to its Complete record, unless another
+        coordinator takes over."""
         pending = await self._until_available(
             lambda: self._shards.read(topic_partition, lambda shard, now_ms: shard.pending_completion(transactional_id, now_ms))
         )
@@ -304,7 +314,8 @@ class TransactionCoordinator:
         return self._leader_epochs.get(topic_partition) == pending.coordinator_epoch
 
     async def _until_available(self, attempt: Callable[[], Awaitable[R]]) -> R | None:
-        """`attempt`, again while the log cannot be written or the commit takes long; None when this broker is not the coordinator any more."""
+        """Returns the result of `attempt`, which is retried while the log cannot be written or the
+        commit takes long; None once this broker is no longer the coordinator."""
         waiting = False
         try:
             while True:
@@ -320,7 +331,7 @@ class TransactionCoordinator:
         finally:
             self._append_retries -= waiting
 
-    # -- timeouts ---------------------------------------------------------------------------------------------------------------
+    # -- timeouts ----------------------------------------------------------------------------------
 
     async def _abort_timed_out_transactions(self) -> None:
         while True:
@@ -329,17 +340,18 @@ class TransactionCoordinator:
                 try:
                     await self.abort_timed_out(topic_partition)
                 except ApiException:
-                    continue  # the coordinator moves, or its log takes nothing now: the next round comes
+                    continue  # the coordinator moves, or its log cannot be written now: the next round tries again
 
     async def abort_timed_out(self, topic_partition: TopicPartition) -> None:
-        """One round over one shard."""
+        """Runs one round over one shard."""
         timed_out = await self._shards.read(topic_partition, lambda shard, now_ms: shard.timed_out(now_ms))
         if timed_out:
             aborts = [self._try_to_abort(topic_partition, metadata) for metadata in timed_out]
             await run_together(self._runtime, "abort-timed-out", aborts)
 
     async def _try_to_abort(self, topic_partition: TopicPartition, timed_out: TransactionMetadata) -> None:
-        """One that cannot be ended now does not keep the others from it: the next round comes."""
+        """Aborts one transaction. A failure does not stop the others; the next round tries
+        again."""
         try:
             await self._write(topic_partition, partial(_abort_timed_out, timed_out))
         except ApiException as error:
@@ -353,11 +365,11 @@ def _abort_timed_out(
 
 
 def _translated(error: ApiException) -> ApiException:
-    """What the log refused, in the words that producers know."""
+    """Returns a refusal of the log as the error that producers know."""
     if error.error in _NOT_AVAILABLE:
         return ApiException(Errors.COORDINATOR_NOT_AVAILABLE, error.message)
     if error.error in _NOT_COORDINATOR:
         return ApiException(Errors.NOT_COORDINATOR, error.message)
     if error.error in _TOO_LARGE:
-        return ApiException(Errors.UNKNOWN_SERVER_ERROR, error.message)  # a transaction with too many partitions for one record
+        return ApiException(Errors.UNKNOWN_SERVER_ERROR, error.message)  # a transaction has too many partitions for one record
     return error

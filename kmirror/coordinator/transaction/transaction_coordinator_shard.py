@@ -1,12 +1,15 @@
-"""One partition of `__transaction_state`: the transactional ids that hash to it, as synchronous functions.
+"""One partition of `__transaction_state`: the transactional ids that hash to it, as synchronous
+functions.
 
-A request decides on the state that its predecessors left, also where their records are not committed yet; its answer, an
-error too, waits for them (see `coordinator_runtime`). Kafka keeps a change pending until its record is committed and answers
-CONCURRENT_TRANSACTIONS meanwhile; here the second request simply waits, which clients cannot tell from a slower first one.
+A request decides on the state that its predecessors left, even if their records are not committed
+yet; its answer, even an error, waits for them (see `coordinator_runtime`). Kafka keeps a change
+pending until its record is committed and answers CONCURRENT_TRANSACTIONS meanwhile; here the second
+request simply waits, which clients cannot tell from a slower first one.
 
-A decided end is Kafka's other pending change, and that one shows: from the decision until the Complete record, while markers
-are being written. Who asks then is told CONCURRENT_TRANSACTIONS, whatever producer id and epoch it gives, because these
-change with the end. The order of checks, as in Kafka 4.3:
+A decided end is Kafka's other pending change, and that one is visible: it lasts from the decision
+until the Complete record, while markers are being written. Meanwhile requests get
+CONCURRENT_TRANSACTIONS, whatever producer id and epoch they give, because these change with the
+end. The order of checks, as in Kafka 4.3:
 
     InitProducerId                        exists (or is made), end decided, producer id and its epoch, state
     AddPartitionsToTxn, AddOffsetsToTxn   exists, end decided, producer id, epoch, state
@@ -14,9 +17,10 @@ change with the end. The order of checks, as in Kafka 4.3:
     EndTxn of version 1                   exists, producer id, epoch, end decided, state
     AddPartitionsToTxn, verify only       exists, producer id, epoch, end decided, partitions
 
-A new producer id comes from the controller, so a decision that needs one raises `ProducerIdNeededError`; the coordinator asks
-again with the id. The end of a transaction is decided here (`end_transaction`) and told to `on_prepared`; who writes the
-markers comes back with `complete`. After a load `on_prepared` is told of every transaction whose end was decided before.
+A new producer id comes from the controller, so a decision that needs one raises
+`ProducerIdNeededError`, and the coordinator repeats it with an id. The end of a transaction is
+decided here (`end_transaction`) and reported to `on_prepared`; the writer of the markers then calls
+`complete`. After a load, every transaction with a decided end is reported to `on_prepared`.
 """
 
 from __future__ import annotations
@@ -55,14 +59,14 @@ class TransactionConfig:
 
 
 class ProducerIdNeededError(KmirrorError):
-    """The decision needs a new producer id; ask the controller and decide again."""
+    """The decision needs a new producer id; get one from the controller and decide again."""
 
     def __init__(self) -> None:
         super().__init__("a new producer id is needed")
 
 
 class ProducerResult(NamedTuple):
-    """An error, or the id and epoch with which the producer goes on."""
+    """An error, or the id and epoch with which the producer continues."""
 
     error: Errors
     producer_id: int = NO_PRODUCER_ID
@@ -70,7 +74,8 @@ class ProducerResult(NamedTuple):
 
 
 class PendingCompletion(NamedTuple):
-    """A transaction whose end is decided: what the markers say, and what will be written when all are there."""
+    """A transaction whose end is decided: the content of its markers, and the state to write when
+    all are there."""
 
     prepared: TransactionMetadata
     completed: TransactionMetadata
@@ -82,7 +87,8 @@ class PendingCompletion(NamedTuple):
 
 
 class TransactionFilter(NamedTuple):
-    """Of ListTransactions; empty collections, a negative duration and no pattern let everything pass."""
+    """The filter of ListTransactions; empty collections, a negative duration and no pattern match
+    everything."""
 
     producer_ids: frozenset[int] = frozenset()
     states: frozenset[TransactionState] | None = None
@@ -99,7 +105,8 @@ class TransactionFilter(NamedTuple):
 
 
 class TransactionCoordinatorShard:
-    """Implements `CoordinatorShard`. `transaction_version` is the level of that feature now."""
+    """Implements `CoordinatorShard`. `transaction_version` returns the present level of that
+    feature."""
 
     def __init__(
         self,
@@ -119,7 +126,7 @@ class TransactionCoordinatorShard:
         self._decided: tuple[CoordinatorRecord, TransactionMetadata] | None = None
         self._loaded = False
 
-    # -- CoordinatorShard -----------------------------------------------------------------------------------------------
+    # -- CoordinatorShard --------------------------------------------------------------------------
 
     def replay(self, offset: int, record: CoordinatorRecord, *, producer_id: int, producer_epoch: int) -> None:
         found = read_transaction_record(record)
@@ -130,13 +137,13 @@ class TransactionCoordinatorShard:
             self._transactions.pop(transactional_id, None)
             return
         if self._decided is not None and self._decided[0] == record:
-            metadata = self._decided[1]  # just decided here: with what the record does not carry
+            metadata = self._decided[1]  # just decided here: it has fields that the record does not carry
         self._transactions[transactional_id] = metadata
         if self._loaded and metadata.state.is_prepared:
             self._on_prepared(self._context.topic_partition, transactional_id)
 
     def replay_end_transaction_marker(self, *, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        """No transactions are written to this topic."""
+        """Does nothing: no transactions are written to this topic."""
 
     def on_loaded(self, now_ms: int) -> None:
         self._loaded = True
@@ -146,9 +153,9 @@ class TransactionCoordinatorShard:
                 self._on_prepared(self._context.topic_partition, transactional_id)
 
     def on_unloaded(self) -> None:
-        """Whoever writes markers notices by the answer NOT_COORDINATOR."""
+        """Does nothing: the writers of markers notice by NOT_COORDINATOR."""
 
-    # -- InitProducerId ---------------------------------------------------------------------------------------------------
+    # -- InitProducerId ----------------------------------------------------------------------------
 
     def init_producer_id(
         self,
@@ -159,8 +166,9 @@ class TransactionCoordinatorShard:
         new_producer_id: int | None,
         now_ms: int,
     ) -> CoordinatorResult[ProducerResult]:
-        """The id and epoch of a (new instance of a) producer; `expected` is what the producer says it has. An open transaction is
-        aborted first: CONCURRENT_TRANSACTIONS until that is done."""
+        """Returns the id and epoch of a (new instance of a) producer; `expected` is what the
+        producer claims to have. An open transaction is aborted first, and the answer is
+        CONCURRENT_TRANSACTIONS until that is done."""
         current = self._transactions.get(transactional_id)
         if current is None:
             current = TransactionMetadata(
@@ -197,7 +205,7 @@ class TransactionCoordinatorShard:
             )
         return current.prepare_increment_producer_epoch(timeout_ms=timeout_ms, expected_producer_epoch=expected_epoch, now_ms=now_ms)
 
-    # -- AddPartitionsToTxn -----------------------------------------------------------------------------------------------
+    # -- AddPartitionsToTxn ------------------------------------------------------------------------
 
     def add_partitions(
         self,
@@ -209,7 +217,7 @@ class TransactionCoordinatorShard:
         client_transaction_version: int,
         now_ms: int,
     ) -> CoordinatorResult[Errors]:
-        """Begin or widen the producer's transaction."""
+        """Begins the producer's transaction, or adds partitions to it."""
         try:
             _ensure_no_end_is_decided(self._known(transactional_id))
             current = self._of_producer(transactional_id, producer_id, producer_epoch)
@@ -224,7 +232,8 @@ class TransactionCoordinatorShard:
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Errors]:
-        """Whether each partition is in the producer's open transaction; TRANSACTION_ABORTABLE for one that is not."""
+        """Checks whether each partition is in the producer's open transaction;
+        TRANSACTION_ABORTABLE for one that is not."""
         try:
             current = self._of_producer(transactional_id, producer_id, producer_epoch)
             _ensure_no_end_is_decided(current)
@@ -243,7 +252,7 @@ class TransactionCoordinatorShard:
             raise ApiException(Errors.INVALID_PRODUCER_ID_MAPPING)
         return current
 
-    # -- EndTxn -----------------------------------------------------------------------------------------------------------
+    # -- EndTxn ------------------------------------------------------------------------------------
 
     def end_transaction(
         self,
@@ -256,7 +265,8 @@ class TransactionCoordinatorShard:
         new_producer_id: int | None,
         now_ms: int,
     ) -> CoordinatorResult[ProducerResult]:
-        """Decide the end of the producer's transaction; the answer says with which id and epoch it goes on (version 2)."""
+        """Decides the end of the producer's transaction; the answer has the id and epoch with which
+        the producer continues (version 2)."""
         current = self._transactions.get(transactional_id)
         try:
             if current is None:
@@ -281,11 +291,13 @@ class TransactionCoordinatorShard:
         return self._decide(prepared, ProducerResult(Errors.NONE, goes_on.producer_id, goes_on.producer_epoch))
 
     def timed_out(self, now_ms: int) -> list[TransactionMetadata]:
-        """Transactions that are open for longer than their producers wanted."""
+        """Returns the transactions that have been open for longer than their producers'
+        timeouts."""
         return [metadata for metadata in self._transactions.values() if metadata.is_timed_out(now_ms)]
 
     def abort_timed_out(self, timed_out: TransactionMetadata, *, new_producer_id: int | None, now_ms: int) -> CoordinatorResult[bool]:
-        """Fence the producer of a transaction that `timed_out` gave and abort it; False when it ended (or went on) meanwhile."""
+        """Fences the producer of a transaction that `timed_out` returned, and aborts it; False if
+        it ended (or went on) meanwhile."""
         current = self._transactions.get(timed_out.transactional_id)
         if (
             current is None
@@ -305,23 +317,25 @@ class TransactionCoordinatorShard:
             now_ms=now_ms,
         )
 
-    # -- the end of the end -------------------------------------------------------------------------------------------------
+    # -- the end of the end ------------------------------------------------------------------------
 
     def pending_completion(self, transactional_id: str, now_ms: int) -> PendingCompletion | None:
-        """What the markers of a decided end say; None when there is no decided end (any more)."""
+        """Returns the content of the markers of a decided end; None if there is no decided end (any
+        more)."""
         current = self._transactions.get(transactional_id)
         if current is None or not current.state.is_prepared:
             return None
         return PendingCompletion(current, current.prepare_complete(now_ms=now_ms), self._context.leader_epoch)
 
     def complete(self, pending: PendingCompletion) -> CoordinatorResult[bool]:
-        """All markers of `pending` are written. False when it is not what is pending here."""
+        """Completes the transaction after all markers of `pending` are written. False if `pending`
+        is not what is pending here."""
         current = self._transactions.get(pending.prepared.transactional_id)
         if current != pending.prepared or pending.coordinator_epoch != self._context.leader_epoch:
             return CoordinatorResult([], False)
         return self._decide(pending.completed, True)
 
-    # -- questions and expiry -----------------------------------------------------------------------------------------------
+    # -- questions and expiry ----------------------------------------------------------------------
 
     def transaction(self, transactional_id: str) -> TransactionMetadata | None:
         return self._transactions.get(transactional_id)
@@ -330,7 +344,7 @@ class TransactionCoordinatorShard:
         return [metadata for metadata in self._transactions.values() if wanted.matches(metadata, now_ms)]
 
     def remove_expired(self, now_ms: int) -> CoordinatorResult[None]:
-        """Tombstones for ids that nobody used for `transactional.id.expiration.ms`."""
+        """Returns tombstones for ids that were not used for `transactional.id.expiration.ms`."""
         expiration_ms = self._config.transactional_id_expiration_ms
         expired = [name for name, metadata in self._transactions.items() if metadata.is_expired(now_ms, expiration_ms)]
         return CoordinatorResult([transaction_tombstone(transactional_id) for transactional_id in expired], None)
@@ -356,7 +370,8 @@ def _given(producer_id: int | None) -> int:
 
 
 def _is_valid_producer(current: TransactionMetadata, producer_id: int, producer_epoch: int) -> bool:
-    """Whether a producer may ask to be bumped: it is new here, it is the one known, or it is the one before an id rotation, again."""
+    """Whether a producer may ask for a bump: nobody has an epoch yet, it is the known one, or it
+    repeats a request from before an id rotation."""
     return (
         current.producer_epoch == NO_PRODUCER_EPOCH
         or producer_id == current.producer_id
@@ -383,7 +398,8 @@ def _end_v1(current: TransactionMetadata, producer_id: int, producer_epoch: int,
 
 
 def _end_v2(current: TransactionMetadata, producer_id: int, producer_epoch: int, *, commit: bool) -> TransactionEvent:
-    """In version 2 the epoch tells a repetition (one behind) from the next end (equal); both wait while an end is decided."""
+    """In version 2 the epoch distinguishes a repeated end (one behind) from the next end (equal);
+    both wait while an end is decided."""
     _ensure_no_end_is_decided(current)
     is_overflow_retry = current.previous_producer_id == producer_id and producer_epoch == EXHAUSTED_EPOCH and current.producer_epoch == 0
     is_bump_retry = current.producer_epoch == producer_epoch + 1

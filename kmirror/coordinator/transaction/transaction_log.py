@@ -1,11 +1,13 @@
-"""Records of `__transaction_state`: one per change of a transactional id (Kafka's `TransactionLog`).
+"""Records of `__transaction_state`: one per change of a transactional id (Kafka's
+`TransactionLog`).
 
     key    int16 0, then TransactionLogKey v0: the transactional id
     value  int16 version, then TransactionLogValue; version 1 (with the tagged fields of KIP-890) from transaction.version 1 on.
            None is a tombstone: the id expired.
 
-Partitions are null in state Empty, else grouped by topic; topics and partitions are in the order in which Java's hash tables
-give them back, so that our bytes are Kafka's. `last_producer_epoch` is not stored (see `transaction_metadata`).
+Partitions are null in state Empty, else grouped by topic; topics and partitions are in the
+iteration order of Java's hash tables, so that the bytes equal Kafka's. `last_producer_epoch` is not
+stored (see `transaction_metadata`).
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ FIRST_FLEXIBLE_VALUE_VERSION: Final = 1
 
 
 def value_version(transaction_version: int) -> int:
-    """The record version for a level of the feature `transaction.version`."""
+    """Returns the record version for a level of the feature `transaction.version`."""
     return min(transaction_version, FIRST_FLEXIBLE_VALUE_VERSION)
 
 
@@ -38,8 +40,9 @@ def transaction_key(transactional_id: str) -> bytes:
 
 
 def transaction_record(metadata: TransactionMetadata, *, transaction_version: int) -> CoordinatorRecord:
-    """The record that makes `metadata` the state of its transactional id. UNSUPPORTED_VERSION for a transaction of version 2 where the
-    feature is at 0: its records could not say so."""
+    """Returns the record that makes `metadata` the state of its transactional id. Raises
+    UNSUPPORTED_VERSION for a transaction of version 2 while the feature is at 0, because its
+    records could not express it."""
     is_empty = metadata.state is TransactionState.EMPTY
     assert not (is_empty and metadata.partitions), f"{metadata.transactional_id!r} has partitions in state Empty: {metadata.partitions}"
     version = value_version(transaction_version)
@@ -74,7 +77,8 @@ def _grouped(partitions: tuple[TopicPartition, ...]) -> list[PartitionsSchema]:
 
 
 def read_transaction_record(record: CoordinatorRecord) -> tuple[str, TransactionMetadata | None] | None:
-    """(transactional id, what the record says; None for a tombstone). None for a key type of a later version; KmirrorError for a value's."""
+    """Returns (transactional id, content of the record; None for a tombstone). Returns None for a
+    key type of a later version; raises KmirrorError for a value of one."""
     key_view = memoryview(record.key)
     if int.from_bytes(key_view[:2], "big", signed=True) != TRANSACTION_LOG:
         return None

@@ -1,9 +1,11 @@
-"""Brings the markers of decided transactions to the leaders of their partitions (Kafka's `TransactionMarkerChannelManager`).
+"""Brings the markers of decided transactions to the leaders of their partitions (Kafka's
+`TransactionMarkerChannelManager`).
 
-Each broker has one WriteTxnMarkers request under way at most; what comes up meanwhile goes into the next one. A partition that
-cannot take its marker now (its leader moves, or has too few replicas) is asked again at whoever leads it then; one
-whose topic was deleted needs none. A leader that knows a newer coordinator, or a newer epoch of the producer, ends it: somebody
-else decides about this transaction now.
+Each broker has at most one WriteTxnMarkers request in flight; markers that come meanwhile go into
+the next one. For a partition that cannot take its marker now (its leader moves, or has too few
+replicas), the marker is sent again to the partition's leader at that time. A partition whose topic
+was deleted needs none. If a leader knows a newer coordinator, or a newer epoch of the producer, the
+work ends, because another coordinator now decides about this transaction.
 """
 
 from __future__ import annotations
@@ -55,8 +57,8 @@ class TransactionMarkerChannelManager:
         await self._queues.shutdown()
 
     async def write_markers(self, pending: PendingCompletion, is_wanted: Callable[[], bool]) -> bool:
-        """Returns when every partition of `pending` has its marker (True), or when nobody wants them any more, or another coordinator's
-        word counts (False)."""
+        """Returns True when every partition of `pending` has its marker; False when they are no
+        longer wanted, or when another coordinator has taken over."""
         remaining = list(pending.prepared.partitions)
         backoff_ms = RETRY_BACKOFF_MS
         while remaining:
@@ -79,14 +81,15 @@ class TransactionMarkerChannelManager:
         return True
 
     async def _try_once(self, pending: PendingCompletion, partitions: list[TopicPartition]) -> PartitionErrors:
-        """The outcome for each partition: NONE (done), an error that ends it, or any other (try again)."""
+        """Returns the outcome for each partition: NONE (done), an error that ends the work, or any
+        other error (try again)."""
         errors: PartitionErrors = {}
         by_leader: dict[int, list[TopicPartition]] = {}
         topics = self._image().topics
         for partition in partitions:
             registration = topics.partition(partition.topic, partition.partition)
             if registration is None:
-                errors[partition] = Errors.NONE  # deleted, and the transaction's records with it
+                errors[partition] = Errors.NONE  # the topic was deleted, and the transaction's records with it
             elif not registration.has_leader:
                 errors[partition] = Errors.LEADER_NOT_AVAILABLE
             else:
@@ -136,5 +139,5 @@ def _marker(pending: PendingCompletion, partitions: list[TopicPartition]) -> Wri
 
 
 def _outcome(error: Errors) -> Errors:
-    """A partition that takes no markers at all needs none."""
+    """Returns NONE for a partition that takes no markers at all, since it needs none."""
     return Errors.NONE if error in _NEEDS_NONE else error

@@ -1,17 +1,20 @@
-"""What the coordinator knows of one transactional id, and how each event changes it (Kafka's `TransactionMetadata`).
+"""The coordinator's state of one transactional id, and how each event changes it (Kafka's
+`TransactionMetadata`).
 
-Values are immutable: a `prepare_*` function gives the value that follows, which is written to the log and becomes the
-state when its record is replayed. Which event is possible in which state says `transaction_state.TRANSITIONS`; here is what it does to ids,
-epochs, partitions and times.
+Values are immutable: a `prepare_*` function returns the next value, which is written to the log and
+becomes the state when its record is replayed. `transaction_state.TRANSITIONS` says which event is
+possible in which state; this file has its effect on ids, epochs, partitions and times.
 
-Ids and epochs. A producer is fenced by a higher epoch of its id. InitProducerId gives the next epoch; so does, in version 2,
-each end of a transaction (at *prepare*, so the marker carries the new epoch and fences what is still under way). An epoch of
-32766 is exhausted: 32767 is kept for fencing and for the last marker, so the next producer gets a new id with epoch 0. In
-version 2 that id is chosen at prepare (`next_producer_id`) and taken at complete; `previous_producer_id` remembers the old
-one, so that a repeated end is recognised across the change.
+Ids and epochs. A producer is fenced by a higher epoch of its id. InitProducerId gives the next
+epoch. In version 2 each end of a transaction does so, too (at *prepare*, so the marker carries the
+new epoch and fences requests that are still under way). Epoch 32766 is exhausted: 32767 is reserved
+for fencing and for the last marker, so the next producer gets a new id with epoch 0. In version 2
+that id is chosen at prepare (`next_producer_id`) and taken at complete; `previous_producer_id`
+remembers the old one, so that a repeated end is recognised across the change.
 
-Not in the log: `last_producer_epoch`, the epoch from which the producer was last bumped at its own wish (KIP-360). It lets
-a producer repeat InitProducerId with the old epoch; after a restart of the coordinator that producer is fenced, as in Kafka.
+`last_producer_epoch` is not in the log. It is the epoch from which the producer was last bumped at
+its own request (KIP-360). With it a producer can repeat InitProducerId with the old epoch; after a
+restart of the coordinator such a producer is fenced, as in Kafka.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ def is_epoch_exhausted(producer_epoch: int) -> bool:
 
 
 class TransactionMetadata(Struct, frozen=True, kw_only=True):
-    """Times are ms since 1970; `partitions` keep the order in which they came. `client_transaction_version` is the producer's."""
+    """Times are ms since 1970; `partitions` keeps the order in which they were added.
+    `client_transaction_version` is the producer's."""
 
     transactional_id: str
     producer_id: int
@@ -59,7 +63,7 @@ class TransactionMetadata(Struct, frozen=True, kw_only=True):
 
     @property
     def is_two_phase_commit(self) -> bool:
-        """Prepared by an outer coordinator (KIP-939): never timed out here."""
+        """Whether an outer coordinator prepared it (KIP-939): then it never times out here."""
         return self.timeout_ms == TWO_PHASE_COMMIT_TIMEOUT_MS
 
     def is_timed_out(self, now_ms: int) -> bool:
@@ -70,10 +74,11 @@ class TransactionMetadata(Struct, frozen=True, kw_only=True):
     def is_expired(self, now_ms: int, expiration_ms: int) -> bool:
         return self.state.is_expiration_allowed and self.last_update_timestamp_ms <= now_ms - expiration_ms
 
-    # -- the steps ----------------------------------------------------------------------------------------------------
+    # -- the steps ---------------------------------------------------------------------------------
 
     def outcome(self, event: TransactionEvent) -> TransactionState:
-        """The state that follows; ApiException with the table's error (NONE: it is done already)."""
+        """Returns the state that follows; raises ApiException with the table's error (NONE: it is
+        already done)."""
         outcome = TRANSITIONS[self.state, event]
         assert outcome is not None, f"{event.value} in state {self.state.label} of {self.transactional_id!r}: this must not happen"
         if isinstance(outcome, Errors):
@@ -81,7 +86,8 @@ class TransactionMetadata(Struct, frozen=True, kw_only=True):
         return outcome
 
     def prepare_increment_producer_epoch(self, *, timeout_ms: int, expected_producer_epoch: int | None, now_ms: int) -> TransactionMetadata:
-        """The next epoch for a new instance of the producer, or for the one that says which epoch it has; PRODUCER_FENCED if that is another."""
+        """Returns the next epoch for a new instance of the producer, or for a producer that gives
+        its present epoch; raises PRODUCER_FENCED for any other epoch."""
         epoch, last_epoch = self.producer_epoch + 1, NO_PRODUCER_EPOCH
         if expected_producer_epoch is not None:
             if self.producer_epoch in (NO_PRODUCER_EPOCH, expected_producer_epoch):
@@ -96,7 +102,8 @@ class TransactionMetadata(Struct, frozen=True, kw_only=True):
     def prepare_producer_id_rotation(
         self, producer_id: int, *, timeout_ms: int, record_last_epoch: bool, now_ms: int
     ) -> TransactionMetadata:
-        """A new producer id, since the epochs of this one are used up."""
+        """Returns the state with a new producer id, because the epochs of the present one are used
+        up."""
         last_epoch = self.producer_epoch if record_last_epoch else NO_PRODUCER_EPOCH
         return self._initialized(producer_id, 0, last_epoch, timeout_ms=timeout_ms, now_ms=now_ms)
 
@@ -131,14 +138,16 @@ class TransactionMetadata(Struct, frozen=True, kw_only=True):
         )
 
     def prepare_fence_producer_epoch(self) -> TransactionMetadata:
-        """PrepareEpochFence: nobody has this epoch, so the producer at work is shut out. Always followed by an abort."""
+        """Bumps the epoch without giving it to anybody (PrepareEpochFence), so the running producer
+        is fenced. An abort always follows."""
         state = self.outcome(TransactionEvent.FENCE)
         return replace(self, state=state, producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH))
 
     def prepare_abort_or_commit(
         self, event: TransactionEvent, *, client_transaction_version: int, next_producer_id: int, now_ms: int
     ) -> TransactionMetadata:
-        """The end is decided. Version 2 bumps the epoch; a fenced producer's was bumped already."""
+        """Returns the state with a decided end. Version 2 bumps the epoch; a fenced producer's was
+        already bumped."""
         is_begun = self.state in (TransactionState.ONGOING, TransactionState.PREPARE_EPOCH_FENCE)
         state = self.outcome(event)
         epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
@@ -159,7 +168,8 @@ class TransactionMetadata(Struct, frozen=True, kw_only=True):
         )
 
     def prepare_complete(self, *, now_ms: int) -> TransactionMetadata:
-        """All markers are written: no partitions any more, and the next producer id if one was chosen."""
+        """Returns the state after all markers are written: without partitions, and with the next
+        producer id if one was chosen."""
         state = self.outcome(TransactionEvent.MARKERS_WRITTEN)
         rotates = self.client_transaction_version >= TRANSACTIONS_V2 and self.next_producer_id != NO_PRODUCER_ID
         return replace(

@@ -1,4 +1,5 @@
-"""The states of a transactional id, and what may happen in each (Kafka's `TransactionState`), as one table.
+"""The states of a transactional id, and what may happen in each (Kafka's `TransactionState`), as
+one table.
 
                                       .──────── ADD_PARTITIONS ───────.
     (new) ── INIT_PRODUCER_ID ──> Empty                              Ongoing ── COMMIT ──> PrepareCommit ── MARKERS_WRITTEN ──> CompleteCommit
@@ -7,16 +8,19 @@
                                     │                                   └── FENCE ──> PrepareEpochFence ── ABORT_FENCED ──> PrepareAbort
                                     └── INIT_PRODUCER_ID ── CompleteCommit, CompleteAbort ── ADD_PARTITIONS ──> Ongoing
 
-Empty and the two Complete states may expire: they become Dead, which is a tombstone in the log. PrepareEpochFence lives only
-between two steps of one decision (a producer is fenced, then its transaction aborted), so it is in no record.
+Empty and the two Complete states may expire: they become Dead, which is a tombstone in the log.
+PrepareEpochFence lives only between two steps of one decision (a producer is fenced, then its
+transaction aborted), so it is in no record.
 
-A producer of protocol version 2 (KIP-890) gets a new epoch at the end of each transaction. So the coordinator can tell a
-repeated end (`*_AGAIN`: asked with the epoch before) from the next one, and an abort is possible where nothing was begun
-here: its first Produce may have been lost on the way. A producer of version 1 keeps its epoch, so the same end again in a
-Complete state counts as a repetition.
+A producer of protocol version 2 (KIP-890) gets a new epoch at the end of each transaction. So the
+coordinator can tell a repeated end (`*_AGAIN`: requested with the previous epoch) from the next
+one. An abort is possible even if no transaction has begun here, because its first Produce may have
+been lost. A producer of version 1 keeps its epoch, so the same end again in a Complete state counts
+as a repetition.
 
-`TRANSITIONS[state, event]` is the state that follows, or the error that the asker gets; `Errors.NONE` stands for "it is done
-already, say so". None: the coordinator itself asks, and must not in that state.
+`TRANSITIONS[state, event]` is the next state, or the error of the request; `Errors.NONE` means that
+it is already done, and the answer is success. None marks events of the coordinator itself that must
+not happen in that state.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from kmirror.common.errors import Errors, KmirrorError
 
 
 class TransactionState(IntEnum):
-    """Ids as in the log; `label` is the name as Kafka's tools print it."""
+    """Ids as in the log; `label` is the name that Kafka's tools print."""
 
     EMPTY = 0
     ONGOING = 1
@@ -45,7 +49,7 @@ class TransactionState(IntEnum):
 
     @property
     def is_prepared(self) -> bool:
-        """The end is decided, markers are being written."""
+        """Whether the end is decided and markers are being written."""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
@@ -77,7 +81,8 @@ _LABELS: Final = {
 
 
 class TransactionEvent(Enum):
-    """What can happen to a transactional id. The numbers behind COMMIT and ABORT are the producer's protocol version."""
+    """What can happen to a transactional id. The number in COMMIT and ABORT events is the
+    producer's protocol version."""
 
     INIT_PRODUCER_ID = "init producer id"
     ADD_PARTITIONS = "add partitions"

@@ -87,7 +87,7 @@ class StandardAuthorizer:
         allow = props.get(ALLOW_EVERYONE_IF_NO_ACL_IS_FOUND_CONFIG, "").strip().lower() == "true"
         return cls(super_users=users, allow_everyone_if_no_acl_found=allow)
 
-    # --- the rules --------------------------------------------------------------------------------------------------
+    # --- the rules --------------------------------------------------------------------------------
 
     def load_snapshot(self, acls: Mapping[Uuid, StandardAcl]) -> None:
         """Replaces all rules."""
@@ -117,7 +117,7 @@ class StandardAuthorizer:
     def acl_count(self) -> int:
         return len(self._acls)
 
-    # --- judging ----------------------------------------------------------------------------------------------------
+    # --- judging ----------------------------------------------------------------------------------
 
     def authorize(self, context: AuthorizableRequestContext, action: Action) -> bool:
         """Raises ApiException if the rules are not loaded yet."""
