@@ -5,13 +5,16 @@ A state that is lost, or looked up in the wrong partition, reads as "never mirro
 prepared again, and a topic that was failed over and has been written to is stopped a second time.
 So nobody (neither clients, directly or forwarded, nor brokers) may
 
-    add partitions            the key of a state is hashed over the partition count: every state would be looked for elsewhere
-    lower the replication     below mirror.topic.replication.factor (what is lower already may stay); moving replicas is free
-    elect uncleanly           an older replica gives back states that have passed
-    delete records, or write  (refused where the log is: `replica.replica_manager`)
-    set a config that deletes states, or keeps new ones out (`REFUSED_VALUES`)
-    delete the topic          while there are mirrors, unless the dynamic broker config mirror.topic.deletion.enable says so: the way
-                              out when the topic is beyond repair
+    add partitions            a state's key is hashed over the partition count, so every state would
+                              be looked up in another partition
+    lower the replication     below mirror.topic.replication.factor (a lower one may stay as it is);
+                              replicas may be moved
+    elect uncleanly           an older replica brings back states that have passed
+    delete records, or write  (`ReplicaManager` refuses that)
+    set some configs          those that delete states or keep new ones out (`REFUSED_VALUES`)
+    delete the topic          while there are mirrors, unless the dynamic broker config
+                              mirror.topic.deletion.enable allows it: the last resort for a topic
+                              that cannot be repaired
 
 A new topic gets `MIRROR_STATE_TOPIC_CONFIGS` unless the request says otherwise, and its config
 records the number of partitions that it was created with.

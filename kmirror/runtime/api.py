@@ -9,10 +9,10 @@ The network's interface. A `Connection` is one byte stream; its `ConnectionProto
 happens on it:
 
     connection_made(connection)            first, once
-    get_buffer(size_hint) -> memoryview    where the next bytes shall be received (at least one byte)
+    get_buffer(size_hint) -> memoryview    the buffer for the next bytes (at least one byte)
     buffer_updated(size)                   `size` bytes were received into that buffer
-    pause_writing() / resume_writing()     the connection holds more / again less than its water marks of unsent bytes
-    connection_lost(error)                 last, once; None when the peer or we closed in good order
+    pause_writing() / resume_writing()     the unsent bytes are above / below the water marks again
+    connection_lost(error)                 last, once; None after an orderly close by either side
 
 With `get_buffer` a large frame is received straight into its own buffer. `Connection.write(parts)`
 takes buffers and `FileSlice`s in wire order and never blocks: what the socket does not take at once

@@ -1,9 +1,10 @@
 """Metrics of a coordinator's shards (Kafka's `CoordinatorRuntimeMetrics`): how many are in each
 state, and how long loading took.
 
-kafka.server:type=GROUP-coordinator-metrics,state=loading|active|failed    num-partitions
-kafka.server:type=GROUP-coordinator-metrics                                partition-load-time-avg,
-partition-load-time-max
+    kafka.server:type=GROUP-coordinator-metrics,state=loading|active|failed
+        num-partitions
+    kafka.server:type=GROUP-coordinator-metrics
+        partition-load-time-avg, partition-load-time-max
 """
 
 from __future__ import annotations

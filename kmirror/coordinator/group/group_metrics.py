@@ -1,9 +1,11 @@
 """Metrics of groups under Kafka's names (Kafka's `GroupCoordinatorMetrics`): counts of events, and
 gauges over the shards.
 
-kafka.server:type=group-coordinator-metrics     group-count{protocol}, consumer-group-count{state}, share-group-count{state}, and count
-    and rate of committed, expired and deleted offsets and of rebalances
-kafka.coordinator.group:type=GroupMetadataManager,name=NumOffsets, NumGroups, NumGroups<State>      (classic groups)
+    kafka.server:type=group-coordinator-metrics
+        group-count{protocol}, consumer-group-count{state}, share-group-count{state}, and count and
+        rate of committed, expired and deleted offsets and of rebalances
+    kafka.coordinator.group:type=GroupMetadataManager,name=...      (classic groups)
+        NumOffsets, NumGroups, NumGroups<State>
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ The share coordinator keeps the state itself (the group's start offset in a part
 delivered) in `__share_group_state`. The group knows which partitions have state, so that all of it
 can be described and deleted:
 
-    initializing   asked for, not confirmed by the share coordinator yet
-    initialized there
-    deleting       being deleted; asked again when somebody deletes the same once more
+    initializing   requested, not yet confirmed by the share coordinator
+    initialized    the share coordinator has it
+    deleting       being deleted; repeating the deletion requests it again
 
 Members are known here only from the log (another broker may have served their heartbeats): they
 leave when their session times out.

@@ -1,8 +1,8 @@
 """Metrics of an authorizer, like those of Kafka's plugins (KIP-877): requests, allowed and denied
 requests per minute, and the number of rules.
 
-kafka.server:type=plugins,config=authorizer.class.name,class=StandardAuthorizer,role=broker    (or
-role=controller)
+    kafka.server:type=plugins,config=authorizer.class.name,class=StandardAuthorizer,role=broker
+    (or role=controller)
 """
 
 from __future__ import annotations
