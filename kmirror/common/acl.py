@@ -1,7 +1,8 @@
 """The vocabulary of ACLs, with Kafka's numbers. They go over the wire, into the metadata log and
 into bit fields.
 
-    who (principal, host) may or may not (permission) do what (operation) with which resources (type, pattern)
+    who (principal, host) may or may not (permission) do what (operation) with which resources
+    (type, pattern)
 
 A pattern is a literal name (`*` alone matches every name) or a prefix. In filters ANY matches every
 pattern, and MATCH matches every pattern that covers a name: the literal one, `*`, and its prefixes.

@@ -1,9 +1,9 @@
 """Numbers with a special meaning in Kafka's protocol, defined once, so that -1 has a name wherever
 it stands.
 
-isolation levels        what a consumer, or a follower, may read
-times of ListOffsets    negative timestamps that ask for an offset of the log
-absent                  no offset, no epoch, no leader
+    isolation levels        what a consumer, or a follower, may read
+    times of ListOffsets    negative timestamps that ask for an offset of the log
+    absent                  no offset, no epoch, no leader
 """
 
 from __future__ import annotations

@@ -9,10 +9,13 @@ asks for:
 
     present              asks for                     next
     fenced               shut down                    shut down now
-    fenced               stay fenced / nothing        unfenced once it has its own registration record, else fenced
-    unfenced             shut down                    controlled shutdown while it leads anything, else shut down now
+    fenced               stay fenced / nothing        unfenced once it has its own registration
+                                                      record, else fenced
+    unfenced             shut down                    controlled shutdown while it leads anything,
+                                                      else shut down now
     unfenced             fence                        fenced
-    controlled shutdown  anything                     shut down now once it leads nothing and every active broker has seen that
+    controlled shutdown  anything                     shut down now once it leads nothing and every
+                                                      active broker has seen that
 """
 
 from __future__ import annotations

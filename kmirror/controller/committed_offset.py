@@ -8,9 +8,11 @@ same, and everything after it would be lost: topics, and then their data as stra
 bring the records back. Here there is one voter, so the metadata log is not cut below the offset
 that is known to be committed (`MetadataLog.open`). Two sources give that offset:
 
-- this file: the high watermark, written behind each flush and not synced. After a crash of the process it is exact; after a power loss
-  it may be an older one, or torn, and then counts as not there. It is never ahead;
-- the start of the newest leader epoch (`leader-epoch-checkpoint`, synced): everything before was flushed when the epoch began.
+- this file: the high watermark, written after each flush and not synced. After a crash of the
+  process it is exact. After a power loss it may be an older one, or torn; a torn file counts as
+  missing. It is never too high;
+- the start of the newest leader epoch (`leader-epoch-checkpoint`, synced): everything before it was
+  flushed when the epoch began.
 
 Records that a snapshot contains may be cut, since nothing is lost by that. The file is 30 bytes,
 `<offset> <CRC-32C of that>`, written in place. Kafka ignores it.

@@ -1,11 +1,13 @@
 """Who may send which requests to the controller: the checks of Kafka's `ControllerApis` as tables.
 
-    CLUSTER_OPERATIONS   APIs that need one operation on the cluster: without it the whole request is CLUSTER_AUTHORIZATION_FAILED
-    GATES                APIs that ask about several resources: what is not allowed is taken out of the request and answered beside the rest
-    UNGUARDED            APIs that anybody may ask
+    CLUSTER_OPERATIONS   APIs that need one operation on the cluster; without it the whole request
+                         gets CLUSTER_AUTHORIZATION_FAILED
+    GATES                APIs that name several resources: those that are not allowed are taken out
+                         of the request and answered beside the rest
+    UNGUARDED            APIs that anybody may use
 
-An API is in exactly one of them (a test checks that); with an authorizer, an API that is in none is
-refused. While mirror.version is 0, the managers refuse all mirroring requests with
+An API is in exactly one of them (a test checks that); an API that were in none would need
+CLUSTER_ACTION. While mirror.version is 0, the managers refuse all mirroring requests with
 UNSUPPORTED_VERSION, whoever asks. The managers work on the resources that are left in a request and
 know nothing of principals.
 

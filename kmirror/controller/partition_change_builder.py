@@ -4,13 +4,15 @@
 The caller sets what it wants (`target_isr`, an election mode, a reassignment); `build` elects a
 leader and returns the record, or None if nothing changes. Rules:
 
-- The present leader stays if it is in the target ISR and acceptable; else the first replica, in replica order, that is.
-- With eligible leader replicas (ELR, KIP-966) replicas that leave the ISR while it is below min.insync.replicas become ELR
-  members, and an ELR member may lead when the ISR is empty; without ELR the ISR never becomes empty: its last member stays
-  in it even when it is gone.
-- An unclean election takes any acceptable replica; its ISR is that replica alone and the partition is RECOVERING.
-- A leader epoch rises when the leader changes, when a replica leaves the assignment, and (metadata.version below 3.6-IV0 only)
-  when the ISR shrinks.
+- The present leader stays if it is in the target ISR and acceptable; otherwise the first such
+  replica, in replica order, leads.
+- With eligible leader replicas (ELR, KIP-966), replicas that leave the ISR while it is below
+  min.insync.replicas become ELR members, and an ELR member may lead when the ISR is empty. Without
+  ELR the ISR never becomes empty: its last member stays in it even when it is gone.
+- An unclean election takes any acceptable replica. The ISR is then that replica alone, and the
+  partition is RECOVERING.
+- The leader epoch rises when the leader changes, when a replica leaves the assignment, and (only
+  for a metadata.version below 3.6-IV0) when the ISR shrinks.
 """
 
 from __future__ import annotations

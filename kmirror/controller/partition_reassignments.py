@@ -1,14 +1,16 @@
-"""Moving partitions to other brokers: what a reassignment makes of the replica lists (Kafka's
+"""Moves partitions to other brokers: how a reassignment changes the replica lists (Kafka's
 `PartitionReassignmentReplicas` and `PartitionReassignmentRevert`, and the requests of
 `ReplicationControlManager` around them).
 
 A reassignment has three steps:
 
-1. One record lists the target replicas first and those that will go behind them, with both kinds named (`adding_replicas`,
-   `removing_replicas`).
-2. The new replicas catch up. Nothing is written until the ISR without the leaving replicas holds every target replica.
-3. The ISR change that brings this about also drops the leaving replicas and clears both lists, in the same record
-   (`PartitionChangeBuilder`). A leader that leaves hands over there, under a new leader epoch.
+1. One record lists the target replicas, followed by the leaving ones, and names the new and the
+   leaving ones (`adding_replicas`, `removing_replicas`).
+2. The new replicas catch up. Nothing is written until the ISR without the leaving replicas holds
+   every target replica.
+3. The record of the ISR change that completes this also drops the leaving replicas and clears both
+   lists (`PartitionChangeBuilder`). A leaving leader hands over in that record, under a new leader
+   epoch.
 
 If the ISR already fits (another order, fewer replicas), step 3 happens at once. Cancelling restores
 the earlier replicas; if only new replicas are in sync, the first old one would have to lead

@@ -4,7 +4,8 @@ A task that nobody awaits can end unnoticed: by an exception that its loop does 
 unintended return, or because somebody else cancelled a future that it awaited. Its work then stops
 for good, and nobody is told. So a task that lives as long as its owner runs under a `Supervised`:
 
-    running ── ends unexpectedly ──> down: reported once with the reason, counted ── after a pause ──> running again
+    running ── ends unexpectedly ──> down (reported once with the reason, counted)
+    down ── after a pause ──> running
 
 The pause doubles from FIRST_PAUSE_MS to LONGEST_PAUSE_MS, and starts again at the first once the
 task has run longer than the longest pause. Only two things end the task for good: cancellation by

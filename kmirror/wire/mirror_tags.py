@@ -1,8 +1,9 @@
 """What kmirror's brokers say about mirror partitions beyond the KIP's fields: tagged fields outside
 its schemas, which other readers skip.
 
-    1281  UTF-8 text             why the partition is FAILED, or does not move (WriteMirrorStates, ReadMirrorStates, DescribeMirrors)
-    1282  two int64, big-endian  the lag that was known last, and how many ms ago (DescribeMirrors)
+    1281  UTF-8 text             why the partition is FAILED, or makes no progress
+                                 (WriteMirrorStates, ReadMirrorStates, DescribeMirrors)
+    1282  two int64, big-endian  the last known lag, and its age in ms (DescribeMirrors)
 
 1279 and 1280 are in `mirror.state_offset_tag`.
 """

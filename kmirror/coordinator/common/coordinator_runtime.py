@@ -1,10 +1,13 @@
 """The runtime shared by all coordinators: shards over the partitions of one internal topic.
 
     leadership gained -> LOADING: the log is read from its start and replayed -> ACTIVE
-    write(fn): fn(shard, now) -> CoordinatorResult -> append -> replay -> wait for the high watermark -> response
-    write_transactional(fn): the same in a producer's transaction; complete_transaction writes the marker that ends it
-    read(fn):  fn(shard, now) -> wait until everything it may have seen is committed -> response
-    leadership lost -> CLOSED: parked responses fail with NOT_COORDINATOR, timers end, the state is dropped
+    write(fn): fn(shard, now) -> CoordinatorResult -> append -> replay -> wait for the high
+        watermark -> response
+    write_transactional(fn): the same in a producer's transaction; complete_transaction writes the
+        marker that ends it
+    read(fn): fn(shard, now) -> wait until everything it may have seen is committed -> response
+    leadership lost -> CLOSED: parked responses fail with NOT_COORDINATOR, timers end, the state is
+        dropped
 
 Records are appended before they are replayed, in one synchronous step: a refused append changes
 nothing, and no check is separated from its use. Responses wait for the high watermark. Reads wait

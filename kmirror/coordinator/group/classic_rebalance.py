@@ -6,8 +6,10 @@ metadata, computes the assignment, and sends it with its SyncGroup; the assignme
 record and then given to all. What can go wrong is that a member stays silent, and a timer guards
 each such case:
 
-    join-<group>                the join phase: the rebalance timeout, or the initial delay while first members arrive
-    heartbeat-<group>-<member>  a member's session (or a pending member's time to come back with its new id)
+    join-<group>                the join phase: the rebalance timeout, or the initial delay while
+                                first members arrive
+    heartbeat-<group>-<member>  a member's session (or a pending member's time to come back with its
+                                new id)
     sync-<group>                members that got a join response and never synced
 
 A function that may have to store something returns a `GroupResult`: records, and a function to call

@@ -4,9 +4,10 @@
 A member's heartbeat says what it subscribes to and which partitions it owns; the answer says which
 ones it should own. Each heartbeat
 
-    1. stores the member's subscription, and bumps the group epoch when that, or the metadata of the group's topics, changed;
-    2. computes a target assignment when the group epoch is ahead of the assignment epoch and the last one is old enough
-       (`group.consumer.assignment.interval.ms`);
+    1. stores the member's subscription, and bumps the group epoch if the subscription or the
+       metadata of the group's topics has changed;
+    2. computes a target assignment if the group epoch is ahead of the assignment epoch and the last
+       assignment is old enough (`group.consumer.assignment.interval.ms`);
     3. brings the member one step nearer to its target (`CurrentAssignmentBuilder`).
 
 Timers guard against silent members: `session-timeout-<group>-<member>`, and `rebalance-timeout-...`

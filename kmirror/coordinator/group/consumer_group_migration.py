@@ -1,13 +1,16 @@
 """Groups that change their protocol, with or without members (KIP-848's online migration; Kafka's
 `GroupMetadataManager`).
 
-    upgrade     a consumer-protocol member heartbeats to a classic group. Empty: it is replaced. With members: they become classic members of a
-                consumer group, with their generation as the epoch and their assignments as current and target ones, and
-                whoever waits for a join or a sync is told to rejoin. Only for groups of the "consumer" protocol type.
-    downgrade   the last consumer-protocol member leaves, is fenced, or is replaced by a static one of the classic protocol: the group becomes a
-                classic one in generation = group epoch, with everybody's target as assignment; then it rebalances, unless
-                the target is that of the newest epoch.
-                An empty consumer group is replaced when a classic member joins it.
+    upgrade     A member of the consumer protocol sends a heartbeat to a classic group. An empty
+                group is replaced. Members become classic members of a consumer group, with their
+                generation as the epoch and their assignments as current and target ones; those that
+                wait for a join or a sync are told to rejoin. This is only for groups of the
+                "consumer" protocol type.
+    downgrade   The last member of the consumer protocol leaves, is fenced, or is replaced by a
+                static one of the classic protocol. The group becomes a classic one whose generation
+                is the group epoch, and whose assignments are the targets. Then it rebalances,
+                unless the target is that of the newest epoch. An empty consumer group is replaced
+                when a classic member joins it.
 
 `group.consumer.migration.policy` says which of the two is allowed for groups with members; empty
 groups may always be converted. Each conversion is one batch: tombstones for all records of the old

@@ -1,12 +1,14 @@
 """All groups of one shard: each request goes to the manager of its group's protocol (Kafka's
 `GroupMetadataManager`).
 
-    classic_group_manager       the classic protocol in classic groups; classic_rebalance: what follows from it
+    classic_group_manager       the classic protocol in classic groups
+    classic_rebalance           rebalances and timers of classic groups
     consumer_group_manager      the consumer protocol (KIP-848) in consumer groups
-    classic_members             the classic protocol in consumer groups, while members move from one to the other
+    classic_members             classic members of consumer groups that move between the protocols
     consumer_group_migration    groups that change their protocol
     consumer_group_replay       records of consumer groups
-    share_group_manager         share groups (KIP-932) as far as their offsets need them; share_group_replay: their records
+    share_group_manager         share groups (KIP-932), as far as their offsets need it
+    share_group_replay          records of share groups
 
 A classic group's members are kept in memory, and its record is written at the end of a rebalance.
 So replaying a group's own new record changes nothing here, and replaying it after a restart

@@ -1,9 +1,9 @@
 """Records of `__share_group_state`, as Kafka 4.3 writes them (Kafka's
 `ShareCoordinatorRecordHelpers`).
 
-key    int16 0 or 1, then ShareSnapshotKey or ShareUpdateKey v0: group id, topic id, partition
-value  int16 0, then ShareSnapshotValue v0 (the whole state) or ShareUpdateValue v0 (what changed since).
-       None under a snapshot's key is a tombstone: the state is deleted
+    key    int16 0 or 1, then ShareSnapshotKey or ShareUpdateKey v0: group id, topic id, partition
+    value  int16 0, then ShareSnapshotValue v0 (the whole state) or ShareUpdateValue v0 (the changes
+           since). None under a snapshot's key is a tombstone: the state is deleted
 """
 
 from __future__ import annotations

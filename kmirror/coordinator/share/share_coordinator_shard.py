@@ -1,11 +1,13 @@
 """One partition of `__share_group_state`: the states of share partitions, replayed from its records
 (Kafka's `ShareCoordinatorShard`).
 
-    Initialize   a snapshot: where the group begins, under the group's epoch as state epoch
-    Write        an update; after so many of them a snapshot. The share partition must have been initialised
-    Read         what the topic partition's leader begins with; its leader epoch is stored, so that an older leader is fenced
-    Summary      the start offset alone; a share partition that is not there has -1
-    Delete       a tombstone
+    Initialize   writes a snapshot: the group's start offset, with the group's epoch as state epoch
+    Write        writes an update, or a snapshot after a number of updates. The share partition must
+                 have been initialized
+    Read         returns the state to the topic partition's leader, and stores its leader epoch, so
+                 that an older leader is fenced
+    Summary      returns the start offset alone; -1 for a share partition that does not exist
+    Delete       writes a tombstone
 
 Fencing: a request with a leader epoch below the highest seen gets FENCED_LEADER_EPOCH, one with a
 lower state epoch FENCED_STATE_EPOCH; -1 means no check (but not in a read). The highest epochs are

@@ -2,8 +2,8 @@
 `TransactionLog`).
 
     key    int16 0, then TransactionLogKey v0: the transactional id
-    value  int16 version, then TransactionLogValue; version 1 (with the tagged fields of KIP-890) from transaction.version 1 on.
-           None is a tombstone: the id expired.
+    value  int16 version, then TransactionLogValue; version 1 (with the tagged fields of KIP-890)
+           from transaction.version 1 on. None is a tombstone: the id expired.
 
 Partitions are null in state Empty, else grouped by topic; topics and partitions are in the
 iteration order of Java's hash tables, so that the bytes equal Kafka's. `last_producer_epoch` is not
