@@ -251,7 +251,7 @@ class ClusterControlManager:
                 return ControllerResult(self.fence(registration), broker_id)
         return ControllerResult([], -1)
 
-    # ---- the end of a broker
+    # ---- unregistration
 
     def unregister_broker(self, broker_id: int) -> ControllerResult[UnregisterBrokerResponse]:
         registration = self._state.image.cluster.broker(broker_id)

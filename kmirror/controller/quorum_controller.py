@@ -121,7 +121,7 @@ class QuorumController:
         """How many programming errors one event, or this controller, has ended in so far."""
         self.snapshot_bytes = 0
 
-    # ---- life
+    # ---- start and stop
 
     async def start(self) -> None:
         """Opens the log, replays it, begins a new epoch, writes the bootstrap records on the first

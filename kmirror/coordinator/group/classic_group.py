@@ -272,7 +272,7 @@ class ClassicGroup(Struct):
     def uses_consumer_protocol(self) -> bool:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
-    # -- validations of requests about offsets and of deletion -------------------------------------
+    # -- validation of requests for offsets and for deletion ---------------------------------------
 
     def validate_offset_commit(
         self, member_id: str, group_instance_id: str | None, generation_id: int, *, is_transactional: bool, api_version: int

@@ -65,7 +65,7 @@ class ConsumerGroup:
         self._static_members: dict[str, str] = {}
         self._partition_epochs: dict[tuple[Uuid, int], int] = {}
 
-    # -- what is asked of it -----------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------
 
     @property
     def protocol_type(self) -> str:
@@ -183,7 +183,7 @@ class ConsumerGroup:
             for partition in partitions
         )
 
-    # -- validations of requests about offsets -----------------------------------------------------
+    # -- validation of requests for offsets --------------------------------------------------------
 
     def validate_offset_commit(
         self, member_id: str, group_instance_id: str | None, member_epoch: int, *, is_transactional: bool, api_version: int
@@ -226,7 +226,7 @@ class ConsumerGroup:
         if not self.is_empty:
             raise ApiException(Errors.NON_EMPTY_GROUP)
 
-    # -- changes, from replayed records ------------------------------------------------------------
+    # -- changes by replayed records ---------------------------------------------------------------
 
     def update_member(self, member: ConsumerGroupMember) -> None:
         self._release(self.members.get(member.member_id))

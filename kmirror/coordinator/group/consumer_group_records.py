@@ -205,7 +205,7 @@ def group_records(group: ConsumerGroup) -> list[CoordinatorRecord]:
     ]
 
 
-# -- from stored values ----------------------------------------------------------------------------
+# -- reading stored values -------------------------------------------------------------------------
 
 
 def subscription_changes(value: ConsumerGroupMemberMetadataValue) -> dict[str, object]:

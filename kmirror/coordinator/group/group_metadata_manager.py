@@ -122,7 +122,7 @@ class GroupMetadataManager:
             raise ApiException(Errors.UNKNOWN_MEMBER_ID, f"Group {group_id} not found.")
         return group
 
-    # -- questions ---------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------
 
     def list_groups(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
         """Returns the groups in one of `states` and of one of `types`, case ignored; empty filters
@@ -198,7 +198,7 @@ class GroupMetadataManager:
             return share_group_tombstones(group)
         return group_tombstones(group) if isinstance(group, ConsumerGroup) else [group_metadata_tombstone(group.group_id)]
 
-    # -- replay and life ---------------------------------------------------------------------------
+    # -- replay, loading and unloading -------------------------------------------------------------
 
     def replay_group_metadata(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
         group = self.groups.by_id.get(key.group)

@@ -103,7 +103,7 @@ class ShareGroup:
     def validate_delete_group(self) -> None:
         self.validate_empty()
 
-    # -- offsets of consumers, which it has none of ------------------------------------------------
+    # -- consumer offsets, which share groups do not have ------------------------------------------
 
     def validate_offset_commit(
         self, member_id: str, group_instance_id: str | None, member_epoch: int, *, is_transactional: bool, api_version: int

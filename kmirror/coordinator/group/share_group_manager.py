@@ -73,7 +73,7 @@ class ShareGroupManager:
         group = self._groups.by_id.get(group_id)
         return group.state_partitions if isinstance(group, ShareGroup) else None
 
-    # -- questions ---------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------
 
     def describe(self, group_id: str) -> DescribedGroup:
         """Describes a group; raises GROUP_ID_NOT_FOUND for anything but a share group."""
@@ -224,7 +224,7 @@ class ShareGroupManager:
         begun = StatePartitions(deleting=tuple(doomed))
         return CoordinatorResult([self._record(group_id, begun)], {topic_id: topic.partitions for topic_id, topic in doomed.items()})
 
-    # -- what happens without a request ------------------------------------------------------------
+    # -- work without a request --------------------------------------------------------------------
 
     def on_topics_deleted(self, topic_ids: Iterable[Uuid]) -> CoordinatorResult[None]:
         """Drops these topics; the share coordinator deletes their states itself."""

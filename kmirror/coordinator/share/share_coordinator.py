@@ -92,7 +92,7 @@ class ShareCoordinator:
         topic = self._image.topics.topic_by_id(topic_id)
         return None if topic is None else len(topic.partitions)
 
-    # -- life --------------------------------------------------------------------------------------
+    # -- start and stop ----------------------------------------------------------------------------
 
     def start(self) -> None:
         for name, rounds in (("prune", self._prune_rounds), ("cold-snapshots", self._cold_snapshot_rounds)):
@@ -142,7 +142,7 @@ class ShareCoordinator:
             raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
         return TopicPartition(SHARE_GROUP_STATE_TOPIC_NAME, partition_for(str(key), self._partition_count))
 
-    # -- rounds ------------------------------------------------------------------------------------
+    # -- periodic rounds ---------------------------------------------------------------------------
 
     @property
     def _is_enabled(self) -> bool:

@@ -249,7 +249,7 @@ class ShareCoordinatorShard:
         """Returns the states that are stored now."""
         return dict(self._states)
 
-    # -- parts of the above ------------------------------------------------------------------------
+    # -- helpers -----------------------------------------------------------------------------------
 
     def _change_record(self, key: SharePartitionKey, change: ShareGroupOffset, now_ms: int) -> CoordinatorRecord:
         """Returns an update, or, after enough updates, the snapshot that replaces it."""

@@ -317,7 +317,7 @@ class TransactionCoordinatorShard:
             now_ms=now_ms,
         )
 
-    # -- the end of the end ------------------------------------------------------------------------
+    # -- completion --------------------------------------------------------------------------------
 
     def pending_completion(self, transactional_id: str, now_ms: int) -> PendingCompletion | None:
         """Returns the content of the markers of a decided end; None if there is no decided end (any
@@ -335,7 +335,7 @@ class TransactionCoordinatorShard:
             return CoordinatorResult([], False)
         return self._decide(pending.completed, True)
 
-    # -- questions and expiry ----------------------------------------------------------------------
+    # -- queries and expiry ------------------------------------------------------------------------
 
     def transaction(self, transactional_id: str) -> TransactionMetadata | None:
         return self._transactions.get(transactional_id)

@@ -117,7 +117,7 @@ class StandardAuthorizer:
     def acl_count(self) -> int:
         return len(self._acls)
 
-    # --- judging ----------------------------------------------------------------------------------
+    # --- decisions --------------------------------------------------------------------------------
 
     def authorize(self, context: AuthorizableRequestContext, action: Action) -> bool:
         """Raises ApiException if the rules are not loaded yet."""
