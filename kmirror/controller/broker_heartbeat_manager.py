@@ -81,8 +81,8 @@ class BrokerHeartbeatManager:
             broker.controlled_shutdown_offset = -1
 
     def note_fetch(self, broker_id: int, metadata_offset: int) -> None:
-        """Records that a broker fetches the metadata log from `metadata_offset` on, so it has
-        applied everything before. This does not count as contact."""
+        """Records that a broker fetches the metadata log after `metadata_offset`, so it has applied
+        everything up to there. This does not count as contact."""
         broker = self.brokers.get(broker_id)
         if broker is not None and broker.contacted and metadata_offset > broker.metadata_offset:
             broker.metadata_offset = metadata_offset

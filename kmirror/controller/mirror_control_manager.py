@@ -105,7 +105,7 @@ class MirrorControlManager:
         return self._replication.create_topic(topic, quota=quota)[0]
 
     def delete_mirror(self, request: DeleteMirrorRequest) -> ControllerResult[DeleteMirrorResponse]:
-        """Removes the mirror's configs and the association of its removed topics; raises
+        """Removes the mirror's configs and the association of its removed topics; the response is
         MIRROR_NOT_EMPTY while any topic is not removed."""
         try:
             self._check_enabled()
