@@ -375,7 +375,7 @@ class QuorumController:
         except ApiException as error:
             event.future.set_exception(error)
             return None
-        except Exception as error:  # noqa: BLE001 - reported: nothing is appended yet, so it is this event's alone
+        except Exception as error:  # noqa: BLE001 - reported: nothing is appended yet, so only this event fails
             self.runtime.report_failure(f"the controller could not decide {event.name}", error)
             self.fault_count += 1
             event.future.set_exception(ApiException(Errors.UNKNOWN_SERVER_ERROR))

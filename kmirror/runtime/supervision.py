@@ -84,7 +84,7 @@ class Supervised:
             return
         try:
             self._on_end(error)
-        except Exception as mistake:  # noqa: BLE001 - reported, and no reason not to begin again
+        except Exception as mistake:  # noqa: BLE001 - reported; the task still starts again
             self._runtime.report_failure(f"[{self.name}] left behind what cannot be put in order", mistake)
 
     async def _live(self) -> Exception | None:

@@ -372,7 +372,7 @@ class CoordinatorRuntime(Generic[S]):
         started_ms = self._runtime.clock.monotonic_ms()
         try:
             await self._replay_log(context)
-        except Exception as error:  # noqa: BLE001 - reported; nobody must be told for ever that it is loading
+        except Exception as error:  # noqa: BLE001 - reported; requests must not see LOADING for ever
             if context.state is not CoordinatorState.LOADING:
                 return
             context.state = CoordinatorState.FAILED
