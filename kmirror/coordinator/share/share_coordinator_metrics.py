@@ -1,9 +1,9 @@
 """Metrics of the share coordinator under Kafka's names (Kafka's `ShareCoordinatorMetrics`).
 
-    kafka.server:type=share-coordinator-metrics
-        write-rate, write-total, write-latency-avg, write-latency-max
-    kafka.server:type=share-coordinator-metrics,topic=,partition=
-        last-pruned-offset
+kafka.server:type=share-coordinator-metrics
+    write-rate, write-total, write-latency-avg, write-latency-max
+kafka.server:type=share-coordinator-metrics,topic=,partition=
+    last-pruned-offset
 """
 
 from __future__ import annotations
