@@ -203,7 +203,7 @@ def _share_state(result_struct: str) -> Builder:
 
 
 def _described_share_groups(request: Any, error: ErrorFields) -> list[Any]:
-    """As in Kafka, without a text."""
+    """Without a text, as in Kafka."""
     return [error.struct("DescribedGroup", group_id=group_id, error_message=None) for group_id in request.group_ids]
 
 

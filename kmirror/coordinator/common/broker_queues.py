@@ -22,8 +22,7 @@ class BrokerChannel(Protocol):
     """Requests to other brokers of the cluster, and to this one."""
 
     async def send(self, broker_id: int, message: Any) -> Any:
-        """Returns the response. Raises DisconnectError, RequestTimeoutError,
-        UnsupportedVersionError, ProtocolReadError or ApiException if there is none."""
+        """The response; DisconnectError, RequestTimeoutError, UnsupportedVersionError, ProtocolReadError or ApiException without one."""
         ...
 
 

@@ -43,8 +43,7 @@ class BrokerChannel(Protocol):
     """Requests to the other brokers of the cluster."""
 
     async def send(self, broker_id: int, message: Any) -> Any:
-        """Returns the response. Raises DisconnectError, RequestTimeoutError,
-        UnsupportedVersionError or ApiException if there is none."""
+        """The response; DisconnectError, RequestTimeoutError, UnsupportedVersionError or ApiException without one."""
         ...
 
 
