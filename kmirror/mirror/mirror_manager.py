@@ -43,9 +43,10 @@ from kmirror.mirror.mirror_state_client import MirrorStateClient
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.mirrored_topics import ALL_PARTITIONS, MirroredTopics
 from kmirror.mirror.partition_description import MirroredPartitionLag, PartitionDescription, described, lag_of
-from kmirror.mirror.ports import BrokerChannel, ControllerChannel, MirrorConfig, SourceClientFactory
+from kmirror.mirror.ports import MirrorConfig, SourceClientFactory
 from kmirror.mirror.share_group_sync import ShareGroupSync
 from kmirror.mirror.topic_sync import TopicSync
+from kmirror.network.node_channels import BrokerChannel, ControllerChannel
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.supervision import Supervised

@@ -24,7 +24,6 @@ from kmirror.metadata.features import supported_features
 from kmirror.metadata.loader import MetadataLoader
 from kmirror.metadata.registrations import Endpoint
 from kmirror.metadata.replay_error import MetadataReplayError
-from kmirror.mirror.channels import InterBrokerChannel
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.network.client import NetworkClient
@@ -63,6 +62,7 @@ from kmirror.server.dynamic_broker_config import (
     reconfigure_logs,
     reconfigure_sockets,
 )
+from kmirror.server.inter_broker_channel import InterBrokerChannel
 from kmirror.server.kafka_apis import KafkaApis
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.listener_security import channel_builder, controller_security, inter_broker_security, reconfigure_security

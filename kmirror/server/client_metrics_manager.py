@@ -31,7 +31,7 @@ from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import RESOURCE_CLIENT_METRICS, MetadataImage
 from kmirror.metadata.loader import LoaderManifest
 from kmirror.metadata.resource_configs import CLIENT_METRICS_CONFIGS
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
 from kmirror.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 

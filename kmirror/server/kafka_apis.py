@@ -35,12 +35,12 @@ from kmirror.runtime.api import Runtime
 from kmirror.server.apis.forwarded import FORWARDED
 from kmirror.server.auto_topic_creation import AutoTopicCreationManager
 from kmirror.server.client_metrics_manager import ClientMetricsManager
-from kmirror.server.controller_channel import ControllerChannel
+from kmirror.server.forwarding_channel import ForwardingChannel
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.metadata_cache import MetadataCache
 from kmirror.server.producer_id_manager import ProducerIdManager
 from kmirror.server.quota.quota_managers import QuotaManagers
-from kmirror.server.request_context import CLOSE_CONNECTION, NO_RESPONSE, Request
+from kmirror.server.request import CLOSE_CONNECTION, NO_RESPONSE, Request
 from kmirror.server.request_frames import Parts, decode, encode
 from kmirror.server.request_log import REQUEST_LOGGER, log_completed
 from kmirror.server.request_metrics import RequestChannelMetrics
@@ -113,7 +113,7 @@ class KafkaApis:
         cluster_id: str,
         replica_manager: ReplicaManager,
         metadata_cache: MetadataCache,
-        controller: ControllerChannel,
+        controller: ForwardingChannel,
         metrics: MetricsRegistry,
         authorizer: Authorizer | None = None,
         group_coordinator: Any = None,

@@ -16,7 +16,7 @@ from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Buffer, FileSlice
 from kmirror.network.client import DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
 from kmirror.runtime.api import Runtime
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.framing import RequestHeader, encode_request, read_response
 from kmirror.wire.messages.default_principal_data import DefaultPrincipalData
 from kmirror.wire.messages.envelope import EnvelopeRequest
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class NodeToControllerChannel:
-    """Requests to the controller at one address; implements `ControllerChannel` (handlers) and the mirror's channel."""
+    """Requests to the controller at one address; implements `ForwardingChannel`."""
 
     def __init__(self, runtime: Runtime, client: NetworkClient, host: str, port: int, *, request_timeout_ms: int) -> None:
         self._runtime = runtime

@@ -10,7 +10,7 @@ from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.ports import Buffer, FileSlice
 from kmirror.network.request_context import CLOSE, Answer, CloseType, RequestContext
 from kmirror.server.apis.api_versions import unsupported_version
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.server.request_timing import RequestTiming
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.framing import encode_response, read_request

@@ -15,7 +15,7 @@ from typing import Any
 
 from kmirror.server.apis.api_versions import handle_api_versions
 from kmirror.server.kafka_apis import KafkaApis
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kmirror.wire.mirror_dialect import MIRROR_API_KEYS

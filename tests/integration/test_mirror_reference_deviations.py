@@ -62,7 +62,7 @@ from kmirror.server.apis.mirror import HANDLERS as MIRROR_HANDLERS
 from kmirror.server.kafka_apis import KafkaApis
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.kafka_server import KafkaServer
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages import add_topics_to_mirror, bump_leader_epochs, create_topics, find_coordinator, list_mirrors
 from kmirror.wire.messages import create_mirror as create_mirror_messages

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kmirror.common.acl import AclOperation
 from kmirror.common.errors import Errors
 from kmirror.metadata.authorizer.acl_descriptions import NO_AUTHORIZER, describe_acls
-from kmirror.server.request_context import CLOSE_CONNECTION, Request
+from kmirror.server.request import CLOSE_CONNECTION, Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,

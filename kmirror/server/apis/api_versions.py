@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.errors import Errors
 from kmirror.metadata.features import supported_features
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.messages.api_versions import (
     ApiVersion,

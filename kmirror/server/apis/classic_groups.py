@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kmirror.common.acl import AclOperation
 from kmirror.common.errors import ApiException, Errors
 from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of, requester_of
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.heartbeat import HeartbeatResponse
 from kmirror.wire.messages.join_group import JoinGroupResponse

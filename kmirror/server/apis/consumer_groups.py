@@ -16,7 +16,7 @@ from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.runtime.api import run_together
 from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of, requester_of
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,

@@ -15,7 +15,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.kafka_principal import ANONYMOUS, USER_TYPE
 from kmirror.metadata.delegation_tokens import is_party_of, token_hmac
 from kmirror.metadata.image import DelegationToken
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from kmirror.wire.messages.describe_delegation_token import (

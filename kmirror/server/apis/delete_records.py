@@ -14,7 +14,7 @@ from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.replica_types import DeleteRecordsResult
 from kmirror.server.apis.produce import ADMIN_CLIENT_ID
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,

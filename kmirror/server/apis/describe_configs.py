@@ -29,7 +29,7 @@ from kmirror.metadata.image import (
 )
 from kmirror.server.config_views import ConfigEntry, ConfigSource, ConfigViews
 from kmirror.server.kafka_config import KafkaConfig
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.describe_configs import (
     DescribeConfigsRequest,

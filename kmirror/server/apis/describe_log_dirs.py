@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import Errors
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.storage.unified_log import UnifiedLog
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.describe_log_dirs import (

@@ -12,7 +12,7 @@ from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.mirror_names import topic_name_problem
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.storage.producer_state_entry import ProducerStateEntry
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.describe_producers import (

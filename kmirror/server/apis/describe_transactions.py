@@ -18,7 +18,7 @@ from kmirror.coordinator.transaction.transaction_metadata import TransactionMeta
 from kmirror.coordinator.transaction.transaction_state import TransactionState
 from kmirror.runtime.api import run_together
 from kmirror.server.apis.transactions import transaction_coordinator
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages import describe_transactions, list_transactions
 

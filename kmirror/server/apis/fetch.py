@@ -36,7 +36,7 @@ from kmirror.replica.fetch_session import FetchSelection
 from kmirror.replica.replica_types import CONSUMER_REPLICA_ID, ClientMetadata, FetchInfos, FetchParams, FetchPartitionData, FetchResults
 from kmirror.replica.replica_types import FetchPartition as PartitionFetch
 from kmirror.server.apis.leaders import LeaderEndpoints
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.framing import encode_response

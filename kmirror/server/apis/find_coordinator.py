@@ -27,7 +27,7 @@ from kmirror.coordinator.share.share_partition_key import SharePartitionKey
 from kmirror.metadata.features import MIRROR_VERSION
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.server.metadata_cache import Node
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 

@@ -19,7 +19,7 @@ from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.metadata.image import RESOURCE_BROKER_LOGGER
 from kmirror.server.config_admin_manager import check_resource
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.server.runtime_logger_manager import apply_changes
 from kmirror.wire.api_keys import API_TABLE, ApiKeys, message_class
 

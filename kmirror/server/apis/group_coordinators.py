@@ -9,7 +9,7 @@ from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.coordinator.group.consumer_group_patterns import Requester
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 
 if TYPE_CHECKING:
     from kmirror.server.kafka_apis import KafkaApis

@@ -24,7 +24,7 @@ from kmirror.metadata.mirror_names import association_of
 from kmirror.replica.client_epochs import ClientEpochs
 from kmirror.runtime.api import run_together
 from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.offset_commit import (
     OffsetCommitRequest,

@@ -13,7 +13,7 @@ from kmirror.common.errors import ApiException
 from kmirror.runtime.api import run_together
 from kmirror.server.apis import classic_groups, consumer_groups, group_offsets, share_groups
 from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kmirror.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse

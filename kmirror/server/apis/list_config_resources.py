@@ -18,7 +18,7 @@ from kmirror.metadata.image import (
     RESOURCE_MIRROR,
     RESOURCE_TOPIC,
 )
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.list_config_resources import ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse
 

@@ -32,7 +32,7 @@ from kmirror.common.sentinels import (
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.partition_reader import fetch_offset_for_timestamp
 from kmirror.replica.replica_types import CONSUMER_REPLICA_ID, DEBUGGING_REPLICA_ID, ListOffsetsResult
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.list_offsets import (
     ListOffsetsPartition,

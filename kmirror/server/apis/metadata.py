@@ -25,7 +25,7 @@ from kmirror.metadata.image import TopicImage
 from kmirror.metadata.mirror_names import topic_name_problem
 from kmirror.metadata.registrations import PartitionRegistration
 from kmirror.server.apis.topic_metadata import is_internal, view_partition
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.metadata import (
     MetadataRequest,

@@ -39,7 +39,7 @@ from kmirror.server.apis.mirror_guard import HANDLERS as GUARDED_HANDLERS
 from kmirror.server.apis.mirror_states import HANDLERS as STATE_HANDLERS
 from kmirror.server.apis.mirror_states import mirror_of
 from kmirror.server.kafka_apis import Handler, KafkaApis
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages import (
     add_topics_to_mirror,

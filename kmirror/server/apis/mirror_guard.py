@@ -25,7 +25,7 @@ from kmirror.metadata.mirror_names import association_of
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.server.kafka_apis import Handler, KafkaApis
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.create_partitions import CreatePartitionsTopicResult
 from kmirror.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState

@@ -19,7 +19,7 @@ from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.state_offset_tag import NOT_TOLD, leader_epoch_of, state_offset_of, state_offset_tag
 from kmirror.server.kafka_apis import Handler, KafkaApis
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages import read_mirror_states, write_mirror_states
 from kmirror.wire.mirror_tags import reason_of, reason_tag

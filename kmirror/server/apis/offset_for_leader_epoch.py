@@ -14,7 +14,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.partition_reader import last_offset_for_leader_epoch
 from kmirror.replica.replica_types import EpochEndOffset
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages import offset_for_leader_epoch as messages
 

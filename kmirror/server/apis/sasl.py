@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kmirror.common.errors import Errors
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.sasl_authenticate import SaslAuthenticateResponse
 from kmirror.wire.messages.sasl_handshake import SaslHandshakeResponse

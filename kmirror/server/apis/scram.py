@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kmirror.common.acl import AclOperation
 from kmirror.common.errors import Errors
 from kmirror.metadata.image import MetadataImage
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.describe_user_scram_credentials import (
     CredentialInfo,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.coordinator.share.share_coordinator import ShareCoordinator
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.delete_share_group_state import DeleteShareGroupStateResponse
 from kmirror.wire.messages.initialize_share_group_state import InitializeShareGroupStateResponse

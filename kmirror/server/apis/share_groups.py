@@ -22,7 +22,7 @@ from kmirror.common.uuid import Uuid
 from kmirror.coordinator.group.share_group_offsets import ShareGroupOffsets
 from kmirror.metadata.features import SHARE_VERSION
 from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,

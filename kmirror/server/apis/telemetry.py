@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.server.client_metrics_manager import ClientMetricsManager
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
 from kmirror.wire.messages.push_telemetry import PushTelemetryResponse

@@ -24,7 +24,7 @@ from kmirror.coordinator.transaction.transaction_coordinator import TransactionC
 from kmirror.coordinator.transaction.transaction_metadata import TRANSACTIONS_V2
 from kmirror.record.record import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kmirror.runtime.api import run_together
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kmirror.wire.messages.add_partitions_to_txn import (

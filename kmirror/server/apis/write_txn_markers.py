@@ -20,7 +20,7 @@ from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicParti
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
 from kmirror.replica.partition import ReadOnlyReason
 from kmirror.runtime.api import run_together
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.storage.log_append_info import AppendOrigin
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.write_txn_markers import (

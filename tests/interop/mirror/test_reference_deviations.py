@@ -45,7 +45,7 @@ from kmirror.server.apis.fetch import handle_fetch
 from kmirror.server.apis.mirror import HANDLERS as MIRROR_HANDLERS
 from kmirror.server.kafka_apis import Handler, KafkaApis
 from kmirror.server.kafka_server import KafkaServer
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages import add_topics_to_mirror, bump_leader_epochs
 
