@@ -235,7 +235,7 @@ class BrokerWorld:
         request = Request(
             api_key=api_key, api_version=version, correlation_id=1, client_id=client_id, message=message, listener_name="PLAINTEXT"
         )
-        return await self.apis.handle_message(request)
+        return await self.apis.respond(request)
 
 
 def batch_of(*values: bytes, **options: Any) -> bytearray:

@@ -2,7 +2,7 @@
 
     manager = MirrorManager(runtime, config, cluster_id=..., replica_manager=..., log=..., controller=..., brokers=...)
     manager.on_metadata_update(delta, image)     after ReplicaManager.apply_delta, in the same turn of the loop
-    apis.mirror = manager; apis.register(server.apis.mirror.HANDLERS)
+    KafkaApis(..., mirror=manager)               its handlers are in server.apis.mirror
     await manager.shutdown()                     before the replica manager's
 
 It has one `MirrorPartition` per mirrored partition that this broker leads, one `Mirror` per mirror it has to do with, the

@@ -36,7 +36,6 @@ from kmirror.replica.replica_fetcher import ReplicaFetcherManager
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.log_scheduler import RuntimeLogScheduler
-from kmirror.server.apis import groups, mirror, telemetry
 from kmirror.server.assignments_manager import AssignmentsManager
 from kmirror.server.authorizer import create_authorizer
 from kmirror.server.broker_lifecycle_manager import BrokerIdentity, BrokerLifecycleManager, BrokerState
@@ -54,7 +53,7 @@ from kmirror.server.broker_metrics import (
     producer_readings,
     register_network,
 )
-from kmirror.server.client_metrics_manager import RECEIVER_CONFIG, ClientMetricsManager, ClientTelemetryReceiver
+from kmirror.server.client_metrics_manager import client_metrics_manager
 from kmirror.server.dynamic_broker_config import (
     DynamicBrokerConfig,
     Reconfigurable,
@@ -207,7 +206,7 @@ class BrokerServer:
         )
 
     def _create_apis(self, metrics: MetricsRegistry, request_metrics: RequestChannelMetrics) -> KafkaApis:
-        apis = KafkaApis(
+        return KafkaApis(
             runtime=self._runtime,
             authorizer=self._authorizer,
             config=self._config,
@@ -221,21 +220,10 @@ class BrokerServer:
             add_partitions_to_txn=self.transactions.add_partitions_to_txn,
             share_coordinator=self.share_groups.coordinator,
             mirror=self.mirror,
+            client_metrics=client_metrics_manager(self._runtime, self._config, metrics),
             quotas=self._quotas,
             request_metrics=request_metrics,
         )
-        apis.register(groups.HANDLERS)
-        if self._config.get_bool(RECEIVER_CONFIG):
-            apis.client_metrics = ClientMetricsManager(
-                ClientTelemetryReceiver(metrics),
-                max_bytes=self._config.get_int("telemetry.max.bytes"),
-                clock=self._runtime.clock,
-                random=self._runtime.random,
-                metrics=metrics,
-            )
-            apis.register(telemetry.HANDLERS)
-        apis.register(mirror.HANDLERS)
-        return apis
 
     def _create_socket_server(self, listener: Listener, metrics: MetricsRegistry) -> SocketServer:
         client_metrics = self.apis.client_metrics

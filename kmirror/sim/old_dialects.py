@@ -39,7 +39,7 @@ def speak(apis: KafkaApis, dialect: str) -> None:
             response.api_keys = [_capped(row, highest) for row in response.api_keys if row.api_key not in MIRROR_API_KEYS]
         return response
 
-    apis.register({ApiKeys.API_VERSIONS: answer})
+    apis.replace_handlers({ApiKeys.API_VERSIONS: answer})
 
 
 def refuse(apis: KafkaApis, is_refused: Callable[[], bool]) -> None:

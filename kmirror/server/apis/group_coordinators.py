@@ -23,7 +23,7 @@ def authorize_group(apis: KafkaApis, request: Request, operation: AclOperation, 
 
 def coordinator_of(apis: KafkaApis) -> GroupCoordinator:
     """The group coordinator; COORDINATOR_NOT_AVAILABLE on a broker that has none."""
-    coordinator: GroupCoordinator | None = apis.group_coordinator
+    coordinator = apis.group_coordinator
     if coordinator is None:
         raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
     return coordinator

@@ -142,6 +142,3 @@ def _response(message: TxnOffsetCommitRequest, results: Results, version: int) -
             for topic in message.topics
         ]
     )
-
-
-HANDLERS = {ApiKeys.TXN_OFFSET_COMMIT: handle_txn_offset_commit}
