@@ -9,7 +9,7 @@ from kmirror.common.config import ConfigDef, to_text
 
 
 class AbstractConfig:
-    """`props` holds what the user set, as text; `values` every setting that `definition` has, typed."""
+    """`props` holds what the user set, as text; `values` every setting of `definition`, typed."""
 
     def __init__(self, definition: ConfigDef, props: Mapping[str, str]) -> None:
         self.definition = definition

@@ -66,7 +66,7 @@ class ClientConnection:
         channel: Callable[[], ClientChannelBuilder | None],
         on_lost: Callable[[ClientConnection], None],
     ) -> None:
-        """`metrics` and `scratch` are shared by all connections of a client; `channel()` is how it secures them now."""
+        """A client's connections share `metrics` and `scratch`; `channel()` secures new logins."""
         self._runtime = runtime
         self.host = host
         self.port = port

@@ -25,7 +25,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class SocketServerStats:
-    """What happened on one listener since it began. Connections count what they read and send, the listener the rest."""
+    """What happened on one listener since it began.
+
+    Connections count what they read and send, the listener counts the rest.
+    """
 
     connections_created: int = 0
     connections_closed: int = 0

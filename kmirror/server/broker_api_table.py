@@ -1,13 +1,15 @@
-"""What a broker does with each API: one row an API, and everything that depends on the API reads its row.
+"""What a broker does with each API: one row an API, and whatever depends on the API reads its row.
 
-    ApiVersions   advertises the rows that have a handler and whose gate lets them be served (`served_versions`)
+    ApiVersions   advertises the rows that somebody here answers and whose gate lets them be served
     dispatch      `KafkaApis` asks the gate, authorises cluster actions, and calls the row's handler
-    forwarding    a row that is answered by the controller is forwarded; one with a handler of its own is looked at first
+    forwarding    what the controller answers, and nothing else, is forwarded; a row that names a
+                  handler has it look at the request first
 
-A handler is named `file.function` in `server/apis` and is imported with the first request for it, so that a broker does
-not start more slowly because of what nobody asks. An API that clients may send and that has no handler here is not
-advertised, and a request for it closes the connection, as in Kafka. Permissions that depend on the request's resources
-are the handler's matter; only ClusterAction, which is asked first and for the whole request, stands in the table.
+A handler is named `file.function` in `server/apis` and is imported with the first request for it,
+so that a broker does not start more slowly because of what nobody asks. An API that nobody here
+answers is not advertised, and a request for it closes the connection, as in Kafka. Permissions that
+depend on the request's resources are the handler's matter; only ClusterAction, which is asked first
+and for the whole request, stands in the table.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from kmirror.server.client_metrics_manager import RECEIVER_CONFIG
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.wire.api_keys import ApiKeys
 
+PLAINLY_FORWARDED: Final = "forwarded.handle_forwarded"
 UNSTABLE_API_VERSIONS_CONFIG: Final = "unstable.api.versions.enable"
 REBALANCE_PROTOCOLS_CONFIG: Final = "group.coordinator.rebalance.protocols"
 
@@ -45,9 +48,10 @@ class AnsweredBy(Enum):
 class Gate:
     """What must hold before an API is there.
 
-    `served_with` is a boolean setting, fixed while the broker runs: without it the API is not advertised, and a request
-    closes the connection. `feature` must be finalized at level 1 or above, and `protocol` must be one of the broker's
-    rebalance protocols: without them a request is answered UNSUPPORTED_VERSION, with `refusal` as the text.
+    `served_with` is a boolean setting, fixed while the broker runs: without it the API is not
+    advertised, and a request closes the connection. `feature` must be finalized at level 1 or
+    above, and `protocol` must be one of the broker's rebalance protocols: without them a request is
+    answered UNSUPPORTED_VERSION, with `refusal` as the text.
     """
 
     served_with: str | None = None
@@ -82,20 +86,25 @@ class BrokerApi:
     handler: str = ""
     gate: Gate | None = None
     is_cluster_action: bool = False
-    """Needs ClusterAction on the cluster; CLUSTER_AUTHORIZATION_FAILED for the whole request without it."""
+    """Needs ClusterAction on the cluster; the whole request is refused without it."""
 
     def is_served(self, config: KafkaConfig) -> bool:
         """Whether a broker with these settings advertises and answers the API."""
-        return bool(self.handler) and (self.gate is None or self.gate.is_served(config))
+        return bool(self.handler_name) and (self.gate is None or self.gate.is_served(config))
+
+    @property
+    def handler_name(self) -> str:
+        """`file.function`; empty where nobody here answers."""
+        if self.answered_by in (AnsweredBy.CONTROLLER_LISTENER, AnsweredBy.NOBODY):
+            return ""
+        return self.handler or (PLAINLY_FORWARDED if self.answered_by is AnsweredBy.CONTROLLER else "")
 
 
 def _broker(api_key: ApiKeys, handler: str, gate: Gate | None = None) -> BrokerApi:
     return BrokerApi(api_key, AnsweredBy.BROKER, handler, gate)
 
 
-def _forwarded(
-    api_key: ApiKeys, handler: str = "forwarded.handle_forwarded", gate: Gate | None = None, *, is_cluster_action: bool = False
-) -> BrokerApi:
+def _forwarded(api_key: ApiKeys, handler: str = "", gate: Gate | None = None, *, is_cluster_action: bool = False) -> BrokerApi:
     return BrokerApi(api_key, AnsweredBy.CONTROLLER, handler, gate, is_cluster_action)
 
 

@@ -80,7 +80,7 @@ class BrokerIdentity:
         log_dirs: Iterable[Uuid],
         previous_broker_epoch: int,
     ) -> BrokerIdentity:
-        """By the broker's settings; a listener that has no port there is advertised with the one that it is bound to."""
+        """By the broker's settings; a listener without a port there advertises its bound one."""
         supported = supported_features(unstable=config.unstable_feature_versions_enable)
         return cls(
             broker_id=config.node_id,

@@ -1,4 +1,4 @@
-"""The listeners of a broker: one socket server each, their ports, and what dynamic settings change in them."""
+"""The listeners of a broker: a socket server each, and what dynamic settings change in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from kmirror.server.listener_security import channel_builder, reconfigure_securi
 
 
 class BrokerListeners:
-    """`handler` answers the requests of all of them. Logins are checked against `images`, and wait until `ready` is done."""
+    """`handler` answers the requests of all of them.
+
+    Logins are checked against `images()`, and wait until `ready` is done.
+    """
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""What a broker knows of its cluster: the metadata log, fetched from the controller and applied, and questions to the image.
+"""What a broker knows of its cluster: the metadata log, fetched and applied, and questions to it.
 
-The image is as old as the last answer of the controller. A broker that cannot apply a record must not go on with what it
-knew before: the failure is fatal for the node (Kafka's fatal fault handler).
+The image is as old as the last answer of the controller. A broker that cannot apply a record must
+not go on with what it knew before: the failure is fatal for the node (Kafka's fatal fault handler).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BrokerMetadata:
 
     @property
     def records_behind(self) -> int:
-        """How many records of the controller's log, as far as this broker has heard of them, are not applied yet."""
+        """How many records of the controller's log this broker has heard of and not applied yet."""
         return max(0, self.progress.high_watermark - self.loader.next_offset)
 
     def topic_config(self, topic: str) -> Mapping[str, str]:

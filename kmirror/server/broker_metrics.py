@@ -244,7 +244,7 @@ def register_cleaner(registry: MetricsRegistry, clock: Clock, log_manager: LogMa
 
 
 def register_request_queues(registry: MetricsRegistry, sockets: list[SocketServer]) -> None:
-    """What waits on a broker's listeners, and which connections were closed because their logins ended."""
+    """What waits on a broker's listeners, and connections closed because their login ended."""
     queue_size = MetricName("kafka.network", "RequestChannel", "RequestQueueSize")
     registry.gauge(queue_size, lambda: sum(socket.waiting_requests for socket in sockets))
     expired = MetricName("kafka.network", "SocketServer", "ExpiredConnectionsKilledCount")

@@ -1,7 +1,7 @@
-"""How request handlers reach the active controller: with requests of this broker, and with those of its clients.
+"""How request handlers reach the controller: with this broker's requests and with its clients'.
 
-`NodeToControllerChannel` implements it (Kafka's `NodeToControllerChannelManager` and `ForwardingManager`); tests do with
-a function.
+`NodeToControllerChannel` implements it (Kafka's `NodeToControllerChannelManager` and
+`ForwardingManager`); tests do with a function.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class ForwardingChannel(ControllerChannel, Protocol):
     """A `ControllerChannel` that forwards clients' requests, too."""
 
     async def forward(self, request: Request) -> Any:
-        """The controller's response message to a client's request, asked in its version and with its principal.
+        """The controller's response to a client's request, in its version and for its principal.
 
         ApiException: REQUEST_TIMED_OUT when no controller answered in time.
         """

@@ -1,4 +1,4 @@
-"""A broker's way to the other brokers of its cluster: by id, at the addresses that the metadata image has."""
+"""A broker's way to the brokers of its cluster: by id, at the addresses of the metadata image."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kmirror.network.client import DisconnectError, NetworkClient
 
 
 class InterBrokerChannel:
-    """Implements `BrokerChannel` over the inter-broker listener. The network client belongs to the caller."""
+    """`BrokerChannel` over the inter-broker listener. The network client belongs to the caller."""
 
     def __init__(self, client: NetworkClient, image: Callable[[], MetadataImage], *, listener_name: str, request_timeout_ms: int) -> None:
         self._client = client

@@ -1,8 +1,9 @@
-"""Every request of a broker listener comes in here: version check, decoding, routing, error answers (Kafka's `KafkaApis`).
+"""Every request of a broker listener: versions, decoding, routing, errors (Kafka's `KafkaApis`).
 
-`broker_api_table` says for each API who answers it, by which handler, and behind which gate. A handler is
-`async def handle_x(apis, request) -> message | NO_RESPONSE | CLOSE_CONNECTION`. ApiVersions advertises what the table serves
-with this broker's settings, and no more, in the versions that `ServedVersions` gives.
+`broker_api_table` says for each API who answers it, by which handler, and behind which gate. A
+handler is `async def handle_x(apis, request) -> message | NO_RESPONSE | CLOSE_CONNECTION`.
+ApiVersions advertises what the table serves with this broker's settings, and no more, in the
+versions that `ServedVersions` gives.
 
 What goes wrong, and the answer that Kafka gives
 * a version that is not served, an API that is not served, a body that does not decode: the connection is closed, with one
@@ -12,8 +13,8 @@ What goes wrong, and the answer that Kafka gives
 * an answer that the version cannot carry: the connection is closed, with a line in the log
 * bytes behind the last field are ignored (librdkafka sends some)
 
-After the handler `RequestThrottler` asks the quotas, and the `Answer` carries the throttle time to the connection; when the
-response is sent, `RequestMetrics` and the request log hear of it.
+After the handler `RequestThrottler` asks the quotas, and the `Answer` carries the throttle time to
+the connection; when the response is sent, `RequestMetrics` and the request log hear of it.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Handler(Protocol):
 
 
 class KafkaApis:
-    """What handlers work on. Coordinators and mirror are None on a broker that has none, as in tests."""
+    """What handlers work on. Coordinators and mirror are None on a broker without them (tests)."""
 
     def __init__(
         self,
@@ -112,7 +113,7 @@ class KafkaApis:
         self._handlers: dict[ApiKeys, Handler] = {}
 
     def replace_handlers(self, handlers: Mapping[ApiKeys, Handler]) -> None:
-        """Answer these APIs by other handlers than the table's; for what stands between (old dialects, recorders)."""
+        """Answer these APIs by others than the table's handlers, for example by a recorder."""
         self._handlers.update(handlers)
 
     async def handle(self, context: RequestContext) -> Answer | CloseType:
@@ -175,7 +176,7 @@ class KafkaApis:
         """The table's handler, or the one that stands in its place."""
         handler = self._handlers.get(api_key)
         if handler is None:
-            name = BROKER_API_TABLE[api_key].handler
+            name = BROKER_API_TABLE[api_key].handler_name
             assert name, f"{api_key!r} is served without a handler"
             file, _, function = name.partition(".")
             module = importlib.import_module(f"kmirror.server.apis.{file}")

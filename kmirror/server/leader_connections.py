@@ -1,4 +1,4 @@
-"""How this broker's fetchers reach the leaders that they copy from: brokers of the same cluster, at their inter-broker endpoints."""
+"""How this broker's fetchers reach the leaders that they copy from, in their own cluster."""
 
 from __future__ import annotations
 

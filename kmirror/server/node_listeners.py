@@ -1,4 +1,4 @@
-"""The listeners of a node: what it binds, what it advertises, and which of them belong to the controller."""
+"""The listeners of a node: what it binds, what it advertises, and which are the controller's."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Buffer, FileSlice
 from kmirror.network.client import DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
 from kmirror.runtime.api import Runtime
+from kmirror.server.broker_api_table import BROKER_API_TABLE, AnsweredBy
 from kmirror.server.request import Request
 from kmirror.wire.framing import RequestHeader, encode_request, read_response
 from kmirror.wire.messages.default_principal_data import DefaultPrincipalData
@@ -60,6 +61,7 @@ class NodeToControllerChannel:
 
     async def forward(self, request: Request) -> Any:
         """The controller's response to a client's request, as a message of the same API and version."""
+        assert BROKER_API_TABLE[request.api_key].answered_by is AnsweredBy.CONTROLLER, f"{request.api_key!r} is not the controller's"
         header = RequestHeader(request.api_key, request.api_version, request.correlation_id, request.client_id)
         frame = b"".join(_as_bytes(part) for part in encode_request(header, request.message))
         envelope = EnvelopeRequest(

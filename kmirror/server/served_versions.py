@@ -1,7 +1,8 @@
 """Which versions of its APIs a broker listener serves: those of Kafka 4.3, and what mirroring adds.
 
-An unstable latest version, and the versions that KIP-1279 adds, are served with `unstable.api.versions.enable=true` only. Produce is
-advertised from version 0, because librdkafka takes a higher minimum for a broker it does not know (KAFKA-18659).
+An unstable latest version, and the versions that KIP-1279 adds, are served with
+`unstable.api.versions.enable=true` only. Produce is advertised from version 0, because librdkafka
+takes a higher minimum for a broker it does not know (KAFKA-18659).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class ServedRange(NamedTuple):
 
 
 class ServedVersions:
-    """The served ranges of `api_keys`; with `unstable`, those of APIs and versions that are not stable, too."""
+    """The served ranges of `api_keys`; `unstable` adds the versions that are not stable."""
 
     def __init__(self, api_keys: Iterable[ApiKeys], *, unstable: bool) -> None:
         ranges = (_range(api_key, unstable=unstable) for api_key in sorted(api_keys))

@@ -1,12 +1,13 @@
-"""The consumer rebalance protocol (KIP-848): ConsumerGroupHeartbeat (0-1) and ConsumerGroupDescribe (0-1).
+"""The consumer rebalance protocol (KIP-848): ConsumerGroupHeartbeat and ConsumerGroupDescribe.
 
 | API | versions | remarks |
 |---|---|---|
 | ConsumerGroupHeartbeat | 0-1 | v1 SubscribedTopicRegex, and the member makes its own id (KIP-1082) |
 | ConsumerGroupDescribe | 0-1 | v1 MemberType (KIP-1099) |
 
-UNSUPPORTED_VERSION while the feature group.version is 0, or when `group.coordinator.rebalance.protocols` leaves "consumer" out:
-the gate CONSUMER_GROUPS in `broker_api_table`.
+UNSUPPORTED_VERSION while the feature group.version is 0, or when
+`group.coordinator.rebalance.protocols` leaves "consumer" out: the gate CONSUMER_GROUPS in
+`broker_api_table`.
 """
 
 from __future__ import annotations

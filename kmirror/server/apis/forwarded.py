@@ -1,11 +1,13 @@
-"""Requests that the controller answers: what changes the cluster's metadata, and what only the controller knows.
+"""Requests that the controller answers: changes of metadata, and what only the controller knows.
 
-Which APIs they are, the table says (`broker_api_table`). The controller authorises and answers; its response goes to the
-client as it is. When no controller answers in time, the client is told REQUEST_TIMED_OUT.
+`broker_api_table` says which APIs they are. The controller authorises and answers; its
+response goes to the client as it is. When no controller answers in time, the client is told
+REQUEST_TIMED_OUT.
 
-Most are forwarded as they come. AlterConfigs and IncrementalAlterConfigs are looked at first: a broker refuses what its
-own settings forbid, and changes the levels of its loggers itself. The mirror's own checks stand in `mirror` and
-`mirror_guard`, those of ACLs and delegation tokens in `acls` and `delegation_tokens`.
+Most are forwarded as they come. AlterConfigs and IncrementalAlterConfigs are looked at first: a
+broker refuses what its own settings forbid, and changes the levels of its loggers itself. The
+mirror's own checks stand in `mirror` and `mirror_guard`, those of ACLs and delegation tokens in
+`acls` and `delegation_tokens`.
 """
 
 from __future__ import annotations

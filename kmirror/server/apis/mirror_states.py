@@ -1,10 +1,12 @@
-"""Handlers of the brokers' own mirroring APIs: 100 ReadMirrorStates and 101 WriteMirrorStates; version 0.
+"""Handlers of the brokers' own mirroring APIs: 100 ReadMirrorStates, 101 WriteMirrorStates (v0).
 
-Both need mirror.version 1 (UNSUPPORTED_VERSION) and ClusterAction on the cluster (CLUSTER_AUTHORIZATION_FAILED), which
-`broker_api_table` says. States are those of partitions that this broker coordinates; the others get NOT_COORDINATOR each (RS8), and State 16 means "none" or
-"leave it" (RS9). A write of PREPARING or STOPPING over the same state appends a record: only a new leader asks that (D3-28).
-LastMirrorEpoch -2 is kmirror's "store -1", and tags say of each partition which state a write follows on and in which leader epoch
-(`state_offset_tag`); brokers of one cluster run one program.
+Both need mirror.version 1 (UNSUPPORTED_VERSION) and ClusterAction on the cluster
+(CLUSTER_AUTHORIZATION_FAILED), which `broker_api_table` says. States are those of partitions that
+this broker coordinates; the others get NOT_COORDINATOR each (RS8), and State 16 means "none" or
+"leave it" (RS9). A write of PREPARING or STOPPING over the same state appends a record: only a new
+leader asks that (D3-28). LastMirrorEpoch -2 is kmirror's "store -1", and tags say of each partition
+which state a write follows on and in which leader epoch (`state_offset_tag`); brokers of one
+cluster run one program.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@
 | DeleteShareGroupState | 86 | 0 | |
 | ReadShareGroupStateSummary | 87 | 0-1 | v1 DeliveryCompleteCount |
 
-All need ClusterAction on the cluster (`broker_api_table`); without it each share partition of the request gets CLUSTER_AUTHORIZATION_FAILED.
+All need ClusterAction on the cluster (`broker_api_table`); without it each share partition of the
+request gets CLUSTER_AUTHORIZATION_FAILED.
 """
 
 from __future__ import annotations

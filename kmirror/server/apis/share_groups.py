@@ -7,8 +7,9 @@
 | AlterShareGroupOffsets | 91 | 0 | Read Group, Read Topic |
 | DeleteShareGroupOffsets | 92 | 0 | Delete Group, Read Topic |
 
-UNSUPPORTED_VERSION while the feature share.version is 0 (the gate SHARE_GROUPS in `broker_api_table`). Topics that may not be described are left out of "all topics" and refused where they
-were asked for. Not served: ShareGroupHeartbeat, ShareFetch, ShareAcknowledge.
+UNSUPPORTED_VERSION while the feature share.version is 0 (the gate SHARE_GROUPS in
+`broker_api_table`). Topics that may not be described are left out of "all topics" and refused where
+they were asked for. Not served: ShareGroupHeartbeat, ShareFetch, ShareAcknowledge.
 """
 
 from __future__ import annotations
