@@ -25,7 +25,7 @@ from kmirror.runtime.os_files import OsFileSystem
 from kmirror.server.kafka_apis import KafkaApis
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.metadata_cache import MetadataCache
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.storage.log_manager import LogManager
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.config_record import ConfigRecord
@@ -106,7 +106,7 @@ class ManualRuntime:
 
 
 class FakeController:
-    """A `ControllerChannel` that answers from `answers` and keeps what it was asked."""
+    """A `ForwardingChannel` that answers from `answers` and keeps what it was asked."""
 
     def __init__(self) -> None:
         self.sent: list[Any] = []
@@ -235,7 +235,7 @@ class BrokerWorld:
         request = Request(
             api_key=api_key, api_version=version, correlation_id=1, client_id=client_id, message=message, listener_name="PLAINTEXT"
         )
-        return await self.apis.handle_message(request)
+        return await self.apis.respond(request)
 
 
 def batch_of(*values: bytes, **options: Any) -> bytearray:

@@ -486,7 +486,7 @@ class Campaign:
         node = self.cluster.nodes[0]
         server = node.server
         assert server is not None and server.broker is not None and server.controller is not None
-        handlers = (server.broker._sockets[0].handle, server.controller._socket_server.handle)
+        handlers = (server.broker._listeners.sockets[0].handle, server.controller._socket_server.handle)
         sender = _Sender(mutator, (node.port, node.controller_port), handlers, outcome, progress)
         sender.in_process, sender.deadline_s = self._in_process, self._deadline_s
         self.cluster._call(sender.run(frames, workers))

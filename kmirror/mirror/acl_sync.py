@@ -24,9 +24,9 @@ from kmirror.common.acl import AclOperation, AclPermissionType, PatternType, Res
 from kmirror.common.errors import Errors
 from kmirror.metadata.image import MetadataImage, StandardAcl
 from kmirror.metadata.mirror_filters import AclRule, acl_rules
-from kmirror.mirror.ports import ControllerChannel
 from kmirror.mirror.source_metadata import describe_all_acls
 from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge, is_active
+from kmirror.network.node_channels import ControllerChannel
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import create_acls, delete_acls
 

@@ -1,36 +1,15 @@
-"""The mirror's ways out: to the other brokers of its own cluster, and to source clusters."""
+"""The mirror's clients towards source clusters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from kmirror.common.errors import ConfigError
-from kmirror.metadata.image import MetadataImage
 from kmirror.mirror.ports import MirrorConfig, SourceClientFactory
 from kmirror.mirror.source_cluster import SourceError
-from kmirror.network.client import ClientSettings, DisconnectError, NetworkClient
+from kmirror.network.client import ClientSettings, NetworkClient
 from kmirror.network.client_security import ClientSecurity
 from kmirror.network.config_providers import ConfigProviders, has_references
 from kmirror.network.security.jaas_config import JaasConfigError
 from kmirror.runtime.api import Runtime
-
-
-class InterBrokerChannel:
-    """`BrokerChannel` over the inter-broker listener, by the addresses in the metadata image."""
-
-    def __init__(self, client: NetworkClient, image: Callable[[], MetadataImage], *, listener_name: str, request_timeout_ms: int) -> None:
-        self._client = client
-        self._image = image
-        self._listener_name = listener_name
-        self._timeout_ms = request_timeout_ms
-
-    async def send(self, broker_id: int, message: Any) -> Any:
-        registration = self._image().cluster.broker(broker_id)
-        end_point = registration.listeners.get(self._listener_name) if registration is not None else None
-        if end_point is None:
-            raise DisconnectError(f"broker {broker_id} has no listener {self._listener_name} in the metadata")
-        return await self._client.send(end_point.host, end_point.port, message, timeout_ms=self._timeout_ms)
 
 
 def source_clients(runtime: Runtime, config: MirrorConfig) -> SourceClientFactory:

@@ -23,9 +23,10 @@ from kmirror.metadata.mirror_filters import NamePatterns, name_patterns
 from kmirror.metadata.resource_configs import DEFAULT_EXCLUDED_TOPIC_CONFIGS
 from kmirror.metadata.topic_configs import TOPIC_CONFIGS, inherited_topic_configs, validate_topic_configs
 from kmirror.mirror.partition_states import PartitionStates, topics_that_failed
-from kmirror.mirror.ports import ControllerChannel, MirrorConfig
+from kmirror.mirror.ports import MirrorConfig
 from kmirror.mirror.source_metadata import TOPICS_PER_REQUEST, describe_topic_configs
 from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge, is_active
+from kmirror.network.node_channels import ControllerChannel
 from kmirror.wire.messages import incremental_alter_configs as messages
 
 TOPIC_PROPERTIES_EXCLUDE_CONFIG = "mirror.topic.properties.exclude"

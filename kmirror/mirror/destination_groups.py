@@ -16,9 +16,9 @@ from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicParti
 from kmirror.coordinator.group.group_records import OffsetAndMetadata
 from kmirror.coordinator.group.offset_metadata_manager import FetchedOffset
 from kmirror.metadata.image import MetadataImage
-from kmirror.mirror.ports import BrokerChannel
 from kmirror.mirror.source_metadata import CommittedOffset, GroupOffsets
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
+from kmirror.network.node_channels import BrokerChannel
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import offset_commit, offset_fetch
 

@@ -11,7 +11,7 @@ from typing import Protocol
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.destination_groups import DestinationGroups, answer_or_error
-from kmirror.mirror.ports import BrokerChannel
+from kmirror.network.node_channels import BrokerChannel
 from kmirror.wire.messages import alter_share_group_offsets, describe_share_group_offsets
 from kmirror.wire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
 from kmirror.wire.messages.describe_share_group_offsets import DescribeShareGroupOffsetsResponseGroup

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
-from kmirror.mirror.ports import ControllerChannel
 from kmirror.mirror.request_batcher import RequestBatcher
+from kmirror.network.node_channels import ControllerChannel
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import bump_leader_epochs as messages
 

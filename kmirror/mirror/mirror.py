@@ -20,10 +20,11 @@ from kmirror.common.uuid import Uuid
 from kmirror.metadata.image import RESOURCE_MIRROR, RESOURCE_TOPIC
 from kmirror.metadata.mirror_names import MIRROR_STATE_PARTITIONS_CONFIG
 from kmirror.mirror.last_mirror_epoch import NotYetError, SourceAnswers, ask_source
-from kmirror.mirror.ports import ControllerChannel, MirrorConfig, SourceClientFactory
+from kmirror.mirror.ports import MirrorConfig, SourceClientFactory
 from kmirror.mirror.request_batcher import RequestBatcher
 from kmirror.mirror.source_cluster import SourceCluster, SourceMetadata
 from kmirror.network.client import UnsupportedVersionError
+from kmirror.network.node_channels import ControllerChannel
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import describe_mirrors, incremental_alter_configs
 

@@ -2,7 +2,7 @@
 
     manager = MirrorManager(runtime, config, cluster_id=..., replica_manager=..., log=..., controller=..., brokers=...)
     manager.on_metadata_update(delta, image)     after ReplicaManager.apply_delta, in the same turn of the loop
-    apis.mirror = manager; apis.register(server.apis.mirror.HANDLERS)
+    KafkaApis(..., mirror=manager)               its handlers are in server.apis.mirror
     await manager.shutdown()                     before the replica manager's
 
 It has one `MirrorPartition` per mirrored partition that this broker leads, one `Mirror` per mirror it has to do with, the
@@ -43,9 +43,10 @@ from kmirror.mirror.mirror_state_client import MirrorStateClient
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.mirrored_topics import ALL_PARTITIONS, MirroredTopics
 from kmirror.mirror.partition_description import MirroredPartitionLag, PartitionDescription, described, lag_of
-from kmirror.mirror.ports import BrokerChannel, ControllerChannel, MirrorConfig, SourceClientFactory
+from kmirror.mirror.ports import MirrorConfig, SourceClientFactory
 from kmirror.mirror.share_group_sync import ShareGroupSync
 from kmirror.mirror.topic_sync import TopicSync
+from kmirror.network.node_channels import BrokerChannel, ControllerChannel
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.supervision import Supervised

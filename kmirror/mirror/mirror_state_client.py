@@ -16,10 +16,10 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.mirror.mirror_coordinator import MirrorCoordinator, MirrorPartitionId
 from kmirror.mirror.mirror_coordinator_shard import PartitionKey, StateWrite, StoredState
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
-from kmirror.mirror.ports import BrokerChannel
 from kmirror.mirror.request_batcher import RequestBatcher
 from kmirror.mirror.state_offset_tag import NOT_TOLD, leader_epoch_tag, state_offset_of, state_offset_tag
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
+from kmirror.network.node_channels import BrokerChannel
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import read_mirror_states, write_mirror_states
 from kmirror.wire.mirror_tags import reason_of, reason_tag

@@ -4,25 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from kmirror.network.client import NetworkClient
-
-
-class ControllerChannel(Protocol):
-    """Requests of this broker, under its own identity, to the active controller."""
-
-    async def send(self, message: Any) -> Any:
-        """The response message. ApiException: REQUEST_TIMED_OUT when no controller answered in time, UNSUPPORTED_VERSION when it cannot."""
-        ...
-
-
-class BrokerChannel(Protocol):
-    """Requests of this broker to the other brokers of its own cluster, over the inter-broker listener."""
-
-    async def send(self, broker_id: int, message: Any) -> Any:
-        """The response message. DisconnectError, RequestTimeoutError or UnsupportedVersionError otherwise."""
-        ...
 
 
 class SourceClientFactory(Protocol):

@@ -11,8 +11,9 @@ from typing import TypeVar
 
 from kmirror.common.errors import Errors
 from kmirror.metadata.image import MetadataImage
-from kmirror.mirror.ports import ControllerChannel, MirrorConfig
+from kmirror.mirror.ports import MirrorConfig
 from kmirror.mirror.sync_cycle import SyncCycle, SyncGauge
+from kmirror.network.node_channels import ControllerChannel
 from kmirror.wire.messages import create_partitions
 
 T = TypeVar("T")

@@ -236,7 +236,17 @@ class NetworkClient:
 
     async def _connect(self, node: Node) -> ClientConnection:
         self._renew_security()
-        connection = ClientConnection(self, node)
+        connection = ClientConnection(
+            self._runtime,
+            node.host,
+            node.port,
+            client_id=self._client_id,
+            software_version=self._settings.client_software_version,
+            metrics=self.metrics,
+            scratch=self._scratch,
+            channel=lambda: self._channel,
+            on_lost=node.forget,
+        )
         buffers = SocketBuffers(self._settings.send_buffer_bytes, self._settings.receive_buffer_bytes)
         await self._runtime.connect(node.host, node.port, lambda: self._over_tls(connection), buffers=buffers)
         node.connection = connection
@@ -271,24 +281,6 @@ class NetworkClient:
         node.failures += 1
         node.next_attempt_ms = self._runtime.clock.monotonic_ms() + int(backoff_ms)
 
-    # What connections need of us
-
-    @property
-    def runtime(self) -> Runtime:
-        return self._runtime
-
-    @property
-    def settings(self) -> ClientSettings:
-        return self._settings
-
-    @property
-    def channel(self) -> ClientChannelBuilder | None:
-        return self._channel
-
-    @property
-    def scratch(self) -> memoryview:
-        return self._scratch
-
 
 class Node:
     """The peer at one (host, port, key): its connection, or when to try again."""
@@ -300,6 +292,11 @@ class Node:
         self.attempt: asyncio.Task[ClientConnection] | None = None
         self.failures = 0
         self.next_attempt_ms = 0
+
+    def forget(self, connection: ClientConnection) -> None:
+        """The connection is lost; a newer one stays."""
+        if self.connection is connection:
+            self.connection = None
 
     def attempt_done(self, attempt: asyncio.Task[ClientConnection]) -> None:
         self.attempt = None

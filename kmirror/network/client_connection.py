@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from kmirror.common.errors import ConfigError, Errors
 from kmirror.network.client_errors import AuthenticationError, DisconnectError, RequestTimeoutError, UnsupportedVersionError
+from kmirror.network.client_metrics import ClientMetrics
 from kmirror.network.frames import FrameReader, InvalidReceiveError
 from kmirror.network.security.authentication_errors import SaslError, SslHandshakeError
-from kmirror.runtime.api import Connection, TimerHandle
+from kmirror.runtime.api import Connection, Runtime, TimerHandle
 from kmirror.wire.api_keys import API_TABLE, ApiKeys, Message
 from kmirror.wire.framing import RequestHeader, encode_request, frame_size, read_response
 from kmirror.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
-    from kmirror.network.client import NetworkClient, Node
     from kmirror.network.client_security import ClientChannelBuilder
 
 CLIENT_SOFTWARE_NAME: Final = "kmirror"
@@ -52,11 +53,29 @@ class _InFlight:
 class ClientConnection:
     """A `ConnectionProtocol`, and the requests in flight on it."""
 
-    def __init__(self, client: NetworkClient, node: Node) -> None:
-        self._client = client
-        self._runtime = client.runtime
-        self._node = node
-        self._reader = FrameReader(self._on_frame, max_size=MAX_FIRST_RESPONSE_BYTES, scratch=client.scratch, reuse_large_frames=True)
+    def __init__(
+        self,
+        runtime: Runtime,
+        host: str,
+        port: int,
+        *,
+        client_id: str,
+        software_version: str,
+        metrics: ClientMetrics,
+        scratch: memoryview,
+        channel: Callable[[], ClientChannelBuilder | None],
+        on_lost: Callable[[ClientConnection], None],
+    ) -> None:
+        """A client's connections share `metrics` and `scratch`; `channel()` secures new logins."""
+        self._runtime = runtime
+        self.host = host
+        self.port = port
+        self._client_id = client_id
+        self._software_version = software_version
+        self._metrics = metrics
+        self._channel = channel
+        self._on_lost = on_lost
+        self._reader = FrameReader(self._on_frame, max_size=MAX_FIRST_RESPONSE_BYTES, scratch=scratch, reuse_large_frames=True)
         self._connection: Connection | None = None
         self._in_flight: deque[_InFlight] = deque()
         self._next_correlation_id = 0
@@ -75,10 +94,6 @@ class ClientConnection:
         return self._error is None and self._ready
 
     @property
-    def host(self) -> str:
-        return self._node.host
-
-    @property
     def in_flight(self) -> int:
         return len(self._in_flight)
 
@@ -86,17 +101,17 @@ class ClientConnection:
 
     def connection_made(self, connection: Connection) -> None:
         self._connection = connection
-        self._client.metrics.opened()
+        self._metrics.opened()
 
     def get_buffer(self, size_hint: int) -> memoryview:
         return self._reader.get_buffer(size_hint)
 
     def buffer_updated(self, size: int) -> None:
-        self._client.metrics.read(size)
+        self._metrics.read(size)
         try:
             self._reader.buffer_updated(size)
         except InvalidReceiveError as error:
-            self.lose(DisconnectError(f"{self._node.host}:{self._node.port} does not speak Kafka's protocol: {error}"))
+            self.lose(DisconnectError(f"{self.host}:{self.port} does not speak Kafka's protocol: {error}"))
 
     def pause_writing(self) -> None:
         self._room.clear()
@@ -106,12 +121,12 @@ class ClientConnection:
 
     def connection_lost(self, error: Exception | None) -> None:
         if isinstance(error, SslHandshakeError):
-            _log.error("Connection to node %s:%d failed authentication due to: %s", self.host, self._node.port, error)
-            self._client.metrics.refused(again=False)
-            self.lose(AuthenticationError(f"{self._node.host}:{self._node.port}: {error}"))
+            _log.error("Connection to node %s:%d failed authentication due to: %s", self.host, self.port, error)
+            self._metrics.refused(again=False)
+            self.lose(AuthenticationError(f"{self.host}:{self.port}: {error}"))
             return
         detail = f": {error}" if error is not None else ""
-        self.lose(DisconnectError(f"{self._node.host}:{self._node.port} disconnected{detail}"))
+        self.lose(DisconnectError(f"{self.host}:{self.port} disconnected{detail}"))
 
     # Requests
 
@@ -142,33 +157,33 @@ class ClientConnection:
         assert self._connection is not None, "a request was sent before the connection was made"
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
-        header = RequestHeader(request.API_KEY, version, correlation_id, self._client.client_id)
+        header = RequestHeader(request.API_KEY, version, correlation_id, self._client_id)
         frame = encode_request(header, request)
         self._connection.write(frame)
         self.last_active_ms = self._runtime.clock.monotonic_ms()
-        self._client.metrics.wrote(frame_size(frame), self.last_active_ms)
+        self._metrics.wrote(frame_size(frame), self.last_active_ms)
         return correlation_id
 
     def _on_frame(self, frame: memoryview) -> None:
         correlation_id = int.from_bytes(frame[:_CORRELATION_ID_BYTES], "big", signed=True)
         if not self._in_flight or self._in_flight[0].correlation_id != correlation_id:
             expected = self._in_flight[0].correlation_id if self._in_flight else "none"
-            self.lose(DisconnectError(f"{self._node.host}:{self._node.port} answered request {correlation_id}, expected was {expected}"))
+            self.lose(DisconnectError(f"{self.host}:{self.port} answered request {correlation_id}, expected was {expected}"))
             return
         request = self._in_flight.popleft()
         request.timer.cancel()
         self.last_active_ms = self._runtime.clock.monotonic_ms()
-        self._client.metrics.responses += 1
+        self._metrics.responses += 1
         if not request.response.done():
             request.response.set_result(frame)
 
     def _time_out(self, correlation_id: int) -> None:
         for request in self._in_flight:
             if request.correlation_id == correlation_id and not request.response.done():
-                name, peer = ApiKeys(request.api_key).name, f"{self._node.host}:{self._node.port}"
+                name, peer = ApiKeys(request.api_key).name, f"{self.host}:{self.port}"
                 error = RequestTimeoutError(f"{peer} did not answer {name} (correlation id {correlation_id}) in time")
                 request.response.set_exception(error)
-        self.lose(DisconnectError(f"disconnected from {self._node.host}:{self._node.port} because a request timed out"))
+        self.lose(DisconnectError(f"disconnected from {self.host}:{self.port} because a request timed out"))
 
     def lose(self, error: DisconnectError) -> None:
         """End the connection; every request in flight fails with `error`."""
@@ -179,9 +194,8 @@ class ClientConnection:
         self._room.set()
         if self._connection is not None:
             self._connection.abort()
-            self._client.metrics.closed()
-        if self._node.connection is self:
-            self._node.connection = None
+            self._metrics.closed()
+        self._on_lost(self)
         for request in self._in_flight:
             request.timer.cancel()
             if not request.response.done():
@@ -198,15 +212,13 @@ class ClientConnection:
             response = await self._ask_versions(min([version, *known]) if known else 0, deadline_ms)
         if response.error_code != Errors.NONE:
             error = Errors.for_code(response.error_code)
-            raise UnsupportedVersionError(f"{self._node.host}:{self._node.port} refused ApiVersions: {error.name}")
+            raise UnsupportedVersionError(f"{self.host}:{self.port} refused ApiVersions: {error.name}")
         self._reader.set_max_size(MAX_RESPONSE_BYTES)
         self.peer = response
         self._ranges = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
 
     async def _ask_versions(self, version: int, deadline_ms: int) -> ApiVersionsResponse:
-        request = ApiVersionsRequest(
-            client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=self._client.settings.client_software_version
-        )
+        request = ApiVersionsRequest(client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=self._software_version)
         frame = await self.exchange(request, version, deadline_ms)
         error_code = int.from_bytes(frame[_CORRELATION_ID_BYTES : _CORRELATION_ID_BYTES + 2], "big", signed=True)
         answered = 0 if error_code == Errors.UNSUPPORTED_VERSION else version
@@ -218,14 +230,14 @@ class ClientConnection:
 
     async def log_in(self, deadline_ms: int) -> None:
         """The SASL exchange, where the client has one; the connection is usable after it."""
-        channel = self._client.channel
+        channel = self._channel()
         try:
             sasl = None if channel is None else channel.new_sasl_client(self.host)
         except ConfigError as error:  # no credentials, or they cannot be had now
             raise self._refused(str(error), channel) from error
         if channel is None or sasl is None:
             if channel is not None:
-                self._client.metrics.logged_in(again=False, has_end=False, duration_ms=0)
+                self._metrics.logged_in(again=False, has_end=False, duration_ms=0)
             self._ready = True
             return
         begun_ms = self._runtime.clock.monotonic_ms()
@@ -242,14 +254,14 @@ class ClientConnection:
             raise self._refused(str(error), channel) from error
         self._note_session(lifetime_ms)
         duration_ms = self._runtime.clock.monotonic_ms() - begun_ms
-        self._client.metrics.logged_in(again=self._ready, has_end=lifetime_ms > 0, duration_ms=duration_ms)
+        self._metrics.logged_in(again=self._ready, has_end=lifetime_ms > 0, duration_ms=duration_ms)
         self._ready = True
 
     def _refused(self, text: str, channel: ClientChannelBuilder | None) -> AuthenticationError:
         text = text if channel is None else channel.as_written(text)
-        error = AuthenticationError(f"the login at {self.host}:{self._node.port} failed: {text}")
-        _log.error("Connection to node %s:%d failed authentication due to: %s", self.host, self._node.port, text)
-        self._client.metrics.refused(again=self._ready)
+        error = AuthenticationError(f"the login at {self.host}:{self.port} failed: {text}")
+        _log.error("Connection to node %s:%d failed authentication due to: %s", self.host, self.port, text)
+        self._metrics.refused(again=self._ready)
         self.lose(error)
         return error
 
@@ -273,7 +285,7 @@ class ClientConnection:
     def choose_version(self, api_key: int, *, version: int | None, max_version: int | None) -> int:
         spec = API_TABLE[ApiKeys(api_key)]
         offered = self._ranges.get(api_key)
-        peer = f"{self._node.host}:{self._node.port}"
+        peer = f"{self.host}:{self.port}"
         if offered is None:
             raise UnsupportedVersionError(f"{peer} does not support {ApiKeys(api_key).name}")
         lowest, highest = max(offered[0], spec.lowest), min(offered[1], spec.highest)

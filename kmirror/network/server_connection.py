@@ -6,30 +6,72 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from kmirror.common.kafka_principal import ANONYMOUS
 from kmirror.common.ports import Buffer, FileSlice
-from kmirror.network.frames import SIZE_BYTES, InvalidReceiveError
+from kmirror.network.frames import SIZE_BYTES, FrameReader, InvalidReceiveError
 from kmirror.network.request_context import CLOSE, Answer, ClientInformation, CloseType, RequestContext
-from kmirror.runtime.api import Connection, TimerHandle
+from kmirror.runtime.api import Connection, Runtime, TimerHandle
 
 if TYPE_CHECKING:
     from kmirror.network.security.sasl_server_authenticator import SaslServerAuthenticator
-    from kmirror.network.socket_server import SocketServer
 
 Parts = Sequence[Buffer | FileSlice]
 Handler = Callable[[RequestContext], Awaitable[Parts | Answer | None | CloseType]]
 _log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
+class SocketServerStats:
+    """What happened on one listener since it began.
+
+    Connections count what they read and send, the listener counts the rest.
+    """
+
+    connections_created: int = 0
+    connections_closed: int = 0
+    expired_connections: int = 0
+    requests: int = 0
+    responses: int = 0
+    incoming_bytes: int = 0
+    outgoing_bytes: int = 0
+
+
+class ConnectionOwner(Protocol):
+    """What a connection asks of the listener that accepted it."""
+
+    @property
+    def max_frame_size(self) -> int: ...
+
+    def admit(self, connection: ServerConnection) -> None:
+        """The connection is made; the owner serves it, lets it wait, or refuses it."""
+        ...
+
+    def release(self, connection: ServerConnection) -> None:
+        """The connection is lost."""
+        ...
+
+    def on_invalid_size(self, connection: ServerConnection) -> None:
+        """A frame announced a size that is not allowed; the connection closes."""
+        ...
+
+    async def handle(self, frame: memoryview, arrived_ns: int, connection: ServerConnection) -> Parts | Answer | None | CloseType:
+        """The answer to one request."""
+        ...
+
+
 class ServerConnection:
     """A `ConnectionProtocol`: frames queue up here, one task (`serve`) takes them one by one."""
 
-    def __init__(self, server: SocketServer, index: int) -> None:
-        self._server = server
+    def __init__(self, runtime: Runtime, owner: ConnectionOwner, index: int, *, stats: SocketServerStats, scratch: memoryview) -> None:
+        self._runtime = runtime
+        self._clock = runtime.clock
+        self._owner = owner
+        self._stats = stats
         self._index = index
-        self._reader = server.new_reader(self._on_frame)
+        self._reader = FrameReader(self._on_frame, max_size=owner.max_frame_size, scratch=scratch)
         self._frames: deque[tuple[memoryview, int]] = deque()
         self._mute: TimerHandle | None = None
         self._wake: asyncio.Future[None] | None = None
@@ -45,7 +87,7 @@ class ServerConnection:
         self.connection_id = ""
         self.principal = ANONYMOUS
         self.authenticator: SaslServerAuthenticator | None = None
-        self.last_active_ms = server.now_ms()
+        self.last_active_ms = self._clock.monotonic_ms()
 
     @property
     def waiting_requests(self) -> int:
@@ -62,7 +104,7 @@ class ServerConnection:
         local_host, local_port = connection.local_address
         self.client_address, peer_port = connection.peer_address
         self.connection_id = f"{local_host}:{local_port}-{self.client_address}:{peer_port}-0-{self._index}"
-        self._server.admit(self)
+        self._owner.admit(self)
 
     def get_buffer(self, size_hint: int) -> memoryview:
         return self._reader.get_buffer(size_hint)
@@ -71,8 +113,7 @@ class ServerConnection:
         try:
             self._reader.buffer_updated(size)
         except InvalidReceiveError as error:
-            if self._server.security is not None:
-                self._server.security.on_invalid_size(self)
+            self._owner.on_invalid_size(self)
             log_closing(self.connection_id, "InvalidReceiveException", error)
             self.abort()
             return
@@ -96,7 +137,7 @@ class ServerConnection:
             self._mute.cancel()
             self._mute = None
         self._wake_up()
-        self._server.release(self)
+        self._owner.release(self)
 
     # Serving
 
@@ -117,9 +158,9 @@ class ServerConnection:
 
     async def _serve_one(self, frame: memoryview, arrived_ns: int) -> None:
         self._busy = True
-        answer = await self._server.handle(frame, arrived_ns, self)
+        answer = await self._owner.handle(frame, arrived_ns, self)
         self._busy = False
-        self.last_active_ms = self._server.now_ms()
+        self.last_active_ms = self._clock.monotonic_ms()
         if isinstance(answer, Answer):
             self._send(answer)
         elif answer is CLOSE:
@@ -130,19 +171,19 @@ class ServerConnection:
     def _send(self, answer: Answer) -> None:
         if self._connection is None:
             return
-        started_ns = self._server.now_ns()
+        started_ns = self._clock.monotonic_ns()
         if answer.parts is not None:
             self._connection.write(answer.parts)
-            stats = self._server.stats
+            stats = self._stats
             stats.responses += 1
             stats.outgoing_bytes += sum(
                 [len(part) if isinstance(part, (bytes, bytearray, memoryview)) else part.size for part in answer.parts]
             )
         if answer.throttle_time_ms > 0 and not self._lost:
             self._pause_reading()
-            self._mute = self._server.call_later_ms(answer.throttle_time_ms, self._unmute)
+            self._mute = self._runtime.call_later_ms(answer.throttle_time_ms, self._unmute)
         if answer.on_sent is not None:
-            answer.on_sent(self._server.now_ns() - started_ns)
+            answer.on_sent(self._clock.monotonic_ns() - started_ns)
 
     def _unmute(self) -> None:
         self._mute = None
@@ -158,14 +199,14 @@ class ServerConnection:
                 return False
             if is_open:
                 self._resume_reading()
-            self._wake = self._server.create_future()
+            self._wake = self._runtime.create_future()
             await self._wake
         return False
 
     def _on_frame(self, frame: memoryview) -> None:
-        self.last_active_ms = self._server.now_ms()
-        self._frames.append((frame, self._server.now_ns()))
-        stats = self._server.stats
+        self.last_active_ms = self._clock.monotonic_ms()
+        self._frames.append((frame, self._clock.monotonic_ns()))
+        stats = self._stats
         stats.requests += 1
         stats.incoming_bytes += SIZE_BYTES + len(frame)
         self._wake_up()
@@ -197,7 +238,7 @@ class ServerConnection:
 
     def set_max_frame_size(self, size: int | None) -> None:
         """None: the listener's own limit."""
-        self._reader.set_max_size(self._server.max_frame_size if size is None else size)
+        self._reader.set_max_size(self._owner.max_frame_size if size is None else size)
 
     def close_after(self, parts: Parts | None) -> None:
         """Send `parts`, read no more, and close when they are sent."""

@@ -25,7 +25,6 @@ connection until the client has logged in. Who that is, is part of every request
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -34,9 +33,9 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.errors import KmirrorError
 from kmirror.network.connection_quotas import ConnectionQuotas
-from kmirror.network.frames import FrameReader, new_scratch
+from kmirror.network.frames import new_scratch
 from kmirror.network.request_context import CLOSE, Answer, CloseType, PassOn, RequestContext
-from kmirror.network.server_connection import Handler, Parts, ServerConnection, log_closing
+from kmirror.network.server_connection import Handler, Parts, ServerConnection, SocketServerStats, log_closing
 from kmirror.runtime.api import ConnectionProtocol, ListeningSocket, Runtime, SocketBuffers, TaskScope, TimerHandle
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.framing import read_request_header
@@ -60,19 +59,6 @@ class SocketServerLimits:
     socket_send_buffer_bytes: int = -1
     """-1: the system's, as of the next one. Not changed while a node runs."""
     socket_receive_buffer_bytes: int = -1
-
-
-@dataclass(slots=True)
-class SocketServerStats:
-    """What happened on one listener since it began."""
-
-    connections_created: int = 0
-    connections_closed: int = 0
-    expired_connections: int = 0
-    requests: int = 0
-    responses: int = 0
-    incoming_bytes: int = 0
-    outgoing_bytes: int = 0
 
 
 class SocketServer:
@@ -172,11 +158,11 @@ class SocketServer:
             self._security.close()
         await self._scope.cancel()
 
-    # What connections need of us
+    # What connections ask of us (`ConnectionOwner`)
 
     def _make_protocol(self) -> ConnectionProtocol:
         self._next_index += 1
-        connection = ServerConnection(self, self._next_index)
+        connection = ServerConnection(self._runtime, self, self._next_index, stats=self.stats, scratch=self._scratch)
         return connection if self._security is None else self._security.secure(connection)
 
     def admit(self, connection: ServerConnection) -> None:
@@ -240,9 +226,6 @@ class SocketServer:
         if self._waiting and not self._scope.closed:
             self._serve(self._waiting.popleft())
 
-    def new_reader(self, on_frame: Callable[[memoryview], None]) -> FrameReader:
-        return FrameReader(on_frame, max_size=self.max_frame_size, scratch=self._scratch)
-
     @property
     def max_frame_size(self) -> int:
         return self._limits.socket_request_max_bytes
@@ -250,6 +233,10 @@ class SocketServer:
     @property
     def security(self) -> ServerChannelBuilder | None:
         return self._security
+
+    def on_invalid_size(self, connection: ServerConnection) -> None:
+        if self._security is not None:
+            self._security.on_invalid_size(connection)
 
     async def handle(self, frame: memoryview, arrived_ns: int, connection: ServerConnection) -> Parts | Answer | None | CloseType:
         authenticator = connection.authenticator
@@ -278,18 +265,6 @@ class SocketServer:
             )
         )
 
-    def now_ms(self) -> int:
-        return self._runtime.clock.monotonic_ms()
-
-    def now_ns(self) -> int:
-        return self._runtime.clock.monotonic_ns()
-
-    def create_future(self) -> asyncio.Future[None]:
-        return self._runtime.create_future()
-
-    def call_later_ms(self, delay_ms: int, function: Callable[[], None]) -> TimerHandle:
-        return self._runtime.call_later_ms(delay_ms, function)
-
     # Idle connections
 
     def _schedule_idle_check(self) -> None:
@@ -298,7 +273,7 @@ class SocketServer:
             self._idle_timer = self._runtime.call_later_ms(max(1, idle_ms // IDLE_CHECKS_PER_PERIOD), self._close_idle)
 
     def _close_idle(self) -> None:
-        oldest_ms = self.now_ms() - self._limits.connections_max_idle_ms
+        oldest_ms = self._runtime.clock.monotonic_ms() - self._limits.connections_max_idle_ms
         for connection in list(self._connections.values()):
             if not connection.is_busy and connection.last_active_ms <= oldest_ms:
                 _log.debug("About to close the idle connection %s", connection.connection_id)

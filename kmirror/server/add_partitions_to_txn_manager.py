@@ -23,9 +23,10 @@ from typing import Any, Final, NamedTuple
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricName, MetricsRegistry
 from kmirror.common.topic_partition import TRANSACTION_STATE_TOPIC_NAME, TopicPartition, partition_for
-from kmirror.coordinator.common.broker_queues import BrokerChannel, BrokerQueues
+from kmirror.coordinator.common.broker_queues import BrokerQueues
 from kmirror.metadata.image import MetadataImage
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
+from kmirror.network.node_channels import BrokerChannel
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

@@ -19,9 +19,9 @@ from kmirror.common.topic_partition import (
     TRANSACTION_STATE_TOPIC_NAME,
 )
 from kmirror.runtime.api import Runtime
-from kmirror.server.controller_channel import ControllerChannel
+from kmirror.server.forwarding_channel import ForwardingChannel
 from kmirror.server.kafka_config import KafkaConfig
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class AutoTopicCreationManager:
-    def __init__(self, runtime: Runtime, config: KafkaConfig, controller: ControllerChannel) -> None:
+    def __init__(self, runtime: Runtime, config: KafkaConfig, controller: ForwardingChannel) -> None:
         self._runtime = runtime
         self._config = config
         self._controller = controller

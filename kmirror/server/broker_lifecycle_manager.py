@@ -15,16 +15,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.exponential_backoff import ExponentialBackoff
 from kmirror.common.uuid import Uuid
+from kmirror.metadata.features import supported_features
 from kmirror.metadata.registrations import Endpoint
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.supervision import Supervised
+from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.node_to_controller_channel import NodeToControllerChannel
 from kmirror.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kmirror.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
@@ -67,6 +69,32 @@ class BrokerIdentity:
     features: dict[str, tuple[int, int]]
     log_dirs: tuple[Uuid, ...]
     previous_broker_epoch: int
+
+    @classmethod
+    def of(
+        cls,
+        config: KafkaConfig,
+        cluster_id: str,
+        *,
+        bound_port: Callable[[str], int],
+        log_dirs: Iterable[Uuid],
+        previous_broker_epoch: int,
+    ) -> BrokerIdentity:
+        """By the broker's settings; a listener without a port there advertises its bound one."""
+        supported = supported_features(unstable=config.unstable_feature_versions_enable)
+        return cls(
+            broker_id=config.node_id,
+            cluster_id=cluster_id,
+            rack=config.get_string("broker.rack"),
+            listeners=tuple(
+                Endpoint(listener.name, listener.host, listener.port or bound_port(listener.name), listener.security_protocol_id)
+                for listener in config.advertised_listeners
+                if listener.name not in config.controller_listener_names
+            ),
+            features={name: (levels.min, levels.max) for name, levels in supported.items()},
+            log_dirs=tuple(log_dirs),
+            previous_broker_epoch=previous_broker_epoch,
+        )
 
 
 class BrokerLifecycleManager:

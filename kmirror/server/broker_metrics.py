@@ -220,6 +220,37 @@ def register_network(registry: MetricsRegistry, sockets: list[SocketServer]) -> 
         registry.add_collector(ListenerReadings(socket, registry))
 
 
+def register_replication(
+    registry: MetricsRegistry, clock: Clock, replica_manager: ReplicaManager, log_manager: LogManager, fetchers: ReplicaFetcherManager
+) -> None:
+    """Partitions, their logs and producers, the fetchers, and the moves between log directories."""
+    registry.add_collector(lambda: partition_readings(replica_manager))
+    registry.add_collector(lambda: log_readings(log_manager))
+    registry.add_collector(lambda: producer_readings(log_manager, clock))
+    registry.add_collector(lambda: fetcher_readings(fetchers))
+    registry.add_collector(lambda: move_readings(replica_manager.alter_log_dirs))
+
+
+def register_metadata(registry: MetricsRegistry, clock: Clock, loader: MetadataState, errors: Mapping[str, int], *, unstable: bool) -> None:
+    registry.add_collector(lambda: metadata_readings(loader, clock, errors, unstable=unstable))
+
+
+def register_cleaner(registry: MetricsRegistry, clock: Clock, log_manager: LogManager) -> None:
+    """Nothing where `log.cleaner.enable` is off."""
+    cleaner = log_manager.cleaner
+    if cleaner is not None:
+        cleaner.throttler.on_observed = registry.meter(MetricName("kafka.utils", "Throttler", "cleaner-io")).mark
+        registry.add_collector(lambda: cleaner_readings(cleaner, log_manager, clock))
+
+
+def register_request_queues(registry: MetricsRegistry, sockets: list[SocketServer]) -> None:
+    """What waits on a broker's listeners, and connections closed because their login ended."""
+    queue_size = MetricName("kafka.network", "RequestChannel", "RequestQueueSize")
+    registry.gauge(queue_size, lambda: sum(socket.waiting_requests for socket in sockets))
+    expired = MetricName("kafka.network", "SocketServer", "ExpiredConnectionsKilledCount")
+    registry.gauge(expired, lambda: expired_connections(registry, sockets))
+
+
 def expired_connections(registry: MetricsRegistry, sockets: list[SocketServer]) -> float:
     """Connections that were closed because their client did not log in again in time (counted where a listener has logins)."""
     names = [_of_listener(socket, EXPIRED_KILLED) for socket in sockets]

@@ -31,7 +31,9 @@ from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import RESOURCE_CLIENT_METRICS, MetadataImage
 from kmirror.metadata.loader import LoaderManifest
 from kmirror.metadata.resource_configs import CLIENT_METRICS_CONFIGS
-from kmirror.server.request_context import Request
+from kmirror.runtime.api import Runtime
+from kmirror.server.kafka_config import KafkaConfig
+from kmirror.server.request import Request
 from kmirror.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
 from kmirror.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 
@@ -323,3 +325,16 @@ def _port(connection_id: str) -> str:
     """The client's port out of `local:port-client:port-processor-index`."""
     parts = connection_id.rsplit("-", 2)
     return parts[0].rpartition(":")[2] if len(parts) == 3 else ""
+
+
+def client_metrics_manager(runtime: Runtime, config: KafkaConfig, metrics: MetricsRegistry) -> ClientMetricsManager | None:
+    """None on a broker that takes no telemetry."""
+    if not config.get_bool(RECEIVER_CONFIG):
+        return None
+    return ClientMetricsManager(
+        ClientTelemetryReceiver(metrics),
+        max_bytes=config.get_int("telemetry.max.bytes"),
+        clock=runtime.clock,
+        random=runtime.random,
+        metrics=metrics,
+    )

@@ -29,7 +29,7 @@ from kmirror.server.controller_metrics import ControllerMetrics
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.listener_security import channel_builder
 from kmirror.server.quota.quota_managers import DynamicClientQuotaPublisher, QuotaManagers
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.server.request_frames import close, decode, encode
 from kmirror.server.request_log import REQUEST_LOGGER, log_completed
 from kmirror.server.request_metrics import RequestChannelMetrics

@@ -1,18 +1,20 @@
-"""Every request of a broker listener comes in here: version check, decoding, routing, error answers (Kafka's `KafkaApis`).
+"""Every request of a broker listener: versions, decoding, routing, errors (Kafka's `KafkaApis`).
 
-A handler is `async def handle_x(apis, request) -> message | NO_RESPONSE | CLOSE_CONNECTION`; a file of handlers ends with
-`HANDLERS`, a dict by API key. What is registered, and no more, is what ApiVersions advertises, in the versions that
-`ServedVersions` gives; `register` adds the handlers of rooms that are present on this broker (groups, mirror).
+`broker_api_table` says for each API who answers it, by which handler, and behind which gate. A
+handler is `async def handle_x(apis, request) -> message | NO_RESPONSE | CLOSE_CONNECTION`.
+ApiVersions advertises what the table serves with this broker's settings, and no more, in the
+versions that `ServedVersions` gives.
 
 What goes wrong, and the answer that Kafka gives
-* a version that is not served, an API without a handler, a body that does not decode: the connection is closed, with one
+* a version that is not served, an API that is not served, a body that does not decode: the connection is closed, with one
   line in the log. ApiVersions above our version is answered in version 0 with UNSUPPORTED_VERSION, so a client can step down
-* an `ApiException` out of a handler: the API's response with that error everywhere an error goes (`error_responses`)
+* an `ApiException` of the gate, of the authorization or of the handler: the API's response with that error everywhere an
+  error goes (`error_responses`)
 * an answer that the version cannot carry: the connection is closed, with a line in the log
 * bytes behind the last field are ignored (librdkafka sends some)
 
-Requests that change metadata go to the controller (`apis.forwarded`). After the handler `RequestThrottler` asks the quotas, and the
-`Answer` carries the throttle time to the connection; when the response is sent, `RequestMetrics` and the request log hear of it.
+After the handler `RequestThrottler` asks the quotas, and the `Answer` carries the throttle time to
+the connection; when the response is sent, `RequestMetrics` and the request log hear of it.
 """
 
 from __future__ import annotations
@@ -20,27 +22,31 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Awaitable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from kmirror.common.acl import AclOperation, ResourceType
+from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricsRegistry
+from kmirror.coordinator.group.group_coordinator import GroupCoordinator
 from kmirror.coordinator.share.share_coordinator import ShareCoordinator
+from kmirror.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from kmirror.metadata.authorizer.auth_helper import AuthHelper
 from kmirror.metadata.authorizer.authorizer import Authorizer
+from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.network.request_context import CLOSE, Answer, CloseType, RequestContext
 from kmirror.replica.fetch_session import FetchManager, FetchSessionCache
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime
-from kmirror.server.apis.forwarded import FORWARDED
+from kmirror.server.add_partitions_to_txn_manager import AddPartitionsToTxnManager
 from kmirror.server.auto_topic_creation import AutoTopicCreationManager
+from kmirror.server.broker_api_table import BROKER_API_TABLE, ROWS
 from kmirror.server.client_metrics_manager import ClientMetricsManager
-from kmirror.server.controller_channel import ControllerChannel
+from kmirror.server.forwarding_channel import ForwardingChannel
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.metadata_cache import MetadataCache
 from kmirror.server.producer_id_manager import ProducerIdManager
 from kmirror.server.quota.quota_managers import QuotaManagers
-from kmirror.server.request_context import CLOSE_CONNECTION, NO_RESPONSE, Request
+from kmirror.server.request import CLOSE_CONNECTION, NO_RESPONSE, Request
 from kmirror.server.request_frames import Parts, decode, encode
 from kmirror.server.request_log import REQUEST_LOGGER, log_completed
 from kmirror.server.request_metrics import RequestChannelMetrics
@@ -57,53 +63,8 @@ class Handler(Protocol):
     def __call__(self, apis: KafkaApis, request: Request, /) -> Awaitable[Any]: ...
 
 
-DELEGATION_TOKEN_APIS = (
-    ApiKeys.CREATE_DELEGATION_TOKEN,
-    ApiKeys.RENEW_DELEGATION_TOKEN,
-    ApiKeys.EXPIRE_DELEGATION_TOKEN,
-    ApiKeys.DESCRIBE_DELEGATION_TOKEN,
-)
-SHARE_GROUP_STATE_APIS = (
-    ApiKeys.INITIALIZE_SHARE_GROUP_STATE,
-    ApiKeys.READ_SHARE_GROUP_STATE,
-    ApiKeys.WRITE_SHARE_GROUP_STATE,
-    ApiKeys.DELETE_SHARE_GROUP_STATE,
-    ApiKeys.READ_SHARE_GROUP_STATE_SUMMARY,
-)
-HANDLER_MODULES: dict[ApiKeys, str] = {
-    ApiKeys.PRODUCE: "produce",
-    ApiKeys.FETCH: "fetch",
-    ApiKeys.LIST_OFFSETS: "list_offsets",
-    ApiKeys.METADATA: "metadata",
-    ApiKeys.FIND_COORDINATOR: "find_coordinator",
-    ApiKeys.API_VERSIONS: "api_versions",
-    **dict.fromkeys((ApiKeys.SASL_HANDSHAKE, ApiKeys.SASL_AUTHENTICATE), "sasl"),
-    **dict.fromkeys((ApiKeys.DESCRIBE_USER_SCRAM_CREDENTIALS, ApiKeys.ALTER_USER_SCRAM_CREDENTIALS), "scram"),
-    **dict.fromkeys(DELEGATION_TOKEN_APIS, "delegation_tokens"),
-    ApiKeys.DELETE_RECORDS: "delete_records",
-    **dict.fromkeys((ApiKeys.INIT_PRODUCER_ID, ApiKeys.ADD_PARTITIONS_TO_TXN, ApiKeys.ADD_OFFSETS_TO_TXN, ApiKeys.END_TXN), "transactions"),
-    ApiKeys.TXN_OFFSET_COMMIT: "txn_offset_commit",
-    ApiKeys.WRITE_TXN_MARKERS: "write_txn_markers",
-    **dict.fromkeys((ApiKeys.DESCRIBE_TRANSACTIONS, ApiKeys.LIST_TRANSACTIONS), "describe_transactions"),
-    **dict.fromkeys(SHARE_GROUP_STATE_APIS, "share_group_state"),
-    ApiKeys.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
-    ApiKeys.DESCRIBE_CONFIGS: "describe_configs",
-    ApiKeys.DESCRIBE_LOG_DIRS: "describe_log_dirs",
-    ApiKeys.ALTER_REPLICA_LOG_DIRS: "alter_replica_log_dirs",
-    ApiKeys.DESCRIBE_CLUSTER: "describe_cluster",
-    ApiKeys.DESCRIBE_PRODUCERS: "describe_producers",
-    ApiKeys.LIST_CONFIG_RESOURCES: "list_config_resources",
-    ApiKeys.DESCRIBE_CLIENT_QUOTAS: "describe_client_quotas",
-    ApiKeys.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
-    **dict.fromkeys((ApiKeys.DESCRIBE_ACLS, ApiKeys.CREATE_ACLS, ApiKeys.DELETE_ACLS), "acls"),
-    **dict.fromkeys(FORWARDED, "forwarded"),
-}
-"""The APIs of every broker and the file in `server/apis` that handles each; imported with the first request for it, so that
-a broker does not start more slowly because of what nobody asks."""
-
-
 class KafkaApis:
-    """What handlers work on. `group_coordinator` and `mirror` are None on a broker that has none; their rooms set them."""
+    """What handlers work on. Coordinators and mirror are None on a broker without them (tests)."""
 
     def __init__(
         self,
@@ -113,14 +74,15 @@ class KafkaApis:
         cluster_id: str,
         replica_manager: ReplicaManager,
         metadata_cache: MetadataCache,
-        controller: ControllerChannel,
+        controller: ForwardingChannel,
         metrics: MetricsRegistry,
         authorizer: Authorizer | None = None,
-        group_coordinator: Any = None,
-        transaction_coordinator: Any = None,
-        add_partitions_to_txn: Any = None,
+        group_coordinator: GroupCoordinator | None = None,
+        transaction_coordinator: TransactionCoordinator | None = None,
+        add_partitions_to_txn: AddPartitionsToTxnManager | None = None,
         share_coordinator: ShareCoordinator | None = None,
-        mirror: Any = None,
+        mirror: MirrorManager | None = None,
+        client_metrics: ClientMetricsManager | None = None,
         quotas: QuotaManagers | None = None,
         request_metrics: RequestChannelMetrics | None = None,
     ) -> None:
@@ -134,26 +96,25 @@ class KafkaApis:
         self.quotas = quotas or QuotaManagers(config, metrics, runtime.clock)
         self.throttler = RequestThrottler(self.quotas, runtime.clock)
         self.request_metrics = request_metrics or RequestChannelMetrics(metrics, runtime.clock)
-        self.client_metrics: ClientMetricsManager | None = None
+        self.client_metrics = client_metrics
         self.auth = AuthHelper(authorizer)
         self.group_coordinator = group_coordinator
         self.transaction_coordinator = transaction_coordinator
         self.add_partitions_to_txn = add_partitions_to_txn
         self.share_coordinator = share_coordinator
         self.mirror = mirror
-        self.served = ServedVersions(unstable=config.unstable_api_versions_enable)
+        api_keys = [row.api_key for row in ROWS if row.is_served(config)]
+        self.served = ServedVersions(api_keys, unstable=config.unstable_api_versions_enable)
         self.auto_topic_creation = AutoTopicCreationManager(runtime, config, controller)
         self.producer_ids = ProducerIdManager(config.node_id, controller)
         changes = replica_manager.follower_fetches.changes
         cache = FetchSessionCache(config.max_incremental_fetch_session_cache_slots, runtime.clock, runtime.random, changes=changes)
         self.fetch_manager = FetchManager(cache, metrics)
         self._handlers: dict[ApiKeys, Handler] = {}
-        self.served.add(HANDLER_MODULES)
 
-    def register(self, handlers: Mapping[ApiKeys, Handler]) -> None:
-        """Serve (and advertise) these APIs, too."""
+    def replace_handlers(self, handlers: Mapping[ApiKeys, Handler]) -> None:
+        """Answer these APIs by others than the table's handlers, for example by a recorder."""
         self._handlers.update(handlers)
-        self.served.add(handlers)
 
     async def handle(self, context: RequestContext) -> Answer | CloseType:
         """The handler of a `SocketServer`: an `Answer` (without parts where none is sent), or CLOSE."""
@@ -162,13 +123,11 @@ class KafkaApis:
         return await timed(self._handle(context, timing), timing, now_ns)
 
     async def _handle(self, context: RequestContext, timing: RequestTiming) -> Answer | CloseType:
-        api_key = ApiKeys(context.header.api_key)
-        handler = self._handler(api_key)
-        request = decode(context, timing, is_served=handler is not None and self.served.is_served(api_key, context.header.api_version))
-        if handler is None or not isinstance(request, Request):
-            assert not isinstance(request, Request), f"{api_key!r} is served without a handler"
+        header = context.header
+        request = decode(context, timing, is_served=self.served.is_served(ApiKeys(header.api_key), header.api_version))
+        if not isinstance(request, Request):
             return request
-        response = await self.respond(handler, request)
+        response = await self.respond(request)
         throttle_time_ms = self.throttler.throttle(request, response) if self.quotas.enabled else 0
         if response is CLOSE_CONNECTION:
             self._completed(request, response, 0, 0)
@@ -189,10 +148,17 @@ class KafkaApis:
         if REQUEST_LOGGER.isEnabledFor(logging.DEBUG):
             log_completed(request, response, throttle_time_ms=throttle_time_ms, send_ns=send_ns)
 
-    async def respond(self, handler: Handler, request: Request) -> Any:
-        """The handler's answer, or the API's answer to the error that it raised."""
+    async def respond(self, request: Request) -> Any:
+        """The answer to a decoded request, or the API's answer to the error that it met.
+
+        Also for requests that came over no socket (tests)."""
+        row = BROKER_API_TABLE[request.api_key]
         try:
-            return await handler(self, request)
+            if row.gate is not None:
+                row.gate.check(self.config, self.metadata_cache.image)
+            if row.is_cluster_action and not self.authorize(request, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+                raise ApiException(Errors.CLUSTER_AUTHORIZATION_FAILED)
+            return await self.handler_of(request.api_key)(self, request)
         except ApiException as error:
             if error.error is Errors.UNKNOWN_SERVER_ERROR:
                 _log.error("Unexpected error handling %s from %s: %s", request.api_key.name, request.client_address, error.message)
@@ -206,18 +172,15 @@ class KafkaApis:
             _log.warning("Closing socket for %s: %s cannot answer %s", request.connection_id, request.api_key.name, error)
             return CLOSE_CONNECTION
 
-    async def handle_message(self, request: Request) -> Any:
-        """A decoded request, answered without a socket (requests between roles of one process, tests)."""
-        handler = self._handler(request.api_key)
-        assert handler is not None, f"{request.api_key!r} has no handler"
-        return await self.respond(handler, request)
-
-    def _handler(self, api_key: ApiKeys) -> Handler | None:
+    def handler_of(self, api_key: ApiKeys) -> Handler:
+        """The table's handler, or the one that stands in its place."""
         handler = self._handlers.get(api_key)
-        if handler is None and api_key in HANDLER_MODULES:
-            module = importlib.import_module(f"kmirror.server.apis.{HANDLER_MODULES[api_key]}")
-            handlers: dict[ApiKeys, Handler] = module.HANDLERS
-            handler = self._handlers[api_key] = handlers[api_key]
+        if handler is None:
+            name = BROKER_API_TABLE[api_key].handler_name
+            assert name, f"{api_key!r} is served without a handler"
+            file, _, function = name.partition(".")
+            module = importlib.import_module(f"kmirror.server.apis.{file}")
+            handler = self._handlers[api_key] = cast(Handler, getattr(module, function))
         return handler
 
     def authorize(self, request: Request, operation: AclOperation, resource_type: ResourceType, resource_name: str) -> bool:

@@ -11,10 +11,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from typing import cast
 
-from kmirror.common.config import Password, to_text
-from kmirror.common.errors import ConfigError
+from kmirror.common.abstract_config import AbstractConfig
+from kmirror.common.config import Password
 from kmirror.common.uuid import Uuid
 from kmirror.controller.controller_config import ControllerConfig
 from kmirror.metadata.authorizer.standard_authorizer import AUTHORIZER_CONFIGS
@@ -25,7 +24,9 @@ from kmirror.network.socket_server import SocketServerLimits
 from kmirror.replica.replica_types import ReplicaConfig
 from kmirror.server.broker_configs import broker_configs
 from kmirror.server.kafka_config_validation import validate
-from kmirror.server.listeners import SECURITY_PROTOCOLS, Listener, parse_listeners, parse_protocol_map
+from kmirror.server.listeners import Listener
+from kmirror.server.node_listeners import NodeListeners
+from kmirror.server.quorum_config import QuorumConfig
 from kmirror.storage.log_cleaner import CleanerConfig
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_manager_config import LogManagerConfig
@@ -36,20 +37,19 @@ CONTROLLER_ROLE = "controller"
 _log = logging.getLogger(__name__)
 
 
-class KafkaConfig:
-    """`values` holds every setting, typed; `props` what the user set, as text. Named properties are those that code uses."""
+class KafkaConfig(AbstractConfig):
+    """The settings of one node. Named properties are those that code uses."""
 
     def __init__(self, props: Mapping[str, str]) -> None:
-        configs = broker_configs()
         self.resolved = ResolvedConfigs({}, {})
         """With the references of the properties file, which the texts of errors have for the values (`as_written`)."""
-        self.props = _with_synonyms(props)
-        self.values = configs.parse(self.props)
-        self.unknown = [name for name in configs.unknown_names(props) if not _is_used_elsewhere(name)]
-        self._protocols = self._effective_protocol_map()
-        self.listeners = parse_listeners(self.get_list("listeners"), self._protocols)
-        self.advertised_listeners = self._effective_advertised_listeners()
-        validate(self)
+        super().__init__(broker_configs(), _with_synonyms(props))
+        self.unknown = [name for name in self.definition.unknown_names(props) if not _is_used_elsewhere(name)]
+        self._node_listeners = NodeListeners(self)
+        self.listeners = self._node_listeners.all
+        self.advertised_listeners = self._node_listeners.advertised
+        self._quorum = QuorumConfig(self)
+        validate(self, self._node_listeners, self._quorum, is_broker=self.is_broker, is_controller=self.is_controller)
 
     @classmethod
     def from_props(cls, props: Mapping[str, str]) -> KafkaConfig:
@@ -64,32 +64,6 @@ class KafkaConfig:
     def log_unknown(self) -> None:
         if self.unknown:
             _log.warning("These configurations '[%s]' were supplied but are not used yet.", ", ".join(self.unknown))
-
-    # --- typed access -----------------------------------------------------------------------------------------------
-
-    def get_int(self, name: str) -> int:
-        return cast(int, self.values[name])
-
-    def get_optional_int(self, name: str) -> int | None:
-        return cast("int | None", self.values[name])
-
-    def get_bool(self, name: str) -> bool:
-        return cast(bool, self.values[name])
-
-    def get_float(self, name: str) -> float:
-        return cast(float, self.values[name])
-
-    def get_string(self, name: str) -> str | None:
-        return cast("str | None", self.values[name])
-
-    def get_list(self, name: str) -> list[str]:
-        """An unset list is empty."""
-        return [item for item in cast("list[str] | None", self.values[name]) or [] if item]
-
-    def text(self, name: str) -> str | None:
-        """The value as Kafka prints it; passwords come out hidden."""
-        key = broker_configs()[name]
-        return to_text(self.values[name], key.type)
 
     # --- node -------------------------------------------------------------------------------------------------------
 
@@ -119,74 +93,38 @@ class KafkaConfig:
 
     @property
     def controller_listener_names(self) -> list[str]:
-        return [name.upper() for name in self.get_list("controller.listener.names")]
+        return self._node_listeners.controller_names
 
     @property
     def broker_listeners(self) -> list[Listener]:
         """What the broker listens on."""
-        return [listener for listener in self.listeners if listener.name not in self.controller_listener_names]
+        return self._node_listeners.broker
 
     @property
     def controller_listeners(self) -> list[Listener]:
         """What the controller listens on."""
-        return [listener for listener in self.listeners if listener.name in self.controller_listener_names]
+        return self._node_listeners.controller
 
     @property
     def inter_broker_listener_name(self) -> str:
-        """The listener named so, or the one advertised with `security.inter.broker.protocol`."""
-        name = self.get_string("inter.broker.listener.name")
-        return str(name or self.get_string("security.inter.broker.protocol")).upper()
+        return self._node_listeners.inter_broker_name
+
+    def security_protocol_of(self, listener_name: str) -> str:
+        """Of any listener, this node's own or not."""
+        return self._node_listeners.security_protocol_of(listener_name)
+
+    @property
+    def quorum_voters(self) -> dict[int, tuple[str, int]]:
+        return self._quorum.voters
+
+    @property
+    def quorum_bootstrap_servers(self) -> list[tuple[str, int]]:
+        return self._quorum.bootstrap_servers
 
     @property
     def delegation_token_secret_key(self) -> str | None:
         secret = self.values["delegation.token.secret.key"]
         return secret.value if isinstance(secret, Password) and secret.value else None
-
-    def security_protocol_of(self, listener_name: str) -> str:
-        """Of any listener, this node's own or not."""
-        protocol = self._protocols.get(listener_name, listener_name)
-        if protocol not in SECURITY_PROTOCOLS:
-            raise ConfigError(f"No security protocol defined for listener {listener_name}")
-        return protocol
-
-    @property
-    def quorum_voters(self) -> dict[int, tuple[str, int]]:
-        """`controller.quorum.voters` as id -> (host, port)."""
-        voters: dict[int, tuple[str, int]] = {}
-        for entry in self.get_list("controller.quorum.voters"):
-            node, _, address = entry.partition("@")
-            host, _, port = address.rpartition(":")
-            if not node.isdigit() or not port.isdigit() or not host:
-                raise ConfigError(f"Failed to parse a voter map: {entry} is not of the form id@host:port")
-            voters[int(node)] = (host.strip("[]"), int(port))
-        return voters
-
-    @property
-    def quorum_bootstrap_servers(self) -> list[tuple[str, int]]:
-        servers: list[tuple[str, int]] = []
-        for entry in self.get_list("controller.quorum.bootstrap.servers"):
-            host, _, port = entry.rpartition(":")
-            if not host or not port.isdigit():
-                raise ConfigError(f"Invalid url in controller.quorum.bootstrap.servers: {entry}")
-            servers.append((host.strip("[]"), int(port)))
-        return servers
-
-    def _effective_protocol_map(self) -> dict[str, str]:
-        protocols = parse_protocol_map(self.get_string("listener.security.protocol.map") or "")
-        names = self.controller_listener_names
-        other_names = [uri.partition("://")[0].upper() for uri in self.get_list("listeners")]
-        is_standard = all(name in SECURITY_PROTOCOLS or name in names for name in other_names)
-        if "listener.security.protocol.map" not in self.props and is_standard:
-            protocols |= {name: "PLAINTEXT" for name in names if name not in SECURITY_PROTOCOLS}
-        return protocols
-
-    def _effective_advertised_listeners(self) -> list[Listener]:
-        uris = self.get_list("advertised.listeners")
-        if not uris:
-            return self.listeners
-        advertised = parse_listeners(uris, self._protocols, require_distinct_ports=False)
-        names = {listener.name for listener in advertised}
-        return advertised + [listener for listener in self.controller_listeners if listener.name not in names]
 
     # --- what handlers use ------------------------------------------------------------------------------------------
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kmirror.common.abstract_config import AbstractConfig
 from kmirror.common.errors import ConfigError
 from kmirror.coordinator.group.consumer_group_manager import ASSIGNORS
-
-if TYPE_CHECKING:
-    from kmirror.server.kafka_config import KafkaConfig
+from kmirror.server.node_listeners import NodeListeners
+from kmirror.server.quorum_config import QuorumConfig
 
 
 def _require(condition: Any, message: str) -> None:
@@ -16,31 +16,33 @@ def _require(condition: Any, message: str) -> None:
         raise ConfigError(f"requirement failed: {message}")
 
 
-def validate(config: KafkaConfig) -> None:
+def validate(config: AbstractConfig, listeners: NodeListeners, quorum: QuorumConfig, *, is_broker: bool, is_controller: bool) -> None:
     """Kafka's checks across settings, with its texts."""
-    broker_id = config.get_int("broker.id")
-    if broker_id not in (-1, config.node_id) and "broker.id" in config.props:
+    node_id = config.get_int("node.id")
+    if config.get_int("broker.id") not in (-1, node_id) and "broker.id" in config.props:
         raise ConfigError("You must set `node.id` to the same value as `broker.id`.")
-    _require(config.log_dirs, "At least one log directory must be defined via log.dirs or log.dir.")
+    _require(
+        config.get_list("log.dirs") or config.get_list("log.dir"), "At least one log directory must be defined via log.dirs or log.dir."
+    )
     _validate_log_settings(config)
-    _validate_quorum(config)
-    if config.is_controller:
-        _validate_controller_listeners(config)
+    _validate_quorum(quorum, node_id, is_controller=is_controller)
+    if is_controller:
+        _validate_controller_listeners(listeners, is_broker=is_broker)
     else:
-        _validate_broker_only(config)
-    if config.is_broker:
-        _validate_broker_listeners(config)
+        _validate_broker_only(listeners)
+    if is_broker:
+        _validate_broker_listeners(config, listeners)
         _validate_consumer_groups(config)
-    _validate_early_start_listeners(config)
-    for listener in config.advertised_listeners:
-        is_advertised = "advertised.listeners" in config.props or listener.name not in config.controller_listener_names
+    _validate_early_start_listeners(config, listeners)
+    for listener in listeners.advertised:
+        is_advertised = "advertised.listeners" in config.props or listener.name not in listeners.controller_names
         _require(
             not (is_advertised and listener.host == "0.0.0.0"),
             "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.",
         )
 
 
-def _validate_consumer_groups(config: KafkaConfig) -> None:
+def _validate_consumer_groups(config: AbstractConfig) -> None:
     """Each setting of consumer groups lies within its bounds; Kafka's texts name settings only."""
     for setting in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
         name, least, most = (f"group.consumer.{bound}{setting}" for bound in ("", "min.", "max."))
@@ -60,8 +62,8 @@ def _require_plainly(condition: bool, message: str) -> None:
         raise ConfigError(message)
 
 
-def _validate_early_start_listeners(config: KafkaConfig) -> None:
-    known = {listener.name for listener in config.listeners} | set(config.controller_listener_names)
+def _validate_early_start_listeners(config: AbstractConfig, listeners: NodeListeners) -> None:
+    known = {listener.name for listener in listeners.all} | set(listeners.controller_names)
     for name in config.get_list("early.start.listeners"):
         if name.upper() not in known:
             raise ConfigError(
@@ -69,7 +71,7 @@ def _validate_early_start_listeners(config: KafkaConfig) -> None:
             )
 
 
-def _validate_log_settings(config: KafkaConfig) -> None:
+def _validate_log_settings(config: AbstractConfig) -> None:
     roll_ms, retention_ms = config.get_optional_int("log.roll.ms"), config.get_optional_int("log.retention.ms")
     _require(roll_ms is None or roll_ms >= 1, "log.roll.ms must be greater than or equal to 1")
     _require(
@@ -95,7 +97,7 @@ def _validate_log_settings(config: KafkaConfig) -> None:
     )
 
 
-def _validate_connection_limits(config: KafkaConfig) -> None:
+def _validate_connection_limits(config: AbstractConfig) -> None:
     overrides = config.get_string("max.connections.per.ip.overrides") or ""
     _require(
         config.get_int("max.connections.per.ip") > 0 or overrides,
@@ -107,9 +109,9 @@ def _validate_connection_limits(config: KafkaConfig) -> None:
             raise ConfigError(f'For input string: "{count}"')
 
 
-def _validate_quorum(config: KafkaConfig) -> None:
-    voters = config.quorum_voters
-    if not voters and not config.quorum_bootstrap_servers:
+def _validate_quorum(quorum: QuorumConfig, node_id: int, *, is_controller: bool) -> None:
+    voters = quorum.voters
+    if not voters and not quorum.bootstrap_servers:
         raise ConfigError(
             "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap controllers or "
             "controller.quorum.voters must contain a parseable set of controllers."
@@ -117,59 +119,59 @@ def _validate_quorum(config: KafkaConfig) -> None:
     if not voters:
         return
     listed = ", ".join(str(voter) for voter in sorted(voters))
-    if config.is_controller:
+    if is_controller:
         _require(
-            config.node_id in voters,
-            f"If process.roles contains the 'controller' role, the node id {config.node_id} must be included in the set of voters "
+            node_id in voters,
+            f"If process.roles contains the 'controller' role, the node id {node_id} must be included in the set of voters "
             f"controller.quorum.voters=Set({listed})",
         )
     else:
         _require(
-            config.node_id not in voters,
-            f"If process.roles contains just the 'broker' role, the node id {config.node_id} must not be included in the set of voters "
+            node_id not in voters,
+            f"If process.roles contains just the 'broker' role, the node id {node_id} must not be included in the set of voters "
             f"controller.quorum.voters=Set({listed})",
         )
 
 
-def _validate_controller_listeners(config: KafkaConfig) -> None:
-    names = {listener.name for listener in config.listeners}
+def _validate_controller_listeners(listeners: NodeListeners, *, is_broker: bool) -> None:
+    names = {listener.name for listener in listeners.all}
     _require(
-        config.controller_listeners,
+        listeners.controller,
         "controller.listener.names must contain at least one value appearing in the 'listeners' configuration when running the KRaft controller role",
     )
     _require(
-        all(name in names for name in config.controller_listener_names),
+        all(name in names for name in listeners.controller_names),
         "controller.listener.names must only contain values appearing in the 'listeners' configuration when running the KRaft controller role",
     )
-    if not config.is_broker:
+    if not is_broker:
         _require(
-            not config.broker_listeners,
+            not listeners.broker,
             "The listeners config must only contain KRaft controller listeners from controller.listener.names when process.roles=controller",
         )
 
 
-def _validate_broker_only(config: KafkaConfig) -> None:
+def _validate_broker_only(listeners: NodeListeners) -> None:
     _require(
-        config.controller_listener_names,
+        listeners.controller_names,
         "controller.listener.names must contain at least one value when running KRaft with just the broker role",
     )
     _require(
-        not config.controller_listeners,
+        not listeners.controller,
         "controller.listener.names must not contain a value appearing in the 'listeners' configuration when running KRaft with just the broker role",
     )
 
 
-def _validate_broker_listeners(config: KafkaConfig) -> None:
+def _validate_broker_listeners(config: AbstractConfig, listeners: NodeListeners) -> None:
     if config.get_string("inter.broker.listener.name") and "security.inter.broker.protocol" in config.props:
         raise ConfigError("Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.")
-    controller_names = config.controller_listener_names
-    advertised = [listener.name for listener in config.advertised_listeners if listener.name not in controller_names]
-    listening = [listener.name for listener in config.listeners]
+    controller_names = listeners.controller_names
+    advertised = [listener.name for listener in listeners.advertised if listener.name not in controller_names]
+    listening = [listener.name for listener in listeners.all]
     _require(
         advertised, "There must be at least one broker advertised listener. Perhaps all listeners appear in controller.listener.names?"
     )
     _require(
-        config.inter_broker_listener_name in advertised,
+        listeners.inter_broker_name in advertised,
         "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options based on currently "
         f"configured listeners are {','.join(advertised)}",
     )
@@ -178,8 +180,8 @@ def _validate_broker_listeners(config: KafkaConfig) -> None:
         "advertised.listeners listener names must be equal to or a subset of the ones defined in listeners. Found "
         f"{','.join(advertised)}. The valid options based on the current configuration are {','.join(listening)}",
     )
-    if config.security_protocol_of(config.inter_broker_listener_name).startswith("SASL"):
-        prefix = f"listener.name.{config.inter_broker_listener_name.lower()}."
+    if listeners.security_protocol_of(listeners.inter_broker_name).startswith("SASL"):
+        prefix = f"listener.name.{listeners.inter_broker_name.lower()}."
         enabled = config.props.get(f"{prefix}sasl.enabled.mechanisms") or ",".join(config.get_list("sasl.enabled.mechanisms"))
         _require(
             config.get_string("sasl.mechanism.inter.broker.protocol") in [name.strip() for name in enabled.split(",")],

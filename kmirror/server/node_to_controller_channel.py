@@ -16,7 +16,8 @@ from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Buffer, FileSlice
 from kmirror.network.client import DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
 from kmirror.runtime.api import Runtime
-from kmirror.server.request_context import Request
+from kmirror.server.broker_api_table import BROKER_API_TABLE, AnsweredBy
+from kmirror.server.request import Request
 from kmirror.wire.framing import RequestHeader, encode_request, read_response
 from kmirror.wire.messages.default_principal_data import DefaultPrincipalData
 from kmirror.wire.messages.envelope import EnvelopeRequest
@@ -30,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class NodeToControllerChannel:
-    """Requests to the controller at one address; implements `ControllerChannel` (handlers) and the mirror's channel."""
+    """Requests to the controller at one address; implements `ForwardingChannel`."""
 
     def __init__(self, runtime: Runtime, client: NetworkClient, host: str, port: int, *, request_timeout_ms: int) -> None:
         self._runtime = runtime
@@ -60,6 +61,7 @@ class NodeToControllerChannel:
 
     async def forward(self, request: Request) -> Any:
         """The controller's response to a client's request, as a message of the same API and version."""
+        assert BROKER_API_TABLE[request.api_key].answered_by is AnsweredBy.CONTROLLER, f"{request.api_key!r} is not the controller's"
         header = RequestHeader(request.api_key, request.api_version, request.correlation_id, request.client_id)
         frame = b"".join(_as_bytes(part) for part in encode_request(header, request.message))
         envelope = EnvelopeRequest(

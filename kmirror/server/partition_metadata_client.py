@@ -11,9 +11,9 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.sentinels import LATEST_TIMESTAMP, NO_OFFSET, READ_UNCOMMITTED
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.group.share_group_offsets import EndOffset
-from kmirror.coordinator.share.persister import BrokerChannel
 from kmirror.metadata.image import MetadataImage
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
+from kmirror.network.node_channels import BrokerChannel
 from kmirror.replica.partition_reader import fetch_offset_for_timestamp
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.replica.replica_types import CONSUMER_REPLICA_ID

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from kmirror.common.errors import ApiException, Errors
-from kmirror.server.controller_channel import ControllerChannel
+from kmirror.network.node_channels import ControllerChannel
 from kmirror.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 

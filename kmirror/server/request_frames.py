@@ -6,14 +6,14 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Buffer, FileSlice
 from kmirror.network.request_context import CLOSE, Answer, CloseType, RequestContext
-from kmirror.server.apis.api_versions import unsupported_version
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.server.request_timing import RequestTiming
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.framing import encode_response, read_request
+from kmirror.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 Parts = Sequence[Buffer | FileSlice]
 _log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ def decode(context: RequestContext, timing: RequestTiming, *, is_served: bool) -
     api_key = ApiKeys(header.api_key)
     if not is_served:
         if api_key is ApiKeys.API_VERSIONS:
-            return Answer(encode_response(api_key, 0, header.correlation_id, unsupported_version()))
+            return Answer(encode_response(api_key, 0, header.correlation_id, _unsupported_api_versions()))
         return close(context, f"Received request api key {api_key.name} with version {header.api_version} which is not enabled")
     try:
         message = read_request(header, context.buffer, context.position)
@@ -46,6 +46,14 @@ def decode(context: RequestContext, timing: RequestTiming, *, is_served: bool) -
         size_in_bytes=len(context.buffer),
         timing=timing,
         client_information=context.client_information,
+    )
+
+
+def _unsupported_api_versions() -> ApiVersionsResponse:
+    """The answer to a version of ApiVersions that we do not have, to be written in version 0."""
+    spec = API_TABLE[ApiKeys.API_VERSIONS]
+    return ApiVersionsResponse(
+        error_code=Errors.UNSUPPORTED_VERSION, api_keys=[ApiVersion(ApiKeys.API_VERSIONS, spec.lowest, spec.highest)]
     )
 
 

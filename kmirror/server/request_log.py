@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kmirror.metadata.image import RESOURCE_MIRROR
-from kmirror.server.request_context import NoMessage, Request
+from kmirror.server.request import NoMessage, Request
 from kmirror.server.sensitive_configs import REDACTED, is_sensitive_config
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.json_converter import dumps, message_to_json

@@ -20,7 +20,7 @@ from kmirror.common.errors import Errors
 from kmirror.common.histogram import Histogram, HistogramRows
 from kmirror.common.metrics import Meter, MetricName, MetricsRegistry, Value
 from kmirror.common.ports import Clock
-from kmirror.server.request_context import NoMessage, Request
+from kmirror.server.request import NoMessage, Request
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.mirror_dialect import MIRROR_API_KEYS
 

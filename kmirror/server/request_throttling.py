@@ -17,7 +17,7 @@ from kmirror.common.errors import Errors
 from kmirror.common.ports import Clock
 from kmirror.server.quota.client_quota_manager import ClientQuotaManager
 from kmirror.server.quota.quota_managers import QuotaManagers
-from kmirror.server.request_context import NoMessage, Request
+from kmirror.server.request import NoMessage, Request
 from kmirror.server.request_metrics import error_counts
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 

@@ -1,7 +1,8 @@
-"""Which APIs and versions a broker listener serves: what has a handler, in the versions of Kafka 4.3, and what mirroring adds.
+"""Which versions of its APIs a broker listener serves: those of Kafka 4.3, and what mirroring adds.
 
-An unstable latest version, and everything of KIP-1279, is served with `unstable.api.versions.enable=true` only. Produce is
-advertised from version 0, because librdkafka takes a higher minimum for a broker it does not know (KAFKA-18659).
+An unstable latest version, and the versions that KIP-1279 adds, are served with
+`unstable.api.versions.enable=true` only. Produce is advertised from version 0, because librdkafka
+takes a higher minimum for a broker it does not know (KAFKA-18659).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
-from kmirror.wire.mirror_dialect import MIRROR_API_KEYS, mirror_dialect
+from kmirror.wire.mirror_dialect import mirror_dialect
 
 
 class ServedRange(NamedTuple):
@@ -23,26 +24,11 @@ class ServedRange(NamedTuple):
 
 
 class ServedVersions:
-    def __init__(self, *, unstable: bool) -> None:
-        self._unstable = unstable
-        self._ranges: dict[ApiKeys, ServedRange] = {}
+    """The served ranges of `api_keys`; `unstable` adds the versions that are not stable."""
 
-    def add(self, api_keys: Iterable[ApiKeys]) -> None:
-        for api_key in api_keys:
-            served = self._range(api_key)
-            if served is not None:
-                self._ranges[api_key] = served
-
-    def _range(self, api_key: ApiKeys) -> ServedRange | None:
-        spec = API_TABLE[api_key]
-        if api_key in MIRROR_API_KEYS and not self._unstable:
-            return None
-        highest = mirror_dialect().highest_version(api_key, mirroring=self._unstable)
-        if spec.latest_unstable and highest == spec.highest and not self._unstable:
-            highest -= 1
-        if highest < spec.lowest:
-            return None
-        return ServedRange(api_key, 0 if api_key is ApiKeys.PRODUCE else spec.lowest, highest, spec.lowest)
+    def __init__(self, api_keys: Iterable[ApiKeys], *, unstable: bool) -> None:
+        ranges = (_range(api_key, unstable=unstable) for api_key in sorted(api_keys))
+        self._ranges = {served.api_key: served for served in ranges if served is not None}
 
     def is_served(self, api_key: ApiKeys, version: int) -> bool:
         served = self._ranges.get(api_key)
@@ -50,4 +36,15 @@ class ServedVersions:
 
     def ranges(self) -> list[ServedRange]:
         """By API key."""
-        return [self._ranges[api_key] for api_key in sorted(self._ranges)]
+        return list(self._ranges.values())
+
+
+def _range(api_key: ApiKeys, *, unstable: bool) -> ServedRange | None:
+    """None where every version is unstable, and those are not served."""
+    spec = API_TABLE[api_key]
+    highest = mirror_dialect().highest_version(api_key, mirroring=unstable)
+    if spec.latest_unstable and highest == spec.highest and not unstable:
+        highest -= 1
+    if highest < spec.lowest:
+        return None
+    return ServedRange(api_key, 0 if api_key is ApiKeys.PRODUCE else spec.lowest, highest, spec.lowest)

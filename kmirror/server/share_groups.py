@@ -15,10 +15,10 @@ from kmirror.coordinator.group.share_group_offsets import ShareGroupOffsets
 from kmirror.coordinator.share.persister import Persister
 from kmirror.coordinator.share.share_coordinator import ShareCoordinator
 from kmirror.metadata.image import MetadataImage
-from kmirror.mirror.channels import InterBrokerChannel
 from kmirror.network.client import NetworkClient
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime
+from kmirror.server.inter_broker_channel import InterBrokerChannel
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.partition_metadata_client import PartitionMetadataClient
 from kmirror.server.room_settings import share_coordinator_config

@@ -125,7 +125,7 @@ def _log(apis: KafkaApis, partition: TopicPartition) -> UnifiedLog:
 
 
 def _manager(apis: KafkaApis) -> AddPartitionsToTxnManager:
-    manager: AddPartitionsToTxnManager | None = apis.add_partitions_to_txn
+    manager = apis.add_partitions_to_txn
     if manager is None:
         raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
     return manager

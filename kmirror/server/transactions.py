@@ -14,10 +14,10 @@ from kmirror.coordinator.transaction.transaction_coordinator import TransactionC
 from kmirror.coordinator.transaction.transaction_coordinator_shard import TransactionConfig
 from kmirror.coordinator.transaction.transaction_marker_channel_manager import TransactionMarkerChannelManager
 from kmirror.metadata.image import MetadataImage
-from kmirror.mirror.channels import InterBrokerChannel
 from kmirror.network.client import NetworkClient
 from kmirror.runtime.api import Runtime
 from kmirror.server.add_partitions_to_txn_manager import AddPartitionsToTxnManager
+from kmirror.server.inter_broker_channel import InterBrokerChannel
 from kmirror.server.kafka_config import KafkaConfig
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from kmirror.server.apis.api_versions import handle_api_versions
 from kmirror.server.kafka_apis import KafkaApis
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kmirror.wire.mirror_dialect import MIRROR_API_KEYS
@@ -39,7 +39,7 @@ def speak(apis: KafkaApis, dialect: str) -> None:
             response.api_keys = [_capped(row, highest) for row in response.api_keys if row.api_key not in MIRROR_API_KEYS]
         return response
 
-    apis.register({ApiKeys.API_VERSIONS: answer})
+    apis.replace_handlers({ApiKeys.API_VERSIONS: answer})
 
 
 def refuse(apis: KafkaApis, is_refused: Callable[[], bool]) -> None:

@@ -202,9 +202,14 @@ def _share_state(result_struct: str) -> Builder:
     ]
 
 
-def _described_share_groups(request: Any, error: ErrorFields) -> list[Any]:
+def _described_groups(request: Any, error: ErrorFields) -> list[Any]:
     """Without a text, as in Kafka."""
     return [error.struct("DescribedGroup", group_id=group_id, error_message=None) for group_id in request.group_ids]
+
+
+def _described_share_group_offsets(request: Any, error: ErrorFields) -> list[Any]:
+    """Without a text, as in Kafka."""
+    return [error.struct("DescribeShareGroupOffsetsResponseGroup", group_id=group.group_id, error_message=None) for group in request.groups]
 
 
 _BUILDERS: dict[ApiKeys, tuple[str, Builder]] = {
@@ -233,7 +238,9 @@ _BUILDERS: dict[ApiKeys, tuple[str, Builder]] = {
     ApiKeys.WRITE_SHARE_GROUP_STATE: ("results", _share_state("WriteStateResult")),
     ApiKeys.DELETE_SHARE_GROUP_STATE: ("results", _share_state("DeleteStateResult")),
     ApiKeys.READ_SHARE_GROUP_STATE_SUMMARY: ("results", _share_state("ReadStateSummaryResult")),
-    ApiKeys.SHARE_GROUP_DESCRIBE: ("groups", _described_share_groups),
+    ApiKeys.CONSUMER_GROUP_DESCRIBE: ("groups", _described_groups),
+    ApiKeys.SHARE_GROUP_DESCRIBE: ("groups", _described_groups),
+    ApiKeys.DESCRIBE_SHARE_GROUP_OFFSETS: ("groups", _described_share_group_offsets),
     ApiKeys.DESCRIBE_TRANSACTIONS: (
         "transaction_states",
         lambda request, error: [error.struct("TransactionState", transactional_id=name) for name in request.transactional_ids],
@@ -267,7 +274,7 @@ def error_response(api_key: ApiKeys, api_version: int, request: Any, error: ApiE
     if not hasattr(response, "error_code"):
         raise error
     response.error_code = int(error.error)
-    if hasattr(response, "error_message"):
+    if hasattr(response, "error_message") and api_key is not ApiKeys.CONSUMER_GROUP_HEARTBEAT:  # whose error has no text, as in Kafka
         response.error_message = error.message or error.error.message
     if hasattr(response, "mirror_name"):
         response.mirror_name = request.mirror_name

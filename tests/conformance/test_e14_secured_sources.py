@@ -120,7 +120,7 @@ def principals(source: EmbeddedCluster) -> set[str]:
     """Who is logged in at the source, its own broker apart."""
 
     def read(server: Any) -> set[str]:
-        return {str(connection.principal) for socket in server.broker._sockets for connection in socket._connections.values()}
+        return {str(connection.principal) for socket in server.broker._listeners.sockets for connection in socket._connections.values()}
 
     return source.call(read) - {"User:broker"}
 
@@ -146,7 +146,7 @@ def test_acl37_credentials_are_kept_in_the_metadata_shown_to_nobody_and_used_tow
         assert "User:mirror" in principals(source)
 
         def logins(server: Any) -> set[str]:
-            return {str(connection.principal) for socket in server.broker._sockets for connection in socket._connections.values()}
+            return {str(connection.principal) for socket in server.broker._listeners.sockets for connection in socket._connections.values()}
 
         assert destination.call(logins) <= {"User:ANONYMOUS"}
         remove(destination.bootstrap_servers, "keeper", "secret")

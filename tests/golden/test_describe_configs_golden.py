@@ -26,8 +26,8 @@ from kmirror.metadata.image import (
     TopicImage,
     TopicsImage,
 )
+from kmirror.server.broker_api_table import ROWS
 from kmirror.server.config_views import ConfigEntry, ConfigSource, ConfigViews
-from kmirror.server.kafka_apis import HANDLER_MODULES
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.served_versions import ServedVersions
 from kmirror.wire.framing import read_request, read_request_header, read_response
@@ -112,8 +112,8 @@ def test_every_recorded_resource_is_described_alike() -> None:
 
 
 def test_what_is_served_is_served_in_kafkas_versions() -> None:
-    served = ServedVersions(unstable=False)
-    served.add(HANDLER_MODULES)
+    config = recorded_config()
+    served = ServedVersions([row.api_key for row in ROWS if row.is_served(config)], unstable=False)
     for client, version, _, response in exchanges(API_VERSIONS):
         kafkas = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
         if response.error_code:

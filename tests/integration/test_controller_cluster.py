@@ -154,7 +154,7 @@ def test_a_broker_that_cannot_apply_the_metadata_ends() -> None:
             self.installed = True
 
     with EmbeddedCluster(brokers=2, config={"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "100"}) as cluster:
-        cluster.call(lambda server: server.broker._loader.install_publisher(Broken()), 1)
+        cluster.call(lambda server: server.broker._metadata.loader.install_publisher(Broken()), 1)
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers.partition(",")[0]})
         admin.create_topics([NewTopic("t", 1, 1)])["t"].result(REACHED_S)
         deadline = time.monotonic() + REACHED_S

@@ -57,16 +57,15 @@ from kmirror.record.record_batch import iter_batches
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
 from kmirror.server.apis.fetch import handle_fetch
-from kmirror.server.apis.forwarded import handle_forwarded
-from kmirror.server.apis.mirror import HANDLERS as MIRROR_HANDLERS
 from kmirror.server.kafka_apis import KafkaApis
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.kafka_server import KafkaServer
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages import add_topics_to_mirror, bump_leader_epochs, create_topics, find_coordinator, list_mirrors
 from kmirror.wire.messages import create_mirror as create_mirror_messages
 from kmirror.wire.messages.partition_record import PartitionRecord
+from kmirror.wire.mirror_dialect import MIRROR_API_KEYS
 from kmirror.wire.records import read_metadata_record
 
 Clusters = tuple[EmbeddedCluster, EmbeddedCluster]
@@ -389,13 +388,14 @@ def test_entry_14_our_own_requests_carry_the_topics_ids_and_no_mirror_info(clust
 
     def listen(server: KafkaServer) -> None:
         assert server.broker is not None
-        for api_key, handler in ((ApiKeys.CREATE_TOPICS, handle_forwarded), *MIRROR_HANDLERS.items()):
+        for api_key in (ApiKeys.CREATE_TOPICS, ApiKeys.DELETE_TOPICS, ApiKeys.CREATE_PARTITIONS, *MIRROR_API_KEYS):
+            handler = server.broker.apis.handler_of(api_key)
 
             async def recorded(apis: KafkaApis, request: Request, *, handler: Any = handler) -> Any:
                 seen.append(request.message)
                 return await handler(apis, request)
 
-            server.broker.apis.register({api_key: recorded})
+            server.broker.apis.replace_handlers({api_key: recorded})
 
     b.call(listen)
     mirrored(a, b, "t")
@@ -450,7 +450,7 @@ def test_entry_16_the_fetchers_requests_are_the_kips(clusters: Clusters) -> None
             seen.append(request)
             return await handle_fetch(apis, request)
 
-        server.broker.apis.register({ApiKeys.FETCH: recorded})
+        server.broker.apis.replace_handlers({ApiKeys.FETCH: recorded})
 
     a.call(listen)
     mirrored(a, b, "t", records=10)

@@ -149,7 +149,7 @@ def test_the_principal_is_the_users_name_with_every_security() -> None:
         with EmbeddedCluster(security=security) as cluster:
 
             def principals(server: Any) -> list[str]:
-                sockets = server.broker._sockets
+                sockets = server.broker._listeners.sockets
                 return [str(connection.principal) for connection in sockets[0]._connections.values()]
 
             async def hold(runtime: AsyncioRuntime) -> list[str]:

@@ -9,21 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.supervision import Supervised
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-class BrokerChannel(Protocol):
-    """Requests to other brokers of the cluster, and to this one."""
-
-    async def send(self, broker_id: int, message: Any) -> Any:
-        """The response; DisconnectError, RequestTimeoutError, UnsupportedVersionError, ProtocolReadError or ApiException without one."""
-        ...
 
 
 class BrokerQueues(Generic[T, R]):

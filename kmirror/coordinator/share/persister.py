@@ -10,7 +10,7 @@ the answer. There is no retry for a partition that the metadata does not know.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import SHARE_GROUP_STATE_TOPIC_NAME, partition_for
@@ -19,6 +19,7 @@ from kmirror.coordinator.share.share_coordinator import ShareCoordinator
 from kmirror.coordinator.share.share_partition_key import SharePartitionKey
 from kmirror.metadata.image import MetadataImage
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
+from kmirror.network.node_channels import BrokerChannel
 from kmirror.runtime.api import Runtime, run_together
 from kmirror.wire.messages import delete_share_group_state, initialize_share_group_state, read_share_group_state_summary
 from kmirror.wire.messages.read_share_group_state_summary import PartitionResult as StateSummary
@@ -37,14 +38,6 @@ _RETRIABLE: Final = (
 )
 _EXHAUSTED: Final = "Exhausted max retries to complete {} RPC without success."
 _COORDINATOR_NOT_FOUND: Final = "Error in find coordinator. Exhausted max retries to find coordinator without success."
-
-
-class BrokerChannel(Protocol):
-    """Requests to the other brokers of the cluster."""
-
-    async def send(self, broker_id: int, message: Any) -> Any:
-        """The response; DisconnectError, RequestTimeoutError, UnsupportedVersionError or ApiException without one."""
-        ...
 
 
 class PartitionError(NamedTuple):

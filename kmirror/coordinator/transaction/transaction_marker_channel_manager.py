@@ -17,10 +17,11 @@ from typing import Final, NamedTuple
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricName, MetricsRegistry
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.coordinator.common.broker_queues import BrokerChannel, BrokerQueues
+from kmirror.coordinator.common.broker_queues import BrokerQueues
 from kmirror.coordinator.transaction.transaction_coordinator_shard import PendingCompletion
 from kmirror.metadata.image import MetadataImage
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
+from kmirror.network.node_channels import BrokerChannel
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from kmirror.wire.primitives import ProtocolReadError

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kmirror.common.acl import AclOperation
 from kmirror.common.errors import Errors
 from kmirror.metadata.authorizer.acl_descriptions import NO_AUTHORIZER, describe_acls
-from kmirror.server.request_context import CLOSE_CONNECTION, Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import CLOSE_CONNECTION, Request
 from kmirror.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 if TYPE_CHECKING:
@@ -44,10 +43,3 @@ async def handle_delete_acls(apis: KafkaApis, request: Request) -> Any:
         if UNKNOWN in (entry.pattern_type_filter, entry.resource_type_filter, entry.operation, entry.permission_type):
             return CLOSE_CONNECTION
     return await apis.controller.forward(request)
-
-
-HANDLERS = {
-    ApiKeys.DESCRIBE_ACLS: handle_describe_acls,
-    ApiKeys.CREATE_ACLS: handle_create_acls,
-    ApiKeys.DELETE_ACLS: handle_delete_acls,
-}

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -42,6 +41,3 @@ async def handle_alter_replica_log_dirs(apis: KafkaApis, request: Request) -> Al
         result = results.setdefault(topic_partition.topic, AlterReplicaLogDirTopicResult(topic_name=topic_partition.topic))
         result.partitions.append(AlterReplicaLogDirPartitionResult(topic_partition.partition, error))
     return AlterReplicaLogDirsResponse(results=list(results.values()))
-
-
-HANDLERS = {ApiKeys.ALTER_REPLICA_LOG_DIRS: handle_alter_replica_log_dirs}

@@ -1,9 +1,10 @@
-"""ApiVersions (key 18). Served: v0-v4 (v3 client software, features; v4 allows features of minimum 0).
+"""ApiVersions (key 18). Served: v0-v4 (v3 client software, features; v4 features of minimum 0).
 
-What is advertised is what has a handler on this broker, in the versions it serves (`served_versions`). Asked in a version
-above ours, the answer is in version 0 with UNSUPPORTED_VERSION and our own range of this API, so that the client can
-step down. A client software name that is not `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` is INVALID_REQUEST (KIP-511).
-Features with minimum level 0 are left out below v4, whose clients cannot read them.
+What is advertised is what the broker serves by its table of APIs, in the versions that
+`served_versions` gives. Asked in a version above ours, the answer (`request_frames`) is in version
+0 with UNSUPPORTED_VERSION and our own range of this API, so that the client can step down. A client
+software name that is not `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` is INVALID_REQUEST
+(KIP-511). Features with minimum level 0 are left out below v4, whose clients cannot read them.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.errors import Errors
 from kmirror.metadata.features import supported_features
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import API_TABLE, ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -53,14 +53,3 @@ async def handle_api_versions(apis: KafkaApis, request: Request) -> ApiVersionsR
             for name, level in sorted(apis.metadata_cache.finalized_features().items())
         ],
     )
-
-
-def unsupported_version() -> ApiVersionsResponse:
-    """The answer to a version that we do not have, to be written in version 0."""
-    spec = API_TABLE[ApiKeys.API_VERSIONS]
-    return ApiVersionsResponse(
-        error_code=Errors.UNSUPPORTED_VERSION, api_keys=[ApiVersion(ApiKeys.API_VERSIONS, spec.lowest, spec.highest)]
-    )
-
-
-HANDLERS = {ApiKeys.API_VERSIONS: handle_api_versions}

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from kmirror.common.acl import AclOperation
 from kmirror.common.errors import ApiException, Errors
 from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of, requester_of
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.heartbeat import HeartbeatResponse
 from kmirror.wire.messages.join_group import JoinGroupResponse
 from kmirror.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
@@ -78,11 +77,3 @@ async def handle_leave_group(apis: KafkaApis, request: Request) -> LeaveGroupRes
         error_code = response.error_code or next((member.error_code for member in response.members), 0)
         response = LeaveGroupResponse(error_code=error_code)
     return response
-
-
-HANDLERS = {
-    ApiKeys.JOIN_GROUP: handle_join_group,
-    ApiKeys.SYNC_GROUP: handle_sync_group,
-    ApiKeys.HEARTBEAT: handle_heartbeat,
-    ApiKeys.LEAVE_GROUP: handle_leave_group,
-}

@@ -1,11 +1,13 @@
-"""The consumer rebalance protocol (KIP-848): ConsumerGroupHeartbeat (0-1) and ConsumerGroupDescribe (0-1).
+"""The consumer rebalance protocol (KIP-848): ConsumerGroupHeartbeat and ConsumerGroupDescribe.
 
 | API | versions | remarks |
 |---|---|---|
 | ConsumerGroupHeartbeat | 0-1 | v1 SubscribedTopicRegex, and the member makes its own id (KIP-1082) |
 | ConsumerGroupDescribe | 0-1 | v1 MemberType (KIP-1099) |
 
-UNSUPPORTED_VERSION while the feature group.version is 0, or when `group.coordinator.rebalance.protocols` leaves "consumer" out.
+UNSUPPORTED_VERSION while the feature group.version is 0, or when
+`group.coordinator.rebalance.protocols` leaves "consumer" out: the gate CONSUMER_GROUPS in
+`broker_api_table`.
 """
 
 from __future__ import annotations
@@ -16,8 +18,7 @@ from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.runtime.api import run_together
 from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of, requester_of
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -28,20 +29,10 @@ from kmirror.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbea
 if TYPE_CHECKING:
     from kmirror.server.kafka_apis import KafkaApis
 
-GROUP_VERSION_FEATURE = "group.version"
-CONSUMER_PROTOCOL = "consumer"
-
-
-def _throw_if_not_enabled(apis: KafkaApis) -> None:
-    level = apis.metadata_cache.image.features.level(GROUP_VERSION_FEATURE)
-    if level < 1 or CONSUMER_PROTOCOL not in apis.config.get_list("group.coordinator.rebalance.protocols"):
-        raise ApiException(Errors.UNSUPPORTED_VERSION)
-
 
 async def handle_consumer_group_heartbeat(apis: KafkaApis, request: Request) -> ConsumerGroupHeartbeatResponse:
     message: ConsumerGroupHeartbeatRequest = request.message
     try:
-        _throw_if_not_enabled(apis)
         authorize_group(apis, request, AclOperation.READ, message.group_id)
         names = message.subscribed_topic_names or []
         if len(set(apis.auth.filter_by_authorized(request, AclOperation.DESCRIBE, ResourceType.TOPIC, names))) < len(set(names)):
@@ -60,7 +51,6 @@ async def handle_consumer_group_describe(apis: KafkaApis, request: Request) -> C
 
 async def _described(apis: KafkaApis, request: Request, group_id: str, *, with_operations: bool) -> DescribedGroup:
     try:
-        _throw_if_not_enabled(apis)
         authorize_group(apis, request, AclOperation.DESCRIBE, group_id)
         group = await coordinator_of(apis).describe_consumer_group(group_id)
     except ApiException as error:
@@ -85,9 +75,3 @@ def _may_see_topics(apis: KafkaApis, request: Request, group: DescribedGroup) ->
 def _without_topics(group: DescribedGroup) -> DescribedGroup:
     text = "The group has described topic(s) that the client is not authorized to describe."
     return DescribedGroup(group_id=group.group_id, error_code=Errors.TOPIC_AUTHORIZATION_FAILED, error_message=text)
-
-
-HANDLERS = {
-    ApiKeys.CONSUMER_GROUP_HEARTBEAT: handle_consumer_group_heartbeat,
-    ApiKeys.CONSUMER_GROUP_DESCRIBE: handle_consumer_group_describe,
-}

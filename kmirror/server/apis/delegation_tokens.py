@@ -15,8 +15,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.kafka_principal import ANONYMOUS, USER_TYPE
 from kmirror.metadata.delegation_tokens import is_party_of, token_hmac
 from kmirror.metadata.image import DelegationToken
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from kmirror.wire.messages.describe_delegation_token import (
     DescribedDelegationToken,
@@ -115,11 +114,3 @@ def _described(token: DelegationToken, secret_key: str) -> DescribedDelegationTo
         hmac=token_hmac(secret_key, token.token_id),
         renewers=[DescribedDelegationTokenRenewer(kind, name) for kind, _, name in renewers],
     )
-
-
-HANDLERS = {
-    ApiKeys.CREATE_DELEGATION_TOKEN: handle_create_delegation_token,
-    ApiKeys.RENEW_DELEGATION_TOKEN: handle_renew_delegation_token,
-    ApiKeys.EXPIRE_DELEGATION_TOKEN: handle_expire_delegation_token,
-    ApiKeys.DESCRIBE_DELEGATION_TOKEN: handle_describe_delegation_token,
-}

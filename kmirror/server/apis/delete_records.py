@@ -14,8 +14,7 @@ from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.replica_types import DeleteRecordsResult
 from kmirror.server.apis.produce import ADMIN_CLIENT_ID
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -60,6 +59,3 @@ async def handle_delete_records(apis: KafkaApis, request: Request) -> DeleteReco
 
 def _partition_result(index: int, result: DeleteRecordsResult) -> DeleteRecordsPartitionResult:
     return DeleteRecordsPartitionResult(partition_index=index, low_watermark=result.low_watermark, error_code=result.error)
-
-
-HANDLERS = {ApiKeys.DELETE_RECORDS: handle_delete_records}

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.metadata.client_quotas import describe_client_quotas
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.describe_client_quotas import DescribeClientQuotasResponse
 
 if TYPE_CHECKING:
@@ -28,6 +27,3 @@ async def handle_describe_client_quotas(apis: KafkaApis, request: Request) -> De
         message = None if error.message == error.error.message else error.message
         return DescribeClientQuotasResponse(error_code=error.error, error_message=message, entries=None)
     return DescribeClientQuotasResponse(entries=entries)
-
-
-HANDLERS = {ApiKeys.DESCRIBE_CLIENT_QUOTAS: handle_describe_client_quotas}

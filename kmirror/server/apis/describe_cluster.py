@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 
 if TYPE_CHECKING:
@@ -52,6 +51,3 @@ async def handle_describe_cluster(apis: KafkaApis, request: Request) -> Describe
         operations = apis.auth.authorized_operations(request, ResourceType.CLUSTER, CLUSTER_NAME) if allowed else 0
         response.cluster_authorized_operations = operations
     return response
-
-
-HANDLERS = {ApiKeys.DESCRIBE_CLUSTER: handle_describe_cluster}

@@ -29,8 +29,7 @@ from kmirror.metadata.image import (
 )
 from kmirror.server.config_views import ConfigEntry, ConfigSource, ConfigViews
 from kmirror.server.kafka_config import KafkaConfig
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -145,6 +144,3 @@ def _entry(entry: ConfigEntry, *, with_synonyms: bool, with_documentation: bool)
         config_type=entry.type,
         documentation=entry.documentation if with_documentation or entry.source == ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG else None,
     )
-
-
-HANDLERS = {ApiKeys.DESCRIBE_CONFIGS: handle_describe_configs}

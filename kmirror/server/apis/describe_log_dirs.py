@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import Errors
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.storage.unified_log import UnifiedLog
-from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -62,6 +61,3 @@ def _offset_lag(apis: KafkaApis, log: UnifiedLog) -> int:
     if log.is_future:
         return -1 if current is None else current.log_end_offset - log.log_end_offset
     return max(0, log.high_watermark - log.log_end_offset)
-
-
-HANDLERS = {ApiKeys.DESCRIBE_LOG_DIRS: handle_describe_log_dirs}

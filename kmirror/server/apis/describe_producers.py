@@ -12,9 +12,8 @@ from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.mirror_names import topic_name_problem
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.storage.producer_state_entry import ProducerStateEntry
-from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -76,6 +75,3 @@ def _producer(entry: ProducerStateEntry) -> ProducerState:
         coordinator_epoch=entry.coordinator_epoch,
         current_txn_start_offset=-1 if first_offset is None else first_offset,
     )
-
-
-HANDLERS = {ApiKeys.DESCRIBE_PRODUCERS: handle_describe_producers}

@@ -13,8 +13,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.metadata.image import TopicImage
 from kmirror.metadata.mirror_names import topic_name_problem
 from kmirror.server.apis.topic_metadata import is_internal, view_partition
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -107,6 +106,3 @@ def _describe(
         topic_authorized_operations=operations,
     )
     return topic, numbers[limit] if len(numbers) > limit else None
-
-
-HANDLERS = {ApiKeys.DESCRIBE_TOPIC_PARTITIONS: handle_describe_topic_partitions}

@@ -18,8 +18,7 @@ from kmirror.coordinator.transaction.transaction_metadata import TransactionMeta
 from kmirror.coordinator.transaction.transaction_state import TransactionState
 from kmirror.runtime.api import run_together
 from kmirror.server.apis.transactions import transaction_coordinator
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages import describe_transactions, list_transactions
 
 if TYPE_CHECKING:
@@ -99,9 +98,3 @@ def _matcher(pattern: str | None) -> Callable[[str], bool] | None:
     except re2.error as error:
         raise ApiException(Errors.INVALID_REGULAR_EXPRESSION) from error
     return lambda transactional_id: compiled.fullmatch(transactional_id) is not None
-
-
-HANDLERS = {
-    ApiKeys.DESCRIBE_TRANSACTIONS: handle_describe_transactions,
-    ApiKeys.LIST_TRANSACTIONS: handle_list_transactions,
-}

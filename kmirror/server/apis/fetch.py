@@ -36,9 +36,8 @@ from kmirror.replica.fetch_session import FetchSelection
 from kmirror.replica.replica_types import CONSUMER_REPLICA_ID, ClientMetadata, FetchInfos, FetchParams, FetchPartitionData, FetchResults
 from kmirror.replica.replica_types import FetchPartition as PartitionFetch
 from kmirror.server.apis.leaders import LeaderEndpoints
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.storage.fetch_data_info import FetchIsolation
-from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.framing import encode_response
 from kmirror.wire.log_reader_tag import is_log_reader
 from kmirror.wire.messages.fetch import (
@@ -248,6 +247,3 @@ def _partition_data(api_version: int, topic: TopicIdPartition, data: FetchPartit
     if error in (Errors.NOT_LEADER_OR_FOLLOWER, Errors.FENCED_LEADER_EPOCH) and api_version >= FIRST_VERSION_WITH_LEADER:
         answer.current_leader = LeaderIdAndEpoch(*leaders.add(topic.topic_partition))
     return answer
-
-
-HANDLERS = {ApiKeys.FETCH: handle_fetch}

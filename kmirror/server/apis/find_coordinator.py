@@ -25,10 +25,8 @@ from kmirror.common.topic_partition import (
 )
 from kmirror.coordinator.share.share_partition_key import SharePartitionKey
 from kmirror.metadata.features import MIRROR_VERSION
-from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.server.metadata_cache import Node
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
@@ -90,7 +88,7 @@ def _find(apis: KafkaApis, request: Request, key_type: int, key: str) -> tuple[E
 def _mirror_partition(apis: KafkaApis, key: str) -> int | None:
     """Where the states of mirrors are, which is not asked of how many partitions their topic has now."""
     manager = apis.mirror
-    if not isinstance(manager, MirrorManager) or manager.image().topics.topic(MIRROR_STATE_TOPIC_NAME) is None:
+    if manager is None or manager.image().topics.topic(MIRROR_STATE_TOPIC_NAME) is None:
         return None
     return manager.coordinator.state_partition_of(key).partition
 
@@ -105,6 +103,3 @@ def _leader(apis: KafkaApis, request: Request, topic: str, key: str, number: int
     registration = cache.partition(TopicPartition(topic, number))
     node = None if registration is None else cache.alive_node(registration.leader, request.listener_name)
     return (Errors.COORDINATOR_NOT_AVAILABLE, _NO_NODE) if node is None else (Errors.NONE, node)
-
-
-HANDLERS = {ApiKeys.FIND_COORDINATOR: handle_find_coordinator}

@@ -1,13 +1,13 @@
-"""Requests that the controller answers: everything that changes the cluster's metadata, and what only it knows.
+"""Requests that the controller answers: changes of metadata, and what only the controller knows.
 
-Served as the controller serves them (versions as in the API table): CreateTopics, DeleteTopics, CreatePartitions,
-AlterConfigs, IncrementalAlterConfigs, ElectLeaders, AlterPartitionReassignments, ListPartitionReassignments,
-AlterClientQuotas, DescribeQuorum, UpdateFeatures, UnregisterBroker; with mirroring CreateMirror, AddTopicsToMirror, RemoveTopicsFromMirror,
-PauseMirrorTopics, ResumeMirrorTopics, DeleteMirror and BumpLeaderEpochs.
+`broker_api_table` says which APIs they are. The controller authorises and answers; its
+response goes to the client as it is. When no controller answers in time, the client is told
+REQUEST_TIMED_OUT.
 
-The controller authorises and answers; its response goes to the client as it is. When no controller answers in time, the
-client is told REQUEST_TIMED_OUT. The broker itself
-checks only that BumpLeaderEpochs comes from somebody with ClusterAction.
+Most are forwarded as they come. AlterConfigs and IncrementalAlterConfigs are looked at first: a
+broker refuses what its own settings forbid, and changes the levels of its loggers itself. The
+mirror's own checks stand in `mirror` and `mirror_guard`, those of ACLs and delegation tokens in
+`acls` and `delegation_tokens`.
 """
 
 from __future__ import annotations
@@ -15,40 +15,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
+from kmirror.common.acl import AclOperation
 from kmirror.common.errors import ApiException, Errors
 from kmirror.metadata.image import RESOURCE_BROKER_LOGGER
 from kmirror.server.config_admin_manager import check_resource
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.server.runtime_logger_manager import apply_changes
 from kmirror.wire.api_keys import API_TABLE, ApiKeys, message_class
 
 if TYPE_CHECKING:
     from kmirror.server.kafka_apis import KafkaApis
-
-FORWARDED = (
-    ApiKeys.CREATE_TOPICS,
-    ApiKeys.DELETE_TOPICS,
-    ApiKeys.ALTER_CONFIGS,
-    ApiKeys.CREATE_PARTITIONS,
-    ApiKeys.ELECT_LEADERS,
-    ApiKeys.ALTER_PARTITION_REASSIGNMENTS,
-    ApiKeys.LIST_PARTITION_REASSIGNMENTS,
-    ApiKeys.INCREMENTAL_ALTER_CONFIGS,
-    ApiKeys.DESCRIBE_QUORUM,
-    ApiKeys.ALTER_CLIENT_QUOTAS,
-    ApiKeys.UPDATE_FEATURES,
-    ApiKeys.UNREGISTER_BROKER,
-    ApiKeys.ADD_RAFT_VOTER,
-    ApiKeys.REMOVE_RAFT_VOTER,
-    ApiKeys.CREATE_MIRROR,
-    ApiKeys.ADD_TOPICS_TO_MIRROR,
-    ApiKeys.REMOVE_TOPICS_FROM_MIRROR,
-    ApiKeys.PAUSE_MIRROR_TOPICS,
-    ApiKeys.RESUME_MIRROR_TOPICS,
-    ApiKeys.DELETE_MIRROR,
-    ApiKeys.BUMP_LEADER_EPOCHS,
-)
 
 
 async def handle_alter_configs(apis: KafkaApis, request: Request) -> Any:
@@ -99,13 +75,4 @@ def _change_loggers(apis: KafkaApis, request: Request, resource: Any) -> None:
 
 
 async def handle_forwarded(apis: KafkaApis, request: Request) -> Any:
-    is_for_brokers = request.api_key is ApiKeys.BUMP_LEADER_EPOCHS
-    if is_for_brokers and not apis.authorize(request, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
-        raise ApiException(Errors.CLUSTER_AUTHORIZATION_FAILED, "BumpLeaderEpochs is for brokers.")
     return await apis.controller.forward(request)
-
-
-HANDLERS = dict.fromkeys(FORWARDED, handle_forwarded) | {
-    ApiKeys.ALTER_CONFIGS: handle_alter_configs,
-    ApiKeys.INCREMENTAL_ALTER_CONFIGS: handle_alter_configs,
-}

@@ -9,7 +9,7 @@ from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.coordinator.group.consumer_group_patterns import Requester
 from kmirror.coordinator.group.group_coordinator import GroupCoordinator
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 
 if TYPE_CHECKING:
     from kmirror.server.kafka_apis import KafkaApis
@@ -23,7 +23,7 @@ def authorize_group(apis: KafkaApis, request: Request, operation: AclOperation, 
 
 def coordinator_of(apis: KafkaApis) -> GroupCoordinator:
     """The group coordinator; COORDINATOR_NOT_AVAILABLE on a broker that has none."""
-    coordinator: GroupCoordinator | None = apis.group_coordinator
+    coordinator = apis.group_coordinator
     if coordinator is None:
         raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
     return coordinator

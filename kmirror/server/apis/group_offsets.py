@@ -24,8 +24,7 @@ from kmirror.metadata.mirror_names import association_of
 from kmirror.replica.client_epochs import ClientEpochs
 from kmirror.runtime.api import run_together
 from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -314,10 +313,3 @@ async def handle_offset_delete(apis: KafkaApis, request: Request) -> OffsetDelet
         return OffsetDeleteResponse(error_code=failure.error)
     _add_refused(response.topics, refused)
     return response
-
-
-HANDLERS = {
-    ApiKeys.OFFSET_COMMIT: handle_offset_commit,
-    ApiKeys.OFFSET_FETCH: handle_offset_fetch,
-    ApiKeys.OFFSET_DELETE: handle_offset_delete,
-}

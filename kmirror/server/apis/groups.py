@@ -1,7 +1,8 @@
-"""Questions about groups and their deletion: ListGroups (0-5), DescribeGroups (0-6), DeleteGroups (0-2).
+"""Questions about groups: ListGroups (0-5), DescribeGroups (0-6); and DeleteGroups (0-2).
 
-ListGroups filters by state (KIP-518) and type (KIP-848). `HANDLERS` holds the APIs of all files of groups: the rebalance protocols in
-`classic_groups` and `consumer_groups`, offsets in `group_offsets`, share groups in `share_groups`. Streams groups are not served.
+ListGroups filters by state (KIP-518) and type (KIP-848). The other APIs of groups: the rebalance
+protocols stand in `classic_groups` and `consumer_groups`, offsets in `group_offsets`, share groups
+in `share_groups`. Streams groups are not served.
 """
 
 from __future__ import annotations
@@ -11,10 +12,8 @@ from typing import TYPE_CHECKING
 from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException
 from kmirror.runtime.api import run_together
-from kmirror.server.apis import classic_groups, consumer_groups, group_offsets, share_groups
 from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kmirror.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from kmirror.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -65,14 +64,3 @@ async def _deleted(apis: KafkaApis, request: Request, group_id: str) -> Deletabl
         return await coordinator_of(apis).delete_group(group_id)
     except ApiException as error:
         return DeletableGroupResult(group_id=group_id, error_code=error.error)
-
-
-HANDLERS = {
-    **classic_groups.HANDLERS,
-    **consumer_groups.HANDLERS,
-    **group_offsets.HANDLERS,
-    **share_groups.HANDLERS,
-    ApiKeys.LIST_GROUPS: handle_list_groups,
-    ApiKeys.DESCRIBE_GROUPS: handle_describe_groups,
-    ApiKeys.DELETE_GROUPS: handle_delete_groups,
-}

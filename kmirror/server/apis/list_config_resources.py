@@ -18,8 +18,7 @@ from kmirror.metadata.image import (
     RESOURCE_MIRROR,
     RESOURCE_TOPIC,
 )
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.list_config_resources import ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse
 
 if TYPE_CHECKING:
@@ -51,6 +50,3 @@ def _names(apis: KafkaApis, request: Request, resource_type: int) -> list[str]:
     if resource_type in (RESOURCE_BROKER, RESOURCE_BROKER_LOGGER):
         return [str(node.id) for node in apis.metadata_cache.alive_nodes(request.listener_name)]
     return sorted(resource.name for resource in image.configs.resources if resource.type == resource_type)
-
-
-HANDLERS = {ApiKeys.LIST_CONFIG_RESOURCES: handle_list_config_resources}

@@ -32,8 +32,7 @@ from kmirror.common.sentinels import (
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.partition_reader import fetch_offset_for_timestamp
 from kmirror.replica.replica_types import CONSUMER_REPLICA_ID, DEBUGGING_REPLICA_ID, ListOffsetsResult
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -105,6 +104,3 @@ def _partition_response(index: int, result: ListOffsetsResult, api_version: int)
         offset=result.offset,
         leader_epoch=result.leader_epoch if api_version >= FIRST_VERSION_WITH_LEADER_EPOCH else -1,
     )
-
-
-HANDLERS = {ApiKeys.LIST_OFFSETS: handle_list_offsets}

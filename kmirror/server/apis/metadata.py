@@ -25,8 +25,7 @@ from kmirror.metadata.image import TopicImage
 from kmirror.metadata.mirror_names import topic_name_problem
 from kmirror.metadata.registrations import PartitionRegistration
 from kmirror.server.apis.topic_metadata import is_internal, view_partition
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -161,6 +160,3 @@ def _partition(apis: KafkaApis, request: Request, number: int, registration: Par
         isr_nodes=isr,
         offline_replicas=view.offline_replicas,
     )
-
-
-HANDLERS = {ApiKeys.METADATA: handle_metadata}

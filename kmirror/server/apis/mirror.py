@@ -1,24 +1,28 @@
-"""Handlers of the cluster mirroring APIs of clients: 94 to 96, 98, 99, 102 to 104; all version 0 (KIP-1279).
+"""Handlers of the mirroring APIs of clients: 94 to 96, 98, 99, 102 to 104; version 0 (KIP-1279).
 
     94 CreateMirror   95 AddTopicsToMirror   96 RemoveTopicsFromMirror   102 PauseMirrorTopics   103 ResumeMirrorTopics
     104 DeleteMirror  checked here, then forwarded to the controller
     98 ListMirrors    from the metadata image, any broker
     99 DescribeMirrors  only partitions that this broker leads; clients ask every broker and merge
 
-Order of checks (A15): feature (UNSUPPORTED_VERSION), permission on the mirror (143), mirror name or existence (135, 136), then per
-topic: Read (29), existence (3; AddTopicsToMirror creates a topic that the source has), topic id (103), `mirror.name` and
-partition states (`mirror.topic_requests`; one question to each coordinator for all topics). A topic that fails here is not
-forwarded. Every requested topic gets one result: a topic that is named twice, or by name and by id, gets one, an id that nobody has one
-without a name.
+Order of checks (A15): feature (UNSUPPORTED_VERSION), permission on the mirror (143), mirror name or
+existence (135, 136), then per topic: Read (29), existence (3; AddTopicsToMirror creates a topic
+that the source has), topic id (103), `mirror.name` and partition states (`mirror.topic_requests`;
+one question to each coordinator for all topics). A topic that fails here is not forwarded. Every
+requested topic gets one result: a topic that is named twice, or by name and by id, gets one, an id
+that nobody has one without a name.
 
-A mirror named in DescribeMirrors gets an entry (C7) with 143 where it may not be seen, so that a missing ACL never looks like
-"no last mirror epoch", with 136 where it does not exist, and with COORDINATOR_NOT_AVAILABLE while a state is not loaded. One client gets
-the 136 of a mirror that it names alone as the response's ErrorCode, without an entry: a Java client. Those that know this API are
-the KIP's reference implementation, which reads entries only: it takes a missing one for "no such mirror there", and one
-with an error for a reason to ask again for ever, so that it could never begin to mirror from us.
-Why a partition does not move, and the lag that was known last, are tagged fields outside the KIP's schema (`wire.mirror_tags`).
-IncludeAuthorizedOperations is accepted and ignored (B24).
-The inter-broker APIs 100, 101 and 105 are in `mirror_states`; what deleting and growing topics look at is in `mirror_guard`.
+A mirror named in DescribeMirrors gets an entry (C7) with 143 where it may not be seen, so that a
+missing ACL never looks like "no last mirror epoch", with 136 where it does not exist, and with
+COORDINATOR_NOT_AVAILABLE while a state is not loaded. One client gets the 136 of a mirror that it
+names alone as the response's ErrorCode, without an entry: a Java client. Those that know this API
+are the KIP's reference implementation, which reads entries only: it takes a missing one for "no
+such mirror there", and one with an error for a reason to ask again for ever, so that it could never
+begin to mirror from us. Why a partition does not move, and the lag that was known last, are tagged
+fields outside the KIP's schema (`wire.mirror_tags`). IncludeAuthorizedOperations is accepted and
+ignored (B24). The gate MIRRORING in `broker_api_table` has the check of the feature. The
+inter-broker APIs 100 and 101 are in `mirror_states`, and 105 is plainly forwarded; what deleting
+and growing topics look at is in `mirror_guard`.
 """
 
 from __future__ import annotations
@@ -35,11 +39,9 @@ from kmirror.metadata.mirror_names import association_of, validate_mirror_name
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.topic_creation import create_missing_topics
 from kmirror.mirror.topic_requests import ANY_STATE, StateSet, TopicRequest, name_check, states_error
-from kmirror.server.apis.mirror_guard import HANDLERS as GUARDED_HANDLERS
-from kmirror.server.apis.mirror_states import HANDLERS as STATE_HANDLERS
 from kmirror.server.apis.mirror_states import mirror_of
-from kmirror.server.kafka_apis import Handler, KafkaApis
-from kmirror.server.request_context import Request
+from kmirror.server.kafka_apis import KafkaApis
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages import (
     add_topics_to_mirror,
@@ -83,7 +85,6 @@ _KINDS = {
 
 
 async def handle_create_mirror(apis: KafkaApis, request: Request) -> Any:
-    mirror_of(apis)
     _authorize_mirror(apis, request, AclOperation.CREATE, request.message.mirror_name)
     validate_mirror_name(request.message.mirror_name)
     return await apis.controller.forward(request)
@@ -257,17 +258,3 @@ def _topic_name(image: MetadataImage, topic: Any) -> str:
         return str(topic.topic_name)
     found = image.topics.topic_by_id(topic.topic_id)
     return "" if found is None else found.name
-
-
-HANDLERS: dict[ApiKeys, Handler] = {
-    ApiKeys.CREATE_MIRROR: handle_create_mirror,
-    ApiKeys.ADD_TOPICS_TO_MIRROR: handle_topics,
-    ApiKeys.REMOVE_TOPICS_FROM_MIRROR: handle_topics,
-    ApiKeys.PAUSE_MIRROR_TOPICS: handle_topics,
-    ApiKeys.RESUME_MIRROR_TOPICS: handle_topics,
-    ApiKeys.DELETE_MIRROR: handle_delete_mirror,
-    ApiKeys.LIST_MIRRORS: handle_list_mirrors,
-    ApiKeys.DESCRIBE_MIRRORS: handle_describe_mirrors,
-    **STATE_HANDLERS,
-    **GUARDED_HANDLERS,
-}

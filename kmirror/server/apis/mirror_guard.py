@@ -24,9 +24,8 @@ from kmirror.common.errors import Errors
 from kmirror.metadata.mirror_names import association_of
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
-from kmirror.server.kafka_apis import Handler, KafkaApis
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.kafka_apis import KafkaApis
+from kmirror.server.request import Request
 from kmirror.wire.messages.create_partitions import CreatePartitionsTopicResult
 from kmirror.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
 
@@ -98,7 +97,7 @@ async def handle_create_partitions(apis: KafkaApis, request: Request) -> Any:
 
 def _enabled_mirror(apis: KafkaApis) -> MirrorManager | None:
     manager = apis.mirror
-    return manager if isinstance(manager, MirrorManager) and manager.is_enabled else None
+    return manager if manager is not None and manager.is_enabled else None
 
 
 def _topic_name(manager: MirrorManager, state: Any) -> str:
@@ -132,9 +131,3 @@ async def _ways(manager: MirrorManager, topics: Iterable[str]) -> dict[str, _Way
             continue
         ways[name] = stored if isinstance(stored, Errors) and owners[name].removed else Errors.READ_ONLY_TOPIC
     return ways
-
-
-HANDLERS: dict[ApiKeys, Handler] = {
-    ApiKeys.DELETE_TOPICS: handle_delete_topics,
-    ApiKeys.CREATE_PARTITIONS: handle_create_partitions,
-}

@@ -1,26 +1,26 @@
-"""Handlers of the brokers' own mirroring APIs: 100 ReadMirrorStates, 101 WriteMirrorStates, 105 BumpLeaderEpochs; version 0.
+"""Handlers of the brokers' own mirroring APIs: 100 ReadMirrorStates, 101 WriteMirrorStates (v0).
 
-All need ClusterAction on the cluster (CLUSTER_AUTHORIZATION_FAILED) and mirror.version 1 (UNSUPPORTED_VERSION). States are
-those of partitions that this broker coordinates; the others get NOT_COORDINATOR each (RS8), and State 16 means "none" or
-"leave it" (RS9). A write of PREPARING or STOPPING over the same state appends a record: only a new leader asks that (D3-28).
-LastMirrorEpoch -2 is kmirror's "store -1", and tags say of each partition which state a write follows on and in which leader epoch
-(`state_offset_tag`); brokers of one cluster run one program. 105 is forwarded to the controller.
+Both need mirror.version 1 (UNSUPPORTED_VERSION) and ClusterAction on the cluster
+(CLUSTER_AUTHORIZATION_FAILED), which `broker_api_table` says. States are those of partitions that
+this broker coordinates; the others get NOT_COORDINATOR each (RS8), and State 16 means "none" or
+"leave it" (RS9). A write of PREPARING or STOPPING over the same state appends a record: only a new
+leader asks that (D3-28). LastMirrorEpoch -2 is kmirror's "store -1", and tags say of each partition
+which state a write follows on and in which leader epoch (`state_offset_tag`); brokers of one
+cluster run one program.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.mirror.mirror_coordinator_shard import PartitionKey, StateWrite, StoredState
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.state_offset_tag import NOT_TOLD, leader_epoch_of, state_offset_of, state_offset_tag
-from kmirror.server.kafka_apis import Handler, KafkaApis
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.broker_api_table import MIRRORING
+from kmirror.server.kafka_apis import KafkaApis
+from kmirror.server.request import Request
 from kmirror.wire.messages import read_mirror_states, write_mirror_states
 from kmirror.wire.mirror_tags import reason_of, reason_tag
 
@@ -28,21 +28,14 @@ REWRITTEN_STATES = (MirrorPartitionState.PREPARING, MirrorPartitionState.STOPPIN
 
 
 def mirror_of(apis: KafkaApis) -> MirrorManager:
-    """The broker's mirror; ApiException UNSUPPORTED_VERSION where mirror.version is 0."""
-    manager = apis.mirror
-    if not isinstance(manager, MirrorManager) or not manager.is_enabled:
-        raise ApiException(Errors.UNSUPPORTED_VERSION, "Cluster mirroring is disabled (mirror.version=0)")
-    return manager
-
-
-def _authorize_cluster_action(apis: KafkaApis, request: Request) -> None:
-    if not apis.authorize(request, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
-        raise ApiException(Errors.CLUSTER_AUTHORIZATION_FAILED)
+    """The broker's mirror; ApiException UNSUPPORTED_VERSION on a broker that has none."""
+    if apis.mirror is None:
+        raise ApiException(Errors.UNSUPPORTED_VERSION, MIRRORING.refusal)
+    return apis.mirror
 
 
 async def handle_read_mirror_states(apis: KafkaApis, request: Request) -> read_mirror_states.ReadMirrorStatesResponse:
     manager = mirror_of(apis)
-    _authorize_cluster_action(apis, request)
     message = request.message
     keys = [(topic.name, partition.partition_index) for topic in message.topics for partition in topic.partitions]
     found = await manager.coordinator.read_states(message.mirror_name, keys)
@@ -71,7 +64,6 @@ def _read_result(partition: int, stored: StoredState | Errors) -> read_mirror_st
 
 async def handle_write_mirror_states(apis: KafkaApis, request: Request) -> write_mirror_states.WriteMirrorStatesResponse:
     manager = mirror_of(apis)
-    _authorize_cluster_action(apis, request)
     message = request.message
     writes = [_state_write(topic.name, partition) for topic in message.topics for partition in topic.partitions]
     offsets: dict[PartitionKey, int] = {}
@@ -108,16 +100,3 @@ def _state_write(topic: str, data: write_mirror_states.PartitionData) -> StateWr
         leader_epoch=leader_epoch_of(data.unknown_tagged_fields),
         reason=reason_of(data.unknown_tagged_fields),
     )
-
-
-async def handle_bump_leader_epochs(apis: KafkaApis, request: Request) -> Any:
-    mirror_of(apis)
-    _authorize_cluster_action(apis, request)
-    return await apis.controller.forward(request)
-
-
-HANDLERS: dict[ApiKeys, Handler] = {
-    ApiKeys.READ_MIRROR_STATES: handle_read_mirror_states,
-    ApiKeys.WRITE_MIRROR_STATES: handle_write_mirror_states,
-    ApiKeys.BUMP_LEADER_EPOCHS: handle_bump_leader_epochs,
-}

@@ -14,8 +14,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.partition_reader import last_offset_for_leader_epoch
 from kmirror.replica.replica_types import EpochEndOffset
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages import offset_for_leader_epoch as messages
 
 if TYPE_CHECKING:
@@ -47,6 +46,3 @@ def _end_offset(apis: KafkaApis, topic: str, wanted: messages.OffsetForLeaderPar
         return EpochEndOffset(error.error)
     current = None if wanted.current_leader_epoch == -1 else wanted.current_leader_epoch
     return last_offset_for_leader_epoch(partition, current_leader_epoch=current, leader_epoch=wanted.leader_epoch)
-
-
-HANDLERS = {ApiKeys.OFFSET_FOR_LEADER_EPOCH: handle_offset_for_leader_epoch}

@@ -32,10 +32,9 @@ from kmirror.record.record_batch import ATTRIBUTES_POSITION, CURRENT_MAGIC, HEAD
 from kmirror.replica.replica_types import PartitionResponse
 from kmirror.server.add_partitions_to_txn_manager import TransactionSupportedOperation
 from kmirror.server.apis.leaders import LeaderEndpoints
-from kmirror.server.request_context import CLOSE_CONNECTION, NO_RESPONSE, Request
+from kmirror.server.request import CLOSE_CONNECTION, NO_RESPONSE, Request
 from kmirror.server.transaction_verification import NOTHING_TO_VERIFY, Verified, verify_batches
 from kmirror.storage.log_append_info import AppendOrigin
-from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -193,6 +192,3 @@ def _partition_response(index: int, result: PartitionResponse) -> PartitionProdu
         record_errors=[BatchIndexAndErrorMessage(entry.batch_index, entry.message) for entry in result.record_errors],
         error_message=result.error_message,
     )
-
-
-HANDLERS = {ApiKeys.PRODUCE: handle_produce}

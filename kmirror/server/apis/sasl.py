@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kmirror.common.errors import Errors
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.sasl_authenticate import SaslAuthenticateResponse
 from kmirror.wire.messages.sasl_handshake import SaslHandshakeResponse
 
@@ -25,6 +24,3 @@ async def handle_sasl_handshake(apis: KafkaApis, request: Request) -> SaslHandsh
 async def handle_sasl_authenticate(apis: KafkaApis, request: Request) -> SaslAuthenticateResponse:
     text = "SaslAuthenticate request received after successful authentication"
     return SaslAuthenticateResponse(error_code=Errors.ILLEGAL_SASL_STATE, error_message=text)
-
-
-HANDLERS = {ApiKeys.SASL_HANDSHAKE: handle_sasl_handshake, ApiKeys.SASL_AUTHENTICATE: handle_sasl_authenticate}

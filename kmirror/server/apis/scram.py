@@ -6,13 +6,12 @@ when none is named; a user without credentials is RESOURCE_NOT_FOUND, one named 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kmirror.common.acl import AclOperation
 from kmirror.common.errors import Errors
 from kmirror.metadata.image import MetadataImage
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.describe_user_scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
@@ -44,13 +43,3 @@ def _describe(image: MetadataImage, user: str, *, is_twice: bool) -> DescribeUse
     if not infos:
         return DescribeUserScramCredentialsResult(user, Errors.RESOURCE_NOT_FOUND, _UNKNOWN + user)
     return DescribeUserScramCredentialsResult(user, Errors.NONE, None, infos)
-
-
-async def handle_alter_user_scram_credentials(apis: KafkaApis, request: Request) -> Any:
-    return await apis.controller.forward(request)
-
-
-HANDLERS = {
-    ApiKeys.DESCRIBE_USER_SCRAM_CREDENTIALS: handle_describe_user_scram_credentials,
-    ApiKeys.ALTER_USER_SCRAM_CREDENTIALS: handle_alter_user_scram_credentials,
-}

@@ -8,18 +8,17 @@
 | DeleteShareGroupState | 86 | 0 | |
 | ReadShareGroupStateSummary | 87 | 0-1 | v1 DeliveryCompleteCount |
 
-All need ClusterAction on the cluster; without it each share partition of the request gets CLUSTER_AUTHORIZATION_FAILED.
+All need ClusterAction on the cluster (`broker_api_table`); without it each share partition of the
+request gets CLUSTER_AUTHORIZATION_FAILED.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.coordinator.share.share_coordinator import ShareCoordinator
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.delete_share_group_state import DeleteShareGroupStateResponse
 from kmirror.wire.messages.initialize_share_group_state import InitializeShareGroupStateResponse
 from kmirror.wire.messages.read_share_group_state import ReadShareGroupStateResponse
@@ -30,10 +29,8 @@ if TYPE_CHECKING:
     from kmirror.server.kafka_apis import KafkaApis
 
 
-def _coordinator(apis: KafkaApis, request: Request) -> ShareCoordinator:
-    """CLUSTER_AUTHORIZATION_FAILED, or COORDINATOR_NOT_AVAILABLE on a broker that has none."""
-    if not apis.authorize(request, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
-        raise ApiException(Errors.CLUSTER_AUTHORIZATION_FAILED)
+def _coordinator(apis: KafkaApis) -> ShareCoordinator:
+    """ApiException COORDINATOR_NOT_AVAILABLE on a broker that has none."""
     coordinator = apis.share_coordinator
     if coordinator is None:
         raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE, "Share coordinator is not available.")
@@ -41,29 +38,20 @@ def _coordinator(apis: KafkaApis, request: Request) -> ShareCoordinator:
 
 
 async def handle_initialize(apis: KafkaApis, request: Request) -> InitializeShareGroupStateResponse:
-    return await _coordinator(apis, request).initialize_state(request.message)
+    return await _coordinator(apis).initialize_state(request.message)
 
 
 async def handle_read(apis: KafkaApis, request: Request) -> ReadShareGroupStateResponse:
-    return await _coordinator(apis, request).read_state(request.message)
+    return await _coordinator(apis).read_state(request.message)
 
 
 async def handle_write(apis: KafkaApis, request: Request) -> WriteShareGroupStateResponse:
-    return await _coordinator(apis, request).write_state(request.message)
+    return await _coordinator(apis).write_state(request.message)
 
 
 async def handle_delete(apis: KafkaApis, request: Request) -> DeleteShareGroupStateResponse:
-    return await _coordinator(apis, request).delete_state(request.message)
+    return await _coordinator(apis).delete_state(request.message)
 
 
 async def handle_read_summary(apis: KafkaApis, request: Request) -> ReadShareGroupStateSummaryResponse:
-    return await _coordinator(apis, request).read_state_summary(request.message)
-
-
-HANDLERS = {
-    ApiKeys.INITIALIZE_SHARE_GROUP_STATE: handle_initialize,
-    ApiKeys.READ_SHARE_GROUP_STATE: handle_read,
-    ApiKeys.WRITE_SHARE_GROUP_STATE: handle_write,
-    ApiKeys.DELETE_SHARE_GROUP_STATE: handle_delete,
-    ApiKeys.READ_SHARE_GROUP_STATE_SUMMARY: handle_read_summary,
-}
+    return await _coordinator(apis).read_state_summary(request.message)

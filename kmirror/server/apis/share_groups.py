@@ -7,8 +7,9 @@
 | AlterShareGroupOffsets | 91 | 0 | Read Group, Read Topic |
 | DeleteShareGroupOffsets | 92 | 0 | Delete Group, Read Topic |
 
-UNSUPPORTED_VERSION while the feature share.version is 0. Topics that may not be described are left out of "all topics" and refused where they
-were asked for. Not served: ShareGroupHeartbeat, ShareFetch, ShareAcknowledge.
+UNSUPPORTED_VERSION while the feature share.version is 0 (the gate SHARE_GROUPS in
+`broker_api_table`). Topics that may not be described are left out of "all topics" and refused where
+they were asked for. Not served: ShareGroupHeartbeat, ShareFetch, ShareAcknowledge.
 """
 
 from __future__ import annotations
@@ -20,10 +21,8 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.sentinels import NO_OFFSET
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.group.share_group_offsets import ShareGroupOffsets
-from kmirror.metadata.features import SHARE_VERSION
 from kmirror.server.apis.group_coordinators import authorize_group, coordinator_of
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestTopic,
@@ -53,11 +52,6 @@ if TYPE_CHECKING:
 HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
 
-def _throw_if_not_enabled(apis: KafkaApis) -> None:
-    if apis.metadata_cache.image.features.level(SHARE_VERSION) < 1:
-        raise ApiException(Errors.UNSUPPORTED_VERSION)
-
-
 def _share_groups(apis: KafkaApis) -> ShareGroupOffsets:
     share = coordinator_of(apis).share
     if share is None:
@@ -70,7 +64,6 @@ def _share_groups(apis: KafkaApis) -> ShareGroupOffsets:
 
 async def handle_share_group_describe(apis: KafkaApis, request: Request) -> ShareGroupDescribeResponse:
     message: ShareGroupDescribeRequest = request.message
-    _throw_if_not_enabled(apis)
     return ShareGroupDescribeResponse(groups=[await _described(apis, request, group_id) for group_id in message.group_ids])
 
 
@@ -100,7 +93,6 @@ async def _describe_offsets(
     apis: KafkaApis, request: Request, group: DescribeShareGroupOffsetsRequestGroup
 ) -> DescribeShareGroupOffsetsResponseGroup:
     try:
-        _throw_if_not_enabled(apis)
         authorize_group(apis, request, AclOperation.DESCRIBE, group.group_id)
     except ApiException as error:
         return DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id, error_code=error.error)
@@ -150,7 +142,6 @@ def _hidden(topic: DescribeShareGroupOffsetsRequestTopic) -> DescribeShareGroupO
 
 async def handle_alter_share_group_offsets(apis: KafkaApis, request: Request) -> AlterShareGroupOffsetsResponse:
     message: AlterShareGroupOffsetsRequest = request.message
-    _throw_if_not_enabled(apis)
     authorize_group(apis, request, AclOperation.READ, message.group_id)
     refused: list[AlterShareGroupOffsetsResponseTopic] = []
     accepted: list[AlterShareGroupOffsetsRequestTopic] = []
@@ -177,7 +168,6 @@ def _alter_refused(topic: AlterShareGroupOffsetsRequestTopic, topic_id: Uuid, er
 
 async def handle_delete_share_group_offsets(apis: KafkaApis, request: Request) -> DeleteShareGroupOffsetsResponse:
     message: DeleteShareGroupOffsetsRequest = request.message
-    _throw_if_not_enabled(apis)
     authorize_group(apis, request, AclOperation.DELETE, message.group_id)
     error = Errors.TOPIC_AUTHORIZATION_FAILED
     refused: list[DeleteShareGroupOffsetsResponseTopic] = []
@@ -190,11 +180,3 @@ async def handle_delete_share_group_offsets(apis: KafkaApis, request: Request) -
     response = await _share_groups(apis).delete(DeleteShareGroupOffsetsRequest(group_id=message.group_id, topics=accepted))
     response.responses[:0] = refused
     return response
-
-
-HANDLERS = {
-    ApiKeys.SHARE_GROUP_DESCRIBE: handle_share_group_describe,
-    ApiKeys.DESCRIBE_SHARE_GROUP_OFFSETS: handle_describe_share_group_offsets,
-    ApiKeys.ALTER_SHARE_GROUP_OFFSETS: handle_alter_share_group_offsets,
-    ApiKeys.DELETE_SHARE_GROUP_OFFSETS: handle_delete_share_group_offsets,
-}

@@ -1,7 +1,8 @@
 """GetTelemetrySubscriptions (key 71) and PushTelemetry (key 72), KIP-714. Served: v0 of both.
 
-Served and advertised only where a receiver takes what clients push (`kmirror.telemetry.receiver.enable`), as Kafka does with its
-reporters. Nobody needs a permission for them: what a client may push is decided by the subscriptions.
+Served and advertised only where a receiver takes what clients push (the gate TELEMETRY in
+`broker_api_table`), as Kafka does with its reporters. Nobody needs a permission for them: what a
+client may push is decided by the subscriptions.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.server.client_metrics_manager import ClientMetricsManager
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
 from kmirror.wire.messages.push_telemetry import PushTelemetryResponse
 
@@ -31,9 +31,3 @@ def _manager(apis: KafkaApis) -> ClientMetricsManager:
     if apis.client_metrics is None:
         raise ApiException(Errors.UNSUPPORTED_VERSION, "This broker takes no telemetry.")
     return apis.client_metrics
-
-
-HANDLERS = {
-    ApiKeys.GET_TELEMETRY_SUBSCRIPTIONS: handle_get_telemetry_subscriptions,
-    ApiKeys.PUSH_TELEMETRY: handle_push_telemetry,
-}

@@ -24,8 +24,7 @@ from kmirror.coordinator.transaction.transaction_coordinator import TransactionC
 from kmirror.coordinator.transaction.transaction_metadata import TRANSACTIONS_V2
 from kmirror.record.record import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kmirror.runtime.api import run_together
-from kmirror.server.request_context import Request
-from kmirror.wire.api_keys import ApiKeys
+from kmirror.server.request import Request
 from kmirror.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kmirror.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -49,7 +48,7 @@ FIRST_END_VERSION_OF_V2 = 5
 
 
 def transaction_coordinator(apis: KafkaApis) -> TransactionCoordinator:
-    coordinator: TransactionCoordinator | None = apis.transaction_coordinator
+    coordinator = apis.transaction_coordinator
     if coordinator is None:
         raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
     return coordinator
@@ -220,11 +219,3 @@ async def handle_end_txn(apis: KafkaApis, request: Request) -> EndTxnResponse:
     if is_v2:
         response.producer_id, response.producer_epoch = result.producer_id, result.producer_epoch
     return response
-
-
-HANDLERS = {
-    ApiKeys.INIT_PRODUCER_ID: handle_init_producer_id,
-    ApiKeys.ADD_PARTITIONS_TO_TXN: handle_add_partitions_to_txn,
-    ApiKeys.ADD_OFFSETS_TO_TXN: handle_add_offsets_to_txn,
-    ApiKeys.END_TXN: handle_end_txn,
-}

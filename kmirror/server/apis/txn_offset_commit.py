@@ -18,7 +18,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record import NO_SEQUENCE
 from kmirror.server.add_partitions_to_txn_manager import TransactionSupportedOperation
 from kmirror.server.apis.transactions import authorize_transactional_id, offsets_partition
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.server.transaction_verification import TransactionalWrite, verify_partitions
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.error_responses import error_response
@@ -142,6 +142,3 @@ def _response(message: TxnOffsetCommitRequest, results: Results, version: int) -
             for topic in message.topics
         ]
     )
-
-
-HANDLERS = {ApiKeys.TXN_OFFSET_COMMIT: handle_txn_offset_commit}

@@ -20,9 +20,8 @@ from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicParti
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
 from kmirror.replica.partition import ReadOnlyReason
 from kmirror.runtime.api import run_together
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.storage.log_append_info import AppendOrigin
-from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -123,6 +122,3 @@ class _Append:
         except ApiException as error:
             return Errors.NOT_LEADER_OR_FOLLOWER if error.error in _GROUP_COORDINATOR_NOT_READY else error.error
         return Errors.NONE
-
-
-HANDLERS = {ApiKeys.WRITE_TXN_MARKERS: handle_write_txn_markers}

@@ -66,7 +66,7 @@ def test_a_client_with_a_keytab_and_the_name_that_its_rules_give(kdc: Kdc, clust
         await client.send("localhost", cluster.nodes[0].port, MetadataRequest(), timeout_ms=10_000)
 
         def principals(server) -> list[str]:
-            return [str(connection.principal) for connection in server.broker._sockets[0]._connections.values()]
+            return [str(connection.principal) for connection in server.broker._listeners.sockets[0]._connections.values()]
 
         held = cluster.call(principals)
         client.close()

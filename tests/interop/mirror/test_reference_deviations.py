@@ -42,10 +42,10 @@ from kmirror.cli import mirrors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record_batch import iter_batches
 from kmirror.server.apis.fetch import handle_fetch
-from kmirror.server.apis.mirror import HANDLERS as MIRROR_HANDLERS
+from kmirror.server.apis.mirror import handle_describe_mirrors
 from kmirror.server.kafka_apis import Handler, KafkaApis
 from kmirror.server.kafka_server import KafkaServer
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages import add_topics_to_mirror, bump_leader_epochs
 
@@ -216,8 +216,8 @@ def spied() -> Iterator[tuple[EmbeddedCluster, list[Request]]]:
 
     def listen(server: KafkaServer) -> None:
         assert server.broker is not None
-        server.broker.apis.register({ApiKeys.FETCH: noted(handle_fetch)})
-        server.broker.apis.register({ApiKeys.DESCRIBE_MIRRORS: noted(MIRROR_HANDLERS[ApiKeys.DESCRIBE_MIRRORS])})
+        server.broker.apis.replace_handlers({ApiKeys.FETCH: noted(handle_fetch)})
+        server.broker.apis.replace_handlers({ApiKeys.DESCRIBE_MIRRORS: noted(handle_describe_mirrors)})
 
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as cluster:
         cluster.call(listen)

@@ -7,6 +7,8 @@ import logging
 import pytest
 from network_doubles import PORT, RawPeer, ServerBench, api_versions_request, metadata_request, tiny_broker
 
+from kmirror.network import server_connection
+from kmirror.network.frames import FrameReader
 from kmirror.network.request_context import CLOSE
 from kmirror.network.socket_server import SocketServer, SocketServerLimits
 
@@ -44,13 +46,12 @@ def test_pipelined_requests_are_answered_one_at_a_time_and_in_order(bench):
 def test_a_connection_that_is_lost_inside_a_frame_gives_its_buffer_back(bench, monkeypatch):
     """Its cycles are found late by a node's collector: 600 of them with a megabyte each held 1.1 GB."""
     readers = []
-    new_reader = SocketServer.new_reader
 
-    def observed(server, on_frame):
-        readers.append(new_reader(server, on_frame))
+    def observed(on_frame, **options):
+        readers.append(FrameReader(on_frame, **options))
         return readers[-1]
 
-    monkeypatch.setattr(SocketServer, "new_reader", observed)
+    monkeypatch.setattr(server_connection, "FrameReader", observed)
     bench.serve()
     peer = bench.peer()
     peer.connection.write([(1 << 20).to_bytes(4, "big"), bytes(100)])

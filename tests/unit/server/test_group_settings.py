@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from types import SimpleNamespace
+from pathlib import Path
 
 import pytest
+from broker_doubles import BrokerWorld, run
 
 from kmirror.common.errors import ApiException, ConfigError, Errors
-from kmirror.metadata.image import FeaturesImage, MetadataImage
 from kmirror.metadata.resource_configs import validate_group_configs
-from kmirror.server.apis.consumer_groups import handle_consumer_group_heartbeat
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.room_settings import group_config
+from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kmirror.wire.messages.feature_level_record import FeatureLevelRecord
 
 NODE = {
     "node.id": "1",
@@ -81,10 +81,14 @@ def test_the_bounds_are_those_of_the_properties() -> None:
 @pytest.mark.parametrize(
     ("level", "protocols", "is_enabled"), [(1, "classic,consumer", True), (0, "classic,consumer", False), (1, "classic", False)]
 )
-def test_the_consumer_protocol_needs_its_feature_and_the_brokers_leave(level: int, protocols: str, is_enabled: bool) -> None:
-    image = MetadataImage(features=FeaturesImage({"group.version": level} if level else {}))
-    config = KafkaConfig.from_props(NODE | {"group.coordinator.rebalance.protocols": protocols})
-    apis = SimpleNamespace(metadata_cache=SimpleNamespace(image=image), config=config, authorize=lambda *asked: False)
-    request = SimpleNamespace(message=ConsumerGroupHeartbeatRequest(group_id="g"))
-    response = asyncio.run(handle_consumer_group_heartbeat(apis, request))
-    assert response.error_code == (Errors.GROUP_AUTHORIZATION_FAILED if is_enabled else Errors.UNSUPPORTED_VERSION)
+def test_the_consumer_protocol_needs_its_feature_and_the_brokers_leave(
+    tmp_path: Path, level: int, protocols: str, is_enabled: bool
+) -> None:
+    async def scenario() -> None:
+        world = BrokerWorld(str(tmp_path), props={"group.coordinator.rebalance.protocols": protocols})
+        world.apply(FeatureLevelRecord(name="group.version", feature_level=level))
+        vars(world.apis)["authorize"] = lambda *asked: False
+        response = await world.ask(ApiKeys.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest(group_id="g"), 1)
+        assert response.error_code == (Errors.GROUP_AUTHORIZATION_FAILED if is_enabled else Errors.UNSUPPORTED_VERSION)
+
+    run(scenario)

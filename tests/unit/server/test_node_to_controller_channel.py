@@ -8,7 +8,7 @@ from typing import Any
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
 from kmirror.server.node_to_controller_channel import NodeToControllerChannel
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kmirror.wire.messages.create_topics import CreateTopicsRequest

@@ -20,7 +20,6 @@ from kmirror.record.builder import build_batch
 from kmirror.record.record import Record
 from kmirror.record.record_batch import iter_batches
 from kmirror.replica.client_epochs import ClientEpochs
-from kmirror.server.apis import groups
 from kmirror.storage.file_records import FileRecords
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.log_reader_tag import log_reader_tag
@@ -50,7 +49,6 @@ def mirror(folder: Path, *, configs: dict[str, str] | None = None, partitions: i
     """Broker 1 leads "t" in LOCAL_EPOCH; its log has a batch of each of EPOCHS."""
     world = BrokerWorld(str(folder), props=UNSTABLE, others=(2,))
     world.apply(FeatureLevelRecord(name="mirror.version", feature_level=1))
-    world.apis.register(groups.HANDLERS)
     world.apis.group_coordinator = Coordinator()
     world.create_topic("t", partitions=partitions, replicas=replicas, configs=MIRRORED if configs is None else configs)
     for number in range(partitions):

@@ -10,7 +10,7 @@ from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.uuid import Uuid
 from kmirror.network.request_context import ClientInformation
 from kmirror.server.client_metrics_manager import ClientMetricsManager, ClientTelemetryReceiver
-from kmirror.server.request_context import Request
+from kmirror.server.request import Request
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
 from kmirror.wire.messages.push_telemetry import PushTelemetryRequest

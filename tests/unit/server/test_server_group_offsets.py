@@ -8,7 +8,6 @@ from typing import Any
 from broker_doubles import BrokerWorld, run
 
 from kmirror.common.errors import Errors
-from kmirror.server.apis import groups
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages import offset_commit as commit
 from kmirror.wire.messages import offset_delete as delete
@@ -37,7 +36,6 @@ def errors_of(response: Any) -> dict[tuple[str, int], Errors]:
 def test_unknown_partitions_are_refused_beside_those_that_are_taken(tmp_path: Path) -> None:
     async def scenario() -> None:
         world = BrokerWorld(str(tmp_path))
-        world.apis.register(groups.HANDLERS)
         world.apis.group_coordinator = Coordinator()
         world.create_topic("t", partitions=2)
         expected = {

@@ -10,7 +10,6 @@ import pytest
 from broker_doubles import BrokerWorld, run
 
 from kmirror.coordinator.transaction.transaction_metadata import TransactionMetadata
-from kmirror.server.apis import describe_transactions, groups
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kmirror.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
@@ -85,7 +84,6 @@ def test_answers_waited_for_each_others_commits(tmp_path: Path, key: ApiKeys, ve
     async def scenario() -> None:
         world = BrokerWorld(str(tmp_path))
         world.apply(FeatureLevelRecord(name="group.version", feature_level=1))
-        world.apis.register(groups.HANDLERS | describe_transactions.HANDLERS)
         coordinator: Any = SlowCoordinator()
         world.apis.group_coordinator = world.apis.transaction_coordinator = coordinator
         response = await asyncio.wait_for(world.ask(key, request_, version), 5)

@@ -14,7 +14,7 @@ from kmirror.cli.start import log_requests_to
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.network.request_context import CLOSE, RequestContext
-from kmirror.server.request_context import NO_RESPONSE, Request
+from kmirror.server.request import NO_RESPONSE, Request
 from kmirror.server.request_log import REQUEST_LOGGER, describe
 from kmirror.server.request_metrics import RequestChannelMetrics, error_counts
 from kmirror.server.request_timing import RequestTiming, timed

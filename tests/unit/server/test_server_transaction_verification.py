@@ -15,7 +15,7 @@ from kmirror.common.topic_partition import TRANSACTION_STATE_TOPIC_NAME, TopicPa
 from kmirror.network.client import DisconnectError, NetworkClient
 from kmirror.server.add_partitions_to_txn_manager import AddPartitionsToTxnManager, TransactionSupportedOperation
 from kmirror.server.kafka_config import KafkaConfig
-from kmirror.server.request_context import CLOSE_CONNECTION
+from kmirror.server.request import CLOSE_CONNECTION
 from kmirror.server.transaction_verification import verify_batches
 from kmirror.server.transactions import Transactions
 from kmirror.wire.api_keys import ApiKeys

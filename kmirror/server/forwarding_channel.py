@@ -1,0 +1,23 @@
+"""How request handlers reach the controller: with this broker's requests and with its clients'.
+
+`NodeToControllerChannel` implements it (Kafka's `NodeToControllerChannelManager` and
+`ForwardingManager`); tests do with a function.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from kmirror.network.node_channels import ControllerChannel
+from kmirror.server.request import Request
+
+
+class ForwardingChannel(ControllerChannel, Protocol):
+    """A `ControllerChannel` that forwards clients' requests, too."""
+
+    async def forward(self, request: Request) -> Any:
+        """The controller's response to a client's request, in its version and for its principal.
+
+        ApiException: REQUEST_TIMED_OUT when no controller answered in time.
+        """
+        ...
