@@ -42,7 +42,6 @@ from kmirror.replica.replica_types import (
     FetchParams,
     FetchResults,
     PartitionResponse,
-    RecordError,
     ReplicaConfig,
 )
 from kmirror.replica.replication_quota_manager import ReplicationQuotaManagers
@@ -370,7 +369,7 @@ class ReplicaManager:
         return PartitionResponse(
             error.error,
             log_start_offset=-1 if log is None else log.log_start_offset,
-            record_errors=[RecordError(entry.batch_index, entry.message) for entry in error.record_errors],
+            record_errors=error.record_errors,
             error_message=error.message,
         )
 

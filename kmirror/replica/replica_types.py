@@ -12,6 +12,7 @@ from kmirror.common.errors import Errors
 from kmirror.common.ports import Buffer, FileSlice
 from kmirror.common.topic_partition import TopicIdPartition
 from kmirror.common.uuid import Uuid
+from kmirror.record.validation import RecordError
 from kmirror.storage.fetch_data_info import AbortedTxn, FetchIsolation
 
 CONSUMER_REPLICA_ID = -1
@@ -39,13 +40,6 @@ class ReplicaConfig(Struct, frozen=True):
     replication_quota_window_size_seconds: int = 1
     alter_log_dirs_replication_quota_window_num: int = 11
     alter_log_dirs_replication_quota_window_size_seconds: int = 1
-
-
-class RecordError(Struct, frozen=True):
-    """One refused record of a batch (`recordErrors` of a Produce response)."""
-
-    batch_index: int
-    message: str | None = None
 
 
 class PartitionResponse(Struct):
