@@ -26,7 +26,7 @@ from kmirror.common.metrics import Meter, MetricName, MetricsRegistry
 from kmirror.common.ports import Clock, Random
 from kmirror.common.topic_partition import TopicIdPartition
 from kmirror.common.uuid import Uuid
-from kmirror.replica.follower_fetches import FollowedPartitions
+from kmirror.replica.delayed_follower_fetch import FollowedPartitions
 from kmirror.replica.follower_session import FollowerSession, PartitionChanges, PartitionKey
 from kmirror.replica.replica_types import FetchInfos, FetchPartition, FetchPartitionData, FetchResults
 

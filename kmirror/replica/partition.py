@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from kmirror.replica.follower_session import FollowerSession
     from kmirror.wire.messages.alter_partition import AlterPartitionResponsePartitionData
 
-HIGH_WATERMARK_OFFSET = -1
-
 _log = logging.getLogger(__name__)
 
 

@@ -26,8 +26,8 @@ from kmirror.replica.fetcher import (
     PartitionFetchState,
     fetcher_id,
 )
+from kmirror.replica.fetcher_manager import InitialFetchState
 from kmirror.replica.log_verification import CompareAt, LogVerification, StartOver
-from kmirror.replica.metadata_applier import InitialFetchState
 from kmirror.replica.partition import Partition
 from kmirror.replica.replica_types import NO_MIRROR_LEADER_EPOCH, DivergingEpoch
 from kmirror.runtime.api import Runtime, TaskScope

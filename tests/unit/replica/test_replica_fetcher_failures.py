@@ -14,7 +14,7 @@ from kmirror.common.errors import ApiException, CorruptFileError, Errors, Kmirro
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, LeaderUnavailableError, PartitionFetchState
-from kmirror.replica.metadata_applier import InitialFetchState
+from kmirror.replica.fetcher_manager import InitialFetchState
 from kmirror.replica.replica_fetcher import ReplicaFetcherManager
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.runtime import SimRuntime, SimWorld

@@ -240,7 +240,7 @@ def test_a_waiting_fetch_is_woken_by_any_partition_of_the_session(tmp_path: Path
         world.append(11)
         answer = world.take(await waiting)
         assert list(answer) == [11] and answer[11].records
-        assert not world.replica_manager.follower_fetches.num_delayed
+        assert not world.replica_manager.purgatories.follower_fetches.num_delayed
 
     run(scenario)
 

@@ -127,7 +127,7 @@ def test_a_fetch_waits_for_min_bytes_and_is_woken_by_an_append(tmp_path: Path) -
         await produce(world, b"b")
         assert waiting.done()
         assert (await waiting)[0][1].high_watermark == 2
-        assert world.replica_manager.delayed_fetches.num_delayed() == 0
+        assert world.replica_manager.purgatories.fetches.num_delayed() == 0
 
     run(scenario)
 
