@@ -26,9 +26,10 @@ from collections.abc import Callable, Collection
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, PartitionFetchState, fetcher_id
+from kmirror.replica.abstract_fetcher import AbstractFetcher, fetcher_id
 from kmirror.replica.follower_append import append_as_follower
 from kmirror.replica.hosted_partitions import HostedPartitions
+from kmirror.replica.leader_end_point import FetchData, PartitionFetchState
 from kmirror.replica.local_leader_end_point import LocalLeaderEndPoint
 from kmirror.replica.log_dir_move import LogDirMove, MoveStage
 from kmirror.replica.partition import Partition
@@ -216,7 +217,7 @@ class ReplicaAlterLogDirs:
             move.on_future_log_cut(end_offset)
 
     def process_partition_data(
-        self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition
+        self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData
     ) -> tuple[int, int | None]:
         partition = self._hosted.get_or_exception(topic_partition)
         future, log, move = self._future(topic_partition), partition.local_log, self._moves.get(topic_partition)
@@ -236,7 +237,7 @@ class ReplicaAlterLogDirs:
             self._on_caught_up(topic_partition, partition, future)
         return result
 
-    def next_mirror_leader_epoch(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> int:
+    def next_mirror_leader_epoch(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData) -> int:
         return NO_MIRROR_LEADER_EPOCH
 
     def _on_caught_up(self, topic_partition: TopicPartition, partition: Partition, future: UnifiedLog) -> None:

@@ -15,7 +15,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.network.client import DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
 from kmirror.replica.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, INVALID_SESSION_ID, next_epoch
-from kmirror.replica.fetcher import FetchedPartition, LeaderUnavailableError, PartitionFetchState
+from kmirror.replica.leader_end_point import FetchData, LeaderUnavailableError, PartitionFetchState
 from kmirror.replica.replica_types import DivergingEpoch, ReplicaConfig
 from kmirror.wire.messages import fetch as messages
 from kmirror.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -90,7 +90,7 @@ class BrokerLeaderEndPoint:
         touched: Collection[TopicPartition] | None,
         *,
         max_wait_ms: int | None,
-    ) -> dict[TopicPartition, FetchedPartition]:
+    ) -> dict[TopicPartition, FetchData]:
         session = self._session
         if session.epoch == INITIAL_EPOCH:
             session.sent, session.names = {}, {}
@@ -198,10 +198,10 @@ def _asks_alike(sent: PartitionFetchState | None, state: PartitionFetchState) ->
     )
 
 
-def _fetched(data: messages.PartitionData) -> FetchedPartition:
+def _fetched(data: messages.PartitionData) -> FetchData:
     diverging = data.diverging_epoch
     records = data.records
-    return FetchedPartition(
+    return FetchData(
         error=Errors.for_code(data.error_code),
         high_watermark=data.high_watermark,
         log_start_offset=data.log_start_offset,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.replica.fetcher import FetchedPartition, PartitionFetchState
 from kmirror.replica.hosted_partitions import HostedPartitions
+from kmirror.replica.leader_end_point import FetchData, PartitionFetchState
 from kmirror.replica.partition_reader import diverging_epoch
 from kmirror.runtime.api import Runtime
 from kmirror.storage.fetch_data_info import FetchIsolation
@@ -34,28 +34,28 @@ class LocalLeaderEndPoint:
         touched: Collection[TopicPartition] | None,
         *,
         max_wait_ms: int | None,
-    ) -> dict[TopicPartition, FetchedPartition]:
+    ) -> dict[TopicPartition, FetchData]:
         await self._runtime.sleep_ms(0 if self.has_copied else IDLE_MS)
-        answers: dict[TopicPartition, FetchedPartition] = {}
+        answers: dict[TopicPartition, FetchData] = {}
         for topic_partition, state in list(partitions.items()):
             try:
                 answers[topic_partition] = self._read(topic_partition, state)
             except ApiException as error:
-                answers[topic_partition] = FetchedPartition(error.error)
+                answers[topic_partition] = FetchData(error.error)
         self.has_copied = any(answer.records or self._is_unverified(topic_partition) for topic_partition, answer in answers.items())
         return answers
 
-    def _read(self, topic_partition: TopicPartition, state: PartitionFetchState) -> FetchedPartition:
+    def _read(self, topic_partition: TopicPartition, state: PartitionFetchState) -> FetchData:
         partition = self._hosted.get_or_exception(topic_partition)
         log, epoch = partition.local_log, state.last_fetched_epoch
         if self._is_unverified(topic_partition):
-            return FetchedPartition(Errors.NONE, high_watermark=log.high_watermark, log_start_offset=log.log_start_offset)
+            return FetchData(Errors.NONE, high_watermark=log.high_watermark, log_start_offset=log.log_start_offset)
         diverging = None if epoch is None else diverging_epoch(partition, log, state.fetch_offset, epoch)
         records = b""
         if diverging is None:
             read = log.read(state.fetch_offset, self._max_bytes, FetchIsolation.LOG_END, min_one_message=True)
             records = read.records.to_bytes()
-        return FetchedPartition(
+        return FetchData(
             Errors.NONE,
             high_watermark=log.high_watermark,
             log_start_offset=log.log_start_offset,

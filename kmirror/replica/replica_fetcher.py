@@ -18,15 +18,9 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.replica.fetcher import (
-    PASSING_ERRORS,
-    AbstractFetcher,
-    FetchedPartition,
-    LeaderEndPoint,
-    PartitionFetchState,
-    fetcher_id,
-)
+from kmirror.replica.abstract_fetcher import PASSING_ERRORS, AbstractFetcher, fetcher_id
 from kmirror.replica.fetcher_manager import InitialFetchState
+from kmirror.replica.leader_end_point import FetchData, LeaderEndPoint, PartitionFetchState
 from kmirror.replica.log_verification import CompareAt, LogVerification, StartOver
 from kmirror.replica.partition import Partition
 from kmirror.replica.replica_types import NO_MIRROR_LEADER_EPOCH, DivergingEpoch
@@ -65,7 +59,7 @@ class ReplicaFetcher:
         return self._replica_manager.get_partition_or_exception(topic_partition)
 
     def process_partition_data(
-        self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition
+        self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData
     ) -> tuple[int, int | None]:
         partition = self._partition(topic_partition)
         log = partition.local_log
@@ -98,12 +92,12 @@ class ReplicaFetcher:
         """Where a fetch of a mirror's partition begins: at 0; the leader's answer then says more."""
         return 0 if self._partition(topic_partition).has_mirror_name else NO_MIRROR_LEADER_EPOCH
 
-    def next_mirror_leader_epoch(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> int:
+    def next_mirror_leader_epoch(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData) -> int:
         """The largest epoch that the leader told."""
         first = self.first_mirror_leader_epoch(topic_partition)
         return first if first < 0 else max(first, state.mirror_leader_epoch, data.mirror_leader_epoch)
 
-    def _verify(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> tuple[int, int | None]:
+    def _verify(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData) -> tuple[int, int | None]:
         """Compare what came with what is there; then go on as usual, or compare on."""
         log = self._partition(topic_partition).local_log
         leader_has_more = data.high_watermark > state.fetch_offset

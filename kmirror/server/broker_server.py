@@ -32,7 +32,7 @@ from kmirror.network.request_context import Answer, CloseType, RequestContext
 from kmirror.network.socket_server import SocketServer
 from kmirror.replica.alter_partition import AlterPartitionManager
 from kmirror.replica.broker_leader_end_point import BrokerLeaderEndPoint
-from kmirror.replica.fetcher import LeaderEndPoint
+from kmirror.replica.leader_end_point import LeaderEndPoint
 from kmirror.replica.replica_fetcher import ReplicaFetcherManager
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
