@@ -38,7 +38,7 @@ class FollowerFetches:
         for topic in follower.take_forgotten():
             partition = self._hosted.online.get(topic.topic_partition)
             if partition is not None:
-                partition.end_session(params.replica_id, follower)
+                partition.replicas.end_session(params.replica_id, follower)
         first = reads.read_from_log(params, fetch_infos, follower=follower)
         follower.last_fetch_ms = self._runtime.clock.monotonic_ms()
         has_news = any(read.error is not Errors.NONE or read.diverging_epoch is not None for read in first)

@@ -124,7 +124,7 @@ class LogReads:
 
     def must_wait(self, params: FetchParams, partition: Partition) -> bool:
         """Whether the leader's throttle holds this follower back: never one that is in sync."""
-        if not params.is_from_follower or params.replica_id in partition.in_sync_replicas:
+        if not params.is_from_follower or params.replica_id in partition.replicas.in_sync:
             return False
         return self._leader_quota.must_wait(partition.topic_partition)
 
@@ -169,7 +169,7 @@ class LogReads:
             if is_from_follower:
                 self._stats.replication_bytes_out.mark(read.size_in_bytes)
                 partition = self._hosted.online.get(topic.topic_partition)
-                if partition is not None and partition.is_adding_replica(params.replica_id):
+                if partition is not None and partition.replicas.is_adding(params.replica_id):
                     self._stats.reassignment_bytes_out.mark(read.size_in_bytes)
             elif read.size_in_bytes:
                 self._stats.fetched(topic.topic, size_in_bytes=read.size_in_bytes)

@@ -78,7 +78,7 @@ class ReplicaFetcher:
             bound = state.mirror_leader_epoch if state.mirror_leader_epoch >= 0 else state.current_leader_epoch
             partition.append_records_to_follower(data.records, leader_epoch=bound)
             self._replica_manager.stats.replication_bytes_in.mark(len(data.records))
-            if partition.is_adding_replica(self._replica_manager.config.broker_id):
+            if partition.replicas.is_adding(self._replica_manager.config.broker_id):
                 self._replica_manager.stats.reassignment_bytes_in.mark(len(data.records))
             if self._quota.is_throttled(topic_partition):
                 self._quota.record(len(data.records))

@@ -92,8 +92,8 @@ def find_preferred_read_replica(
     if leader is None:
         return -1
     replicas = [leader]
-    for replica in partition.remote_replicas.values():
-        if replica.broker_id in partition.in_sync_replicas and replica.log_start_offset <= fetch_offset <= replica.log_end_offset:
+    for replica in partition.replicas.remote.values():
+        if replica.broker_id in partition.replicas.in_sync and replica.log_start_offset <= fetch_offset <= replica.log_end_offset:
             found = view(replica.broker_id, replica.log_end_offset, now_ms - replica.caught_up_time_ms)
             if found is not None:
                 replicas.append(found)

@@ -234,7 +234,7 @@ def test_not_enough_replicas_refuses_before_the_append(tmp_path: Path) -> None:
         world = BrokerWorld(str(tmp_path), others=(2,))
         world.create_topic("t", replicas=(1, 2), configs={"min.insync.replicas": "2"})
         partition = world.partition("t")
-        partition.in_sync_replicas = (1,)
+        partition.replicas.in_sync = (1,)
         assert (await produce(world, b"a", acks=-1)).error is Errors.NOT_ENOUGH_REPLICAS
         assert partition.log.log_end_offset == 0
         assert (await produce(world, b"a", acks=1)).error is Errors.NONE
