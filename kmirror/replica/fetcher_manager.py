@@ -1,4 +1,7 @@
-"""What the metadata asks of the fetchers of followers (Kafka's `AbstractFetcherManager`); `ReplicaFetcherManager` does it."""
+"""What the metadata make followers do: begin, stop and go on fetching (a port of `MetadataApplier`).
+
+`ReplicaFetcherManager` implements it. A broker without peers has no fetchers.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ class InitialFetchState(NamedTuple):
 
 
 class FetcherManager(Protocol):
-    """The fetchers of followers (`replica_fetcher`); absent on a broker without peers."""
+    """The fetchers of followers ; absent on a broker without peers."""
 
     def add_fetcher_for_partitions(self, partitions: dict[TopicPartition, InitialFetchState]) -> None: ...
 

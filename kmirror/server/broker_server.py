@@ -33,7 +33,7 @@ from kmirror.network.socket_server import SocketServer
 from kmirror.replica.alter_partition import AlterPartitionManager
 from kmirror.replica.broker_leader_end_point import BrokerLeaderEndPoint
 from kmirror.replica.leader_end_point import LeaderEndPoint
-from kmirror.replica.replica_fetcher import ReplicaFetcherManager
+from kmirror.replica.replica_fetcher_manager import ReplicaFetcherManager
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.log_scheduler import RuntimeLogScheduler

@@ -12,7 +12,8 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
 from kmirror.replica.abstract_fetcher import AbstractFetcher
 from kmirror.replica.leader_end_point import FetchData, LeaderUnavailableError, PartitionFetchState
-from kmirror.replica.replica_fetcher import ReplicaFetcher, ReplicaFetcherManager
+from kmirror.replica.replica_fetcher import ReplicaFetcher
+from kmirror.replica.replica_fetcher_manager import ReplicaFetcherManager
 from kmirror.replica.replica_types import FetchParams, FetchPartition
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.storage.log_append_info import AppendOrigin

@@ -16,7 +16,7 @@ from kmirror.common.uuid import Uuid
 from kmirror.replica.abstract_fetcher import AbstractFetcher
 from kmirror.replica.fetcher_manager import InitialFetchState
 from kmirror.replica.leader_end_point import FetchData, LeaderUnavailableError, PartitionFetchState
-from kmirror.replica.replica_fetcher import ReplicaFetcherManager
+from kmirror.replica.replica_fetcher_manager import ReplicaFetcherManager
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.runtime import SimRuntime, SimWorld
 
