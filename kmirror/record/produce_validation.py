@@ -40,7 +40,8 @@ def classify_records(buffer: Buffer) -> RecordSetKind:
 
 
 def validate_produce_records(version: int, buffer: Buffer) -> None:
-    """Check one partition's records in a produce request of this version; ApiException where they are not acceptable.
+    """Check one partition's records in a produce request of this version; ApiException where they
+    are not acceptable.
 
     Exactly one batch, magic 2 (INVALID_RECORD otherwise); zstd only from version 7 on
     (UNSUPPORTED_COMPRESSION_TYPE). A length that with what is before it does not fit into 31 bits

@@ -1,4 +1,5 @@
-"""The hot loop of a produce: goes from record to record of a batch by their lengths, without making records.
+"""The hot loop of a produce: goes from record to record of a batch by their lengths, without making
+records.
 
 Varints of one and two bytes are decoded in line, longer ones by `read_varint`. Every length inside
 a record must add up to the record's length, and the records to the body; so one comparison a record
@@ -18,7 +19,8 @@ UNBOUNDED: Final = 1 << 64
 
 
 def hop_records(body: Buffer, record_count: int) -> tuple[int, int, bool, bool] | None:
-    """(smallest, largest timestamp delta, whether offset deltas are 0, 1, 2 ..., whether a key is missing).
+    """(smallest, largest timestamp delta, whether offset deltas are 0, 1, 2 ..., whether a key is
+    missing).
 
     None if a record is malformed. Without records the deltas are `UNBOUNDED` and its negative.
     """

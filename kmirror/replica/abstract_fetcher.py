@@ -1,20 +1,24 @@
-"""The fetcher framework: one task that fetches partitions from one leader and hands what comes to its owner's hooks.
+"""The fetcher framework: one task that fetches partitions from one leader and hands what comes to
+its owner's hooks.
 
-The owner's `FetcherHooks` (`ReplicaFetcher`, `ReplicaAlterLogDirs`) say what to do with data and how to cut; the `LeaderEndPoint`
-says how to ask: a broker of this cluster, or anything else that answers alike. The loop:
+The owner's `FetcherHooks` (`ReplicaFetcher`, `ReplicaAlterLogDirs`) say what to do with data and
+how to cut; the `LeaderEndPoint` says how to ask: a broker of this cluster, or anything else that
+answers alike. The loop:
 
     fetch everything that is not delayed -> per partition: append, or truncate where it diverges, or move into range, or
     back off -> again
 
-Adding and removing partitions works at any time and at once. An answer is used only for a partition that was not touched
-since it was asked for; so data that was in flight when a partition was removed, or added anew in another epoch, is dropped.
-Delayed partitions are left out until their time has come; with nothing to fetch the task sleeps.
+Adding and removing partitions works at any time and at once. An answer is used only for a partition
+that was not touched since it was asked for; so data that was in flight when a partition was
+removed, or added anew in another epoch, is dropped. Delayed partitions are left out until their
+time has come; with nothing to fetch the task sleeps.
 
-Thousands of partitions may be followed of which few move. So what is due is kept (`_due`) and not computed, and the leader's end
-point is told which partitions were touched since the last request: the cost of a round is that of what changed.
+Thousands of partitions may be followed of which few move. So what is due is kept (`_due`) and not
+computed, and the leader's end point is told which partitions were touched since the last request:
+the cost of a round is that of what changed.
 
-Failures, as Kafka's `AbstractFetcherThread` has them. No answer at all (`LeaderUnavailableError`): every partition asked backs off. What
-goes wrong with one partition is that one's; the others go on:
+Failures, as Kafka's `AbstractFetcherThread` has them. No answer at all (`LeaderUnavailableError`):
+every partition asked backs off. What goes wrong with one partition is that one's; the others go on:
 
     the leader refuses it, in a fetch or a ListOffsets     it backs off; with FENCED_LEADER_EPOCH it leaves the fetcher, for the metadata
                                                            bring the new epoch (not where epochs may begin anew)
@@ -22,13 +26,16 @@ goes wrong with one partition is that one's; the others go on:
     anything else while its data are taken over            it leaves the fetcher (`on_partition_failed`), until metadata add it again
     anything else while it is moved into range             it backs off
 
-An error that only a mistake in the program makes is reported besides (`Runtime.report_failure`). The task itself runs under a
-`Supervised`: whatever ends it is reported, and it begins again with the partitions it has.
+An error that only a mistake in the program makes is reported besides (`Runtime.report_failure`).
+The task itself runs under a `Supervised`: whatever ends it is reported, and it begins again with
+the partitions it has.
 
-A leader that has not read the metadata yet which we have read answers UNKNOWN_LEADER_EPOCH, and the like. It needs milliseconds,
-and a new leader's producers (acks=all) wait for us; so it is asked again soon, and then in times that double up to the backoff
-(Kafka waits for the whole of `replica.fetch.backoff.ms`, a second, and then for the request under way). There is one request at a time; one
-that goes out while such a partition waits asks the leader to wait for news of the others only until then.
+A leader that has not read the metadata yet which we have read answers UNKNOWN_LEADER_EPOCH, and the
+like. It needs milliseconds, and a new leader's producers (acks=all) wait for us; so it is asked
+again soon, and then in times that double up to the backoff (Kafka waits for the whole of
+`replica.fetch.backoff.ms`, a second, and then for the request under way). There is one request at a
+time; one that goes out while such a partition waits asks the leader to wait for news of the others
+only until then.
 """
 
 from __future__ import annotations
@@ -48,7 +55,8 @@ from kmirror.runtime.supervision import Supervised
 _log = logging.getLogger(__name__)
 
 PASSING_ERRORS = frozenset((Errors.CORRUPT_MESSAGE, Errors.INVALID_RECORD, Errors.KAFKA_STORAGE_ERROR))
-"""Errors of this side that may pass: what is fetched again may be sound, and a disk that fails for good is dealt with by its owner."""
+"""Errors of this side that may pass: what is fetched again may be sound, and a disk that fails for
+good is dealt with by its owner."""
 LEADER_IS_BEHIND = frozenset(
     (Errors.UNKNOWN_LEADER_EPOCH, Errors.NOT_LEADER_OR_FOLLOWER, Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.UNKNOWN_TOPIC_ID)
 )
@@ -193,7 +201,8 @@ class AbstractFetcher:
         return min(waiting, default=None)
 
     def _what_to_ask(self) -> tuple[dict[TopicPartition, PartitionFetchState], Collection[TopicPartition] | None]:
-        """What is due and need not wait for a throttle, and what of it was touched; the touches begin anew."""
+        """What is due and need not wait for a throttle, and what of it was touched; the touches
+        begin anew."""
         touched: Collection[TopicPartition] | None
         touched, self._touched = self._touched, {}
         if not self._hooks.is_throttled:
@@ -240,8 +249,9 @@ class AbstractFetcher:
             self._fail(topic_partition, state, ApiException(Errors.UNKNOWN_SERVER_ERROR, repr(error)))
 
     def _on_refusal(self, topic_partition: TopicPartition, state: PartitionFetchState, error: Errors) -> None:
-        """The leader's. A mirror topic that was deleted and made anew has its source's id again, and its epochs begin anew: a leader that is
-        behind leads the topic that is gone, in a higher epoch, so that a fenced epoch may pass there."""
+        """The leader's. A mirror topic that was deleted and made anew has its source's id again,
+        and its epochs begin anew: a leader that is behind leads the topic that is gone, in a higher
+        epoch, so that a fenced epoch may pass there."""
         if error is Errors.FENCED_LEADER_EPOCH and not self._hooks.may_epochs_begin_anew:
             self._fail(topic_partition, state, ApiException(error))
             return
@@ -291,7 +301,8 @@ class AbstractFetcher:
             self._set(topic_partition, advanced)
 
     async def _look_for_the_end(self, topic_partition: TopicPartition, state: PartitionFetchState) -> None:
-        """There was no news: the leader's log may end where we asked, and an idle leader would never say so."""
+        """There was no news: the leader's log may end where we asked, and an idle leader would
+        never say so."""
         end_offset = await _offset(self._leader.fetch_latest_offset(topic_partition, state.current_leader_epoch))
         end_offset = min(end_offset, state.fetch_offset + 1)  # its log may go on with a hole that its cleaner left
         start_offset = await _offset(self._leader.fetch_earliest_offset(topic_partition, state.current_leader_epoch))
@@ -302,7 +313,8 @@ class AbstractFetcher:
             self._process_data(topic_partition, state, nothing)
 
     async def _move_into_range(self, topic_partition: TopicPartition, state: PartitionFetchState) -> None:
-        """Our end lies behind the leader's end: cut to it. Else the leader's log starts behind our end: start there anew."""
+        """Our end lies behind the leader's end: cut to it. Else the leader's log starts behind our
+        end: start there anew."""
         log_end_offset = self._hooks.log_end_offset(topic_partition)
         leader_end_offset = await _offset(self._leader.fetch_latest_offset(topic_partition, state.current_leader_epoch))
         if self._states.get(topic_partition) is not state:
@@ -336,7 +348,8 @@ class AbstractFetcher:
             self._set(topic_partition, replace(state, delayed_until_ms=until_ms, retry_ms=retry_ms))
 
     def _fail(self, topic_partition: TopicPartition, state: PartitionFetchState, error: ApiException) -> None:
-        """Unless the partition went, or was added in another epoch, while we waited: then the error is not that one's."""
+        """Unless the partition went, or was added in another epoch, while we waited: then the error
+        is not that one's."""
         if self._states.get(topic_partition) is state:
             self._remove(topic_partition)
             self._hooks.on_partition_failed(topic_partition, error)

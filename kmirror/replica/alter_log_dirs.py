@@ -1,4 +1,5 @@
-"""Moves replicas between the log directories of one broker (Kafka's `ReplicaAlterLogDirsManager`; KIP-113, KIP-858).
+"""Moves replicas between the log directories of one broker (Kafka's `ReplicaAlterLogDirsManager`;
+KIP-113, KIP-858).
 
 A *future* log, in a folder named `-future` in the target directory, follows the current one: the
 fetcher framework with this broker's own log as the leader (`local_leader_end_point`), whether the
@@ -106,8 +107,8 @@ class ReplicaAlterLogDirs:
         self.resume(partition)
 
     def resume(self, partition: Partition) -> None:
-        """Follow the partition's future log if it has one (also in a new leader epoch), once it is known
-        to be a beginning of the current one."""
+        """Follow the partition's future log if it has one (also in a new leader epoch), once it is
+        known to be a beginning of the current one."""
         topic_partition = partition.topic_partition
         future = self._log_manager.future_log(topic_partition)
         log = partition.log
@@ -307,7 +308,8 @@ class ReplicaAlterLogDirs:
 
 
 def _take_over_empty_epoch(log: UnifiedLog, future: UnifiedLog) -> None:
-    """A leader's present epoch begins before there is a batch in it; a follower that asks for it must find it behind the change, too."""
+    """A leader's present epoch begins before there is a batch in it; a follower that asks for it
+    must find it behind the change, too."""
     latest = log.latest_epoch
     if latest is not None and (future.latest_epoch is None or latest > future.latest_epoch):
         future.maybe_assign_epoch_start_offset(latest, future.log_end_offset)

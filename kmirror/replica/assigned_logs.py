@@ -21,7 +21,8 @@ _log = logging.getLogger(__name__)
 
 
 class AssignedLogs:
-    """Opens, makes and deletes them. The checkpoints of high watermarks are read once for each delta."""
+    """Opens, makes and deletes them. The checkpoints of high watermarks are read once for each
+    delta."""
 
     def __init__(self, log_manager: LogManager, broker_id: int) -> None:
         self.on_assignment: AssignmentListener | None = None
@@ -34,7 +35,8 @@ class AssignedLogs:
         self._checkpointed = {}
 
     def get_or_create(self, topic: TopicIdPartition, registration: PartitionRegistration) -> UnifiedLog:
-        """The log, with the high watermark of its checkpoint; ApiException when its directory is offline."""
+        """The log, with the high watermark of its checkpoint; ApiException when its directory is
+        offline."""
         directory = registration.directory(self._broker_id)
         self._maybe_take_over_future_log(topic.topic_partition, directory)
         log = self._log_manager.get_or_create_log(
@@ -50,7 +52,8 @@ class AssignedLogs:
         return log
 
     def _maybe_take_over_future_log(self, topic_partition: TopicPartition, directory: Uuid) -> None:
-        """The old directory was lost after the controller took the new one: what was being moved is what there is."""
+        """The old directory was lost after the controller took the new one: what was being moved is
+        what there is."""
         future = self._log_manager.future_log(topic_partition)
         if future is None or self._log_manager.get_log(topic_partition) is not None:
             return

@@ -1,7 +1,9 @@
-"""A broker of this cluster as a fetcher's leader: Fetch with a session, and ListOffsets, over one connection.
+"""A broker of this cluster as a fetcher's leader: Fetch with a session, and ListOffsets, over one
+connection.
 
-The client's half of KIP-227 is `_Session`: the first request is full and asks for a session; while the leader keeps it,
-requests carry only partitions whose state changed and those that are gone. Any error of the session begins a new one.
+The client's half of KIP-227 is `_Session`: the first request is full and asks for a session; while
+the leader keeps it, requests carry only partitions whose state changed and those that are gone. Any
+error of the session begins a new one.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ _FAILURES = (DisconnectError, RequestTimeoutError, UnsupportedVersionError, Prot
 
 
 class _Session:
-    """What the leader knows of us: its session's id, the epoch of the next request, what was sent last (`names` by topic id)."""
+    """What the leader knows of us: its session's id, the epoch of the next request, what was sent
+    last (`names` by topic id)."""
 
     def __init__(self) -> None:
         self.id = INVALID_SESSION_ID
@@ -40,7 +43,8 @@ class _Session:
     def difference(
         self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: Collection[TopicPartition] | None
     ) -> tuple[dict[TopicPartition, PartitionFetchState], dict[TopicPartition, PartitionFetchState]]:
-        """What is asked differently than before, and what is asked no more; a topic of another id is both."""
+        """What is asked differently than before, and what is asked no more; a topic of another id
+        is both."""
         candidates = list({**self.sent, **partitions}) if touched is None else touched
         changed: dict[TopicPartition, PartitionFetchState] = {}
         forgotten: dict[TopicPartition, PartitionFetchState] = {}
@@ -71,7 +75,8 @@ class _Session:
 
 
 class BrokerLeaderEndPoint:
-    """`broker_epoch` is that of this broker (the fetcher); the leader checks it before it lets us into the ISR."""
+    """`broker_epoch` is that of this broker (the fetcher); the leader checks it before it lets us
+    into the ISR."""
 
     def __init__(
         self, client: NetworkClient, host: str, port: int, config: ReplicaConfig, *, broker_epoch: int, request_timeout_ms: int

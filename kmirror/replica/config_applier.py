@@ -1,4 +1,5 @@
-"""Dynamic configs that replication lives by: throttles, the configs of topics' logs, and `mirror.name`.
+"""Dynamic configs that replication lives by: throttles, the configs of topics' logs, and
+`mirror.name`.
 
 Kafka has `BrokerConfigHandler` and `TopicConfigHandler` for this.
 

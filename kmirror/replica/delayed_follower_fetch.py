@@ -36,7 +36,8 @@ class FollowedPartitions(Protocol):
 
 
 class DelayedFollowerFetch(DelayedOperation):
-    """`look` reads one partition, `must_wait` is the throttle; `answer` gets all that has to be read again at the end."""
+    """`look` reads one partition, `must_wait` is the throttle; `answer` gets all that has to be
+    read again at the end."""
 
     def __init__(
         self,

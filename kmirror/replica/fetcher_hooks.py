@@ -21,7 +21,8 @@ class FetcherHooks(Protocol):
         ...
 
     def next_mirror_leader_epoch(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData) -> int:
-        """What the next fetch says of the epochs it may bring (KIP-1279); -1 of a partition that is no mirror's."""
+        """What the next fetch says of the epochs it may bring (KIP-1279); -1 of a partition that is
+        no mirror's."""
         ...
 
     def truncate(self, topic_partition: TopicPartition, diverging: DivergingEpoch) -> tuple[int, int | None]:
@@ -35,7 +36,8 @@ class FetcherHooks(Protocol):
     def log_end_offset(self, topic_partition: TopicPartition) -> int: ...
 
     def log_start_offset(self, topic_partition: TopicPartition) -> int:
-        """Ours; goes to the leader with the next fetch, so that it knows what DeleteRecords has reached."""
+        """Ours; goes to the leader with the next fetch, so that it knows what DeleteRecords has
+        reached."""
         ...
 
     @property
@@ -53,7 +55,8 @@ class FetcherHooks(Protocol):
         ...
 
     def unverified(self) -> Collection[TopicPartition]:
-        """Partitions of which it matters whether the leader's log ends where we ask (it may be a partition of another fetcher)."""
+        """Partitions of which it matters whether the leader's log ends where we ask (it may be a
+        partition of another fetcher)."""
         ...
 
     def on_partition_failed(self, topic_partition: TopicPartition, error: ApiException) -> None:

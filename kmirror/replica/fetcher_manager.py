@@ -1,4 +1,5 @@
-"""What the metadata make followers do: begin, stop and go on fetching (a port of `MetadataApplier`).
+"""What the metadata make followers do: begin, stop and go on fetching (a port of
+`MetadataApplier`).
 
 `ReplicaFetcherManager` implements it. A broker without peers has no fetchers.
 """
@@ -12,7 +13,8 @@ from kmirror.common.uuid import Uuid
 
 
 class InitialFetchState(NamedTuple):
-    """Where a follower begins: the leader, the epoch it follows it in, and the first offset to fetch."""
+    """Where a follower begins: the leader, the epoch it follows it in, and the first offset to
+    fetch."""
 
     topic_id: Uuid
     leader_id: int

@@ -32,7 +32,8 @@ class FollowerFetches:
         self._expirations = expirations
 
     def fetch(self, params: FetchParams, followed: FollowedPartitions, fetch_infos: FetchInfos) -> asyncio.Future[FetchResults]:
-        """As `ReplicaManager.fetch_messages`; `fetch_infos` are those partitions of the session that have to be looked at."""
+        """As `ReplicaManager.fetch_messages`; `fetch_infos` are those partitions of the session
+        that have to be looked at."""
         reads, follower = self._reads, followed.follower
         future: asyncio.Future[FetchResults] = self._runtime.create_future()
         for topic in follower.take_forgotten():

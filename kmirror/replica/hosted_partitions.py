@@ -1,4 +1,5 @@
-"""The registry of the partitions that this broker hosts (Kafka's `HostedPartition` and `allPartitions`).
+"""The registry of the partitions that this broker hosts (Kafka's `HostedPartition` and
+`allPartitions`).
 
 A partition is *online* when its log is served here, or *offline* when the directory of its log has
 failed; of the latter only the topic id is kept, which tells it from a new topic of the same name.
@@ -15,8 +16,8 @@ from kmirror.replica.partition import Partition
 
 
 class HostedPartitions:
-    """`online` and `offline` never have a partition both; `metadata` tells a partition of other brokers
-    from one that does not exist."""
+    """`online` and `offline` never have a partition both; `metadata` tells a partition of other
+    brokers from one that does not exist."""
 
     def __init__(self, metadata: MetadataView) -> None:
         self.online: dict[TopicPartition, Partition] = {}
@@ -28,8 +29,8 @@ class HostedPartitions:
         return self.online.get(topic_partition)
 
     def get_or_exception(self, topic_partition: TopicPartition) -> Partition:
-        """ApiException KAFKA_STORAGE_ERROR for a partition that is offline; NOT_LEADER_OR_FOLLOWER or
-        UNKNOWN_TOPIC_OR_PARTITION for one that is not hosted here."""
+        """ApiException KAFKA_STORAGE_ERROR for a partition that is offline; NOT_LEADER_OR_FOLLOWER
+        or UNKNOWN_TOPIC_OR_PARTITION for one that is not hosted here."""
         partition = self.online.get(topic_partition)
         if partition is not None:
             return partition

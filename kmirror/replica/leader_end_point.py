@@ -1,4 +1,5 @@
-"""The leader's side of a fetcher (Kafka's `LeaderEndPoint`): what is asked, what comes back, and how it fails.
+"""The leader's side of a fetcher (Kafka's `LeaderEndPoint`): what is asked, what comes back, and
+how it fails.
 
 Implementations: `BrokerLeaderEndPoint` asks another broker of this cluster, `LocalLeaderEndPoint`
 reads this broker's own logs.
@@ -31,8 +32,9 @@ class RefusedByLeaderError(KmirrorError):
 
 @dataclass(frozen=True, slots=True)
 class PartitionFetchState:
-    """What is fetched next. Immutable: a new state means that answers to the old one are void. Times are monotonic ms; `retry_ms`
-    is how long the partition waited for a leader that is behind us, the last time, and 0 once it was fetched."""
+    """What is fetched next. Immutable: a new state means that answers to the old one are void.
+    Times are monotonic ms; `retry_ms` is how long the partition waited for a leader that is behind
+    us, the last time, and 0 once it was fetched."""
 
     topic_id: Uuid
     fetch_offset: int
@@ -58,7 +60,8 @@ class FetchData:
 
 
 class LeaderEndPoint(Protocol):
-    """The leader's side of a fetcher. All methods raise LeaderUnavailableError; those for offsets ApiException with the leader's error."""
+    """The leader's side of a fetcher. All methods raise LeaderUnavailableError; those for offsets
+    ApiException with the leader's error."""
 
     async def fetch(
         self,
@@ -69,8 +72,9 @@ class LeaderEndPoint(Protocol):
     ) -> Mapping[TopicPartition, FetchData]:
         """A partition without news may be missing from the answer.
 
-        `touched`: what came, went or changed since the last call (None: everything may have). `partitions` may change while
-        this waits. `max_wait_ms`: news are waited for no longer than that, where it is less than what is configured.
+        `touched`: what came, went or changed since the last call (None: everything may have).
+        `partitions` may change while this waits. `max_wait_ms`: news are waited for no longer than
+        that, where it is less than what is configured.
         """
         ...
 

@@ -1,4 +1,5 @@
-"""This broker's own current logs as the leader of the future logs that replace them (Kafka's `LocalLeaderEndPoint`)."""
+"""This broker's own current logs as the leader of the future logs that replace them (Kafka's
+`LocalLeaderEndPoint`)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ IDLE_MS = 50
 
 
 class LocalLeaderEndPoint:
-    """`is_unverified`: the future log is still being compared, so only offsets are told of the current one."""
+    """`is_unverified`: the future log is still being compared, so only offsets are told of the
+    current one."""
 
     def __init__(
         self, runtime: Runtime, hosted: HostedPartitions, is_unverified: Callable[[TopicPartition], bool], *, max_bytes: int

@@ -36,7 +36,8 @@ _CLIENT_MISTAKES = frozenset(
         Errors.READ_ONLY_TOPIC,
     )
 )
-"""Errors that are expected to happen: no line in the log, and no offset in the answer (Kafka's UNKNOWN_LOG_APPEND_INFO)."""
+"""Errors that are expected to happen: no line in the log, and no offset in the answer (Kafka's
+UNKNOWN_LOG_APPEND_INFO)."""
 
 _log = logging.getLogger(__name__)
 
@@ -64,11 +65,11 @@ class LogAppends:
         verification_guards: Mapping[TopicPartition, VerificationGuard] | None = None,
         transaction_version: int = 0,
     ) -> asyncio.Future[dict[TopicPartition, PartitionResponse]]:
-        """Append now; the future is done at once unless `required_acks` is -1 and a follower still has to
-        fetch it.
+        """Append now; the future is done at once unless `required_acks` is -1 and a follower still
+        has to fetch it.
 
-        Every error is in its partition's response. A buffer of `entries` is patched in place and must
-        not be used again. `verification_guards` are those of verified transactions;
+        Every error is in its partition's response. A buffer of `entries` is patched in place and
+        must not be used again. `verification_guards` are those of verified transactions;
         `transaction_version` is that of markers.
         """
         future: asyncio.Future[dict[TopicPartition, PartitionResponse]] = self._runtime.create_future()
@@ -140,7 +141,8 @@ class LogAppends:
         return response, partition
 
     def _refused(self, topic_partition: TopicPartition, error: ApiException) -> PartitionResponse:
-        """Kafka tells the client the text only of record errors; the log start offset where the partition was reached."""
+        """Kafka tells the client the text only of record errors; the log start offset where the
+        partition was reached."""
         partition = self._hosted.online.get(topic_partition)
         log = None if partition is None or not partition.is_leader else partition.log
         if error.error in _CLIENT_MISTAKES:

@@ -1,4 +1,5 @@
-"""The move of one partition to another log directory of its broker: how far it is, and what is known of its future log.
+"""The move of one partition to another log directory of its broker: how far it is, and what is
+known of its future log.
 
 *A future log is a beginning of the current one, batch for batch.* It was copied from it, and a cut
 of the current log is made in the future one first, in the same step (`LogManager`). A restart may
@@ -51,7 +52,8 @@ class LogDirMove:
         self.original_directory = original_directory
         self.stage = MoveStage.COPYING
         self._compare_from: int | None = None if future.is_empty else future.log_start_offset
-        """Up to here the future log is known to be the current one's beginning; None when all of it is."""
+        """Up to here the future log is known to be the current one's beginning; None when all of it
+        is."""
 
         self._flush_task: asyncio.Task[None] | None = None
 
@@ -63,7 +65,8 @@ class LogDirMove:
         return self._compare_from is not None
 
     def on_future_log_cut(self, end_offset: int) -> None:
-        """The future log was cut with the current one: what was compared behind its new end counts no more."""
+        """The future log was cut with the current one: what was compared behind its new end counts
+        no more."""
         if self._compare_from is not None:
             self._compare_from = min(self._compare_from, end_offset)
 
@@ -77,7 +80,8 @@ class LogDirMove:
         future.maybe_increment_log_start_offset(log.log_start_offset, LogStartOffsetIncrementReason.LEADER_OFFSET_INCREMENTED)
 
     def compare_ends(self, log: UnifiedLog, future: UnifiedLog) -> bool:
-        """Whether the future log's last batch is the current one's too. If not, all of it is compared."""
+        """Whether the future log's last batch is the current one's too. If not, all of it is
+        compared."""
         last = future.last_batch()
         if last is None or (theirs := log.batch_containing(last.base_offset)) is not None and _is_equal(last, theirs):
             return True
@@ -85,7 +89,8 @@ class LogDirMove:
         return False
 
     def compare_some(self, log: UnifiedLog, future: UnifiedLog) -> None:
-        """Go on comparing from where the logs are known to be equal; at a difference, cut the future log."""
+        """Go on comparing from where the logs are known to be equal; at a difference, cut the
+        future log."""
         assert self._compare_from is not None, "compares a future log that is verified"
         begin = max(self._compare_from, log.log_start_offset)  # what lies before may be gone from the current log already
         theirs = log.batch_headers(begin)
@@ -107,8 +112,8 @@ class LogDirMove:
     def is_synced(self, log: UnifiedLog, future: UnifiedLog, runtime: Runtime) -> bool:
         """Whether the future log has on its disk what the current one has on its own.
 
-        A worker syncs what was copied; what was appended meanwhile is little, and is synced at once:
-        under steady load there would always be some.
+        A worker syncs what was copied; what was appended meanwhile is little, and is synced at
+        once: under steady load there would always be some.
         """
         if future.recovery_point >= log.recovery_point:
             return True

@@ -1,7 +1,9 @@
-"""Reading for fetches: what each partition gives, within the fetch's limits, and waiting until that is enough.
+"""Reading for fetches: what each partition gives, within the fetch's limits, and waiting until that
+is enough.
 
-A read of a follower also says what the follower has (`Partition.update_follower_fetch_state`); a throttled one of a follower
-that is not in sync gives nothing; a consumer whom another replica serves better is sent there.
+A read of a follower also says what the follower has (`Partition.update_follower_fetch_state`); a
+throttled one of a follower that is not in sync gives nothing; a consumer whom another replica
+serves better is sent there.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ _log = logging.getLogger(__name__)
 
 
 class LogReads:
-    """`leader_quota` throttles followers; `broker_of` gives registered brokers; `expirations` counts
-    fetches that waited in vain, by whether a follower did."""
+    """`leader_quota` throttles followers; `broker_of` gives registered brokers; `expirations`
+    counts fetches that waited in vain, by whether a follower did."""
 
     def __init__(
         self,
@@ -57,7 +59,8 @@ class LogReads:
         self._expirations = expirations
 
     def fetch_messages(self, params: FetchParams, fetch_infos: FetchInfos) -> asyncio.Future[FetchResults]:
-        """Read now, or when there are `params.min_bytes`, or after `params.max_wait_ms`. The order of `fetch_infos` is kept."""
+        """Read now, or when there are `params.min_bytes`, or after `params.max_wait_ms`. The order
+        of `fetch_infos` is kept."""
         future: asyncio.Future[FetchResults] = self._runtime.create_future()
         reads = self.read_from_log(params, fetch_infos)
         if params.max_wait_ms <= 0 or not fetch_infos or _is_answer(reads, params.min_bytes):
@@ -87,9 +90,11 @@ class LogReads:
     def read_from_log(
         self, params: FetchParams, fetch_infos: FetchInfos, *, is_first_read: bool = True, follower: FollowerSession | None = None
     ) -> list[LogReadResult]:
-        """One read per partition, within `params.max_bytes` over all (the first batch may exceed it).
+        """One read per partition, within `params.max_bytes` over all (the first batch may exceed
+        it).
 
-        The first read of a fetch moves the follower's state; one after waiting says nothing new about the follower.
+        The first read of a fetch moves the follower's state; one after waiting says nothing new
+        about the follower.
         """
         results: list[LogReadResult] = []
         remaining_bytes = params.max_bytes
@@ -117,7 +122,9 @@ class LogReads:
             if size > 0:
                 min_one_message = False
             elif follower is not None and result.error is Errors.NONE and result.diverging_epoch is None:
-                result.is_settled = partition.is_settled(params.replica_id, fetch.fetch_offset, follower)
+                result.is_settled = partition.replicas.is_settled(
+                    params.replica_id, fetch.fetch_offset, partition.local_log.log_end_offset, follower
+                )
             remaining_bytes = max(0, remaining_bytes - size)
             results.append(result)
         return results
@@ -180,7 +187,8 @@ class LogReads:
         return results
 
     def _hide_epochs(self, topic_partition: TopicPartition, data: FetchPartitionData, records: FileSlice) -> None:
-        """In the same step as the read, so that the log and its leader epoch are those that were read."""
+        """In the same step as the read, so that the log and its leader epoch are those that were
+        read."""
         partition = self._hosted.online[topic_partition]
         try:
             data.records = ClientEpochs.records(records, partition.local_log, partition.leader_epoch)
@@ -188,7 +196,8 @@ class LogReads:
             data.error, data.records = error.error, None
 
     def record_throttled_replication(self, results: FetchResults) -> None:
-        """What a follower is sent of throttled partitions counts, also when the follower is in sync."""
+        """What a follower is sent of throttled partitions counts, also when the follower is in
+        sync."""
         quota = self._leader_quota
         if quota.is_unused:
             return
@@ -205,7 +214,8 @@ class LogReads:
 
 
 def _is_answer(reads: list[LogReadResult], min_bytes: int) -> bool:
-    """Whether a fetch has something to say right away: enough bytes, an error, a divergence, or a better replica."""
+    """Whether a fetch has something to say right away: enough bytes, an error, a divergence, or a
+    better replica."""
     if sum(read.size_in_bytes for read in reads) >= min_bytes:
         return True
     return any(read.error is not Errors.NONE or read.diverging_epoch is not None or read.preferred_read_replica >= 0 for read in reads)

@@ -1,4 +1,5 @@
-"""Turns a metadata delta into what this broker's partitions do (Kafka's `ReplicaManager.applyDelta`).
+"""Turns a metadata delta into what this broker's partitions do (Kafka's
+`ReplicaManager.applyDelta`).
 
 Order, as in Kafka: deletions first (a topic may come back under the same name), then configs, then
 leaders, then followers. One partition whose log cannot be worked on keeps no other from its role.
@@ -35,7 +36,8 @@ _log = logging.getLogger(__name__)
 
 
 class MetadataApplier:
-    """`fetcher_manager` is set by `server`, on a broker with peers; `create_partition` makes one without a log."""
+    """`fetcher_manager` is set by `server`, on a broker with peers; `create_partition` makes one
+    without a log."""
 
     def __init__(
         self,
@@ -162,13 +164,15 @@ class MetadataApplier:
         self._purgatories.complete_delayed(topic_partition)
 
     def _shall_stop_fetching(self, registration: PartitionRegistration) -> bool:
-        """Without a leader there is nobody to fetch from; a broker that leaves does not come back into an ISR."""
+        """Without a leader there is nobody to fetch from; a broker that leaves does not come back
+        into an ISR."""
         us = self._metadata.broker(self._broker_id)
         is_leaving = us is not None and us.in_controlled_shutdown and self._broker_id not in registration.isr
         return not registration.has_leader or is_leaving
 
     def _get_or_create_partition(self, topic: TopicIdPartition) -> Partition | None:
-        """None for a partition in an offline log directory; a new topic of the same name is another partition."""
+        """None for a partition in an offline log directory; a new topic of the same name is another
+        partition."""
         topic_partition = topic.topic_partition
         offline_id = self._hosted.offline.get(topic_partition)
         if offline_id is not None:
@@ -199,7 +203,8 @@ class MetadataApplier:
         self._purgatories.complete_delayed(topic_partition)
 
     def handle_log_dir_failure(self, log_dir: str) -> None:
-        """Every partition with its log there goes offline: it answers KAFKA_STORAGE_ERROR, and is fetched no more."""
+        """Every partition with its log there goes offline: it answers KAFKA_STORAGE_ERROR, and is
+        fetched no more."""
         failed = self._hosted.online_in(log_dir)
         if self.fetcher_manager is not None:
             self.fetcher_manager.remove_fetcher_for_partitions(list(failed))

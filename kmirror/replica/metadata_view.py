@@ -14,7 +14,8 @@ from kmirror.metadata.registrations import BrokerRegistration
 
 
 class MetadataView:
-    """The `BrokersView` of all partitions. `MetadataApplier` sets `image` before it acts on a delta."""
+    """The `BrokersView` of all partitions. `MetadataApplier` sets `image` before it acts on a
+    delta."""
 
     def __init__(self) -> None:
         self.image = MetadataImage.EMPTY
@@ -38,7 +39,7 @@ class MetadataView:
         return None if broker is None or broker.fenced else broker.epoch
 
     def is_replica_eligible(self, broker_id: int, broker_epoch: int, directory_id: Uuid) -> bool:
-        """Whether it may join an ISR: registered, active, (unless -1) fetching in the broker epoch that
-        is registered, and with its directory online."""
+        """Whether it may join an ISR: registered, active, (unless -1) fetching in the broker epoch
+        that is registered, and with its directory online."""
         broker = self.image.cluster.broker(broker_id)
         return broker is not None and broker.active and broker_epoch in (-1, broker.epoch) and broker.has_online_dir(directory_id)

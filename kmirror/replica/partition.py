@@ -1,22 +1,26 @@
-"""One partition as this broker sees it: role, epochs, ISR, high watermark, and whether clients may write.
+"""One partition as this broker sees it: role, epochs, high watermark, and who may write.
 
-Who changes what. `ReplicaManager.apply_delta` makes it leader or follower (epochs and assignment come from the metadata
-image); appends and fetches move the log and with it the high watermark; `mirror` sets the read-only reason and the mirror
-leader epoch. All of it on the loop, so every check and its use are one step.
+Who changes what. `ReplicaManager.apply_delta` makes it leader or follower (epochs and assignment
+come from the metadata image); appends and fetches move the log and with it the high watermark;
+`mirror` sets the read-only reason and the mirror leader epoch. All of it on the loop, so every
+check and its use are one step.
 
 The rules that matter:
 
-* A change with an older partition epoch than the one known is skipped; a new *leader epoch* (not a new partition epoch)
-  starts a leader's epoch: the epoch cache gets an entry at the log end, followers' states are reset. A partition whose
-  topic has a `mirror.name` gets no such entry: there, entries come only with batches (an empty entry of a local epoch
-  would stand between the epochs of the source and truncate wrongly; D5 of the KIP decisions).
-* The high watermark of a leader is the smallest log end offset of the *maximal* ISR (what is in it, or may be by an
-  AlterPartition in flight), and of replicas that are about to join; never lower than before, and not under min.insync.replicas.
-  Who is in the ISR, and how it changes, is in `ReplicaSet`.
-* Read-only. A partition that mirrors another cluster refuses appends of clients with READ_ONLY_TOPIC, or with the
-  retriable NOT_LEADER_OR_FOLLOWER as long as its mirror state is not known. Appends of the coordinator and of
-  replication pass. Becoming read-only fails what waits for the ISR: the log is about to be rewritten, and a waiting
-  produce would otherwise be acknowledged when other records pass its offset.
+* A change with an older partition epoch than the one known is skipped; a new *leader epoch* (not a
+  new partition epoch) starts a leader's epoch: the epoch cache gets an entry at the log end,
+  followers' states are reset. A partition whose topic has a `mirror.name` gets no such entry:
+  there, entries come only with batches (an empty entry of a local epoch would stand between the
+  epochs of the source and truncate wrongly; D5 of the KIP decisions).
+* The high watermark of a leader is the smallest log end offset of the *maximal* ISR (what is in it,
+  or may be by an AlterPartition in flight), and of replicas that are about to join; never lower
+  than before, and not under min.insync.replicas. Who is in the ISR, and how it changes, is in
+  `ReplicaSet`.
+* Read-only. A partition that mirrors another cluster refuses appends of clients with
+  READ_ONLY_TOPIC, or with the retriable NOT_LEADER_OR_FOLLOWER as long as its mirror state is not
+  known. Appends of the coordinator and of replication pass. Becoming read-only fails what waits for
+  the ISR: the log is about to be rewritten, and a waiting produce would otherwise be acknowledged
+  when other records pass its offset.
 """
 
 from __future__ import annotations
@@ -50,7 +54,7 @@ class ReadOnlyReason(enum.Enum):
 
 
 class Partition:
-    """Leader or follower of one partition. `log` is None until the first make_leader / make_follower."""
+    """Leader or follower of one partition; `log` is None until it has been made one of them."""
 
     def __init__(
         self,
@@ -74,14 +78,14 @@ class Partition:
         self.leader_epoch_start_offset: int | None = None
         self.has_mirror_name = False
         self.on_follower_change: Callable[[], None] | None = None
-        """Called when a follower has fetched or the ISR has changed, while somebody waits for that (`mirror` in D4 and D5)."""
+        """Called when a follower has fetched or the ISR has changed, while somebody waits for that
+        (`mirror` in D4 and D5)."""
         self._read_only_reason: ReadOnlyReason | None = None
         self._config = config
         self._clock = clock
         self._on_progress = on_progress
         self._on_high_watermark = on_high_watermark
         self._on_read_only = on_read_only
-        self._brokers = brokers
         self.replicas = ReplicaSet(
             TopicIdPartition(topic_id, topic_partition.topic, topic_partition.partition),
             config.broker_id,
@@ -114,7 +118,7 @@ class Partition:
 
     @property
     def leader_log(self) -> UnifiedLog:
-        """The log of a partition that this broker leads; ApiException NOT_LEADER_OR_FOLLOWER otherwise."""
+        """The log where this broker leads; ApiException NOT_LEADER_OR_FOLLOWER otherwise."""
         if not self.is_leader:
             raise ApiException(
                 Errors.NOT_LEADER_OR_FOLLOWER,
@@ -143,7 +147,7 @@ class Partition:
         return is_new_leader
 
     def make_follower(self, registration: PartitionRegistration, log: UnifiedLog) -> bool:
-        """Follow `registration.leader`; True when the leader epoch is new, so that fetching has to start anew."""
+        """Follow `registration.leader`; True when the leader epoch is new: fetching starts anew."""
         if registration.partition_epoch < self.partition_epoch:
             return False
         is_new_leader_epoch = registration.leader_epoch > self.leader_epoch
@@ -166,7 +170,7 @@ class Partition:
         self.leader_epoch_start_offset = start_offset
 
     def check_current_leader_epoch(self, current_leader_epoch: int | None) -> None:
-        """ApiException FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH when a request's epoch is not ours."""
+        """FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH when a request's epoch is not ours."""
         if current_leader_epoch is None or current_leader_epoch == self.leader_epoch:
             return
         error = Errors.FENCED_LEADER_EPOCH if current_leader_epoch < self.leader_epoch else Errors.UNKNOWN_LEADER_EPOCH
@@ -187,19 +191,21 @@ class Partition:
         return self._read_only_reason
 
     def set_read_only(self, reason: ReadOnlyReason | None) -> None:
-        """Called by `mirror`. None makes the partition writable; becoming read-only fails the produces that wait."""
+        """None makes the partition writable; becoming read-only fails the produces that wait."""
         became_read_only = reason is not None and self._read_only_reason is None
         self._read_only_reason = reason
         if became_read_only:
             self.fail_pending_produces()
 
     def fail_pending_produces(self) -> None:
-        """Produces that wait for the ISR answer NOT_LEADER_OR_FOLLOWER (D1: on becoming read-only and before each cut)."""
+        """Produces that wait for the ISR answer NOT_LEADER_OR_FOLLOWER (D1: on becoming read-only
+        and before each cut)."""
         self._on_read_only(self.topic_partition)
 
     def on_leader_log_cut(self) -> None:
-        """The leader's own log was cut: its epoch begins at the new end at the latest, or clients and followers would wait for the
-        offsets that are gone (ListOffsets OFFSET_NOT_AVAILABLE, no ISR expansion)."""
+        """The leader's own log was cut: its epoch begins at the new end at the latest, or clients
+        and followers would wait for the offsets that are gone (ListOffsets OFFSET_NOT_AVAILABLE, no
+        ISR expansion)."""
         if self.leader_epoch_start_offset is not None:
             self.leader_epoch_start_offset = min(self.leader_epoch_start_offset, self.leader_log.log_end_offset)
         self._on_progress(self.topic_partition)
@@ -221,7 +227,7 @@ class Partition:
         verification_guard: VerificationGuard | None = None,
         transaction_version: int = 0,
     ) -> LogAppendInfo:
-        """Append a batch of a client or a coordinator; ApiException otherwise. The caller then completes what waits for it."""
+        """Append a batch of a client or a coordinator. The caller completes what waits for it."""
         log = self.leader_log
         if origin is AppendOrigin.CLIENT:
             self.check_writable()
@@ -248,9 +254,10 @@ class Partition:
         return append_as_follower(self.local_log, records, leader_epoch=leader_epoch)
 
     def append_records_to_mirror_leader(self, records: Buffer, *, source_leader_epoch: int) -> LogAppendInfo:
-        """Append a source cluster's bytes unchanged, as the leader of a mirror partition; our own ISR moves the high watermark.
+        """Append a source cluster's bytes unchanged; our own ISR moves the high watermark.
 
-        Whoever waits for the log is told by the caller (`ReplicaManager.complete_delayed_together`), once for all that it appends."""
+        The caller tells those who wait, once for all that it appends (`complete_delayed_together`).
+        """
         log = self.leader_log
         info = log.append_as_follower(records, leader_epoch=source_leader_epoch)
         self._maybe_increment_leader_high_watermark(log)
@@ -309,12 +316,14 @@ class Partition:
         session: FollowerSession | None = None,
         fetch_offset_metadata: LogOffsetMetadata | None = None,
     ) -> None:
-        """A follower fetched: what it has is known now, so the ISR may grow and the watermarks move.
+        """A follower fetched: it has what lies before, so ISR and watermarks may move.
 
-        `fetch_offset_metadata`: where the read found the fetch offset, so that a watermark that moves there need not be looked up.
+        `fetch_offset_metadata`: where the read found the fetch offset, so that a watermark that
+        moves there need not be looked up.
 
-        ApiException for a follower that is not assigned (it may know of a reassignment before us: then it shall try again, with
-        UNKNOWN_LEADER_EPOCH) and for a fetch of an incarnation of the broker that is gone.
+        ApiException for a follower that is not assigned (it may know of a reassignment before us:
+        then it shall try again, with UNKNOWN_LEADER_EPOCH) and for a fetch of an incarnation of the
+        broker that is gone.
         """
         replica = self.replicas.remote.get(replica_id)
         if replica is None:
@@ -323,12 +332,7 @@ class Partition:
                 f"Replica {replica_id} is not recognized to be one of the assigned replicas "
                 f"{','.join(map(str, self.replicas.assigned))} for leader epoch {self.leader_epoch} with partition epoch {self.partition_epoch}",
             )
-        registered_epoch = self._brokers.alive_broker_epoch(replica_id)
-        if broker_epoch != -1 and registered_epoch is not None and registered_epoch > broker_epoch:
-            raise ApiException(
-                Errors.NOT_LEADER_OR_FOLLOWER,
-                f"Received stale fetch state update. broker epoch={broker_epoch} vs expected={registered_epoch}",
-            )
+        self.replicas.check_broker_epoch(replica_id, broker_epoch)
         previous_log_end_offset = replica.log_end_offset
         previous_log_start_offset = replica.log_start_offset
         replica.update_fetch_state(
@@ -374,7 +378,7 @@ class Partition:
             self.replicas.maybe_expand_isr(replica, joins_from, leader_epoch=self.leader_epoch, partition_epoch=self.partition_epoch)
 
     def maybe_shrink_isr(self) -> None:
-        """Drop followers that have been behind for longer than replica.lag.time.max.ms (called every half of it)."""
+        """Drop followers that lag for too long; called every half replica.lag.time.max.ms."""
         if self.is_leader and self.replicas.may_propose:
             log_end_offset = self.local_log.log_end_offset
             self.replicas.maybe_shrink_isr(log_end_offset, leader_epoch=self.leader_epoch, partition_epoch=self.partition_epoch)
@@ -389,10 +393,6 @@ class Partition:
         self._on_progress(self.topic_partition)
         if self.on_follower_change is not None:
             self.on_follower_change()
-
-    def is_settled(self, replica_id: int, fetch_offset: int, session: FollowerSession) -> bool:
-        """Whether there is nothing left to tell the follower (`follower_session`)."""
-        return self.log is not None and self.replicas.is_settled(replica_id, fetch_offset, self.log.log_end_offset, session)
 
     def low_watermark(self) -> int:
         """The smallest log start offset of all live replicas (what DeleteRecords waits for)."""

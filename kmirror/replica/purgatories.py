@@ -35,8 +35,8 @@ class Purgatories:
         self.complete_delayed_together([topic_partition])
 
     def complete_delayed_together(self, topic_partitions: Sequence[TopicPartition]) -> None:
-        """The same for partitions that changed in one step: a follower's fetch that waits for some of
-        them is answered with all."""
+        """The same for partitions that changed in one step: a follower's fetch that waits for some
+        of them is answered with all."""
         partitions = [self._online[each] for each in topic_partitions if each in self._online]
         self.follower_fetches.note_changes(partitions)
         for topic_partition in topic_partitions:

@@ -45,7 +45,8 @@ class RecordDeletions:
     def delete_records(
         self, timeout_ms: int, offsets: Mapping[TopicPartition, int], *, internal_topics_allowed: bool = False
     ) -> asyncio.Future[dict[TopicPartition, DeleteRecordsResult]]:
-        """Raise log start offsets (-1: to the high watermark) and wait until live followers did the same."""
+        """Raise log start offsets (-1: to the high watermark) and wait until live followers did the
+        same."""
         future: asyncio.Future[dict[TopicPartition, DeleteRecordsResult]] = self._runtime.create_future()
         results: dict[TopicPartition, DeleteRecordsResult] = {}
         pending: dict[TopicPartition, DeleteRecordsPartitionStatus] = {}

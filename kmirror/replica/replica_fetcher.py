@@ -1,4 +1,5 @@
-"""What a follower does with the data of its leader (the hooks of `AbstractFetcher`; Kafka's `ReplicaFetcherThread`).
+"""What a follower does with the data of its leader (the hooks of `AbstractFetcher`; Kafka's
+`ReplicaFetcherThread`).
 
 A follower appends the leader's bytes as they are, takes over its high watermark and log start, and
 cuts its log where the leader says that it diverges. In a mirror partition the batches carry epochs
@@ -34,10 +35,12 @@ class ReplicaFetcher:
         self.failed: dict[TopicPartition, Errors] = {}
         self.verification = LogVerification()
         self._fetched_from_before: set[TopicPartition] = set()
-        """Verified by an answer whose rest could not be appended: the fetcher asks from that answer's offset once more."""
+        """Verified by an answer whose rest could not be appended: the fetcher asks from that
+        answer's offset once more."""
 
     def first_fetch_offset(self, topic_partition: TopicPartition, fetch_offset: int) -> int:
-        """Where a new leader epoch begins: at the last batch, for the log has to be verified; `fetch_offset` is where it ends."""
+        """Where a new leader epoch begins: at the last batch, for the log has to be verified;
+        `fetch_offset` is where it ends."""
         self.verification.end(topic_partition)
         self._fetched_from_before.discard(topic_partition)
         return self._begin_verification(topic_partition)
@@ -124,7 +127,8 @@ class ReplicaFetcher:
         return moved
 
     def truncate(self, topic_partition: TopicPartition, diverging: DivergingEpoch) -> tuple[int, int | None]:
-        """To the smaller end of the common epoch; where we do not have that epoch, to the end of the one before it."""
+        """To the smaller end of the common epoch; where we do not have that epoch, to the end of
+        the one before it."""
         log = self._partition(topic_partition).local_log
         ours = log.end_offset_for_epoch(diverging.epoch)
         if ours is None:

@@ -23,8 +23,8 @@ _log = logging.getLogger(__name__)
 
 
 class ReplicaFetcherManager:
-    """`connect(leader_id, fetcher_id)` gives the end point of a leader, None when it is not known (then its metadata comes later);
-    `address_of(leader_id)` where it is reached now."""
+    """`connect(leader_id, fetcher_id)` gives the end point of a leader, None when it is not known
+    (then its metadata comes later); `address_of(leader_id)` where it is reached now."""
 
     def __init__(
         self,
@@ -45,7 +45,8 @@ class ReplicaFetcherManager:
         self._endings = TaskScope(runtime, "fetchers")
 
     def lags(self) -> list[tuple[str, TopicPartition, int]]:
-        """Of every partition that is fetched: its fetcher's name, and how many records it is behind the leader's high watermark."""
+        """Of every partition that is fetched: its fetcher's name, and how many records it is behind
+        the leader's high watermark."""
         return [
             (fetcher.name, topic_partition, max(0, state.lag or 0))
             for fetcher in self._fetchers.values()
@@ -95,7 +96,8 @@ class ReplicaFetcherManager:
         )
 
     def _on_no_beginning(self, topic_partition: TopicPartition, initial: InitialFetchState, failure: KmirrorError | OSError) -> None:
-        """Its log could not be read: tried again as long as that may pass and nobody says otherwise."""
+        """Its log could not be read: tried again as long as that may pass and nobody says
+        otherwise."""
         code = Errors.KAFKA_STORAGE_ERROR if isinstance(failure, OSError) else Errors.UNKNOWN_SERVER_ERROR
         error = failure if isinstance(failure, ApiException) else ApiException(code, str(failure))
         if error.error not in PASSING_ERRORS:
@@ -117,7 +119,8 @@ class ReplicaFetcherManager:
             self.add_fetcher_for_partitions(known)
 
     def spread_anew(self) -> None:
-        """num.replica.fetchers changed: every partition goes to the fetcher that its name hashes to now."""
+        """num.replica.fetchers changed: every partition goes to the fetcher that its name hashes to
+        now."""
         fetched = {
             topic_partition: InitialFetchState(state.topic_id, leader_id, state.current_leader_epoch, state.fetch_offset)
             for (_, leader_id), fetcher in self._fetchers.items()
@@ -133,7 +136,8 @@ class ReplicaFetcherManager:
         self._hooks.failed.pop(topic_partition, None)
 
     def _running_fetcher(self, fetcher_id: int, leader_id: int) -> AbstractFetcher | None:
-        """The fetcher of this leader, unless the leader came back at another address: then it is ended."""
+        """The fetcher of this leader, unless the leader came back at another address: then it is
+        ended."""
         fetcher = self._fetchers.get((fetcher_id, leader_id))
         if fetcher is None or self._address_of(leader_id) == self._addresses.get((fetcher_id, leader_id)):
             return fetcher

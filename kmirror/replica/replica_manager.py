@@ -161,15 +161,18 @@ class ReplicaManager:
     # --- metadata ---------------------------------------------------------------------------------------------------
 
     def apply_delta(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Make leaders and followers, create, update and delete logs. `server`'s metadata publisher calls this first."""
+        """Make leaders and followers, create, update and delete logs. `server`'s metadata publisher
+        calls this first."""
         self._metadata_applier.apply(delta, image)
 
     def set_fetcher_manager(self, fetcher_manager: FetcherManager) -> None:
-        """Followers fetch from now on (a broker without peers has no fetchers). Call it before the first delta."""
+        """Followers fetch from now on (a broker without peers has no fetchers). Call it before the
+        first delta."""
         self._metadata_applier.fetcher_manager = fetcher_manager
 
     def set_assignment_listener(self, on_assignment: AssignmentListener) -> None:
-        """Told of each log that is, or shall be, in another directory than the metadata says. Call it before the first delta."""
+        """Told of each log that is, or shall be, in another directory than the metadata says. Call
+        it before the first delta."""
         self._logs.on_assignment = on_assignment
         self.alter_log_dirs.on_assignment = on_assignment
 
@@ -212,9 +215,11 @@ class ReplicaManager:
     def fetch_messages(
         self, params: FetchParams, fetch_infos: FetchInfos, followed: FollowedPartitions | None = None
     ) -> asyncio.Future[FetchResults]:
-        """Read now, or when there are `params.min_bytes`, or after `params.max_wait_ms`. The order of `fetch_infos` is kept.
+        """Read now, or when there are `params.min_bytes`, or after `params.max_wait_ms`. The order
+        of `fetch_infos` is kept.
 
-        With `followed`, a follower's session, other partitions of it are waited for as well, and may come in the results.
+        With `followed`, a follower's session, other partitions of it are waited for as well, and
+        may come in the results.
         """
         if followed is not None:
             return self._follower_fetches.fetch(params, followed, fetch_infos)

@@ -1,4 +1,5 @@
-"""MBeans of `ReplicaManager` and its purgatories: partitions by state, what waits, what waited in vain."""
+"""MBeans of `ReplicaManager` and its purgatories: partitions by state, what waits, what waited in
+vain."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _PARTITION_COUNTS: dict[str, Callable[[Partition], bool]] = {
 
 
 class ReplicaManagerMetrics:
-    """Gauges over partitions and purgatories, and the meters of operations that ended because their time was up."""
+    """Gauges over partitions and purgatories, and the meters of operations that ended because their
+    time was up."""
 
     def __init__(self, registry: MetricsRegistry, hosted: HostedPartitions, purgatories: Purgatories) -> None:
         def gauge(name: str, read: Callable[[], int]) -> None:

@@ -1,11 +1,11 @@
-"""The replicas of one partition as its leader sees them: the assignment, the followers, and the ISR.
+"""The replicas of one partition as its leader sees them: assignment, followers, and ISR.
 
 Kafka keeps this in `Partition` (`remoteReplicasMap`, `AssignmentState`, `PartitionState`).
 
-* A proposed ISR stays *pending* until the controller says that it was not applied (INELIGIBLE_REPLICA,
-  OPERATION_NOT_ATTEMPTED), until it says what it decided, or until newer metadata comes. After any
-  other error nobody here knows whether it was applied, so the larger ISR goes on holding the high
-  watermark back (`maximal_isr`).
+* A proposed ISR stays *pending* until the controller says that it was not applied
+  (INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED), until it says what it decided, or until newer
+  metadata comes. After any other error nobody here knows whether it was applied, so the larger ISR
+  goes on holding the high watermark back (`maximal_isr`).
 * A follower may join when its log end offset has reached the high watermark and the start of the
   leader epoch, and the metadata allow it. One that has been behind for longer than
   replica.lag.time.max.ms is dropped.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from kmirror.common.errors import Errors
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Clock
 from kmirror.common.topic_partition import TopicIdPartition
 from kmirror.metadata.registrations import PartitionRegistration
@@ -112,6 +112,15 @@ class ReplicaSet:
             if replica.broker_id in maximal_isr or about_to_join:
                 smallest = replica.log_end_offset
         return smallest
+
+    def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> None:
+        """ApiException for a fetch of an incarnation of the broker that is gone (-1: not told)."""
+        registered_epoch = self._brokers.alive_broker_epoch(broker_id)
+        if broker_epoch != -1 and registered_epoch is not None and registered_epoch > broker_epoch:
+            raise ApiException(
+                Errors.NOT_LEADER_OR_FOLLOWER,
+                f"Received stale fetch state update. broker epoch={broker_epoch} vs expected={registered_epoch}",
+            )
 
     def low_watermark(self, log_start_offset: int) -> int:
         """The smallest log start offset of all live replicas; `log_start_offset` is the leader's."""
