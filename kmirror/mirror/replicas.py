@@ -40,5 +40,5 @@ def outside_isr(partition: Partition) -> list[int]:
 
 
 def log_end_offset(partition: Partition, broker_id: int) -> int:
-    replica = partition.remote_replicas.get(broker_id)
+    replica = partition.replicas.remote.get(broker_id)
     return replica.log_end_offset if replica is not None and replica.has_fetched_in_epoch else UNKNOWN_OFFSET

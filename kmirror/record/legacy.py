@@ -1,34 +1,18 @@
 """Message sets of the formats v0 and v1 (Kafka before 0.11): recognised, never read.
 
-    v0  offset i64, size i32, crc32 u32, magic i8 = 0, attributes i8, key (i32 length, bytes), value (i32 length, bytes)
+    v0  offset i64, size i32, crc32 u32, magic i8 = 0, attributes i8, key (i32 length, bytes),
+        value (i32 length, bytes)
     v1  the same with magic 1 and a timestamp i64 behind the attributes
 
-Kafka 4.x takes produce requests from version 3 on, and those may only carry magic 2: INVALID_RECORD for the partition. Elsewhere
-(a log that an old broker wrote, a fetch from an old source) kmirror answers UNSUPPORTED_FOR_MESSAGE_FORMAT; a magic that never was is
-CORRUPT_MESSAGE, as in Kafka.
+A log that an old broker wrote, or a fetch from an old source, is answered with
+UNSUPPORTED_FOR_MESSAGE_FORMAT; a magic that never was is CORRUPT_MESSAGE, as in Kafka. A produce
+request with an old format gets INVALID_RECORD (`produce_validation`).
 """
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Final
-
 from kmirror.common.errors import ApiException, Errors
-from kmirror.common.ports import Buffer
-from kmirror.record.compression import CompressionType
-from kmirror.record.record import corrupt_message, invalid_record
-from kmirror.record.record_batch import COMPRESSION_MASK, CURRENT_MAGIC, LOG_OVERHEAD, next_batch_size
-
-MAX_INT: Final = 2**31 - 1
-
-
-class RecordSetKind(Enum):
-    """What a run of bytes that claims to be records begins with."""
-
-    EMPTY = "no complete batch"
-    V0 = "message format v0"
-    V1 = "message format v1"
-    V2 = "message format v2"
+from kmirror.record.record import corrupt_message
 
 
 def wrong_magic(magic: int) -> ApiException:
@@ -38,36 +22,3 @@ def wrong_magic(magic: int) -> ApiException:
             Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"Records of message format v{magic} are not supported; only v2 (since Kafka 0.11) is"
         )
     return corrupt_message(f"Invalid magic found in record: {magic - 256 if magic > 127 else magic}")
-
-
-def classify_records(buffer: Buffer) -> RecordSetKind:
-    """The format of the first batch. CORRUPT_MESSAGE for an impossible length or magic."""
-    if next_batch_size(buffer, 0) is None:
-        return RecordSetKind.EMPTY
-    magic = buffer[16]
-    if magic > CURRENT_MAGIC:
-        raise wrong_magic(magic)
-    return (RecordSetKind.V0, RecordSetKind.V1, RecordSetKind.V2)[magic]
-
-
-def validate_produce_records(version: int, buffer: Buffer) -> None:
-    """What Kafka checks of a produce request's records for one partition before anything else (`ProduceRequest.validateRecords`).
-
-    Exactly one batch, magic 2 (INVALID_RECORD otherwise); zstd only from version 7 on (UNSUPPORTED_COMPRESSION_TYPE). A length that
-    with what is before it does not fit into 31 bits is UNKNOWN_SERVER_ERROR: Kafka's sum overflows.
-    """
-    if len(buffer) >= LOG_OVERHEAD and int.from_bytes(buffer[8:LOG_OVERHEAD], "big", signed=True) > MAX_INT - LOG_OVERHEAD:
-        raise ApiException(Errors.UNKNOWN_SERVER_ERROR, "The length of the record batch is out of range")
-    kind = classify_records(buffer)
-    if kind is RecordSetKind.EMPTY:
-        raise invalid_record(f"Produce requests with version {version} must have at least one record batch per partition")
-    if kind is not RecordSetKind.V2:
-        raise invalid_record(f"Produce requests with version {version} are only allowed to contain record batches with magic version 2")
-    size = next_batch_size(buffer, 0)
-    assert size is not None
-    if version < 7 and size > 22 and buffer[22] & COMPRESSION_MASK == CompressionType.ZSTD:
-        raise ApiException(
-            Errors.UNSUPPORTED_COMPRESSION_TYPE, f"Produce requests with version {version} are not allowed to use ZStandard compression"
-        )
-    if next_batch_size(buffer, size) is not None:
-        raise invalid_record(f"Produce requests with version {version} are only allowed to contain exactly one record batch per partition")

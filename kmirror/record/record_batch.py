@@ -26,6 +26,7 @@ from kmirror.common.crc32c import crc32c
 from kmirror.common.errors import ApiException
 from kmirror.common.ports import Buffer
 from kmirror.record.compression import MAX_DECOMPRESSED_SIZE_BYTES, CompressionType, decompress
+from kmirror.record.legacy import wrong_magic
 from kmirror.record.record import NO_SEQUENCE, Record, corrupt_message, increment_sequence, invalid_record, read_record
 
 LOG_OVERHEAD: Final = 12
@@ -262,8 +263,6 @@ def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[RecordBatch]:
     while (size := next_batch_size(view, position)) is not None:
         magic = view[position + 16]
         if magic != CURRENT_MAGIC:
-            from kmirror.record.legacy import wrong_magic
-
             raise wrong_magic(magic)
         yield RecordBatch(view, position)
         position += size

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Buffer
-from kmirror.common.varint import VarintError, read_varint, read_varlong
+from kmirror.common.varint import read_varint, read_varlong
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.builder import assemble, rewrite_crc
 from kmirror.record.compression import CompressionType, DecompressedTooLargeError, DecompressionError, compress
@@ -37,10 +37,10 @@ from kmirror.record.record_batch import (
     TimestampType,
     iter_batches,
 )
+from kmirror.record.record_hop import UNBOUNDED, hop_records
 
 MAX_VALIDATED_SIZE_BYTES: Final = 128 * 1024 * 1024
 """What a produced batch may unpack to. Kafka has no such limit because it streams; a batch of a normal producer unpacks to some megabytes."""
-_UNBOUNDED: Final = 1 << 64
 _BASE_OFFSET: Final = struct.Struct(">q")
 _LEADER_EPOCH: Final = struct.Struct(">i")
 _ATTRIBUTES: Final = struct.Struct(">h")
@@ -197,8 +197,8 @@ def _validate_records(batch: RecordBatch, body: Buffer, rules: _Rules) -> tuple[
         lowest = rules.now_ms - rules.timestamp_before_max_ms - batch.base_timestamp
         highest = rules.now_ms + rules.timestamp_after_max_ms - batch.base_timestamp
     else:
-        lowest, highest = -_UNBOUNDED, _UNBOUNDED
-    hopped = _hop(body, batch.record_count)
+        lowest, highest = -UNBOUNDED, UNBOUNDED
+    hopped = hop_records(body, batch.record_count)
     if hopped is None:
         for _ in batch.records():  # the strict reader says what is wrong, in Kafka's words
             pass
@@ -209,101 +209,6 @@ def _validate_records(batch: RecordBatch, body: Buffer, rules: _Rules) -> tuple[
     if not batch.record_count:
         return NO_TIMESTAMP, consecutive
     return batch.max_timestamp if log_append_time else max(batch.base_timestamp + max_delta, NO_TIMESTAMP), consecutive
-
-
-def _hop(body: Buffer, record_count: int) -> tuple[int, int, bool, bool] | None:
-    """Go from record to record: (smallest, largest timestamp delta, offset deltas are 0, 1, 2 ..., a key is missing); None if malformed.
-
-    The hot loop of a produce: varints of one and two bytes are decoded in line, longer ones by `read_varint`. Every length inside
-    a record must add up to the record's length, and the records to the body; so one comparison a record and one at the end find
-    whatever is cut or swapped. A varint is at its last byte when that is below 0x80.
-    """
-    position = 0
-    min_delta, max_delta = _UNBOUNDED, -_UNBOUNDED
-    consecutive, keys_missing = True, False
-    try:
-        for index in range(record_count):
-            raw = body[position]
-            if raw < 0x80:
-                cursor = position + 1
-            elif (high := body[position + 1]) < 0x80:
-                raw += (high << 7) - 0x80
-                cursor = position + 2
-            else:
-                length, cursor = read_varint(body, position)
-                raw = length << 1 if length >= 0 else 1
-            if raw & 1:
-                return None
-            end = cursor + (raw >> 1)
-            cursor += 2
-            raw = body[cursor - 1]
-            if raw < 0x80:
-                delta = raw >> 1 ^ -(raw & 1)
-            elif (high := body[cursor]) < 0x80:
-                raw += (high << 7) - 0x80
-                delta = raw >> 1 ^ -(raw & 1)
-                cursor += 1
-            else:
-                delta, cursor = read_varlong(body, cursor - 1)
-            if delta > max_delta:
-                max_delta = delta
-            if delta < min_delta:
-                min_delta = delta
-            raw = body[cursor]
-            if raw < 0x80:
-                cursor += 1
-            elif (high := body[cursor + 1]) < 0x80:
-                raw += (high << 7) - 0x80
-                cursor += 2
-            else:
-                offset_delta, cursor = read_varint(body, cursor)
-                raw = offset_delta << 1
-            if raw != index << 1:
-                consecutive = False
-            raw = body[cursor]
-            if raw == 1:
-                keys_missing = True
-                cursor += 1
-            elif raw < 0x80 and not raw & 1:
-                cursor += 1 + (raw >> 1)
-            else:
-                length, cursor = read_varint(body, cursor)
-                if length < 0:
-                    keys_missing = True
-                else:
-                    cursor += length
-            raw = body[cursor]
-            if raw < 0x80:
-                cursor += 1 if raw & 1 else 1 + (raw >> 1)
-            elif (high := body[cursor + 1]) < 0x80:
-                raw += (high << 7) - 0x80
-                cursor += 2 if raw & 1 else 2 + (raw >> 1)
-            else:
-                length, cursor = read_varint(body, cursor)
-                if length > 0:
-                    cursor += length
-            cursor = cursor + 1 if body[cursor] == 0 else _hop_headers(body, cursor)
-            if cursor != end:
-                return None
-            position = end
-    except (VarintError, IndexError):
-        return None
-    return (min_delta, max_delta, consecutive, keys_missing) if position == len(body) else None
-
-
-def _hop_headers(body: Buffer, position: int) -> int:
-    """The position behind the headers; -1 if one of them is impossible."""
-    count, cursor = read_varint(body, position)
-    if not 0 <= count <= len(body) - cursor:
-        return -1
-    for _ in range(count):
-        length, cursor = read_varint(body, cursor)
-        if length < 0:
-            return -1
-        length, cursor = read_varint(body, cursor + length)
-        if length > 0:
-            cursor += length
-    return cursor
 
 
 def _refuse_broken_rules(batch: RecordBatch, rules: _Rules) -> None:

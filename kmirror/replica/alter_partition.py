@@ -1,12 +1,15 @@
-"""Proposes ISR changes to the controller (Kafka's `AlterPartitionManager`): one AlterPartition request in flight at a time.
+"""Proposes ISR changes to the controller (Kafka's `AlterPartitionManager`): one AlterPartition
+request in flight at a time.
 
-A proposal (`AlterPartitionItem`) is fixed when it is made: leader epoch, partition epoch, and the ISR with the broker epochs
-in which its members fetched. It is sent unchanged however often it takes, so a proposal that was overtaken by other metadata
-is refused by the controller, and never applied to a state in which nobody made it.
+A proposal (`AlterPartitionItem`) is fixed when it is made: leader epoch, partition epoch, and the
+ISR with the broker epochs in which its members fetched. It is sent unchanged however often it
+takes, so a proposal that was overtaken by other metadata is refused by the controller, and never
+applied to a state in which nobody made it.
 
-What a request that failed as a whole (no answer, a stale broker epoch) means is not known, so it is sent again after a pause.
-The answer for one partition goes to whoever proposed, who tells by identity whether it still waits for it. A newer proposal
-for a partition takes the place of the older one.
+What a request that failed as a whole (no answer, a stale broker epoch) means is not known, so it is
+sent again after a pause. The answer for one partition goes to whoever proposed, who tells by
+identity whether it still waits for it. A newer proposal for a partition takes the place of the
+older one.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ from kmirror.wire.messages.alter_partition import (
 RETRY_BACKOFF_MS = 50
 
 NOT_APPLIED = frozenset((Errors.OPERATION_NOT_ATTEMPTED, Errors.INELIGIBLE_REPLICA))
-"""The controller knows our partition epoch and did not apply the proposal: the ISR from before holds."""
+"""The controller knows our partition epoch and did not apply the proposal: the ISR from before
+holds."""
 
 AWAIT_METADATA = frozenset(
     (
@@ -45,14 +49,16 @@ AWAIT_METADATA = frozenset(
         Errors.NEW_LEADER_ELECTED,
     )
 )
-"""The controller's state is newer than ours: the proposal stays pending until the metadata is here. Other errors: propose again."""
+"""The controller's state is newer than ours: the proposal stays pending until the metadata is here.
+Other errors: propose again."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AlterPartitionItem:
-    """One proposal. `isr` holds (broker id, broker epoch), -1 for an epoch that the leader has not seen yet.
+    """One proposal. `isr` holds (broker id, broker epoch), -1 for an epoch that the leader has not
+    seen yet.
 
     `on_answer(item, error, answer)`: the answer is None exactly when there is an error.
     """
@@ -90,7 +96,8 @@ class IsrMeters:
 
 
 class AlterPartitionManager:
-    """`send` asks the controller (ApiException when it cannot be reached); `broker_epoch_of` knows the brokers' registrations."""
+    """`send` asks the controller (ApiException when it cannot be reached); `broker_epoch_of` knows
+    the brokers' registrations."""
 
     def __init__(
         self,

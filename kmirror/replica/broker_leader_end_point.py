@@ -1,7 +1,9 @@
-"""A broker of this cluster as a fetcher's leader: Fetch with a session, and ListOffsets, over one connection.
+"""A broker of this cluster as a fetcher's leader: Fetch with a session, and ListOffsets, over one
+connection.
 
-The client's half of KIP-227 is `_Session`: the first request is full and asks for a session; while the leader keeps it,
-requests carry only partitions whose state changed and those that are gone. Any error of the session begins a new one.
+The client's half of KIP-227 is `_Session`: the first request is full and asks for a session; while
+the leader keeps it, requests carry only partitions whose state changed and those that are gone. Any
+error of the session begins a new one.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.network.client import DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
 from kmirror.replica.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, INVALID_SESSION_ID, next_epoch
-from kmirror.replica.fetcher import FetchedPartition, LeaderUnavailableError, PartitionFetchState
+from kmirror.replica.leader_end_point import FetchData, LeaderUnavailableError, PartitionFetchState
 from kmirror.replica.replica_types import DivergingEpoch, ReplicaConfig
 from kmirror.wire.messages import fetch as messages
 from kmirror.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -25,7 +27,8 @@ _FAILURES = (DisconnectError, RequestTimeoutError, UnsupportedVersionError, Prot
 
 
 class _Session:
-    """What the leader knows of us: its session's id, the epoch of the next request, what was sent last (`names` by topic id)."""
+    """What the leader knows of us: its session's id, the epoch of the next request, what was sent
+    last (`names` by topic id)."""
 
     def __init__(self) -> None:
         self.id = INVALID_SESSION_ID
@@ -40,7 +43,8 @@ class _Session:
     def difference(
         self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: Collection[TopicPartition] | None
     ) -> tuple[dict[TopicPartition, PartitionFetchState], dict[TopicPartition, PartitionFetchState]]:
-        """What is asked differently than before, and what is asked no more; a topic of another id is both."""
+        """What is asked differently than before, and what is asked no more; a topic of another id
+        is both."""
         candidates = list({**self.sent, **partitions}) if touched is None else touched
         changed: dict[TopicPartition, PartitionFetchState] = {}
         forgotten: dict[TopicPartition, PartitionFetchState] = {}
@@ -71,7 +75,8 @@ class _Session:
 
 
 class BrokerLeaderEndPoint:
-    """`broker_epoch` is that of this broker (the fetcher); the leader checks it before it lets us into the ISR."""
+    """`broker_epoch` is that of this broker (the fetcher); the leader checks it before it lets us
+    into the ISR."""
 
     def __init__(
         self, client: NetworkClient, host: str, port: int, config: ReplicaConfig, *, broker_epoch: int, request_timeout_ms: int
@@ -90,7 +95,7 @@ class BrokerLeaderEndPoint:
         touched: Collection[TopicPartition] | None,
         *,
         max_wait_ms: int | None,
-    ) -> dict[TopicPartition, FetchedPartition]:
+    ) -> dict[TopicPartition, FetchData]:
         session = self._session
         if session.epoch == INITIAL_EPOCH:
             session.sent, session.names = {}, {}
@@ -198,10 +203,10 @@ def _asks_alike(sent: PartitionFetchState | None, state: PartitionFetchState) ->
     )
 
 
-def _fetched(data: messages.PartitionData) -> FetchedPartition:
+def _fetched(data: messages.PartitionData) -> FetchData:
     diverging = data.diverging_epoch
     records = data.records
-    return FetchedPartition(
+    return FetchData(
         error=Errors.for_code(data.error_code),
         high_watermark=data.high_watermark,
         log_start_offset=data.log_start_offset,

@@ -1,4 +1,5 @@
-"""Traffic meters, over all topics and per topic (Kafka's `BrokerTopicStats`, MBeans `kafka.server:type=BrokerTopicMetrics`)."""
+"""Traffic meters, over all topics and per topic (Kafka's `BrokerTopicStats`, MBeans
+`kafka.server:type=BrokerTopicMetrics`)."""
 
 from __future__ import annotations
 

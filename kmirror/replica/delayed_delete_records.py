@@ -1,4 +1,5 @@
-"""Waits until every live replica has moved its log start offset past a DeleteRecords, or until the time is up."""
+"""Waits until every live replica has moved its log start offset past a DeleteRecords, or until the
+time is up."""
 
 from __future__ import annotations
 

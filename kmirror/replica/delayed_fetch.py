@@ -1,12 +1,14 @@
-"""Waits until a fetch has `min_bytes` to answer with, or until its max wait is over; then reads (again).
+"""Waits until a fetch has `min_bytes` to answer with, or until its max wait is over; then reads
+(again).
 
-Nothing is read while it waits: whether there is enough is told from offsets and their positions in the segments. It is
-also over as soon as something changed that the fetcher must hear of: this broker leads a partition no more, an epoch is
-fenced, the log was truncated or rolled, the fetcher's epoch diverges. Bytes of a partition that the follower has to wait for
-(`must_wait`: a throttle) do not count.
+Nothing is read while it waits: whether there is enough is told from offsets and their positions in
+the segments. It is also over as soon as something changed that the fetcher must hear of: this
+broker leads a partition no more, an epoch is fenced, the log was truncated or rolled, the fetcher's
+epoch diverges. Bytes of a partition that the follower has to wait for (`must_wait`: a throttle) do
+not count.
 
-A follower waits for hundreds of partitions at once, and each of them changes by itself: what each has is remembered, so that a
-change costs the look at one partition and not at all of them.
+A follower waits for hundreds of partitions at once, and each of them changes by itself: what each
+has is remembered, so that a change costs the look at one partition and not at all of them.
 """
 
 from __future__ import annotations
@@ -77,7 +79,8 @@ class DelayedFetch(DelayedOperation):
         return self._accumulated >= self._params.min_bytes and self.force_complete()
 
     def _available_bytes(self, status: FetchPartitionStatus) -> int | None:
-        """Bytes that a read would find; None when the fetch must be answered now, whatever it finds."""
+        """Bytes that a read would find; None when the fetch must be answered now, whatever it
+        finds."""
         partition = self._get_partition(status.topic_partition)
         start = status.start
         if partition is None or start is None:

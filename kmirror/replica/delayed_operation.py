@@ -1,12 +1,13 @@
 """Operations that wait for a condition or for their deadline, and the purgatory that watches them.
 
-A `DelayedOperation` is completed exactly once: by `try_complete` (its condition holds) or by its deadline, whichever is
-first. The purgatory keeps, per key, the operations that a change of that key may complete; whoever changes something
-(a log appended, a high watermark moved, a partition lost) calls `check_and_complete(key)`. Kafka's class is made for
-threads and needs a lock per operation; here everything happens on one loop, so a completion is a flag and a call.
+A `DelayedOperation` is completed exactly once: by `try_complete` (its condition holds) or by its
+deadline, whichever is first. The purgatory keeps, per key, the operations that a change of that key
+may complete; whoever changes something (a log appended, a high watermark moved, a partition lost)
+calls `check_and_complete(key)`. Kafka's class is made for threads and needs a lock per operation;
+here everything happens on one loop, so a completion is a flag and a call.
 
-Completed operations are dropped from a key's list when that key is next checked, and swept from all lists when more
-than `PURGE_INTERVAL` have accumulated, so a quiet key does not hold them for ever.
+Completed operations are dropped from a key's list when that key is next checked, and swept from all
+lists when more than `PURGE_INTERVAL` have accumulated, so a quiet key does not hold them for ever.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class DelayedOperation(ABC):
 
     @abstractmethod
     def on_expiration(self) -> None:
-        """Called before `on_complete` when it was the deadline that completed the operation (for metrics)."""
+        """Called before `on_complete` when it was the deadline that completed the operation (for
+        metrics)."""
 
     def force_complete(self) -> bool:
         """Complete it now; False when it already was."""
@@ -91,7 +93,8 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         self._completed_since_purge = 0
 
     def try_complete_else_watch(self, operation: OperationT, keys: Iterable[Hashable]) -> bool:
-        """Complete the operation if it can be; else watch it under `keys` until it can or its time is up."""
+        """Complete the operation if it can be; else watch it under `keys` until it can or its time
+        is up."""
         if operation.try_complete():
             return True
         for key in keys:

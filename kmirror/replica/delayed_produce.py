@@ -1,8 +1,10 @@
-"""Waits until the ISR has what a produce with acks=-1 appended, per partition, or until the request's time is up.
+"""Waits until the ISR has what a produce with acks=-1 appended, per partition, or until the
+request's time is up.
 
-A partition is done when its high watermark reaches the offset behind the appended records, when this broker stops
-leading it, or when somebody fails it (`fail_partition`: the partition became read-only, or its log is about to be cut).
-What is not done at the deadline answers REQUEST_TIMED_OUT; its records stay in the log and may still be replicated.
+A partition is done when its high watermark reaches the offset behind the appended records, when
+this broker stops leading it, or when somebody fails it (`fail_partition`: the partition became
+read-only, or its log is about to be cut). What is not done at the deadline answers
+REQUEST_TIMED_OUT; its records stay in the log and may still be replicated.
 """
 
 from __future__ import annotations

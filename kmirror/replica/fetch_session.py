@@ -1,17 +1,22 @@
-"""Incremental fetch sessions (KIP-227): what a fetcher asked for is remembered, so that it sends and gets only changes.
+"""Incremental fetch sessions (KIP-227): what a fetcher asked for is remembered, so that it sends
+and gets only changes.
 
-A full fetch (epoch 0) opens a session when the cache has room; the response carries its id. From then on requests carry
-only partitions that changed or are forgotten, with the epoch counted up by one each time, and responses only partitions
-that have records, an error, a new high watermark or log start, or something else to say. A partition that was answered
-with records goes to the end of the session's order, so that those behind it get their turn. Epoch -1 closes the session.
+A full fetch (epoch 0) opens a session when the cache has room; the response carries its id. From
+then on requests carry only partitions that changed or are forgotten, with the epoch counted up by
+one each time, and responses only partitions that have records, an error, a new high watermark or
+log start, or something else to say. A partition that was answered with records goes to the end of
+the session's order, so that those behind it get their turn. Epoch -1 closes the session.
 
 Errors of the session, as Kafka's: an unknown id FETCH_SESSION_ID_NOT_FOUND, an epoch out of step
-INVALID_FETCH_SESSION_EPOCH, a session opened with topic names used with ids (or the reverse) FETCH_SESSION_TOPIC_ID_ERROR.
+INVALID_FETCH_SESSION_EPOCH, a session opened with topic names used with ids (or the reverse)
+FETCH_SESSION_TOPIC_ID_ERROR.
 
-Of a follower's session only the partitions that `follower_session` names are read and answered; of any other's, all of them.
+Of a follower's session only the partitions that `follower_session` names are read and answered; of
+any other's, all of them.
 
-The cache has `max.incremental.fetch.session.cache.slots` slots. A new session takes a free one, or that of the session
-idle for longer than two minutes, or that of a smaller (or unprivileged) one older than that; followers are privileged.
+The cache has `max.incremental.fetch.session.cache.slots` slots. A new session takes a free one, or
+that of the session idle for longer than two minutes, or that of a smaller (or unprivileged) one
+older than that; followers are privileged.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from kmirror.common.metrics import Meter, MetricName, MetricsRegistry
 from kmirror.common.ports import Clock, Random
 from kmirror.common.topic_partition import TopicIdPartition
 from kmirror.common.uuid import Uuid
-from kmirror.replica.follower_fetches import FollowedPartitions
+from kmirror.replica.delayed_follower_fetch import FollowedPartitions
 from kmirror.replica.follower_session import FollowerSession, PartitionChanges, PartitionKey
 from kmirror.replica.replica_types import FetchInfos, FetchPartition, FetchPartitionData, FetchResults
 
@@ -263,7 +268,8 @@ class FollowedSession:
 
 
 class FetchSessionCache:
-    """Sessions by id, least recently used first. `changes`: with it, followers' sessions read only what changed."""
+    """Sessions by id, least recently used first. `changes`: with it, followers' sessions read only
+    what changed."""
 
     def __init__(
         self, max_entries: int, clock: Clock, random: Random, *, eviction_ms: int = MIN_EVICTION_MS, changes: PartitionChanges | None = None

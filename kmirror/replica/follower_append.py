@@ -1,8 +1,9 @@
-"""How a copy of a log takes the batches of the log that it follows: a follower, and the future log of a move (Kafka's `Partition.
-appendRecordsToFollowerOrFutureReplica`).
+"""How a copy of a log takes the batches of the log that it follows: a follower, and the future log
+of a move (Kafka's `Partition. appendRecordsToFollowerOrFutureReplica`).
 
-A log may begin in the middle of a batch (DeleteRecords). Whoever copies it from there gets the whole batch, which begins below the
-copy's end as long as the copy is empty; then the copy begins with the batch, and its log start lies in the middle as well.
+A log may begin in the middle of a batch (DeleteRecords). Whoever copies it from there gets the
+whole batch, which begins below the copy's end as long as the copy is empty; then the copy begins
+with the batch, and its log start lies in the middle as well.
 """
 
 from __future__ import annotations

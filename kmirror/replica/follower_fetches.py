@@ -1,160 +1,63 @@
-"""Fetches of followers with a session: the partitions that changed are read, the rest is waited for without being touched.
+"""Fetches of followers with a session: only the partitions that changed are read.
 
-`DelayedFollowerFetch` waits for any partition of its session. It is told of each change (`on_changes`), reads what the changed
-partition would give, and is over when that is enough, an error, or a divergence. So a fetch costs what has changed, however many
-partitions are followed; an idle one costs a timer. A fetch that is content with any batch (replica.fetch.min.bytes is 1 by default)
-does not read twice: that there is a batch can be seen without reading.
+The rest is waited for without being touched (`delayed_follower_fetch`). Which partitions changed
+since the follower's last fetch is known from its session (`follower_session`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
 
 from kmirror.common.errors import Errors
 from kmirror.common.metrics import Meter
-from kmirror.common.topic_partition import TopicIdPartition
-from kmirror.record.record_batch import RECORD_BATCH_OVERHEAD
-from kmirror.replica.delayed_operation import DelayedOperation
-from kmirror.replica.follower_session import FollowerSession, PartitionChanges, PartitionKey
-from kmirror.replica.partition import Partition
+from kmirror.replica.delayed_follower_fetch import DelayedFollowerFetch, FetchInfo, FollowedPartitions, FollowerFetchPurgatory
+from kmirror.replica.follower_session import PartitionKey
+from kmirror.replica.hosted_partitions import HostedPartitions
+from kmirror.replica.log_reads import LogReads
 from kmirror.replica.partition_reader import LogReadResult
-from kmirror.replica.replica_types import FetchInfos, FetchParams, FetchPartition, FetchResults
-
-if TYPE_CHECKING:
-    from kmirror.replica.replica_manager import ReplicaManager
-
-FetchInfo = tuple[TopicIdPartition, FetchPartition]
-
-
-class FollowedPartitions(Protocol):
-    """A fetch's view of its session (`fetch_session.IncrementalFetchContext`)."""
-
-    follower: FollowerSession
-
-    def info(self, key: PartitionKey) -> FetchInfo | None:
-        """What is fetched of a partition; None when the session does not have it."""
-        ...
-
-
-class DelayedFollowerFetch(DelayedOperation):
-    """`look` reads one partition, `must_wait` is the throttle; `answer` gets all that has to be read again at the end."""
-
-    def __init__(
-        self,
-        params: FetchParams,
-        followed: FollowedPartitions,
-        infos: dict[PartitionKey, FetchInfo],
-        sizes: dict[PartitionKey, int],
-        *,
-        look: Callable[[FetchInfo], LogReadResult],
-        must_wait: Callable[[Partition], bool],
-        answer: Callable[[FetchInfos], None],
-        expirations: Meter,
-    ) -> None:
-        super().__init__(params.max_wait_ms)
-        self._min_bytes = params.min_bytes
-        self._followed = followed
-        self._infos = infos
-        self._sizes = sizes
-        self._look = look
-        self._must_wait = must_wait
-        self._answer = answer
-        self._expirations = expirations
-
-    def try_complete(self) -> bool:
-        return sum(self._sizes.values()) >= self._min_bytes and self.force_complete()
-
-    def on_changes(self, changed: Sequence[tuple[PartitionKey, Partition]]) -> None:
-        """Partitions changed together: what the fetch is answered with then holds all of them."""
-        has_news = False
-        for key, partition in changed:
-            has_news |= self._look_again(key, partition)
-        if has_news:
-            self.force_complete()
-        else:
-            self.try_complete()
-
-    def _look_again(self, key: PartitionKey, partition: Partition) -> bool:
-        """Whether the fetch is over by what there is to say of the partition, whatever its size."""
-        info = self._followed.info(key)
-        if info is None:
-            return False
-        self._infos[key] = info
-        fetch = info[1]
-        log = partition.log
-        if (
-            log is not None
-            and partition.is_leader
-            and log.log_start_offset <= fetch.fetch_offset <= log.log_end_offset
-            and fetch.current_leader_epoch == partition.leader_epoch
-            and fetch.last_fetched_epoch == log.latest_epoch
-        ):
-            if fetch.fetch_offset == log.log_end_offset:
-                self._sizes.pop(key, None)
-                return False
-            if self._min_bytes <= RECORD_BATCH_OVERHEAD and not self._must_wait(partition):
-                self._sizes[key] = RECORD_BATCH_OVERHEAD
-                return False
-        read = self._look(info)
-        self._sizes[key] = read.size_in_bytes
-        return read.error is not Errors.NONE or read.diverging_epoch is not None
-
-    def on_expiration(self) -> None:
-        self._expirations.mark()
-
-    def on_complete(self) -> None:
-        self._answer(list(self._infos.values()))
+from kmirror.replica.replica_types import FetchInfos, FetchParams, FetchResults
+from kmirror.runtime.api import Runtime
 
 
 class FollowerFetches:
-    """Of one broker. `note_changes` is called for every change of a partition that a follower could have to hear of."""
+    """`expirations` counts fetches that waited in vain."""
 
-    def __init__(self, replica_manager: ReplicaManager, expirations: Meter) -> None:
-        self.changes = PartitionChanges()
-        self._replica_manager = replica_manager
+    def __init__(
+        self, runtime: Runtime, hosted: HostedPartitions, reads: LogReads, purgatory: FollowerFetchPurgatory, expirations: Meter
+    ) -> None:
+        self._runtime = runtime
+        self._hosted = hosted
+        self._reads = reads
+        self._purgatory = purgatory
         self._expirations = expirations
-        self._waiting: dict[DelayedFollowerFetch, None] = {}
-
-    @property
-    def num_delayed(self) -> int:
-        return len(self._waiting)
-
-    def note_changes(self, partitions: Iterable[Partition]) -> None:
-        changed = [((partition.topic_id, partition.topic_partition.partition), partition) for partition in partitions]
-        for key, _ in changed:
-            self.changes.note(key)
-        if self._waiting:
-            for operation in list(self._waiting):
-                operation.on_changes(changed)
 
     def fetch(self, params: FetchParams, followed: FollowedPartitions, fetch_infos: FetchInfos) -> asyncio.Future[FetchResults]:
-        """As `ReplicaManager.fetch_messages`; `fetch_infos` are those partitions of the session that have to be looked at."""
-        manager, follower = self._replica_manager, followed.follower
-        future: asyncio.Future[FetchResults] = manager.runtime.create_future()
+        """As `ReplicaManager.fetch_messages`; `fetch_infos` are those partitions of the session
+        that have to be looked at."""
+        reads, follower = self._reads, followed.follower
+        future: asyncio.Future[FetchResults] = self._runtime.create_future()
         for topic in follower.take_forgotten():
-            partition = manager.partitions.get(topic.topic_partition)
+            partition = self._hosted.online.get(topic.topic_partition)
             if partition is not None:
-                partition.end_session(params.replica_id, follower)
-        reads = manager.reads.read_from_log(params, fetch_infos, follower=follower)
-        follower.last_fetch_ms = manager.runtime.clock.monotonic_ms()
-        has_news = any(read.error is not Errors.NONE or read.diverging_epoch is not None for read in reads)
-        if params.max_wait_ms <= 0 or has_news or sum(read.size_in_bytes for read in reads) >= params.min_bytes:
-            future.set_result(manager.reads.fetch_results(params, fetch_infos, reads))
+                partition.replicas.end_session(params.replica_id, follower)
+        first = reads.read_from_log(params, fetch_infos, follower=follower)
+        follower.last_fetch_ms = self._runtime.clock.monotonic_ms()
+        has_news = any(read.error is not Errors.NONE or read.diverging_epoch is not None for read in first)
+        if params.max_wait_ms <= 0 or has_news or sum(read.size_in_bytes for read in first) >= params.min_bytes:
+            future.set_result(reads.fetch_results(params, fetch_infos, first))
             return future
 
         def answer(infos: FetchInfos) -> None:
-            self._waiting.pop(operation, None)
+            self._purgatory.forget(operation)
             if not future.done():
-                again = manager.reads.read_from_log(params, infos, is_first_read=False, follower=follower)
-                future.set_result(manager.reads.fetch_results(params, infos, again))
+                again = reads.read_from_log(params, infos, is_first_read=False, follower=follower)
+                future.set_result(reads.fetch_results(params, infos, again))
 
         def look(info: FetchInfo) -> LogReadResult:
-            return manager.reads.read_from_log(params, [info], is_first_read=False)[0]
+            return reads.read_from_log(params, [info], is_first_read=False)[0]
 
         keys: list[PartitionKey] = [(topic.topic_id, topic.partition) for topic, _ in fetch_infos]
-        sizes = {key: read.size_in_bytes for key, read in zip(keys, reads, strict=True) if read.size_in_bytes}
+        sizes = {key: read.size_in_bytes for key, read in zip(keys, first, strict=True) if read.size_in_bytes}
         infos = dict(zip(keys, fetch_infos, strict=True))
         operation = DelayedFollowerFetch(
             params,
@@ -162,15 +65,9 @@ class FollowerFetches:
             infos,
             sizes,
             look=look,
-            must_wait=lambda partition: manager.reads.must_wait(params, partition),
+            must_wait=lambda partition: reads.must_wait(params, partition),
             answer=answer,
             expirations=self._expirations,
         )
-        self._waiting[operation] = None
-        operation.start_timer(manager.runtime)
+        self._purgatory.watch(operation)
         return future
-
-    def shutdown(self) -> None:
-        """Answer everything that waits."""
-        for operation in list(self._waiting):
-            operation.force_complete()

@@ -1,15 +1,20 @@
-"""A follower's fetch session, as the leader works on it: only partitions that something happened to are looked at.
+"""A follower's fetch session, as the leader works on it: only partitions that something happened to
+are looked at.
 
-A broker follows thousands of partitions over one session, and most of them are idle. `PartitionChanges` keeps the order in which
-partitions changed last (an append, a watermark, a role, a cut); a `FollowerSession` holds the partitions that the next fetch has to
-look at: those that changed since the last one, those that the request changes, and those that a look did not *settle*. A look
-settles a partition when there is nothing left to say: the follower is in the ISR and has everything, and there was no error.
-Every `FULL_LOOK_INTERVAL_MS` everything is looked at, which is also how slow news travel (a log start offset moved by retention).
+A broker follows thousands of partitions over one session, and most of them are idle.
+`PartitionChanges` keeps the order in which partitions changed last (an append, a watermark, a role,
+a cut); a `FollowerSession` holds the partitions that the next fetch has to look at: those that
+changed since the last one, those that the request changes, and those that a look did not *settle*.
+A look settles a partition when there is nothing left to say: the follower is in the ISR and has
+everything, and there was no error. Every `FULL_LOOK_INTERVAL_MS` everything is looked at, which is
+also how slow news travel (a log start offset moved by retention).
 
-A settled partition is fetched by every fetch of its session without being looked at, so its follower is caught up each time.
-`Replica` therefore refers to the session and takes `last_fetch_ms` for the time at which it was caught up last. The next look,
-which any change brings about before the follower's next fetch, ends that; so does the request that forgets the partition
-(the follower cannot go on with it, or a throttle holds it back), or a replica that is fetched no more would stay in the ISR.
+A settled partition is fetched by every fetch of its session without being looked at, so its
+follower is caught up each time. `Replica` therefore refers to the session and takes `last_fetch_ms`
+for the time at which it was caught up last. The next look, which any change brings about before the
+follower's next fetch, ends that; so does the request that forgets the partition (the follower
+cannot go on with it, or a throttle holds it back), or a replica that is fetched no more would stay
+in the ISR.
 """
 
 from __future__ import annotations
@@ -53,7 +58,8 @@ class PartitionChanges:
 
 
 class FollowerSession:
-    """What has to be looked at; `last_fetch_ms` is when the follower's last fetch was read (monotonic)."""
+    """What has to be looked at; `last_fetch_ms` is when the follower's last fetch was read
+    (monotonic)."""
 
     __slots__ = ("_changes", "_forgotten", "_next_full_look_ms", "_seen", "last_fetch_ms", "to_look")
 

@@ -1,7 +1,9 @@
-"""Reading for fetches: what each partition gives, within the fetch's limits, and waiting until that is enough.
+"""Reading for fetches: what each partition gives, within the fetch's limits, and waiting until that
+is enough.
 
-A read of a follower also says what the follower has (`Partition.update_follower_fetch_state`); a throttled one of a follower
-that is not in sync gives nothing; a consumer whom another replica serves better is sent there.
+A read of a follower also says what the follower has (`Partition.update_follower_fetch_state`); a
+throttled one of a follower that is not in sync gives nothing; a consumer whom another replica
+serves better is sent there.
 """
 
 from __future__ import annotations
@@ -9,41 +11,57 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import Meter
 from kmirror.common.ports import FileSlice
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.registrations import BrokerRegistration
+from kmirror.replica.broker_topic_stats import BrokerTopicStats
 from kmirror.replica.client_epochs import ClientEpochs
 from kmirror.replica.delayed_fetch import DelayedFetch, FetchPartitionStatus
+from kmirror.replica.delayed_operation import DelayedOperationPurgatory
 from kmirror.replica.follower_session import FollowerSession
+from kmirror.replica.hosted_partitions import HostedPartitions
 from kmirror.replica.partition import Partition
 from kmirror.replica.partition_reader import LogReadResult, read_elsewhere, read_partition
-from kmirror.replica.replica_selector import create_replica_selector, find_preferred_read_replica
+from kmirror.replica.replica_selector import ReplicaSelector, find_preferred_read_replica
 from kmirror.replica.replica_types import FetchInfos, FetchParams, FetchPartition, FetchPartitionData, FetchResults
-
-if TYPE_CHECKING:
-    from kmirror.replica.replica_manager import ReplicaManager
+from kmirror.replica.replication_quota_manager import ReplicationQuotaManager
+from kmirror.runtime.api import Runtime
 
 _log = logging.getLogger(__name__)
 
 
 class LogReads:
-    """Of one broker. `broker_of` gives registered brokers; `expirations` counts fetches that waited in vain, by whether a follower did."""
+    """`leader_quota` throttles followers; `broker_of` gives registered brokers; `expirations`
+    counts fetches that waited in vain, by whether a follower did."""
 
     def __init__(
-        self, manager: ReplicaManager, *, broker_of: Callable[[int], BrokerRegistration | None], expirations: Mapping[bool, Meter]
+        self,
+        runtime: Runtime,
+        hosted: HostedPartitions,
+        purgatory: DelayedOperationPurgatory[DelayedFetch],
+        leader_quota: ReplicationQuotaManager,
+        stats: BrokerTopicStats,
+        *,
+        replica_selector: ReplicaSelector | None,
+        broker_of: Callable[[int], BrokerRegistration | None],
+        expirations: Mapping[bool, Meter],
     ) -> None:
-        self._manager = manager
+        self._runtime = runtime
+        self._hosted = hosted
+        self._purgatory = purgatory
+        self._leader_quota = leader_quota
+        self._stats = stats
+        self._replica_selector = replica_selector
         self._broker_of = broker_of
         self._expirations = expirations
-        self._replica_selector = create_replica_selector(manager.config.replica_selector_class)
 
     def fetch_messages(self, params: FetchParams, fetch_infos: FetchInfos) -> asyncio.Future[FetchResults]:
-        """Read now, or when there are `params.min_bytes`, or after `params.max_wait_ms`. The order of `fetch_infos` is kept."""
-        future: asyncio.Future[FetchResults] = self._manager.runtime.create_future()
+        """Read now, or when there are `params.min_bytes`, or after `params.max_wait_ms`. The order
+        of `fetch_infos` is kept."""
+        future: asyncio.Future[FetchResults] = self._runtime.create_future()
         reads = self.read_from_log(params, fetch_infos)
         if params.max_wait_ms <= 0 or not fetch_infos or _is_answer(reads, params.min_bytes):
             future.set_result(self.fetch_results(params, fetch_infos, reads))
@@ -61,27 +79,29 @@ class LogReads:
         operation = DelayedFetch(
             params,
             statuses,
-            self._manager.partitions.get,
+            self._hosted.online.get,
             read_again,
             self._expirations[params.is_from_follower],
             must_wait=lambda partition: self.must_wait(params, partition),
         )
-        self._manager.delayed_fetches.try_complete_else_watch(operation, [status.topic_partition for status in statuses])
+        self._purgatory.try_complete_else_watch(operation, [status.topic_partition for status in statuses])
         return future
 
     def read_from_log(
         self, params: FetchParams, fetch_infos: FetchInfos, *, is_first_read: bool = True, follower: FollowerSession | None = None
     ) -> list[LogReadResult]:
-        """One read per partition, within `params.max_bytes` over all (the first batch may exceed it).
+        """One read per partition, within `params.max_bytes` over all (the first batch may exceed
+        it).
 
-        The first read of a fetch moves the follower's state; one after waiting says nothing new about the follower.
+        The first read of a fetch moves the follower's state; one after waiting says nothing new
+        about the follower.
         """
         results: list[LogReadResult] = []
         remaining_bytes = params.max_bytes
         min_one_message = True
         for topic, fetch in fetch_infos:
             topic_partition = topic.topic_partition
-            partition = self._manager.partitions.get(topic_partition)
+            partition = self._hosted.online.get(topic_partition)
             if partition is None:
                 results.append(LogReadResult(self._missing_error(topic_partition)))
                 continue
@@ -102,16 +122,18 @@ class LogReads:
             if size > 0:
                 min_one_message = False
             elif follower is not None and result.error is Errors.NONE and result.diverging_epoch is None:
-                result.is_settled = partition.is_settled(params.replica_id, fetch.fetch_offset, follower)
+                result.is_settled = partition.replicas.is_settled(
+                    params.replica_id, fetch.fetch_offset, partition.local_log.log_end_offset, follower
+                )
             remaining_bytes = max(0, remaining_bytes - size)
             results.append(result)
         return results
 
     def must_wait(self, params: FetchParams, partition: Partition) -> bool:
         """Whether the leader's throttle holds this follower back: never one that is in sync."""
-        if not params.is_from_follower or params.replica_id in partition.in_sync_replicas:
+        if not params.is_from_follower or params.replica_id in partition.replicas.in_sync:
             return False
-        return self._manager.quotas.leader.must_wait(partition.topic_partition)
+        return self._leader_quota.must_wait(partition.topic_partition)
 
     def _preferred_read_replica(self, partition: Partition, params: FetchParams, fetch_offset: int) -> int:
         client = params.client_metadata
@@ -123,7 +145,7 @@ class LogReads:
             client,
             fetch_offset,
             broker_of=self._broker_of,
-            now_ms=self._manager.runtime.clock.monotonic_ms(),
+            now_ms=self._runtime.clock.monotonic_ms(),
         )
 
     @staticmethod
@@ -152,12 +174,12 @@ class LogReads:
         results: FetchResults = []
         for (topic, fetch), read in zip(fetch_infos, reads, strict=True):
             if is_from_follower:
-                self._manager.stats.replication_bytes_out.mark(read.size_in_bytes)
-                partition = self._manager.partitions.get(topic.topic_partition)
-                if partition is not None and partition.is_adding_replica(params.replica_id):
-                    self._manager.stats.reassignment_bytes_out.mark(read.size_in_bytes)
+                self._stats.replication_bytes_out.mark(read.size_in_bytes)
+                partition = self._hosted.online.get(topic.topic_partition)
+                if partition is not None and partition.replicas.is_adding(params.replica_id):
+                    self._stats.reassignment_bytes_out.mark(read.size_in_bytes)
             elif read.size_in_bytes:
-                self._manager.stats.fetched(topic.topic, size_in_bytes=read.size_in_bytes)
+                self._stats.fetched(topic.topic, size_in_bytes=read.size_in_bytes)
             data = read.to_partition_data()
             if params.hides_epochs and fetch.last_fetched_epoch is None and read.records is not None:
                 self._hide_epochs(topic.topic_partition, data, read.records)
@@ -165,32 +187,35 @@ class LogReads:
         return results
 
     def _hide_epochs(self, topic_partition: TopicPartition, data: FetchPartitionData, records: FileSlice) -> None:
-        """In the same step as the read, so that the log and its leader epoch are those that were read."""
-        partition = self._manager.partitions[topic_partition]
+        """In the same step as the read, so that the log and its leader epoch are those that were
+        read."""
+        partition = self._hosted.online[topic_partition]
         try:
             data.records = ClientEpochs.records(records, partition.local_log, partition.leader_epoch)
         except ApiException as error:
             data.error, data.records = error.error, None
 
     def record_throttled_replication(self, results: FetchResults) -> None:
-        """What a follower is sent of throttled partitions counts, also when the follower is in sync."""
-        leader = self._manager.quotas.leader
-        if leader.is_unused:
+        """What a follower is sent of throttled partitions counts, also when the follower is in
+        sync."""
+        quota = self._leader_quota
+        if quota.is_unused:
             return
         for topic, data in results:
-            if data.size_in_bytes and leader.is_throttled(topic.topic_partition):
-                leader.record(data.size_in_bytes)
+            if data.size_in_bytes and quota.is_throttled(topic.topic_partition):
+                quota.record(data.size_in_bytes)
 
     def _missing_error(self, topic_partition: TopicPartition) -> Errors:
         try:
-            self._manager.get_partition_or_exception(topic_partition)
+            self._hosted.get_or_exception(topic_partition)
         except ApiException as error:
             return error.error
         return Errors.UNKNOWN_SERVER_ERROR
 
 
 def _is_answer(reads: list[LogReadResult], min_bytes: int) -> bool:
-    """Whether a fetch has something to say right away: enough bytes, an error, a divergence, or a better replica."""
+    """Whether a fetch has something to say right away: enough bytes, an error, a divergence, or a
+    better replica."""
     if sum(read.size_in_bytes for read in reads) >= min_bytes:
         return True
     return any(read.error is not Errors.NONE or read.diverging_epoch is not None or read.preferred_read_replica >= 0 for read in reads)

@@ -1,14 +1,17 @@
 """Whether a follower's log is the beginning of its leader's (C36b).
 
-The batches of a mirror topic carry epochs of another cluster, so equal epochs do not mean equal batches: a follower that was away
-while its leader cut the log and copied another history sees no divergence, and would join the ISR with batches of its own. So in
-each leader epoch a follower first fetches from the base offset of its last batch and compares what comes with what it has. Every
-topic is verified, at every feature level: one that is in no mirror now may have been in one while this follower was away (F5), and
-so may a cluster that has lowered mirror.version since. It costs the last batch once more a partition and leader epoch.
+The batches of a mirror topic carry epochs of another cluster, so equal epochs do not mean equal
+batches: a follower that was away while its leader cut the log and copied another history sees no
+divergence, and would join the ISR with batches of its own. So in each leader epoch a follower first
+fetches from the base offset of its last batch and compares what comes with what it has. Every topic
+is verified, at every feature level: one that is in no mirror now may have been in one while this
+follower was away (F5), and so may a cluster that has lowered mirror.version since. It costs the
+last batch once more a partition and leader epoch.
 
-*What a batch of the leader proves.* Two batches that overlap are of one history when they agree in what no cleaner changes
-(`same_batch`); then everything before them is of one history too, for a log grows in order. Else everything from there on is not.
-Where the leader has no batch, a cleaner was there: offsets are contiguous otherwise. Such a hole proves nothing of our batches in it.
+*What a batch of the leader proves.* Two batches that overlap are of one history when they agree in
+what no cleaner changes (`same_batch`); then everything before them is of one history too, for a log
+grows in order. Else everything from there on is not. Where the leader has no batch, a cleaner was
+there: offsets are contiguous otherwise. Such a hole proves nothing of our batches in it.
 
     our last batch is equal              verified: what comes behind it is appended
     nothing of ours is different         verified: what lies in the leader's holes stays, tombstones above all
@@ -19,17 +22,18 @@ Where the leader has no batch, a cleaner was there: offsets are contiguous other
     a different one, no equal one        start over
     our own cleaner was behind the cut   start over: it dropped what the records replaced that go now
 
-To find the equal one we go back 1, 2, 4 ... batches, and compare forward from there. The leader's log start and an answer that
-ends before our log are borders like any other. An empty log whose end lies above the leader's log start begins there, or the records
-between would be skipped.
+To find the equal one we go back 1, 2, 4 ... batches, and compare forward from there. The leader's
+log start and an answer that ends before our log are borders like any other. An empty log whose end
+lies above the leader's log start begins there, or the records between would be skipped.
 
-An answer without records from below the leader's high watermark says nothing: it had no room, or the leader is throttled, and is
-asked for again; in the end it is taken for a hole up to the leader's end. No answer at all, from a leader that has no news, may mean
-that its log ends there; then it is asked for its end (`AbstractFetcher`). A batch that is damaged at the leader says nothing of ours,
-which may be the only good one: it is an error, and is asked for again.
+An answer without records from below the leader's high watermark says nothing: it had no room, or
+the leader is throttled, and is asked for again; in the end it is taken for a hole up to the
+leader's end. No answer at all, from a leader that has no news, may mean that its log ends there;
+then it is asked for its end (`AbstractFetcher`). A batch that is damaged at the leader says nothing
+of ours, which may be the only good one: it is an error, and is asked for again.
 
-Known hole, Kafka's own: a tombstone behind our log's end that the leader has dropped before we fetched it (delete.retention.ms) is
-missed.
+Known hole, Kafka's own: a tombstone behind our log's end that the leader has dropped before we
+fetched it (delete.retention.ms) is missed.
 """
 
 from __future__ import annotations
@@ -48,7 +52,8 @@ KIND_FLAGS = CONTROL_FLAG | TRANSACTIONAL_FLAG
 
 
 class Verified(NamedTuple):
-    """The log is good up to `keep_until`; of the answer, the records from `append_from` (a position) on follow it."""
+    """The log is good up to `keep_until`; of the answer, the records from `append_from` (a
+    position) on follow it."""
 
     keep_until: int
     append_from: int | None = None
@@ -69,9 +74,11 @@ class CompareAt(NamedTuple):
 def same_batch(ours: BatchHeader, theirs: RecordBatch) -> bool:
     """Whether two headers are of one batch, which cleaners may have rewritten on either side.
 
-    A cleaner keeps offsets, epoch, producer and kind. It takes records out, which lowers the count and may lower the largest timestamp,
-    and it notes when tombstones may go. Where it has done neither, the CRC tells, in compacted topics too. What the topic's policy is now
-    says nothing: it may have been compacted before. CORRUPT_MESSAGE: they differ, and the other side's is damaged, which says nothing of ours.
+    A cleaner keeps offsets, epoch, producer and kind. It takes records out, which lowers the count
+    and may lower the largest timestamp, and it notes when tombstones may go. Where it has done
+    neither, the CRC tells, in compacted topics too. What the topic's policy is now says nothing: it
+    may have been compacted before. CORRUPT_MESSAGE: they differ, and the other side's is damaged,
+    which says nothing of ours.
     """
     is_equal = ours.crc == theirs.crc and ours.max_timestamp == theirs.max_timestamp
     is_same = _same_origin(ours, theirs) and (is_equal or _may_be_cleaned(ours, theirs))
@@ -115,8 +122,8 @@ class Overlap(NamedTuple):
 
 
 def overlaps(ours: Iterator[BatchHeader], theirs: Iterable[RecordBatch]) -> Iterator[Overlap]:
-    """Walk along two logs in the order of their offsets. What lies in a hole of the other side is passed over; the walk ends with the
-    first pair that differs, or with either side."""
+    """Walk along two logs in the order of their offsets. What lies in a hole of the other side is
+    passed over; the walk ends with the first pair that differs, or with either side."""
     our = next(ours, None)
     for batch in theirs:
         while our is not None and our.last_offset < batch.base_offset:
@@ -161,10 +168,12 @@ class LogVerification:
     def __init__(self) -> None:
         self._pending: dict[TopicPartition, _Progress] = {}
         self.of_batches: dict[TopicPartition, None] = {}
-        """Those whose logs are not empty: what the leader has there, or that its log ends before, has to be heard."""
+        """Those whose logs are not empty: what the leader has there, or that its log ends before,
+        has to be heard."""
 
     def begin(self, topic_partition: TopicPartition, log: UnifiedLog, *, cleaned_until: Callable[[], int] = lambda: 0) -> int:
-        """From now on answers go to `check`; the offset to fetch from first. `cleaned_until`: how far our own cleaner has been."""
+        """From now on answers go to `check`; the offset to fetch from first. `cleaned_until`: how
+        far our own cleaner has been."""
         last = log.last_batch()
         offset = log.log_end_offset if last is None else max(last.base_offset, log.log_start_offset)
         self._pending[topic_partition] = _Progress(cleaned_until, offset)
@@ -180,9 +189,10 @@ class LogVerification:
         self.of_batches.pop(topic_partition, None)
 
     def is_worth_asking_again(self, topic_partition: TopicPartition, *, is_throttled: bool) -> bool:
-        """After an answer without records from an offset below the leader's high watermark: other partitions may have taken the room of
-        the response. Or the leader's cleaner took the batches, so this ends, but not while the topic is throttled, when most answers are
-        like that."""
+        """After an answer without records from an offset below the leader's high watermark: other
+        partitions may have taken the room of the response. Or the leader's cleaner took the
+        batches, so this ends, but not while the topic is throttled, when most answers are like
+        that."""
         if is_throttled:
             return True
         progress = self._pending[topic_partition]
@@ -199,8 +209,9 @@ class LogVerification:
         leader_log_start_offset: int,
         leader_has_more: bool = False,
     ) -> Verified | StartOver | CompareAt:
-        """What an answer to a fetch from `fetch_offset` says about `log`. `leader_has_more`: its log goes on behind `fetch_offset` whatever
-        the answer has. CORRUPT_MESSAGE: a batch that differs is damaged."""
+        """What an answer to a fetch from `fetch_offset` says about `log`. `leader_has_more`: its
+        log goes on behind `fetch_offset` whatever the answer has. CORRUPT_MESSAGE: a batch that
+        differs is damaged."""
         last = log.last_batch()
         if last is None or last.last_offset < fetch_offset:
             return StartOver(leader_log_start_offset) if leader_log_start_offset < fetch_offset else Verified(fetch_offset, 0)
@@ -222,7 +233,8 @@ class LogVerification:
         return self._all_there_is(last, theirs)
 
     def _all_there_is(self, last: BatchHeader, theirs: list[RecordBatch]) -> Verified:
-        """Nothing is different up to our end. A gap behind our last batch, which our cleaner left, is fetched again."""
+        """Nothing is different up to our end. A gap behind our last batch, which our cleaner left,
+        is fetched again."""
         position = 0
         for batch in theirs:
             if batch.base_offset >= last.next_offset:

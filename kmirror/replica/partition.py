@@ -1,55 +1,49 @@
-"""One partition as this broker sees it: role, epochs, ISR, high watermark, and whether clients may write.
+"""One partition as this broker sees it: role, epochs, high watermark, and who may write.
 
-Who changes what. `ReplicaManager.apply_delta` makes it leader or follower (epochs and assignment come from the metadata
-image); appends and fetches move the log and with it the high watermark; `mirror` sets the read-only reason and the mirror
-leader epoch. All of it on the loop, so every check and its use are one step.
+Who changes what. `ReplicaManager.apply_delta` makes it leader or follower (epochs and assignment
+come from the metadata image); appends and fetches move the log and with it the high watermark;
+`mirror` sets the read-only reason and the mirror leader epoch. All of it on the loop, so every
+check and its use are one step.
 
 The rules that matter:
 
-* A change with an older partition epoch than the one known is skipped; a new *leader epoch* (not a new partition epoch)
-  starts a leader's epoch: the epoch cache gets an entry at the log end, followers' states are reset. A partition whose
-  topic has a `mirror.name` gets no such entry: there, entries come only with batches (an empty entry of a local epoch
-  would stand between the epochs of the source and truncate wrongly; D5 of the KIP decisions).
-* The high watermark of a leader is the smallest log end offset of the *maximal* ISR (what is in it, or may be by an
-  AlterPartition in flight), and of replicas that are about to join; never lower than before, and not under min.insync.replicas.
-* A proposed ISR stays *pending* until the controller says that it was not applied (INELIGIBLE_REPLICA,
-  OPERATION_NOT_ATTEMPTED), until it says what it decided, or until newer metadata comes. After any other error nobody here
-  knows whether it was applied, so the larger ISR goes on holding the high watermark back.
-* Read-only. A partition that mirrors another cluster refuses appends of clients with READ_ONLY_TOPIC, or with the
-  retriable NOT_LEADER_OR_FOLLOWER as long as its mirror state is not known. Appends of the coordinator and of
-  replication pass. Becoming read-only fails what waits for the ISR: the log is about to be rewritten, and a waiting
-  produce would otherwise be acknowledged when other records pass its offset.
+* A change with an older partition epoch than the one known is skipped; a new *leader epoch* (not a
+  new partition epoch) starts a leader's epoch: the epoch cache gets an entry at the log end,
+  followers' states are reset. A partition whose topic has a `mirror.name` gets no such entry:
+  there, entries come only with batches (an empty entry of a local epoch would stand between the
+  epochs of the source and truncate wrongly; D5 of the KIP decisions).
+* The high watermark of a leader is the smallest log end offset of the *maximal* ISR (what is in it,
+  or may be by an AlterPartition in flight), and of replicas that are about to join; never lower
+  than before, and not under min.insync.replicas. Who is in the ISR, and how it changes, is in
+  `ReplicaSet`.
+* Read-only. A partition that mirrors another cluster refuses appends of clients with
+  READ_ONLY_TOPIC, or with the retriable NOT_LEADER_OR_FOLLOWER as long as its mirror state is not
+  known. Appends of the coordinator and of replication pass. Becoming read-only fails what waits for
+  the ISR: the log is about to be rewritten, and a waiting produce would otherwise be acknowledged
+  when other records pass its offset.
 """
 
 from __future__ import annotations
 
 import enum
-import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Buffer, Clock
-from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.registrations import PartitionRegistration
-from kmirror.replica.alter_partition import AWAIT_METADATA, NOT_APPLIED, AlterPartitionItem
+from kmirror.replica.alter_partition import AlterPartitionManager
 from kmirror.replica.follower_append import append_as_follower
+from kmirror.replica.follower_session import FollowerSession
 from kmirror.replica.replica import BrokersView, Replica
+from kmirror.replica.replica_set import ReplicaSet
 from kmirror.replica.replica_types import ReplicaConfig
 from kmirror.storage.log_append_info import AppendOrigin, LogAppendInfo
 from kmirror.storage.log_offset_metadata import LogOffsetMetadata
 from kmirror.storage.producer_state_entry import VerificationGuard
 from kmirror.storage.unified_log import UnifiedLog
-
-if TYPE_CHECKING:
-    from kmirror.replica.alter_partition import AlterPartitionManager
-    from kmirror.replica.follower_session import FollowerSession
-    from kmirror.wire.messages.alter_partition import AlterPartitionResponsePartitionData
-
-HIGH_WATERMARK_OFFSET = -1
-
-_log = logging.getLogger(__name__)
+from kmirror.wire.messages.alter_partition import AlterPartitionResponsePartitionData
 
 
 class ReadOnlyReason(enum.Enum):
@@ -60,7 +54,7 @@ class ReadOnlyReason(enum.Enum):
 
 
 class Partition:
-    """Leader or follower of one partition. `log` is None until the first make_leader / make_follower."""
+    """Leader or follower of one partition; `log` is None until it has been made one of them."""
 
     def __init__(
         self,
@@ -82,26 +76,29 @@ class Partition:
         self.leader_epoch = -1
         self.partition_epoch = -1
         self.leader_epoch_start_offset: int | None = None
-        self.assigned_replicas: tuple[int, ...] = ()
-        self.in_sync_replicas: tuple[int, ...] = ()
         self.has_mirror_name = False
-        self.remote_replicas: dict[int, Replica] = {}
         self.on_follower_change: Callable[[], None] | None = None
-        """Called when a follower has fetched or the ISR has changed, while somebody waits for that (`mirror` in D4 and D5)."""
-        self._registration: PartitionRegistration | None = None
+        """Called when a follower has fetched or the ISR has changed, while somebody waits for that
+        (`mirror` in D4 and D5)."""
         self._read_only_reason: ReadOnlyReason | None = None
-        self._pending_isr: AlterPartitionItem | None = None
         self._config = config
         self._clock = clock
         self._on_progress = on_progress
         self._on_high_watermark = on_high_watermark
         self._on_read_only = on_read_only
-        self._alter_partition_manager = alter_partition_manager
-        self._brokers = brokers
+        self.replicas = ReplicaSet(
+            TopicIdPartition(topic_id, topic_partition.topic, topic_partition.partition),
+            config.broker_id,
+            clock,
+            brokers,
+            alter_partition_manager,
+            max_lag_ms=config.replica_lag_time_max_ms,
+            on_isr_answer=self._on_isr_answer,
+        )
 
     def __repr__(self) -> str:
         role = "leader" if self.is_leader else "follower"
-        return f"Partition({self.topic_partition}, {role}, leader_epoch={self.leader_epoch}, isr={list(self.in_sync_replicas)})"
+        return f"Partition({self.topic_partition}, {role}, leader_epoch={self.leader_epoch}, isr={list(self.replicas.in_sync)})"
 
     # --- role -------------------------------------------------------------------------------------------------------
 
@@ -121,7 +118,7 @@ class Partition:
 
     @property
     def leader_log(self) -> UnifiedLog:
-        """The log of a partition that this broker leads; ApiException NOT_LEADER_OR_FOLLOWER otherwise."""
+        """The log where this broker leads; ApiException NOT_LEADER_OR_FOLLOWER otherwise."""
         if not self.is_leader:
             raise ApiException(
                 Errors.NOT_LEADER_OR_FOLLOWER,
@@ -139,7 +136,7 @@ class Partition:
             return False
         is_new_leader = not self.is_leader
         is_new_leader_epoch = registration.leader_epoch > self.leader_epoch
-        self._update_assignment(registration)
+        self.replicas.assign(registration)
         self.log = log
         if is_new_leader_epoch:
             self._start_leader_epoch(log, registration, is_new_leader=is_new_leader)
@@ -150,13 +147,12 @@ class Partition:
         return is_new_leader
 
     def make_follower(self, registration: PartitionRegistration, log: UnifiedLog) -> bool:
-        """Follow `registration.leader`; True when the leader epoch is new, so that fetching has to start anew."""
+        """Follow `registration.leader`; True when the leader epoch is new: fetching starts anew."""
         if registration.partition_epoch < self.partition_epoch:
             return False
         is_new_leader_epoch = registration.leader_epoch > self.leader_epoch
-        self._update_assignment(registration)
-        self.remote_replicas.clear()
-        self.in_sync_replicas = ()
+        self.replicas.assign(registration)
+        self.replicas.forget_followers()
         self.log = log
         if is_new_leader_epoch:
             self.leader_epoch_start_offset = None
@@ -165,31 +161,16 @@ class Partition:
         self.leader_id = registration.leader if registration.has_leader else None
         return is_new_leader_epoch
 
-    def _update_assignment(self, registration: PartitionRegistration) -> None:
-        self.assigned_replicas = registration.replicas
-        self.in_sync_replicas = registration.isr
-        self._pending_isr = None
-        self._registration = registration
-        others = [replica for replica in registration.replicas if replica != self._config.broker_id]
-        self.remote_replicas = {broker_id: self.remote_replicas.get(broker_id) or Replica(broker_id) for broker_id in others}
-
     def _start_leader_epoch(self, log: UnifiedLog, registration: PartitionRegistration, *, is_new_leader: bool) -> None:
         start_offset = log.log_end_offset
         if not self.has_mirror_name:
             log.maybe_assign_epoch_start_offset(registration.leader_epoch, start_offset)
-        now_ms = self._clock.monotonic_ms()
-        for replica in self.remote_replicas.values():
-            replica.reset(
-                leader_log_end_offset=start_offset,
-                now_ms=now_ms,
-                is_new_leader=is_new_leader,
-                is_follower_in_sync=replica.broker_id in registration.isr,
-            )
+        self.replicas.start_leader_epoch(start_offset, is_new_leader=is_new_leader)
         self.leader_epoch = registration.leader_epoch
         self.leader_epoch_start_offset = start_offset
 
     def check_current_leader_epoch(self, current_leader_epoch: int | None) -> None:
-        """ApiException FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH when a request's epoch is not ours."""
+        """FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH when a request's epoch is not ours."""
         if current_leader_epoch is None or current_leader_epoch == self.leader_epoch:
             return
         error = Errors.FENCED_LEADER_EPOCH if current_leader_epoch < self.leader_epoch else Errors.UNKNOWN_LEADER_EPOCH
@@ -210,19 +191,21 @@ class Partition:
         return self._read_only_reason
 
     def set_read_only(self, reason: ReadOnlyReason | None) -> None:
-        """Called by `mirror`. None makes the partition writable; becoming read-only fails the produces that wait."""
+        """None makes the partition writable; becoming read-only fails the produces that wait."""
         became_read_only = reason is not None and self._read_only_reason is None
         self._read_only_reason = reason
         if became_read_only:
             self.fail_pending_produces()
 
     def fail_pending_produces(self) -> None:
-        """Produces that wait for the ISR answer NOT_LEADER_OR_FOLLOWER (D1: on becoming read-only and before each cut)."""
+        """Produces that wait for the ISR answer NOT_LEADER_OR_FOLLOWER (D1: on becoming read-only
+        and before each cut)."""
         self._on_read_only(self.topic_partition)
 
     def on_leader_log_cut(self) -> None:
-        """The leader's own log was cut: its epoch begins at the new end at the latest, or clients and followers would wait for the
-        offsets that are gone (ListOffsets OFFSET_NOT_AVAILABLE, no ISR expansion)."""
+        """The leader's own log was cut: its epoch begins at the new end at the latest, or clients
+        and followers would wait for the offsets that are gone (ListOffsets OFFSET_NOT_AVAILABLE, no
+        ISR expansion)."""
         if self.leader_epoch_start_offset is not None:
             self.leader_epoch_start_offset = min(self.leader_epoch_start_offset, self.leader_log.log_end_offset)
         self._on_progress(self.topic_partition)
@@ -244,12 +227,12 @@ class Partition:
         verification_guard: VerificationGuard | None = None,
         transaction_version: int = 0,
     ) -> LogAppendInfo:
-        """Append a batch of a client or a coordinator; ApiException otherwise. The caller then completes what waits for it."""
+        """Append a batch of a client or a coordinator. The caller completes what waits for it."""
         log = self.leader_log
         if origin is AppendOrigin.CLIENT:
             self.check_writable()
         min_in_sync_replicas = self.effective_min_isr
-        in_sync = len(self.in_sync_replicas)
+        in_sync = len(self.replicas.in_sync)
         if required_acks == -1 and in_sync < min_in_sync_replicas:
             raise ApiException(
                 Errors.NOT_ENOUGH_REPLICAS,
@@ -271,9 +254,10 @@ class Partition:
         return append_as_follower(self.local_log, records, leader_epoch=leader_epoch)
 
     def append_records_to_mirror_leader(self, records: Buffer, *, source_leader_epoch: int) -> LogAppendInfo:
-        """Append a source cluster's bytes unchanged, as the leader of a mirror partition; our own ISR moves the high watermark.
+        """Append a source cluster's bytes unchanged; our own ISR moves the high watermark.
 
-        Whoever waits for the log is told by the caller (`ReplicaManager.complete_delayed_together`), once for all that it appends."""
+        The caller tells those who wait, once for all that it appends (`complete_delayed_together`).
+        """
         log = self.leader_log
         info = log.append_as_follower(records, leader_epoch=source_leader_epoch)
         self._maybe_increment_leader_high_watermark(log)
@@ -284,36 +268,32 @@ class Partition:
     @property
     def effective_min_isr(self) -> int:
         """min.insync.replicas, or the number of replicas where that is smaller."""
-        return min(self.local_log.config.min_in_sync_replicas, len(self.assigned_replicas))
+        return min(self.local_log.config.min_in_sync_replicas, len(self.replicas.assigned))
 
     @property
-    def maximal_isr(self) -> tuple[int, ...]:
-        """The ISR, and what may be in it if an AlterPartition in flight succeeds."""
-        if self._pending_isr is None:
-            return self.in_sync_replicas
-        return (*self.in_sync_replicas, *(replica for replica in self._pending_isr.members if replica not in self.in_sync_replicas))
+    def assigned_replicas(self) -> tuple[int, ...]:
+        return self.replicas.assigned
+
+    @property
+    def in_sync_replicas(self) -> tuple[int, ...]:
+        return self.replicas.in_sync
 
     @property
     def is_under_min_isr(self) -> bool:
-        return self.is_leader and len(self.in_sync_replicas) < self.effective_min_isr
+        return self.is_leader and len(self.replicas.in_sync) < self.effective_min_isr
 
     @property
     def is_at_min_isr(self) -> bool:
-        return self.is_leader and len(self.in_sync_replicas) == self.effective_min_isr
-
-    def is_adding_replica(self, broker_id: int) -> bool:
-        """Whether a reassignment brings the partition to this broker."""
-        return self._registration is not None and broker_id in self._registration.adding_replicas
+        return self.is_leader and len(self.replicas.in_sync) == self.effective_min_isr
 
     @property
     def is_reassigning(self) -> bool:
         """Whether this leader's replicas are being moved."""
-        registration = self._registration
-        return self.is_leader and registration is not None and bool(registration.adding_replicas or registration.removing_replicas)
+        return self.is_leader and self.replicas.is_reassigning
 
     @property
     def is_under_replicated(self) -> bool:
-        return self.is_leader and len(self.in_sync_replicas) < len(self.assigned_replicas)
+        return self.is_leader and len(self.replicas.in_sync) < len(self.replicas.assigned)
 
     def check_enough_replicas_reach_offset(self, required_offset: int) -> tuple[bool, Errors]:
         """Whether a produce up to `required_offset` is done, and how it ended."""
@@ -321,7 +301,7 @@ class Partition:
             return True, Errors.NOT_LEADER_OR_FOLLOWER
         if self.log.high_watermark < required_offset:
             return False, Errors.NONE
-        enough = self.effective_min_isr <= len(self.maximal_isr)
+        enough = self.effective_min_isr <= len(self.replicas.maximal_isr)
         return True, Errors.NONE if enough else Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def update_follower_fetch_state(
@@ -336,26 +316,23 @@ class Partition:
         session: FollowerSession | None = None,
         fetch_offset_metadata: LogOffsetMetadata | None = None,
     ) -> None:
-        """A follower fetched: what it has is known now, so the ISR may grow and the watermarks move.
+        """A follower fetched: it has what lies before, so ISR and watermarks may move.
 
-        `fetch_offset_metadata`: where the read found the fetch offset, so that a watermark that moves there need not be looked up.
+        `fetch_offset_metadata`: where the read found the fetch offset, so that a watermark that
+        moves there need not be looked up.
 
-        ApiException for a follower that is not assigned (it may know of a reassignment before us: then it shall try again, with
-        UNKNOWN_LEADER_EPOCH) and for a fetch of an incarnation of the broker that is gone.
+        ApiException for a follower that is not assigned (it may know of a reassignment before us:
+        then it shall try again, with UNKNOWN_LEADER_EPOCH) and for a fetch of an incarnation of the
+        broker that is gone.
         """
-        replica = self.remote_replicas.get(replica_id)
+        replica = self.replicas.remote.get(replica_id)
         if replica is None:
             raise ApiException(
                 Errors.NOT_LEADER_OR_FOLLOWER if current_leader_epoch is None else Errors.UNKNOWN_LEADER_EPOCH,
                 f"Replica {replica_id} is not recognized to be one of the assigned replicas "
-                f"{','.join(map(str, self.assigned_replicas))} for leader epoch {self.leader_epoch} with partition epoch {self.partition_epoch}",
+                f"{','.join(map(str, self.replicas.assigned))} for leader epoch {self.leader_epoch} with partition epoch {self.partition_epoch}",
             )
-        registered_epoch = self._brokers.alive_broker_epoch(replica_id)
-        if broker_epoch != -1 and registered_epoch is not None and registered_epoch > broker_epoch:
-            raise ApiException(
-                Errors.NOT_LEADER_OR_FOLLOWER,
-                f"Received stale fetch state update. broker epoch={broker_epoch} vs expected={registered_epoch}",
-            )
+        self.replicas.check_broker_epoch(replica_id, broker_epoch)
         previous_log_end_offset = replica.log_end_offset
         previous_log_start_offset = replica.log_start_offset
         replica.update_fetch_state(
@@ -376,10 +353,10 @@ class Partition:
             self.on_follower_change()
 
     def _maybe_increment_leader_high_watermark(self, log: UnifiedLog, known: LogOffsetMetadata | None = None) -> bool:
-        if len(self.in_sync_replicas) < self.effective_min_isr:
+        if len(self.replicas.in_sync) < self.effective_min_isr:
             return False
         new_high_watermark = log.log_end_offset_metadata
-        smallest = self._smallest_awaited_offset(new_high_watermark.message_offset)
+        smallest = self.replicas.smallest_awaited_offset(new_high_watermark.message_offset)
         if smallest < new_high_watermark.message_offset:
             if smallest <= log.high_watermark:
                 return False
@@ -392,86 +369,24 @@ class Partition:
         self._on_high_watermark(self.topic_partition, new_high_watermark.message_offset)
         return True
 
-    def _smallest_awaited_offset(self, log_end_offset: int) -> int:
-        smallest = log_end_offset
-        maximal_isr = self.maximal_isr
-        now_ms = self._clock.monotonic_ms()
-        for replica in self.remote_replicas.values():
-            if replica.log_end_offset >= smallest:
-                continue
-            about_to_join = replica.is_caught_up(
-                leader_log_end_offset=log_end_offset, now_ms=now_ms, max_lag_ms=self._config.replica_lag_time_max_ms
-            ) and self._is_eligible(replica)
-            if replica.broker_id in maximal_isr or about_to_join:
-                smallest = replica.log_end_offset
-        return smallest
-
-    def _is_eligible(self, replica: Replica) -> bool:
-        assert self._registration is not None, "replicas come with a registration"
-        directory_id = self._registration.directory(replica.broker_id)
-        return self._brokers.is_replica_eligible(replica.broker_id, replica.broker_epoch, directory_id)
-
     def _maybe_expand_isr(self, replica: Replica) -> None:
-        if self._pending_isr is not None or replica.broker_id in self.in_sync_replicas or self._alter_partition_manager is None:
+        if not self.replicas.may_propose or replica.broker_id in self.replicas.in_sync:
             return
-        log = self.leader_log
-        start_offset = self.leader_epoch_start_offset
-        caught_up = start_offset is not None and replica.log_end_offset >= max(log.high_watermark, start_offset)
-        if caught_up and self._is_eligible(replica):
-            self._submit_isr((*self.in_sync_replicas, replica.broker_id))
+        log, start_offset = self.leader_log, self.leader_epoch_start_offset
+        if start_offset is not None:
+            joins_from = max(log.high_watermark, start_offset)
+            self.replicas.maybe_expand_isr(replica, joins_from, leader_epoch=self.leader_epoch, partition_epoch=self.partition_epoch)
 
     def maybe_shrink_isr(self) -> None:
-        """Drop followers that have been behind for longer than replica.lag.time.max.ms (called every half of it)."""
-        if not self.is_leader or self._pending_isr is not None or self._alter_partition_manager is None:
-            return
-        now_ms = self._clock.monotonic_ms()
-        log_end_offset = self.local_log.log_end_offset
-        lagging = [
-            replica.broker_id
-            for replica in self.remote_replicas.values()
-            if replica.broker_id in self.in_sync_replicas
-            and not replica.is_caught_up(
-                leader_log_end_offset=log_end_offset, now_ms=now_ms, max_lag_ms=self._config.replica_lag_time_max_ms
-            )
-        ]
-        if lagging:
-            self._submit_isr(tuple(replica for replica in self.in_sync_replicas if replica not in lagging))
+        """Drop followers that lag for too long; called every half replica.lag.time.max.ms."""
+        if self.is_leader and self.replicas.may_propose:
+            log_end_offset = self.local_log.log_end_offset
+            self.replicas.maybe_shrink_isr(log_end_offset, leader_epoch=self.leader_epoch, partition_epoch=self.partition_epoch)
 
-    def _submit_isr(self, isr: tuple[int, ...]) -> None:
-        manager = self._alter_partition_manager
-        assert manager is not None
-        epochs = {replica.broker_id: replica.broker_epoch for replica in self.remote_replicas.values()}
-        epochs[self._config.broker_id] = manager.broker_epoch
-        self._pending_isr = AlterPartitionItem(
-            self.topic_id,
-            self.topic_partition.partition,
-            self.leader_epoch,
-            self.partition_epoch,
-            tuple((member, epochs.get(member, -1)) for member in isr),
-            self._on_alter_partition_answer,
-            is_expansion=len(isr) > len(self.in_sync_replicas),
-        )
-        manager.submit(self._pending_isr)
-
-    def _on_alter_partition_answer(
-        self, item: AlterPartitionItem, error: Errors, answer: AlterPartitionResponsePartitionData | None
-    ) -> None:
-        if self._pending_isr is not item:
-            return  # metadata was here before the answer
-        if answer is not None:
-            self._complete_isr_change(answer)
-        elif error in NOT_APPLIED:
-            _log.info("The ISR of %s stays %s: %s", self.topic_partition, list(self.in_sync_replicas), error.name)
-            self._pending_isr = None
-        elif error not in AWAIT_METADATA and self._alter_partition_manager is not None:
-            _log.warning("Failed to change the ISR of %s (%s); trying again", self.topic_partition, error.name)
-            self._alter_partition_manager.submit(item)
-
-    def _complete_isr_change(self, answer: AlterPartitionResponsePartitionData) -> None:
+    def _on_isr_answer(self, answer: AlterPartitionResponsePartitionData) -> None:
         if answer.leader_epoch != self.leader_epoch or answer.partition_epoch < self.partition_epoch:
             return
-        self._pending_isr = None
-        self.in_sync_replicas = tuple(answer.isr)
+        self.replicas.set_isr(tuple(answer.isr))
         self.partition_epoch = answer.partition_epoch
         if self.log is not None:
             self._maybe_increment_leader_high_watermark(self.log)
@@ -479,25 +394,6 @@ class Partition:
         if self.on_follower_change is not None:
             self.on_follower_change()
 
-    def end_session(self, replica_id: int, session: FollowerSession) -> None:
-        """The follower's session fetches this partition no more."""
-        replica = self.remote_replicas.get(replica_id)
-        if replica is not None and replica.session is session:
-            replica.end_session()
-
-    def is_settled(self, replica_id: int, fetch_offset: int, session: FollowerSession) -> bool:
-        """Whether a follower has all there is, is in the ISR, and was found so by this session."""
-        replica = self.remote_replicas.get(replica_id)
-        return (
-            replica is not None
-            and replica.session is session
-            and replica_id in self.in_sync_replicas
-            and self.log is not None
-            and fetch_offset == replica.log_end_offset == self.log.log_end_offset
-        )
-
     def low_watermark(self) -> int:
         """The smallest log start offset of all live replicas (what DeleteRecords waits for)."""
-        replicas = self.remote_replicas.values()
-        starts = [replica.log_start_offset for replica in replicas if self._brokers.alive_broker_epoch(replica.broker_id) is not None]
-        return min([self.leader_log.log_start_offset, *starts])
+        return self.replicas.low_watermark(self.leader_log.log_start_offset)

@@ -2,12 +2,16 @@
 
 Four rules of fetching live here.
 
-* A follower (and a consumer that sends `LastFetchedEpoch`) is compared before it is served: when the leader's end offset
-  for that epoch lies below the fetch offset, or belongs to an older epoch, the answer is the diverging epoch and no data.
-* An epoch above all of ours is a divergence too: (largest epoch, log end offset). Kafka answers OFFSET_OUT_OF_RANGE
-  there; a mirror, whose source may have fallen back to older epochs, would then restart from nothing (C36b).
-* A consumer that says who it is may read from a follower, up to the high watermark that the follower knows (KIP-392).
-* Offsets are taken before the read, so that an append after it does not make a caught-up follower look late.
+* A follower (and a consumer that sends `LastFetchedEpoch`) is compared before it is served: when
+  the leader's end offset for that epoch lies below the fetch offset, or belongs to an older epoch,
+  the answer is the diverging epoch and no data.
+* An epoch above all of ours is a divergence too: (largest epoch, log end offset). Kafka answers
+  OFFSET_OUT_OF_RANGE there; a mirror, whose source may have fallen back to older epochs, would then
+  restart from nothing (C36b).
+* A consumer that says who it is may read from a follower, up to the high watermark that the
+  follower knows (KIP-392).
+* Offsets are taken before the read, so that an append after it does not make a caught-up follower
+  look late.
 """
 
 from __future__ import annotations
@@ -40,7 +44,8 @@ from kmirror.storage.unified_log import UnifiedLog
 
 
 class LogReadResult(Struct):
-    """One partition's part of a fetch. `fetch_offset_metadata` is where the read began, for waiting by bytes."""
+    """One partition's part of a fetch. `fetch_offset_metadata` is where the read began, for waiting
+    by bytes."""
 
     error: Errors
     records: FileSlice | None = None
@@ -77,7 +82,8 @@ class LogReadResult(Struct):
 def read_partition(
     partition: Partition, params: FetchParams, fetch: FetchPartition, *, max_bytes: int, min_one_message: bool
 ) -> LogReadResult:
-    """Read up to `max_bytes` (one batch more when `min_one_message`). An error comes without any offsets, as in Kafka."""
+    """Read up to `max_bytes` (one batch more when `min_one_message`). An error comes without any
+    offsets, as in Kafka."""
     if max_bytes < 0:
         return LogReadResult(error=Errors.UNKNOWN_SERVER_ERROR)
     try:
@@ -111,7 +117,8 @@ def _read_log(
 
 
 def _mirror_leader_epoch(log: UnifiedLog, fetch: FetchPartition) -> int:
-    """To a follower that asks: the latest epoch of our log, up to which it may append (KIP-1279, MLE)."""
+    """To a follower that asks: the latest epoch of our log, up to which it may append (KIP-1279,
+    MLE)."""
     return NO_MIRROR_LEADER_EPOCH if fetch.mirror_leader_epoch < 0 else log.latest_epoch or 0
 
 
@@ -133,7 +140,8 @@ def read_elsewhere(partition: Partition, fetch: FetchPartition, preferred_read_r
 
 
 def diverging_epoch(partition: Partition, log: UnifiedLog, fetch_offset: int, last_fetched_epoch: int) -> DivergingEpoch | None:
-    """Where the fetcher's log left ours, or None; ApiException OFFSET_OUT_OF_RANGE when that cannot be said."""
+    """Where the fetcher's log left ours, or None; ApiException OFFSET_OUT_OF_RANGE when that cannot
+    be said."""
     end = _end_offset_for_epoch(partition, log, last_fetched_epoch)
     if end.leader_epoch < 0 or end.end_offset < 0:
         raise ApiException(
@@ -192,7 +200,8 @@ def last_offset_for_leader_epoch(partition: Partition, *, current_leader_epoch: 
 def fetch_offset_for_timestamp(
     partition: Partition, *, timestamp: int, isolation_level: int | None, current_leader_epoch: int | None, fetch_only_leader: bool = True
 ) -> ListOffsetsResult:
-    """ListOffsets of one partition. `isolation_level` None: not a consumer, the log end is the latest offset."""
+    """ListOffsets of one partition. `isolation_level` None: not a consumer, the log end is the
+    latest offset."""
     try:
         partition.check_current_leader_epoch(current_leader_epoch)
         log = partition.readable_log(fetch_only_leader=fetch_only_leader)

@@ -1,11 +1,12 @@
 """What the leader of a partition knows of one follower (Kafka's `Replica` and its `ReplicaState`).
 
-A follower is *caught up* when its log end offset equals the leader's, or when the last time it was so lies at most
-`replica.lag.time.max.ms` back. The time is set backwards: when a fetch asks for an offset at or beyond the leader's end
-at the time of the *previous* fetch, the follower was caught up at that previous time.
+A follower is *caught up* when its log end offset equals the leader's, or when the last time it was
+so lies at most `replica.lag.time.max.ms` back. The time is set backwards: when a fetch asks for an
+offset at or beyond the leader's end at the time of the *previous* fetch, the follower was caught up
+at that previous time.
 
-While `session` is set the follower is caught up each time the session fetches, whether or not this partition is looked at
-(`follower_session`).
+While `session` is set the follower is caught up each time the session fetches, whether or not this
+partition is looked at (`follower_session`).
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ class BrokersView(Protocol):
     """What a leader asks of the metadata about followers."""
 
     def is_replica_eligible(self, broker_id: int, broker_epoch: int, directory_id: Uuid) -> bool:
-        """May be in an ISR: neither fenced nor leaving, fetching in the broker epoch that is registered (-1: any), and with the
-        directory of its log online. (Kafka does not look at the directory, and so waits for a replica that cannot come.)"""
+        """May be in an ISR: neither fenced nor leaving, fetching in the broker epoch that is
+        registered (-1: any), and with the directory of its log online. (Kafka does not look at the
+        directory, and so waits for a replica that cannot come.)"""
         ...
 
     def alive_broker_epoch(self, broker_id: int) -> int | None:
@@ -45,7 +47,8 @@ class Replica:
     last_caught_up_time_ms: int = 0
     broker_epoch: int = -1
     has_fetched_in_epoch: bool = False
-    """Whether `log_end_offset` was said in the current leader epoch: what was said before may have been cut since."""
+    """Whether `log_end_offset` was said in the current leader epoch: what was said before may have
+    been cut since."""
     session: FollowerSession | None = None
 
     @property
@@ -78,7 +81,8 @@ class Replica:
         self.broker_epoch = broker_epoch
 
     def end_session(self) -> None:
-        """What its session fetches from now on says nothing of this partition; it was caught up with the last fetch until now."""
+        """What its session fetches from now on says nothing of this partition; it was caught up
+        with the last fetch until now."""
         if self.session is not None:
             self.last_caught_up_time_ms = self.caught_up_time_ms
             self.last_fetch_time_ms = max(self.last_fetch_time_ms, self.session.last_fetch_ms)

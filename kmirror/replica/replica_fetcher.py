@@ -1,40 +1,27 @@
-"""Follows leaders of this cluster: `ReplicaFetcher` (what a follower does with data) and the manager of all fetchers.
+"""What a follower does with the data of its leader (the hooks of `AbstractFetcher`; Kafka's
+`ReplicaFetcherThread`).
 
-A follower appends the leader's bytes as they are, takes over its high watermark and log start, and cuts its log where the
-leader says that it diverges. In a mirror partition the batches carry epochs of the source cluster; the bound for them is
-then the mirror leader epoch that the leader answers with (KIP-1279), not the leader epoch; and because equal epochs do not mean
-equal batches there, followers verify their logs in each new leader epoch (`log_verification`).
-
-Fetchers are keyed by (fetcher id, leader); a partition's fetcher id is its hash modulo `num.replica.fetchers`. A partition that cannot
-begin, for its log cannot be read now, is tried again after the backoff, and keeps no other from beginning.
+A follower appends the leader's bytes as they are, takes over its high watermark and log start, and
+cuts its log where the leader says that it diverges. In a mirror partition the batches carry epochs
+of the source cluster; the bound for them is then the mirror leader epoch that the leader answers
+with (KIP-1279), not the leader epoch. Equal epochs do not mean equal batches there, so followers
+verify their logs in each new leader epoch (`log_verification`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.replica.fetcher import (
-    PASSING_ERRORS,
-    AbstractFetcher,
-    FetchedPartition,
-    LeaderEndPoint,
-    PartitionFetchState,
-    fetcher_id,
-)
+from kmirror.replica.leader_end_point import FetchData, PartitionFetchState
 from kmirror.replica.log_verification import CompareAt, LogVerification, StartOver
-from kmirror.replica.metadata_applier import InitialFetchState
 from kmirror.replica.partition import Partition
+from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.replica.replica_types import NO_MIRROR_LEADER_EPOCH, DivergingEpoch
-from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
-
-if TYPE_CHECKING:
-    from kmirror.replica.replica_manager import ReplicaManager
 
 _log = logging.getLogger(__name__)
 
@@ -48,10 +35,12 @@ class ReplicaFetcher:
         self.failed: dict[TopicPartition, Errors] = {}
         self.verification = LogVerification()
         self._fetched_from_before: set[TopicPartition] = set()
-        """Verified by an answer whose rest could not be appended: the fetcher asks from that answer's offset once more."""
+        """Verified by an answer whose rest could not be appended: the fetcher asks from that
+        answer's offset once more."""
 
     def first_fetch_offset(self, topic_partition: TopicPartition, fetch_offset: int) -> int:
-        """Where a new leader epoch begins: at the last batch, for the log has to be verified; `fetch_offset` is where it ends."""
+        """Where a new leader epoch begins: at the last batch, for the log has to be verified;
+        `fetch_offset` is where it ends."""
         self.verification.end(topic_partition)
         self._fetched_from_before.discard(topic_partition)
         return self._begin_verification(topic_partition)
@@ -65,7 +54,7 @@ class ReplicaFetcher:
         return self._replica_manager.get_partition_or_exception(topic_partition)
 
     def process_partition_data(
-        self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition
+        self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData
     ) -> tuple[int, int | None]:
         partition = self._partition(topic_partition)
         log = partition.local_log
@@ -84,7 +73,7 @@ class ReplicaFetcher:
             bound = state.mirror_leader_epoch if state.mirror_leader_epoch >= 0 else state.current_leader_epoch
             partition.append_records_to_follower(data.records, leader_epoch=bound)
             self._replica_manager.stats.replication_bytes_in.mark(len(data.records))
-            if partition.is_adding_replica(self._replica_manager.config.broker_id):
+            if partition.replicas.is_adding(self._replica_manager.config.broker_id):
                 self._replica_manager.stats.reassignment_bytes_in.mark(len(data.records))
             if self._quota.is_throttled(topic_partition):
                 self._quota.record(len(data.records))
@@ -98,12 +87,12 @@ class ReplicaFetcher:
         """Where a fetch of a mirror's partition begins: at 0; the leader's answer then says more."""
         return 0 if self._partition(topic_partition).has_mirror_name else NO_MIRROR_LEADER_EPOCH
 
-    def next_mirror_leader_epoch(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> int:
+    def next_mirror_leader_epoch(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData) -> int:
         """The largest epoch that the leader told."""
         first = self.first_mirror_leader_epoch(topic_partition)
         return first if first < 0 else max(first, state.mirror_leader_epoch, data.mirror_leader_epoch)
 
-    def _verify(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> tuple[int, int | None]:
+    def _verify(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData) -> tuple[int, int | None]:
         """Compare what came with what is there; then go on as usual, or compare on."""
         log = self._partition(topic_partition).local_log
         leader_has_more = data.high_watermark > state.fetch_offset
@@ -138,7 +127,8 @@ class ReplicaFetcher:
         return moved
 
     def truncate(self, topic_partition: TopicPartition, diverging: DivergingEpoch) -> tuple[int, int | None]:
-        """To the smaller end of the common epoch; where we do not have that epoch, to the end of the one before it."""
+        """To the smaller end of the common epoch; where we do not have that epoch, to the end of
+        the one before it."""
         log = self._partition(topic_partition).local_log
         ours = log.end_offset_for_epoch(diverging.epoch)
         if ours is None:
@@ -185,155 +175,3 @@ class ReplicaFetcher:
     def on_partition_failed(self, topic_partition: TopicPartition, error: ApiException) -> None:
         _log.error("Partition %s marked as failed: %s: %s", topic_partition, error.error.name, error.message)
         self.failed[topic_partition] = error.error
-
-
-class ReplicaFetcherManager:
-    """`connect(leader_id, fetcher_id)` gives the end point of a leader, None when it is not known (then its metadata comes later);
-    `address_of(leader_id)` where it is reached now."""
-
-    def __init__(
-        self,
-        runtime: Runtime,
-        replica_manager: ReplicaManager,
-        connect: Callable[[int, int], LeaderEndPoint | None],
-        address_of: Callable[[int], tuple[str, int] | None],
-    ) -> None:
-        self._runtime = runtime
-        self._replica_manager = replica_manager
-        self._connect = connect
-        self._hooks = ReplicaFetcher(replica_manager)
-        self._address_of = address_of
-        self._fetchers: dict[tuple[int, int], AbstractFetcher] = {}
-        self._addresses: dict[tuple[int, int], tuple[str, int] | None] = {}
-        self._without_leader: dict[TopicPartition, InitialFetchState] = {}
-        self._to_retry: dict[TopicPartition, InitialFetchState] = {}
-        self._endings = TaskScope(runtime, "fetchers")
-
-    def lags(self) -> list[tuple[str, TopicPartition, int]]:
-        """Of every partition that is fetched: its fetcher's name, and how many records it is behind the leader's high watermark."""
-        return [
-            (fetcher.name, topic_partition, max(0, state.lag or 0))
-            for fetcher in self._fetchers.values()
-            for topic_partition, state in fetcher.states()
-        ]
-
-    @property
-    def failed_partition_count(self) -> int:
-        """Partitions that left their fetcher because of an error that does not pass."""
-        return len(self._hooks.failed)
-
-    @property
-    def dead_fetcher_count(self) -> int:
-        """Fetchers whose task ended though nobody ended it, and has not begun again yet."""
-        return sum(fetcher.is_dead for fetcher in self._fetchers.values())
-
-    def fetcher_id(self, topic_partition: TopicPartition) -> int:
-        return fetcher_id(topic_partition, self._replica_manager.config.num_replica_fetchers)
-
-    def add_fetcher_for_partitions(self, partitions: dict[TopicPartition, InitialFetchState]) -> None:
-        grouped: dict[tuple[int, int], dict[TopicPartition, PartitionFetchState]] = {}
-        for topic_partition, initial in partitions.items():
-            self._forget(topic_partition)
-            try:
-                state = self._first_state(topic_partition, initial)
-            except (KmirrorError, OSError) as error:
-                self._on_no_beginning(topic_partition, initial, error)
-            else:
-                grouped.setdefault((self.fetcher_id(topic_partition), initial.leader_id), {})[topic_partition] = state
-        for key, states in grouped.items():
-            fetcher = self._running_fetcher(*key) or self._start_fetcher(*key)
-            if fetcher is None:
-                _log.warning("Leader %d is not known yet; not fetching %s", key[1], ", ".join(map(str, states)))
-                self._without_leader.update({topic_partition: partitions[topic_partition] for topic_partition in states})
-                continue
-            fetcher.add_partitions(states)
-
-    def _first_state(self, topic_partition: TopicPartition, initial: InitialFetchState) -> PartitionFetchState:
-        log = self._replica_manager.get_partition_or_exception(topic_partition).local_log
-        return PartitionFetchState(
-            initial.topic_id,
-            self._hooks.first_fetch_offset(topic_partition, initial.fetch_offset),
-            initial.current_leader_epoch,
-            log.latest_epoch,
-            self._hooks.first_mirror_leader_epoch(topic_partition),
-            log_start_offset=log.log_start_offset,
-        )
-
-    def _on_no_beginning(self, topic_partition: TopicPartition, initial: InitialFetchState, failure: KmirrorError | OSError) -> None:
-        """Its log could not be read: tried again as long as that may pass and nobody says otherwise."""
-        code = Errors.KAFKA_STORAGE_ERROR if isinstance(failure, OSError) else Errors.UNKNOWN_SERVER_ERROR
-        error = failure if isinstance(failure, ApiException) else ApiException(code, str(failure))
-        if error.error not in PASSING_ERRORS:
-            self._hooks.on_partition_failed(topic_partition, error)
-            return
-        _log.warning("%s cannot be followed yet: %s", topic_partition, error)
-        self._to_retry[topic_partition] = initial
-
-        def try_again() -> None:
-            if self._to_retry.get(topic_partition) is initial and topic_partition in self._replica_manager.partitions:
-                self.add_fetcher_for_partitions({topic_partition: initial})
-
-        self._runtime.call_later_ms(self._replica_manager.config.replica_fetch_backoff_ms, try_again)
-
-    def on_brokers_changed(self) -> None:
-        """Partitions whose leader was not known when they were to be fetched begin when it is."""
-        known = {each: initial for each, initial in self._without_leader.items() if self._address_of(initial.leader_id) is not None}
-        if known:
-            self.add_fetcher_for_partitions(known)
-
-    def spread_anew(self) -> None:
-        """num.replica.fetchers changed: every partition goes to the fetcher that its name hashes to now."""
-        fetched = {
-            topic_partition: InitialFetchState(state.topic_id, leader_id, state.current_leader_epoch, state.fetch_offset)
-            for (_, leader_id), fetcher in self._fetchers.items()
-            for topic_partition, state in fetcher.states()
-        }
-        self.remove_fetcher_for_partitions(list(fetched))
-        self.add_fetcher_for_partitions(fetched)
-
-    def _forget(self, topic_partition: TopicPartition) -> None:
-        """It neither waits for anything nor has failed."""
-        self._without_leader.pop(topic_partition, None)
-        self._to_retry.pop(topic_partition, None)
-        self._hooks.failed.pop(topic_partition, None)
-
-    def _running_fetcher(self, fetcher_id: int, leader_id: int) -> AbstractFetcher | None:
-        """The fetcher of this leader, unless the leader came back at another address: then it is ended."""
-        fetcher = self._fetchers.get((fetcher_id, leader_id))
-        if fetcher is None or self._address_of(leader_id) == self._addresses.get((fetcher_id, leader_id)):
-            return fetcher
-        self._end_fetcher((fetcher_id, leader_id))
-        return None
-
-    def _start_fetcher(self, fetcher_id: int, leader_id: int) -> AbstractFetcher | None:
-        leader = self._connect(leader_id, fetcher_id)
-        if leader is None:
-            return None
-        name = f"ReplicaFetcherThread-{fetcher_id}-{leader_id}"
-        backoff_ms = self._replica_manager.config.replica_fetch_backoff_ms
-        fetcher = AbstractFetcher(self._runtime, name, leader, self._hooks, backoff_ms=backoff_ms)
-        self._fetchers[fetcher_id, leader_id] = fetcher
-        self._addresses[fetcher_id, leader_id] = self._address_of(leader_id)
-        fetcher.start()
-        return fetcher
-
-    def remove_fetcher_for_partitions(self, partitions: list[TopicPartition]) -> None:
-        for fetcher in self._fetchers.values():
-            fetcher.remove_partitions(partitions)
-        for topic_partition in partitions:
-            self._forget(topic_partition)
-            self._hooks.verification.end(topic_partition)
-
-    def shutdown_idle_fetchers(self) -> None:
-        for key in [key for key, fetcher in self._fetchers.items() if not fetcher.partition_count]:
-            self._end_fetcher(key)
-
-    def _end_fetcher(self, key: tuple[int, int]) -> None:
-        self._addresses.pop(key, None)
-        self._endings.spawn(self._fetchers.pop(key).shutdown(), name=f"end-of-fetcher-{key[0]}-{key[1]}")
-
-    async def shutdown(self) -> None:
-        self._to_retry.clear()
-        await self._endings.cancel()
-        for key in list(self._fetchers):
-            await self._fetchers.pop(key).shutdown()

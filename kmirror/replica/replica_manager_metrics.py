@@ -1,15 +1,14 @@
-"""MBeans of `ReplicaManager` and its purgatories: partitions by state, what waits, what waited in vain."""
+"""MBeans of `ReplicaManager` and its purgatories: partitions by state, what waits, what waited in
+vain."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kmirror.common.metrics import Meter, MetricName, MetricsRegistry
+from kmirror.replica.hosted_partitions import HostedPartitions
 from kmirror.replica.partition import Partition
-
-if TYPE_CHECKING:
-    from kmirror.replica.replica_manager import ReplicaManager
+from kmirror.replica.purgatories import Purgatories
 
 _PARTITION_COUNTS: dict[str, Callable[[Partition], bool]] = {
     "LeaderCount": lambda partition: partition.is_leader,
@@ -21,20 +20,21 @@ _PARTITION_COUNTS: dict[str, Callable[[Partition], bool]] = {
 
 
 class ReplicaManagerMetrics:
-    """Gauges over the manager, and the meters of operations that ended because their time was up."""
+    """Gauges over partitions and purgatories, and the meters of operations that ended because their
+    time was up."""
 
-    def __init__(self, manager: ReplicaManager, registry: MetricsRegistry) -> None:
+    def __init__(self, registry: MetricsRegistry, hosted: HostedPartitions, purgatories: Purgatories) -> None:
         def gauge(name: str, read: Callable[[], int]) -> None:
             registry.gauge(MetricName("kafka.server", "ReplicaManager", name), read)
 
-        gauge("PartitionCount", lambda: len(manager.partitions))
-        gauge("OfflineReplicaCount", lambda: len(manager.offline_partitions))
+        gauge("PartitionCount", lambda: len(hosted.online))
+        gauge("OfflineReplicaCount", lambda: len(hosted.offline))
         for name, is_counted in _PARTITION_COUNTS.items():
-            gauge(name, _counter(manager, is_counted))
-        for purgatory in (manager.delayed_produces, manager.delayed_fetches, manager.delayed_delete_records):
+            gauge(name, _counter(hosted, is_counted))
+        for purgatory in (purgatories.produces, purgatories.fetches, purgatories.delete_records):
             tags = (("delayedOperation", purgatory.name),)
             for name, count in (("PurgatorySize", purgatory.watched), ("NumDelayedOperations", purgatory.num_delayed)):
-                read = _with_followers(manager, count) if purgatory is manager.delayed_fetches else count
+                read = _with_followers(purgatories, count) if purgatory is purgatories.fetches else count
                 registry.gauge(MetricName("kafka.server", "DelayedOperationPurgatory", name, tags), read)
 
         def expirations(kind: str, *tags: tuple[str, str]) -> Meter:
@@ -46,10 +46,10 @@ class ReplicaManagerMetrics:
         self.delete_records_expirations = expirations("DelayedDeleteRecordsMetrics")
 
 
-def _with_followers(manager: ReplicaManager, count: Callable[[], int]) -> Callable[[], int]:
+def _with_followers(purgatories: Purgatories, count: Callable[[], int]) -> Callable[[], int]:
     """Fetches of followers with a session wait elsewhere."""
-    return lambda: count() + manager.follower_fetches.num_delayed
+    return lambda: count() + purgatories.follower_fetches.num_delayed
 
 
-def _counter(manager: ReplicaManager, is_counted: Callable[[Partition], bool]) -> Callable[[], int]:
-    return lambda: sum(map(is_counted, manager.partitions.values()))
+def _counter(hosted: HostedPartitions, is_counted: Callable[[Partition], bool]) -> Callable[[], int]:
+    return lambda: sum(map(is_counted, hosted.online.values()))

@@ -1,7 +1,9 @@
-"""The values that go in and out of `ReplicaManager`: produce results, fetch parameters and results, settings.
+"""The values that go in and out of `ReplicaManager`: produce results, fetch parameters and results,
+settings.
 
-Names are Kafka's (`PartitionResponse`, `FetchParams`, `FetchPartitionData`, `LogReadResult`). All offsets are Kafka
-offsets, all sizes bytes. Errors are `Errors` codes, never exceptions: one partition's error is not another's.
+Names are Kafka's (`PartitionResponse`, `FetchParams`, `FetchPartitionData`, `LogReadResult`). All
+offsets are Kafka offsets, all sizes bytes. Errors are `Errors` codes, never exceptions: one
+partition's error is not another's.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from kmirror.common.errors import Errors
 from kmirror.common.ports import Buffer, FileSlice
 from kmirror.common.topic_partition import TopicIdPartition
 from kmirror.common.uuid import Uuid
+from kmirror.record.validation import RecordError
 from kmirror.storage.fetch_data_info import AbortedTxn, FetchIsolation
 
 CONSUMER_REPLICA_ID = -1
@@ -22,7 +25,8 @@ NO_MIRROR_LEADER_EPOCH = -1
 
 
 class ReplicaConfig(Struct, frozen=True):
-    """The broker settings that replication uses; `server.kafka_config` fills it from Kafka's property names."""
+    """The broker settings that replication uses; `server.kafka_config` fills it from Kafka's
+    property names."""
 
     broker_id: int = 0
     high_watermark_checkpoint_interval_ms: int = 5_000
@@ -39,13 +43,6 @@ class ReplicaConfig(Struct, frozen=True):
     replication_quota_window_size_seconds: int = 1
     alter_log_dirs_replication_quota_window_num: int = 11
     alter_log_dirs_replication_quota_window_size_seconds: int = 1
-
-
-class RecordError(Struct, frozen=True):
-    """One refused record of a batch (`recordErrors` of a Produce response)."""
-
-    batch_index: int
-    message: str | None = None
 
 
 class PartitionResponse(Struct):
@@ -92,8 +89,9 @@ class ClientMetadata(Struct, frozen=True):
 class FetchParams(Struct, frozen=True):
     """What a fetch asks of all its partitions. `replica_id` >= 0 is a follower, -1 a consumer.
 
-    A consumer with `client_metadata` (Fetch v11 and above) may read from followers, anyone else only from the leader.
-    `hides_epochs`: leader epochs above the partition's own are not told (`client_epochs`), but to one that compares its log with ours.
+    A consumer with `client_metadata` (Fetch v11 and above) may read from followers, anyone else
+    only from the leader. `hides_epochs`: leader epochs above the partition's own are not told
+    (`client_epochs`), but to one that compares its log with ours.
     """
 
     replica_id: int
@@ -115,7 +113,8 @@ class FetchParams(Struct, frozen=True):
 
 
 class DivergingEpoch(Struct, frozen=True):
-    """Where the follower's log leaves the leader's: the largest common epoch and its end offset at the leader."""
+    """Where the follower's log leaves the leader's: the largest common epoch and its end offset at
+    the leader."""
 
     epoch: int
     end_offset: int

@@ -1,16 +1,19 @@
-"""Throttles of replication (Kafka's `ReplicationQuotaManager`; KIP-73): a rate, and the partitions that it is for.
+"""Throttles of replication (Kafka's `ReplicationQuotaManager`; KIP-73): a rate, and the partitions
+that it is for.
 
-Four of them in a broker: what it sends to followers, what it fetches from leaders, what it moves between log directories, and what
-it mirrors from other clusters (KIP-1279).
+Four of them in a broker: what it sends to followers, what it fetches from leaders, what it moves
+between log directories, and what it mirrors from other clusters (KIP-1279).
 
     rates       leader.replication.throttled.rate, follower.replication.throttled.rate, mirror.replication.throttled.rate,
                 replica.alter.log.dirs.io.max.bytes.per.second: dynamic broker configs, bytes a second
     partitions  {leader,follower,mirror}.replication.throttled.replicas: topic configs,
                 `*` or a list of partition:broker, of which those with this broker's id count
 
-Only replicas that are not in sync are held back, so a throttle never pushes a replica out of the ISR; what the others
-transfer of throttled partitions counts all the same. Mirrors have no ISR with their source, so there all are held back. Nothing is delayed: a leader answers a throttled partition without
-records, a follower leaves it out of its request, until the rate (over `window_count` windows) is below the bound again.
+Only replicas that are not in sync are held back, so a throttle never pushes a replica out of the
+ISR; what the others transfer of throttled partitions counts all the same. Mirrors have no ISR with
+their source, so there all are held back. Nothing is delayed: a leader answers a throttled partition
+without records, a follower leaves it out of its request, until the rate (over `window_count`
+windows) is below the bound again.
 """
 
 from __future__ import annotations
@@ -34,20 +37,23 @@ FOLLOWER_REPLICAS_CONFIG = "follower.replication.throttled.replicas"
 
 
 class SimpleRate(Rate):
-    """Over the time since the oldest window began, at least one window: no credit for windows that have not been."""
+    """Over the time since the oldest window began, at least one window: no credit for windows that
+    have not been."""
 
     def window_size_ms(self, config: MetricConfig, now_ms: int) -> int:
         self._stat.purge(config, now_ms)
         return max(now_ms - self._stat.oldest_start_ms(now_ms), config.time_window_ms)
 
     def ahead_ms(self, config: MetricConfig, now_ms: int, bound: float) -> int:
-        """By how much what was recorded is ahead of `bound` a second; 0 when it is not. The first window has no credit here, either."""
+        """By how much what was recorded is ahead of `bound` a second; 0 when it is not. The first
+        window has no credit here, either."""
         total = self._stat.measure(config, now_ms)
         return max(0, math.ceil(total * 1000 / bound) - (now_ms - self._stat.oldest_start_ms(now_ms)))
 
 
 class ReplicationQuotaManager:
-    """`kind` is the name of the metric's type: LeaderReplication, FollowerReplication, AlterLogDirsReplication, MirrorReplication."""
+    """`kind` is the name of the metric's type: LeaderReplication, FollowerReplication,
+    AlterLogDirsReplication, MirrorReplication."""
 
     def __init__(self, kind: str, metrics: MetricsRegistry, clock: Clock, *, window_count: int, window_size_seconds: int) -> None:
         self._clock = clock
@@ -66,7 +72,8 @@ class ReplicationQuotaManager:
         self._config.quota = None if bytes_per_second >= UNLIMITED else float(bytes_per_second)
 
     def begin_anew(self) -> None:
-        """Forget what was transferred: a new bound is met from now on, without credit and without debt of the time before."""
+        """Forget what was transferred: a new bound is met from now on, without credit and without
+        debt of the time before."""
         self._rate.clear()
 
     def update_throttled_replicas(self, topic: str, value: str | None, broker_id: int) -> None:
@@ -105,7 +112,8 @@ class ReplicationQuotaManager:
         return bool(self._throttled) and self.is_throttled(topic_partition) and self.is_quota_exceeded
 
     def pause_ms(self) -> int:
-        """How long nothing may be transferred for the rate to come down to the bound, at most a window; 0 when it is below."""
+        """How long nothing may be transferred for the rate to come down to the bound, at most a
+        window; 0 when it is below."""
         bound = self._config.quota
         if bound is None:
             return 0

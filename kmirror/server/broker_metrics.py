@@ -16,7 +16,7 @@ from kmirror.metadata.features import supported_features
 from kmirror.metadata.image import METADATA_VERSION_FEATURE, MetadataImage
 from kmirror.network.socket_server import SocketServer
 from kmirror.replica.alter_log_dirs import ReplicaAlterLogDirs
-from kmirror.replica.replica_fetcher import ReplicaFetcherManager
+from kmirror.replica.replica_fetcher_manager import ReplicaFetcherManager
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.storage.log_cleaner import LogCleaner
 from kmirror.storage.log_manager import LogManager

@@ -25,7 +25,7 @@ from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.network.client import NetworkClient
 from kmirror.network.request_context import Answer, CloseType, RequestContext
 from kmirror.replica.alter_partition import AlterPartitionManager
-from kmirror.replica.replica_fetcher import ReplicaFetcherManager
+from kmirror.replica.replica_fetcher_manager import ReplicaFetcherManager
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.log_scheduler import RuntimeLogScheduler

@@ -31,7 +31,7 @@ from kmirror.metadata.image import RESOURCE_BROKER, ConfigResource, MetadataImag
 from kmirror.metadata.loader import LoaderManifest
 from kmirror.metadata.resource_configs import broker_update_mode
 from kmirror.network.socket_server import SocketServer
-from kmirror.replica.replica_fetcher import ReplicaFetcherManager
+from kmirror.replica.replica_fetcher_manager import ReplicaFetcherManager
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.server.dynamic_config_validation import effective_config
 from kmirror.server.kafka_config import KafkaConfig

@@ -107,7 +107,7 @@ class KafkaApis:
         self.served = ServedVersions(api_keys, unstable=config.unstable_api_versions_enable)
         self.auto_topic_creation = AutoTopicCreationManager(runtime, config, controller)
         self.producer_ids = ProducerIdManager(config.node_id, controller)
-        changes = replica_manager.follower_fetches.changes
+        changes = replica_manager.purgatories.follower_fetches.changes
         cache = FetchSessionCache(config.max_incremental_fetch_session_cache_slots, runtime.clock, runtime.random, changes=changes)
         self.fetch_manager = FetchManager(cache, metrics)
         self._handlers: dict[ApiKeys, Handler] = {}

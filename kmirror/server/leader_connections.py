@@ -5,7 +5,7 @@ from __future__ import annotations
 from kmirror.network.client import NetworkClient
 from kmirror.network.client_security import ClientSecurity
 from kmirror.replica.broker_leader_end_point import BrokerLeaderEndPoint
-from kmirror.replica.fetcher import LeaderEndPoint
+from kmirror.replica.leader_end_point import LeaderEndPoint
 from kmirror.runtime.api import Runtime
 from kmirror.server.broker_metadata import BrokerMetadata
 from kmirror.server.kafka_config import KafkaConfig

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kmirror.mirror.mirror_partition import MirrorPartition
-from kmirror.replica.alter_log_dirs import ReplicaAlterLogDirs
+from kmirror.replica.log_dir_move import LogDirMove
 from kmirror.sim.mirror_ablations import Replacement
 from kmirror.storage.log_loader import LogLoader
 from kmirror.storage.log_manager import LogManager
@@ -58,8 +58,8 @@ DISK_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "disk_errors_are_no_bytes": [(LogLoader, "_recover_segment", _taken_for_corruption)],
     "cut_reaches_future": [
         (LogManager, "_cut_future_log", _nothing),
-        (ReplicaAlterLogDirs, "_bring_into_range", _nothing),
-        (ReplicaAlterLogDirs, "_compare_ends", _always),
+        (LogDirMove, "bring_into_range", _nothing),
+        (LogDirMove, "compare_ends", _always),
     ],
     "formatted_only": [(MetaPropertiesEnsemble, "verify", _with_empty_ones)],
     "disk_is_the_replicas": [(MirrorPartition, "_storage_failed", _stored)],

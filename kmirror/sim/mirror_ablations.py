@@ -69,8 +69,8 @@ from kmirror.mirror.mirror_state_client import MirrorStateClient
 from kmirror.mirror.mirror_state_machine import IGNORED, MirrorEvent, MirrorGuard, MirrorPartitionState, Row, WantedState
 from kmirror.mirror.share_group_sync import ShareGroupSync
 from kmirror.replica import log_verification
+from kmirror.replica.abstract_fetcher import AbstractFetcher
 from kmirror.replica.client_epochs import ClientEpochs
-from kmirror.replica.fetcher import AbstractFetcher
 from kmirror.replica.partition import Partition
 from kmirror.replica.replica_fetcher import ReplicaFetcher
 from kmirror.server.apis import mirror_guard

@@ -16,7 +16,7 @@ from kmirror.common.uuid import Uuid
 from kmirror.mirror.mirror_coordinator_shard import StateWrite
 from kmirror.mirror.mirror_safeguards import MirrorSafeguards
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
-from kmirror.replica.fetcher import FetchedPartition, PartitionFetchState
+from kmirror.replica.leader_end_point import FetchData, PartitionFetchState
 from kmirror.replica.replica_fetcher import ReplicaFetcher
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.verify.log_diff import diff_logs
@@ -64,7 +64,7 @@ def test_rs13_c36_a_batch_above_the_epoch_of_the_request_is_not_appended(tmp_pat
         assert hooks.first_mirror_leader_epoch(T0) == 0, "a follower begins with 0"
         state = PartitionFetchState(topic_id, 0, 0, None, asked)
         records = batch(0, b"a", epoch=0) + batch(1, b"b", epoch=1) + batch(2, b"c", epoch=6)
-        data = FetchedPartition(Errors.NONE, 3, 0, records, mirror_leader_epoch=6)
+        data = FetchData(Errors.NONE, 3, 0, records, mirror_leader_epoch=6)
         assert hooks.process_partition_data(T0, state, data)[0] == appended
         assert hooks.next_mirror_leader_epoch(T0, state, data) == 6
         world.set_configs("t", {"mirror.name": None})

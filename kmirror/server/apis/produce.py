@@ -27,7 +27,7 @@ from kmirror.common.acl import AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.record.legacy import classify_records, validate_produce_records
+from kmirror.record.produce_validation import classify_records, validate_produce_records
 from kmirror.record.record_batch import ATTRIBUTES_POSITION, CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, TRANSACTIONAL_FLAG
 from kmirror.replica.replica_types import PartitionResponse
 from kmirror.server.add_partitions_to_txn_manager import TransactionSupportedOperation

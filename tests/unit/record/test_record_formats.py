@@ -13,7 +13,7 @@ import zstandard
 from kmirror.common.errors import ApiException, ConfigError, Errors
 from kmirror.record.builder import build_batch
 from kmirror.record.compression import CompressionType, compress, decompress
-from kmirror.record.legacy import RecordSetKind, classify_records, validate_produce_records
+from kmirror.record.produce_validation import RecordSetKind, classify_records, validate_produce_records
 from kmirror.record.record import Record, decrement_sequence, increment_sequence
 from kmirror.record.record_batch import RecordBatch, iter_batches
 

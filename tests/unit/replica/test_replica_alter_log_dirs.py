@@ -12,7 +12,7 @@ from storage_doubles import ManualClock, SeededRandom
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
-from kmirror.replica import alter_log_dirs
+from kmirror.replica import log_dir_move
 from kmirror.sim.disk import SimDisk
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.storage.meta_properties import read_meta_properties
@@ -115,7 +115,7 @@ def test_what_retention_took_while_it_was_compared_was_copied_again(
             machine.append()
         machine.log.roll()
         await copied(machine, 20)
-        monkeypatch.setattr(alter_log_dirs, "HEADERS_COMPARED_A_TURN", 5)
+        monkeypatch.setattr(log_dir_move, "HEADERS_COMPARED_A_TURN", 5)
         machine.restart()
         machine.log.update_high_watermark(40)
         machine.move_log_start(20)

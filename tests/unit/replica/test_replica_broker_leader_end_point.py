@@ -7,7 +7,7 @@ import asyncio
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.replica.broker_leader_end_point import BrokerLeaderEndPoint
-from kmirror.replica.fetcher import PartitionFetchState
+from kmirror.replica.leader_end_point import PartitionFetchState
 from kmirror.replica.replica_types import ReplicaConfig
 from kmirror.wire.messages import fetch
 

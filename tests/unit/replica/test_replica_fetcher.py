@@ -10,8 +10,10 @@ from broker_doubles import BrokerWorld, ManualRuntime, batch_of, run
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
-from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, LeaderUnavailableError, PartitionFetchState
-from kmirror.replica.replica_fetcher import ReplicaFetcher, ReplicaFetcherManager
+from kmirror.replica.abstract_fetcher import AbstractFetcher
+from kmirror.replica.leader_end_point import FetchData, LeaderUnavailableError, PartitionFetchState
+from kmirror.replica.replica_fetcher import ReplicaFetcher
+from kmirror.replica.replica_fetcher_manager import ReplicaFetcherManager
 from kmirror.replica.replica_types import FetchParams, FetchPartition
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.storage.log_append_info import AppendOrigin
@@ -33,7 +35,7 @@ class DirectLeader:
 
     async def fetch(
         self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: object, *, max_wait_ms: int | None
-    ) -> dict[TopicPartition, FetchedPartition]:
+    ) -> dict[TopicPartition, FetchData]:
         self.fetches += 1
         self.waits.append(max_wait_ms)
         if self.failures:
@@ -57,7 +59,7 @@ class DirectLeader:
         params = FetchParams(self._follower_id, 0, 1, 1 << 20, FetchIsolation.LOG_END)
         results = await self._leader.replica_manager.fetch_messages(params, infos)
         return {
-            topic.topic_partition: FetchedPartition(
+            topic.topic_partition: FetchData(
                 data.error,
                 data.high_watermark,
                 data.log_start_offset,
@@ -282,12 +284,12 @@ def test_what_is_in_flight_for_a_removed_partition_is_dropped(tmp_path: Path) ->
             self.calls = 0
 
         def process_partition_data(
-            self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition
+            self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData
         ) -> tuple[int, int | None]:
             self.calls += 1
             return 1, 0
 
-        def next_mirror_leader_epoch(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> int:
+        def next_mirror_leader_epoch(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData) -> int:
             return -1
 
         def truncate(self, topic_partition: TopicPartition, diverging: object) -> tuple[int, int | None]:
@@ -322,10 +324,10 @@ def test_what_is_in_flight_for_a_removed_partition_is_dropped(tmp_path: Path) ->
 
         async def fetch(
             self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: object, *, max_wait_ms: int | None
-        ) -> dict[TopicPartition, FetchedPartition]:
+        ) -> dict[TopicPartition, FetchData]:
             asked = list(partitions)
             self.during_fetch()
-            return {topic_partition: FetchedPartition(Errors.NONE, 1, 0, b"data") for topic_partition in asked}
+            return {topic_partition: FetchData(Errors.NONE, 1, 0, b"data") for topic_partition in asked}
 
         async def fetch_earliest_offset(self, topic_partition: TopicPartition, current_leader_epoch: int) -> int:
             return 0

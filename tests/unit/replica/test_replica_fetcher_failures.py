@@ -13,15 +13,16 @@ from broker_doubles import BrokerWorld
 from kmirror.common.errors import ApiException, CorruptFileError, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, LeaderUnavailableError, PartitionFetchState
-from kmirror.replica.metadata_applier import InitialFetchState
-from kmirror.replica.replica_fetcher import ReplicaFetcherManager
+from kmirror.replica.abstract_fetcher import AbstractFetcher
+from kmirror.replica.fetcher_manager import InitialFetchState
+from kmirror.replica.leader_end_point import FetchData, LeaderUnavailableError, PartitionFetchState
+from kmirror.replica.replica_fetcher_manager import ReplicaFetcherManager
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.runtime import SimRuntime, SimWorld
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 BACKOFF_MS = 100
-OUT_OF_RANGE = FetchedPartition(Errors.OFFSET_OUT_OF_RANGE)
+OUT_OF_RANGE = FetchData(Errors.OFFSET_OUT_OF_RANGE)
 
 
 class Leader:
@@ -29,7 +30,7 @@ class Leader:
 
     def __init__(self, runtime: SimRuntime) -> None:
         self._runtime = runtime
-        self.answer_of_a = FetchedPartition(Errors.NONE)
+        self.answer_of_a = FetchData(Errors.NONE)
         self.refusal: Exception | None = None
         self.broken: Exception | None = None
         self.fetches: list[tuple[list[TopicPartition], Any]] = []
@@ -40,13 +41,13 @@ class Leader:
         touched: Collection[TopicPartition] | None,
         *,
         max_wait_ms: int | None,
-    ) -> Mapping[TopicPartition, FetchedPartition]:
+    ) -> Mapping[TopicPartition, FetchData]:
         self.fetches.append((list(partitions), touched))
         await self._runtime.sleep_ms(10)
         if self.broken is not None:
             broken, self.broken = self.broken, None
             raise broken
-        return {each: self.answer_of_a if each == A else FetchedPartition(Errors.NONE) for each in list(partitions)}
+        return {each: self.answer_of_a if each == A else FetchData(Errors.NONE) for each in list(partitions)}
 
     async def fetch_latest_offset(self, topic_partition: TopicPartition, current_leader_epoch: int) -> int:
         await self._runtime.sleep_ms(1)
@@ -75,12 +76,12 @@ class Hooks:
             raise self.error
 
     def process_partition_data(
-        self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition
+        self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData
     ) -> tuple[int, int | None]:
         self._touch(topic_partition)
         return state.fetch_offset + 1, None
 
-    def next_mirror_leader_epoch(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> int:
+    def next_mirror_leader_epoch(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData) -> int:
         return -1
 
     def truncate(self, topic_partition: TopicPartition, diverging: object) -> tuple[int, int | None]:
@@ -158,7 +159,7 @@ def test_a_fenced_list_offsets_ended_the_fetcher_for_all_partitions_of_its_leade
     scene.begin()
     goes_on(scene)
     assert scene.hooks.failed == {A: Errors.FENCED_LEADER_EPOCH} and scene.fetcher.state(A) is None
-    scene.leader.answer_of_a, scene.leader.refusal = FetchedPartition(Errors.NONE), None
+    scene.leader.answer_of_a, scene.leader.refusal = FetchData(Errors.NONE), None
     scene.follow(A, epoch=2)
     scene.run_ms(100)
     state = scene.fetcher.state(A)
@@ -172,14 +173,14 @@ PASSING = sorted(set(Errors) - {Errors.NONE, Errors.FENCED_LEADER_EPOCH, Errors.
 @pytest.mark.parametrize("place", ["fetch", "list offsets"])
 def test_whatever_a_leader_answers_for_one_partition_it_backs_off_and_comes_back(scene: Scene, place: str, error: Errors) -> None:
     if place == "fetch":
-        scene.leader.answer_of_a = FetchedPartition(error)
+        scene.leader.answer_of_a = FetchData(error)
     else:
         scene.leader.answer_of_a, scene.leader.refusal = OUT_OF_RANGE, ApiException(error, "x")
     scene.begin()
     goes_on(scene)
     asked = sum(A in partitions for partitions, _ in scene.leader.fetches)
     assert 5 <= asked <= 30, "again after the backoff, and not in a busy loop"
-    scene.leader.answer_of_a, scene.leader.refusal = FetchedPartition(Errors.NONE), None
+    scene.leader.answer_of_a, scene.leader.refusal = FetchData(Errors.NONE), None
     scene.run_ms(500)
     state = scene.fetcher.state(A)
     assert state is not None and state.fetch_offset > 5 and scene.hooks.failed == {}
@@ -245,7 +246,7 @@ def test_the_error_of_an_epoch_that_is_over_took_the_partition_of_the_new_epoch_
     scene.fetcher.start()
     scene.world.loop.run_for_us(10_500)
     assert scene.fetcher.state(A) is not None, "ListOffsets is under way"
-    scene.leader.answer_of_a, scene.leader.refusal = FetchedPartition(Errors.NONE), ApiException(Errors.FENCED_LEADER_EPOCH, "x")
+    scene.leader.answer_of_a, scene.leader.refusal = FetchData(Errors.NONE), ApiException(Errors.FENCED_LEADER_EPOCH, "x")
     scene.follow(A, epoch=2)
     scene.run_ms(500)
     state = scene.fetcher.state(A)

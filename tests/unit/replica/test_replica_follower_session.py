@@ -190,7 +190,7 @@ def test_a_settled_follower_stays_in_sync_over_an_idle_hour_and_not_when_it_is_g
             world.runtime.advance(60_000)
             await world.fetch()
         partition = world.partition("t", 5)
-        replica = partition.remote_replicas[2]
+        replica = partition.replicas.remote[2]
         world.append(5)
         now_ms, end = world.runtime.clock.monotonic_ms(), partition.log.log_end_offset
         assert replica.is_caught_up(leader_log_end_offset=end, now_ms=now_ms, max_lag_ms=30_000), "it fetched a moment ago"
@@ -212,7 +212,7 @@ def test_a_follower_that_forgot_a_partition_does_not_stay_in_sync_by_fetching_ot
         await world.open()
         world.take(await world.ask(ApiKeys.FETCH, world.request({}, forgotten=(5,)), 17))
         partition = world.partition("t", 5)
-        replica = partition.remote_replicas[2]
+        replica = partition.replicas.remote[2]
         world.append(5)
         end = partition.log.log_end_offset
         for advanced_ms, is_caught_up in ((29_000, True), (2_000, False)):
@@ -240,7 +240,7 @@ def test_a_waiting_fetch_is_woken_by_any_partition_of_the_session(tmp_path: Path
         world.append(11)
         answer = world.take(await waiting)
         assert list(answer) == [11] and answer[11].records
-        assert not world.replica_manager.follower_fetches.num_delayed
+        assert not world.replica_manager.purgatories.follower_fetches.num_delayed
 
     run(scenario)
 

@@ -82,14 +82,14 @@ def test_a_proposal_whose_fate_is_unknown_goes_on_holding_the_high_watermark_bac
         world.refuse(error)
         world.fetched(2, 0)
         await world.settle()
-        assert world.leader.maximal_isr == (1, 2), "2 may be in the controller's ISR, and be elected with what it has"
+        assert world.leader.replicas.maximal_isr == (1, 2), "2 may be in the controller's ISR, and be elected with what it has"
         world.fetched(3, 0)
         assert len(world.requests) == 1, "nothing else is proposed until the metadata says what is so"
         world.append()
         world.runtime.advance(60_000)
         assert world.leader.log.high_watermark == 0
         world.set_isr(1)
-        assert world.leader.maximal_isr == (1,)
+        assert world.leader.replicas.maximal_isr == (1,)
 
     run(scenario)
 
@@ -101,7 +101,7 @@ def test_a_proposal_that_was_surely_not_applied_is_forgotten(tmp_path: Path, err
         world.refuse(error)
         world.fetched(2, 0)
         await world.settle()
-        assert world.leader.maximal_isr == (1,)
+        assert world.leader.replicas.maximal_isr == (1,)
         world.answer = world.accept
         world.fetched(2, 0)
         await world.settle()
@@ -177,7 +177,7 @@ def test_a_fetch_of_an_incarnation_that_is_gone_says_nothing_about_the_new_one(t
             world.fetched(2, 0, epoch=9)
         assert refused.value.error is Errors.NOT_LEADER_OR_FOLLOWER
         assert refused.value.message == "Received stale fetch state update. broker epoch=9 vs expected=10"
-        assert world.leader.remote_replicas[2].log_end_offset == -1
+        assert world.leader.replicas.remote[2].log_end_offset == -1
 
     run(scenario)
 

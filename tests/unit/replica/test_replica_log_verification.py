@@ -16,7 +16,8 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.builder import build_batch, rebuild_batch
 from kmirror.record.record import Record
 from kmirror.record.record_batch import RecordBatch
-from kmirror.replica.fetcher import AbstractFetcher, FetchedPartition, PartitionFetchState
+from kmirror.replica.abstract_fetcher import AbstractFetcher
+from kmirror.replica.leader_end_point import FetchData, PartitionFetchState
 from kmirror.replica.replica_fetcher import ReplicaFetcher
 from kmirror.replica.replica_types import DivergingEpoch
 from kmirror.wire.messages.feature_level_record import FeatureLevelRecord
@@ -70,7 +71,7 @@ class Follower:
             offsets.append(offset)
             rest = [batch for batch in leader if int.from_bytes(batch[:8], "big") + int.from_bytes(batch[23:27], "big") >= offset]
             answer = b"".join(rest[:batches_a_fetch])
-            data = FetchedPartition(Errors.NONE, high_watermark, leader_start, answer)
+            data = FetchData(Errors.NONE, high_watermark, leader_start, answer)
             offset, _ = self.hooks.process_partition_data(T0, PartitionFetchState(self.topic_id, offset, 99, 99), data)
             if not rest and offset == offsets[-1] and not self.hooks.verification.is_pending(T0):
                 break
@@ -89,9 +90,9 @@ class IdleLeader:
 
     async def fetch(
         self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: object, **options: object
-    ) -> dict[TopicPartition, FetchedPartition]:
+    ) -> dict[TopicPartition, FetchData]:
         rest = [batch for batch in self.batches if int.from_bytes(batch[:8], "big") >= partitions[T0].fetch_offset]
-        return {T0: FetchedPartition(Errors.NONE, 0, 0, b"".join(rest))} if rest else {}
+        return {T0: FetchData(Errors.NONE, 0, 0, b"".join(rest))} if rest else {}
 
     async def fetch_earliest_offset(self, topic_partition: TopicPartition, current_leader_epoch: int) -> int:
         return 0
@@ -124,10 +125,10 @@ def test_an_answer_that_had_no_room_for_the_batch_emptied_the_log(tmp_path: Path
         follower.have(batches)
         offset = follower.hooks.first_fetch_offset(T0, 3)
         for _ in range(3):
-            data = FetchedPartition(Errors.NONE, 3, 0, b"")
+            data = FetchData(Errors.NONE, 3, 0, b"")
             offset, _ = follower.hooks.process_partition_data(T0, PartitionFetchState(follower.topic_id, offset, 0, 0), data)
             assert (offset, follower.log.log_end_offset) == (0, 3)
-        data = FetchedPartition(Errors.NONE, 3, 0, b"".join(batches))
+        data = FetchData(Errors.NONE, 3, 0, b"".join(batches))
         offset, _ = follower.hooks.process_partition_data(T0, PartitionFetchState(follower.topic_id, offset, 0, 0), data)
         assert (offset, follower.log.log_end_offset, follower.hooks.verification.is_pending(T0)) == (3, 3, False)
 
@@ -140,7 +141,7 @@ def test_a_leader_whose_cleaner_took_the_last_batch_is_not_asked_for_ever(tmp_pa
         follower.have(history(b"aaa"))
         offset = follower.hooks.first_fetch_offset(T0, 3)
         for _ in range(50):
-            data = FetchedPartition(Errors.NONE, 3, 0, b"")
+            data = FetchData(Errors.NONE, 3, 0, b"")
             offset, _ = follower.hooks.process_partition_data(T0, PartitionFetchState(follower.topic_id, offset, 0, 0), data)
         assert not follower.hooks.verification.is_pending(T0)
 
@@ -194,11 +195,11 @@ def test_the_followers_of_a_throttled_leader_were_not_verified(tmp_path: Path) -
         leader = history(b"a", b"b", b"c")
         offset = follower.hooks.first_fetch_offset(T0, 2)
         for _ in range(50):
-            data = FetchedPartition(Errors.NONE, 3, 0, b"")
+            data = FetchData(Errors.NONE, 3, 0, b"")
             offset, _ = follower.hooks.process_partition_data(T0, PartitionFetchState(follower.topic_id, offset, 0, 0), data)
             assert (offset, follower.log.log_end_offset) == (1, 2)
         for answer in (leader[1:], leader, leader[1:]):
-            data = FetchedPartition(Errors.NONE, 3, 0, b"".join(answer))
+            data = FetchData(Errors.NONE, 3, 0, b"".join(answer))
             offset, _ = follower.hooks.process_partition_data(T0, PartitionFetchState(follower.topic_id, offset, 0, 0), data)
         assert follower.content() == b"".join(leader)
 
@@ -239,10 +240,10 @@ def test_what_comes_damaged_behind_the_verified_part_is_fetched_again(tmp_path: 
         damaged[-1] ^= 0x55
         state = PartitionFetchState(follower.topic_id, offset, 99, 99)
         with pytest.raises(ApiException, match="Record is corrupt") as refused:
-            follower.hooks.process_partition_data(T0, state, FetchedPartition(Errors.NONE, 0, 0, batches[1] + bytes(damaged)))
+            follower.hooks.process_partition_data(T0, state, FetchData(Errors.NONE, 0, 0, batches[1] + bytes(damaged)))
         assert refused.value.error is Errors.CORRUPT_MESSAGE
         for answer, end in ((batches[1] + batches[2], 3), (batches[2], 4)):
-            data = FetchedPartition(Errors.NONE, 0, 0, answer)
+            data = FetchData(Errors.NONE, 0, 0, answer)
             offset, _ = follower.hooks.process_partition_data(T0, replace(state, fetch_offset=offset), data)
             assert offset == follower.log.log_end_offset == end
         assert follower.content() == b"".join(batches)

@@ -127,7 +127,7 @@ def test_a_fetch_waits_for_min_bytes_and_is_woken_by_an_append(tmp_path: Path) -
         await produce(world, b"b")
         assert waiting.done()
         assert (await waiting)[0][1].high_watermark == 2
-        assert world.replica_manager.delayed_fetches.num_delayed() == 0
+        assert world.replica_manager.purgatories.fetches.num_delayed() == 0
 
     run(scenario)
 
@@ -234,7 +234,7 @@ def test_not_enough_replicas_refuses_before_the_append(tmp_path: Path) -> None:
         world = BrokerWorld(str(tmp_path), others=(2,))
         world.create_topic("t", replicas=(1, 2), configs={"min.insync.replicas": "2"})
         partition = world.partition("t")
-        partition.in_sync_replicas = (1,)
+        partition.replicas.in_sync = (1,)
         assert (await produce(world, b"a", acks=-1)).error is Errors.NOT_ENOUGH_REPLICAS
         assert partition.log.log_end_offset == 0
         assert (await produce(world, b"a", acks=1)).error is Errors.NONE

@@ -10,7 +10,7 @@ from broker_doubles import BrokerWorld, batch_of, run
 from kmirror.common.errors import ConfigError, Errors
 from kmirror.common.sentinels import LATEST_TIMESTAMP
 from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
-from kmirror.replica.fetcher import FetchedPartition, PartitionFetchState
+from kmirror.replica.leader_end_point import FetchData, PartitionFetchState
 from kmirror.replica.partition_reader import fetch_offset_for_timestamp
 from kmirror.replica.replica_fetcher import ReplicaFetcher
 from kmirror.replica.replica_selector import RACK_AWARE, create_replica_selector
@@ -109,7 +109,7 @@ def test_a_waiting_consumer_of_a_follower_is_answered_when_the_high_watermark_co
         params = FetchParams(-1, 500, 1, 1 << 20, FetchIsolation.HIGH_WATERMARK, client_metadata=client(""))
         info = (TopicIdPartition(topic_id, "t", 0), FetchPartition(topic_id, 0, 0, 1 << 20))
         answer = world.replica_manager.fetch_messages(params, [info])
-        data = FetchedPartition(Errors.NONE, 1, 0, batch_of(b"a", partition_leader_epoch=0))
+        data = FetchData(Errors.NONE, 1, 0, batch_of(b"a", partition_leader_epoch=0))
         ReplicaFetcher(world.replica_manager).process_partition_data(T0, PartitionFetchState(topic_id, 0, 0), data)
         assert answer.done() and answer.result()[0][1].size_in_bytes > 0
 
@@ -169,7 +169,7 @@ def test_a_throttled_follower_leaves_partitions_out_that_are_behind(tmp_path: Pa
         hooks = ReplicaFetcher(world.replica_manager)
         behind, in_sync = PartitionFetchState(topic_id, 0, 0), PartitionFetchState(topic_id, 0, 0, lag=0)
         assert not hooks.must_wait(T0, behind)
-        data = FetchedPartition(Errors.NONE, 0, 0, batch_of(b"x" * 2000, partition_leader_epoch=0))
+        data = FetchData(Errors.NONE, 0, 0, batch_of(b"x" * 2000, partition_leader_epoch=0))
         hooks.process_partition_data(T0, behind, data)
         assert hooks.must_wait(T0, behind) and not hooks.must_wait(T0, in_sync)
         world.set_configs("t", {"follower.replication.throttled.replicas": "0:2"})

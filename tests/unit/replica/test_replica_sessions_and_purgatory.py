@@ -166,7 +166,7 @@ def test_isr_changes_go_to_the_controller_and_move_the_high_watermark(tmp_path: 
         assert partition.log.high_watermark == 0
         world.runtime.advance(30_001)
         partition.maybe_shrink_isr()
-        assert partition.maximal_isr == (1, 2), "the proposal changes nothing before it is accepted"
+        assert partition.replicas.maximal_isr == (1, 2), "the proposal changes nothing before it is accepted"
         await _settle(world)
         assert (partition.in_sync_replicas, partition.partition_epoch, partition.log.high_watermark) == ((1,), 1, 1)
         partition.update_follower_fetch_state(

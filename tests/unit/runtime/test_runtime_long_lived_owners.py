@@ -183,6 +183,7 @@ def test_one_mistake_ended_the_shrinking_of_all_isrs(scene: Scene, tmp_path: Pat
 
     monkeypatch.setattr(partition, "maybe_shrink_isr", shrink)
     monkeypatch.setattr(broker.replica_manager, "runtime", scene.runtime)
+    monkeypatch.setattr(broker.replica_manager._checkpoints, "_runtime", scene.runtime)
     broker.replica_manager.start()
     scene.run_ms(3 * broker.config.replica_config().replica_lag_time_max_ms)
     assert len(rounds) == 5

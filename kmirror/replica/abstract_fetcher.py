@@ -1,20 +1,24 @@
-"""The fetcher framework: one task that fetches partitions from one leader and hands what comes to its child's hooks.
+"""The fetcher framework: one task that fetches partitions from one leader and hands what comes to
+its owner's hooks.
 
-A child (`ReplicaFetcher`) says what to do with data and how to cut; the `LeaderEndPoint` says how to ask: a broker of this
-cluster, or anything else that answers alike. The loop:
+The owner's `FetcherHooks` (`ReplicaFetcher`, `ReplicaAlterLogDirs`) say what to do with data and
+how to cut; the `LeaderEndPoint` says how to ask: a broker of this cluster, or anything else that
+answers alike. The loop:
 
     fetch everything that is not delayed -> per partition: append, or truncate where it diverges, or move into range, or
     back off -> again
 
-Adding and removing partitions works at any time and at once. An answer is used only for a partition that was not touched
-since it was asked for; so data that was in flight when a partition was removed, or added anew in another epoch, is dropped.
-Delayed partitions are left out until their time has come; with nothing to fetch the task sleeps.
+Adding and removing partitions works at any time and at once. An answer is used only for a partition
+that was not touched since it was asked for; so data that was in flight when a partition was
+removed, or added anew in another epoch, is dropped. Delayed partitions are left out until their
+time has come; with nothing to fetch the task sleeps.
 
-Thousands of partitions may be followed of which few move. So what is due is kept (`_due`) and not computed, and the leader's end
-point is told which partitions were touched since the last request: the cost of a round is that of what changed.
+Thousands of partitions may be followed of which few move. So what is due is kept (`_due`) and not
+computed, and the leader's end point is told which partitions were touched since the last request:
+the cost of a round is that of what changed.
 
-Failures, as Kafka's `AbstractFetcherThread` has them. No answer at all (`LeaderUnavailableError`): every partition asked backs off. What
-goes wrong with one partition is that one's; the others go on:
+Failures, as Kafka's `AbstractFetcherThread` has them. No answer at all (`LeaderUnavailableError`):
+every partition asked backs off. What goes wrong with one partition is that one's; the others go on:
 
     the leader refuses it, in a fetch or a ListOffsets     it backs off; with FENCED_LEADER_EPOCH it leaves the fetcher, for the metadata
                                                            bring the new epoch (not where epochs may begin anew)
@@ -22,13 +26,16 @@ goes wrong with one partition is that one's; the others go on:
     anything else while its data are taken over            it leaves the fetcher (`on_partition_failed`), until metadata add it again
     anything else while it is moved into range             it backs off
 
-An error that only a mistake in the program makes is reported besides (`Runtime.report_failure`). The task itself runs under a
-`Supervised`: whatever ends it is reported, and it begins again with the partitions it has.
+An error that only a mistake in the program makes is reported besides (`Runtime.report_failure`).
+The task itself runs under a `Supervised`: whatever ends it is reported, and it begins again with
+the partitions it has.
 
-A leader that has not read the metadata yet which we have read answers UNKNOWN_LEADER_EPOCH, and the like. It needs milliseconds,
-and a new leader's producers (acks=all) wait for us; so it is asked again soon, and then in times that double up to the backoff
-(Kafka waits for the whole of `replica.fetch.backoff.ms`, a second, and then for the request under way). There is one request at a time; one
-that goes out while such a partition waits asks the leader to wait for news of the others only until then.
+A leader that has not read the metadata yet which we have read answers UNKNOWN_LEADER_EPOCH, and the
+like. It needs milliseconds, and a new leader's producers (acks=all) wait for us; so it is asked
+again soon, and then in times that double up to the backoff (Kafka waits for the whole of
+`replica.fetch.backoff.ms`, a second, and then for the request under way). There is one request at a
+time; one that goes out while such a partition waits asks the leader to wait for news of the others
+only until then.
 """
 
 from __future__ import annotations
@@ -36,140 +43,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Collection, Mapping
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
-from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition, java_string_hash
-from kmirror.common.uuid import Uuid
-from kmirror.replica.replica_types import NO_MIRROR_LEADER_EPOCH, DivergingEpoch
+from kmirror.replica.fetcher_hooks import FetcherHooks
+from kmirror.replica.leader_end_point import FetchData, LeaderEndPoint, LeaderUnavailableError, PartitionFetchState, RefusedByLeaderError
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.supervision import Supervised
 
 _log = logging.getLogger(__name__)
 
 PASSING_ERRORS = frozenset((Errors.CORRUPT_MESSAGE, Errors.INVALID_RECORD, Errors.KAFKA_STORAGE_ERROR))
-"""Errors of this side that may pass: what is fetched again may be sound, and a disk that fails for good is dealt with by its owner."""
+"""Errors of this side that may pass: what is fetched again may be sound, and a disk that fails for
+good is dealt with by its owner."""
 LEADER_IS_BEHIND = frozenset(
     (Errors.UNKNOWN_LEADER_EPOCH, Errors.NOT_LEADER_OR_FOLLOWER, Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.UNKNOWN_TOPIC_ID)
 )
 """Errors that a broker gives which has not read yet that it leads."""
 FIRST_RETRY_MS = 10
-
-
-class LeaderUnavailableError(KmirrorError):
-    """The leader did not answer: no connection, no response in time, or nothing that can be read."""
-
-
-class RefusedByLeaderError(KmirrorError):
-    """The leader answered a question about one partition with an error."""
-
-    def __init__(self, error: Errors) -> None:
-        self.error = error
-        super().__init__(f"the leader answered {error.name}")
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionFetchState:
-    """What is fetched next. Immutable: a new state means that answers to the old one are void. Times are monotonic ms; `retry_ms`
-    is how long the partition waited for a leader that is behind us, the last time, and 0 once it was fetched."""
-
-    topic_id: Uuid
-    fetch_offset: int
-    current_leader_epoch: int
-    last_fetched_epoch: int | None = None
-    mirror_leader_epoch: int = NO_MIRROR_LEADER_EPOCH
-    log_start_offset: int = -1
-    delayed_until_ms: int = 0
-    retry_ms: int = 0
-    lag: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedPartition:
-    """The leader's answer for one partition."""
-
-    error: Errors
-    high_watermark: int = -1
-    log_start_offset: int = -1
-    records: Buffer = b""
-    diverging_epoch: DivergingEpoch | None = None
-    mirror_leader_epoch: int = NO_MIRROR_LEADER_EPOCH
-
-
-class LeaderEndPoint(Protocol):
-    """The leader's side of a fetcher. All methods raise LeaderUnavailableError; those for offsets ApiException with the leader's error."""
-
-    async def fetch(
-        self,
-        partitions: Mapping[TopicPartition, PartitionFetchState],
-        touched: Collection[TopicPartition] | None,
-        *,
-        max_wait_ms: int | None,
-    ) -> Mapping[TopicPartition, FetchedPartition]:
-        """A partition without news may be missing from the answer.
-
-        `touched`: what came, went or changed since the last call (None: everything may have). `partitions` may change while
-        this waits. `max_wait_ms`: news are waited for no longer than that, where it is less than what is configured.
-        """
-        ...
-
-    async def fetch_earliest_offset(self, topic_partition: TopicPartition, current_leader_epoch: int) -> int: ...
-
-    async def fetch_latest_offset(self, topic_partition: TopicPartition, current_leader_epoch: int) -> int: ...
-
-    async def close(self) -> None: ...
-
-
-class FetcherHooks(Protocol):
-    """What a child does with what was fetched. All synchronous. What they raise is the partition's alone (theory on top)."""
-
-    def process_partition_data(
-        self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition
-    ) -> tuple[int, int | None]:
-        """Append; the next offset to fetch, and the epoch of the last batch there is."""
-        ...
-
-    def next_mirror_leader_epoch(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> int:
-        """What the next fetch says of the epochs it may bring (KIP-1279); -1 of a partition that is no mirror's."""
-        ...
-
-    def truncate(self, topic_partition: TopicPartition, diverging: DivergingEpoch) -> tuple[int, int | None]:
-        """Cut the local log to where it leaves the leader's; the next offset and last epoch."""
-        ...
-
-    def truncate_to(self, topic_partition: TopicPartition, offset: int) -> tuple[int, int | None]: ...
-
-    def truncate_fully_and_start_at(self, topic_partition: TopicPartition, offset: int) -> None: ...
-
-    def log_end_offset(self, topic_partition: TopicPartition) -> int: ...
-
-    def log_start_offset(self, topic_partition: TopicPartition) -> int:
-        """Ours; goes to the leader with the next fetch, so that it knows what DeleteRecords has reached."""
-        ...
-
-    @property
-    def is_throttled(self) -> bool:
-        """Whether `must_wait` may say so of any partition."""
-        ...
-
-    def must_wait(self, topic_partition: TopicPartition, state: PartitionFetchState) -> bool:
-        """Whether a throttle keeps the partition out of the next request."""
-        ...
-
-    @property
-    def may_epochs_begin_anew(self) -> bool:
-        """Whether a topic may be made anew with the id that it had."""
-        ...
-
-    def unverified(self) -> Collection[TopicPartition]:
-        """Partitions of which it matters whether the leader's log ends where we ask (it may be a partition of another fetcher)."""
-        ...
-
-    def on_partition_failed(self, topic_partition: TopicPartition, error: ApiException) -> None:
-        """The partition left the fetcher because of an error that does not pass."""
-        ...
 
 
 def fetcher_id(topic_partition: TopicPartition, count: int) -> int:
@@ -309,7 +201,8 @@ class AbstractFetcher:
         return min(waiting, default=None)
 
     def _what_to_ask(self) -> tuple[dict[TopicPartition, PartitionFetchState], Collection[TopicPartition] | None]:
-        """What is due and need not wait for a throttle, and what of it was touched; the touches begin anew."""
+        """What is due and need not wait for a throttle, and what of it was touched; the touches
+        begin anew."""
         touched: Collection[TopicPartition] | None
         touched, self._touched = self._touched, {}
         if not self._hooks.is_throttled:
@@ -333,7 +226,7 @@ class AbstractFetcher:
 
     # --- answers ----------------------------------------------------------------------------------------------------
 
-    async def _process(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition | None) -> None:
+    async def _process(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData | None) -> None:
         try:
             if data is None:
                 await self._look_for_the_end(topic_partition, state)
@@ -356,8 +249,9 @@ class AbstractFetcher:
             self._fail(topic_partition, state, ApiException(Errors.UNKNOWN_SERVER_ERROR, repr(error)))
 
     def _on_refusal(self, topic_partition: TopicPartition, state: PartitionFetchState, error: Errors) -> None:
-        """The leader's. A mirror topic that was deleted and made anew has its source's id again, and its epochs begin anew: a leader that is
-        behind leads the topic that is gone, in a higher epoch, so that a fenced epoch may pass there."""
+        """The leader's. A mirror topic that was deleted and made anew has its source's id again,
+        and its epochs begin anew: a leader that is behind leads the topic that is gone, in a higher
+        epoch, so that a fenced epoch may pass there."""
         if error is Errors.FENCED_LEADER_EPOCH and not self._hooks.may_epochs_begin_anew:
             self._fail(topic_partition, state, ApiException(error))
             return
@@ -383,7 +277,7 @@ class AbstractFetcher:
             self._told[topic_partition] = text
             _log.warning("[%s] Error processing data for partition %s: %s", self.name, topic_partition, text)
 
-    def _process_data(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchedPartition) -> None:
+    def _process_data(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData) -> None:
         if data.diverging_epoch is not None:
             next_offset, last_epoch = self._hooks.truncate(topic_partition, data.diverging_epoch)
         else:
@@ -391,7 +285,7 @@ class AbstractFetcher:
         self._advance(topic_partition, state, next_offset, last_epoch, data)
 
     def _advance(
-        self, topic_partition: TopicPartition, state: PartitionFetchState, next_offset: int, last_epoch: int | None, data: FetchedPartition
+        self, topic_partition: TopicPartition, state: PartitionFetchState, next_offset: int, last_epoch: int | None, data: FetchData
     ) -> None:
         if self._states.get(topic_partition) is state:
             self._told.pop(topic_partition, None)
@@ -407,18 +301,20 @@ class AbstractFetcher:
             self._set(topic_partition, advanced)
 
     async def _look_for_the_end(self, topic_partition: TopicPartition, state: PartitionFetchState) -> None:
-        """There was no news: the leader's log may end where we asked, and an idle leader would never say so."""
+        """There was no news: the leader's log may end where we asked, and an idle leader would
+        never say so."""
         end_offset = await _offset(self._leader.fetch_latest_offset(topic_partition, state.current_leader_epoch))
         end_offset = min(end_offset, state.fetch_offset + 1)  # its log may go on with a hole that its cleaner left
         start_offset = await _offset(self._leader.fetch_earliest_offset(topic_partition, state.current_leader_epoch))
         if self._states.get(topic_partition) is state:
-            nothing = FetchedPartition(
+            nothing = FetchData(
                 Errors.NONE, high_watermark=end_offset, log_start_offset=start_offset, mirror_leader_epoch=state.mirror_leader_epoch
             )
             self._process_data(topic_partition, state, nothing)
 
     async def _move_into_range(self, topic_partition: TopicPartition, state: PartitionFetchState) -> None:
-        """Our end lies behind the leader's end: cut to it. Else the leader's log starts behind our end: start there anew."""
+        """Our end lies behind the leader's end: cut to it. Else the leader's log starts behind our
+        end: start there anew."""
         log_end_offset = self._hooks.log_end_offset(topic_partition)
         leader_end_offset = await _offset(self._leader.fetch_latest_offset(topic_partition, state.current_leader_epoch))
         if self._states.get(topic_partition) is not state:
@@ -452,7 +348,8 @@ class AbstractFetcher:
             self._set(topic_partition, replace(state, delayed_until_ms=until_ms, retry_ms=retry_ms))
 
     def _fail(self, topic_partition: TopicPartition, state: PartitionFetchState, error: ApiException) -> None:
-        """Unless the partition went, or was added in another epoch, while we waited: then the error is not that one's."""
+        """Unless the partition went, or was added in another epoch, while we waited: then the error
+        is not that one's."""
         if self._states.get(topic_partition) is state:
             self._remove(topic_partition)
             self._hooks.on_partition_failed(topic_partition, error)

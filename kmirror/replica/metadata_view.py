@@ -1,0 +1,45 @@
+"""What replication asks of the cluster's metadata: the image that `MetadataApplier` applied last.
+
+It is a view of its own, not the broker's metadata cache: what a partition may ask about followers
+never runs ahead of the roles that partitions have been given.
+"""
+
+from __future__ import annotations
+
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
+from kmirror.metadata.features import MIRROR_VERSION
+from kmirror.metadata.image import MetadataImage
+from kmirror.metadata.registrations import BrokerRegistration
+
+
+class MetadataView:
+    """The `BrokersView` of all partitions. `MetadataApplier` sets `image` before it acts on a
+    delta."""
+
+    def __init__(self) -> None:
+        self.image = MetadataImage.EMPTY
+
+    @property
+    def is_mirroring_enabled(self) -> bool:
+        """Whether mirror.version is at least 1."""
+        return self.image.features.level(MIRROR_VERSION) >= 1
+
+    def contains(self, topic_partition: TopicPartition) -> bool:
+        """Whether the partition exists in the cluster, here or elsewhere."""
+        return self.image.topics.partition(topic_partition.topic, topic_partition.partition) is not None
+
+    def broker(self, broker_id: int) -> BrokerRegistration | None:
+        """A registered broker."""
+        return self.image.cluster.broker(broker_id)
+
+    def alive_broker_epoch(self, broker_id: int) -> int | None:
+        """The epoch of a broker that is registered and not fenced."""
+        broker = self.image.cluster.broker(broker_id)
+        return None if broker is None or broker.fenced else broker.epoch
+
+    def is_replica_eligible(self, broker_id: int, broker_epoch: int, directory_id: Uuid) -> bool:
+        """Whether it may join an ISR: registered, active, (unless -1) fetching in the broker epoch
+        that is registered, and with its directory online."""
+        broker = self.image.cluster.broker(broker_id)
+        return broker is not None and broker.active and broker_epoch in (-1, broker.epoch) and broker.has_online_dir(directory_id)
