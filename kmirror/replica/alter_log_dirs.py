@@ -143,7 +143,7 @@ class ReplicaAlterLogDirs:
         self.failed: dict[TopicPartition, None] = {}
         """Moves that an error ended which does not pass."""
         self._quota = replica_manager.quotas.alter_log_dirs
-        self._log_manager.on_future_log_cut = self._on_cut
+        self._log_manager.future_logs.on_cut = self._on_cut
 
     # --- requests ---------------------------------------------------------------------------------------------------
 

@@ -159,7 +159,7 @@ def test_a_deleted_idle_log_with_a_torn_id_goes_after_a_restart(world: World, to
     again = world.manager()
     assert again.get_log(T0) is None
     world.world.clock.now_ms += 120_000
-    again.delete_logs()
+    again.removal.delete_logs()
     assert not [path for path in world.data.iterdir() if path.is_dir()]
 
 
@@ -189,7 +189,7 @@ def test_a_deleted_idle_log_goes(world: World) -> None:
     [folder] = [path for path in world.data.iterdir() if path.is_dir()]
     assert folder.name.endswith("-delete")
     world.world.clock.now_ms += 120_000
-    manager.delete_logs()
+    manager.removal.delete_logs()
     assert not [path for path in world.data.iterdir() if path.is_dir()]
 
 
