@@ -17,7 +17,7 @@ from kmirror.storage.log_checkpoints import LogCheckpoints
 from kmirror.storage.log_cleaner import LogCleaner
 from kmirror.storage.log_file_names import log_dir_name
 from kmirror.storage.log_removal import LogRemoval
-from kmirror.storage.log_state import LogCut
+from kmirror.storage.log_truncation import LogCut
 
 _LOGGER: Final = logging.getLogger(__name__)
 

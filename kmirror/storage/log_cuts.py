@@ -9,7 +9,7 @@ from kmirror.storage.broker_logs import BrokerLogs
 from kmirror.storage.future_logs import FutureLogs
 from kmirror.storage.log_checkpoints import LogCheckpoints
 from kmirror.storage.log_cleaner import LogCleaner
-from kmirror.storage.log_state import LogCut
+from kmirror.storage.log_truncation import LogCut
 from kmirror.storage.unified_log import UnifiedLog
 
 

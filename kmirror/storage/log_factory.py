@@ -16,7 +16,7 @@ from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_dirs import LogDirs
 from kmirror.storage.log_file_names import log_dir_name, log_future_dir_name
 from kmirror.storage.log_settings import LogSettings
-from kmirror.storage.log_state import LogCut
+from kmirror.storage.log_truncation import LogCut
 from kmirror.storage.meta_properties import DIRECTORY_ID_LOST, DIRECTORY_ID_MIGRATING, DIRECTORY_ID_UNASSIGNED
 from kmirror.storage.ports import LogPorts
 from kmirror.storage.segment_files import storage_error
@@ -70,7 +70,7 @@ class LogFactory:
             max_transaction_timeout_ms=settings.config.max_transaction_timeout_ms,
             defer_files=settings.config.defer_files,
         )
-        log.truncation_guard = functools.partial(self._guard, log)
+        log.truncation.guard = functools.partial(self._guard, log)
         return log
 
     def prefer_log_dir(self, topic_partition: TopicPartition, log_dir: str) -> None:

@@ -111,13 +111,13 @@ class LogManagerTasks:
     def flush_dirty_logs(self) -> None:
         now_ms = self._ports.clock.time_ms()
         for log in self._logs.all():
-            if now_ms - log.last_flush_time_ms >= log.config.flush_ms:
+            if now_ms - log.local_log.last_flush_time_ms >= log.config.flush_ms:
                 guarded(self._ports.log_dir_failures, log, log.flush)
 
     def remove_expired_producers(self) -> None:
         now_ms = self._ports.clock.time_ms()
         for log in self._logs.all():
-            log.remove_expired_producers(now_ms)
+            log.producer_state_manager.remove_expired_producers(now_ms)
 
     # deleted logs
 

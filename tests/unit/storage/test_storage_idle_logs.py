@@ -75,7 +75,7 @@ def test_a_new_log_has_a_folder_and_soon_its_id(world: World) -> None:
     assert world.files() == {}
     world.world.scheduler.run_due()
     assert world.files() == {"partition.metadata": METADATA}
-    assert (log.latest_epoch, log.log_end_offset, log.size, log.number_of_segments) == (3, 0, 0, 1)
+    assert (log.latest_epoch, log.log_end_offset, log.size, log.segments.number_of_segments) == (3, 0, 0, 1)
     assert log.end_offset_for_epoch(3) == EpochAndOffset(3, 0)
     assert log.read(0, 100, FetchIsolation.LOG_END, min_one_message=True).records.size == 0
     assert log.offset_for_timestamp(5) is None

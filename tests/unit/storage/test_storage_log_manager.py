@@ -389,9 +389,9 @@ def test_retention_runs_by_itself_and_stops_with_the_manager(tmp_path: pathlib.P
     manager = broker.manager()
     log = manager.get_or_create_log(T0, topic_id=ID, is_new=True)
     append(log, 2, batches=20)
-    segments = log.number_of_segments
+    segments = log.segments.number_of_segments
     broker.world.scheduler.advance(31_000)
-    assert log.number_of_segments < segments
+    assert log.segments.number_of_segments < segments
     assert log.log_start_offset == log.log_segments[0].base_offset > 0
     broker.world.scheduler.advance(120_000)
     assert broker.checkpoint("recovery-point-offset-checkpoint")[T0] == log.recovery_point
