@@ -76,7 +76,7 @@ class ReplicaAlterLogDirs:
         self._on_replaced = on_replaced
         self._moves: dict[TopicPartition, LogDirMove] = {}
         self._fetchers: dict[int, AbstractFetcher] = {}
-        self._log_manager.on_future_log_cut = self._on_future_log_cut
+        self._log_manager.future_logs.on_cut = self._on_future_log_cut
 
     # --- requests ---------------------------------------------------------------------------------------------------
 

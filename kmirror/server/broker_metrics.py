@@ -63,7 +63,7 @@ def log_readings(log_manager: LogManager) -> Iterator[Reading]:
         values = {
             "LogEndOffset": log.log_end_offset,
             "LogStartOffset": log.log_start_offset,
-            "NumLogSegments": log.number_of_segments,
+            "NumLogSegments": log.segments.number_of_segments,
             "Size": log.size,
             "RetentionSizeInPercent": log.size * 100 // retention if retention > 0 else 0,
         }
@@ -78,8 +78,8 @@ def log_readings(log_manager: LogManager) -> Iterator[Reading]:
 def producer_readings(log_manager: LogManager, clock: Clock) -> Iterator[Reading]:
     """Producers that are remembered, and partitions with a transaction that should have ended."""
     logs, now_ms = log_manager.current_logs(), clock.time_ms()
-    yield MetricName("kafka.server", "ReplicaManager", "ProducerIdCount"), sum(log.producer_id_count for log in logs)
-    late = sum(log.has_late_transaction(now_ms) for log in logs)
+    yield MetricName("kafka.server", "ReplicaManager", "ProducerIdCount"), sum(log.producer_state_manager.producer_id_count for log in logs)
+    late = sum(log.producer_state_manager.has_late_transaction(now_ms) for log in logs)
     yield MetricName("kafka.server", "ReplicaManager", "PartitionsWithLateTransactionsCount"), late
 
 

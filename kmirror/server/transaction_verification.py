@@ -98,7 +98,7 @@ def _guards(apis: KafkaApis, write: TransactionalWrite, sequences: Mapping[Topic
     errors: PartitionErrors = {}
     for partition, sequence in sequences.items():
         try:
-            guard = _log(apis, partition).maybe_start_transaction_verification(
+            guard = _log(apis, partition).verification_guards.maybe_start(
                 write.producer_id, sequence, write.producer_epoch, supports_epoch_bump=write.operation.supports_epoch_bump
             )
         except ApiException as error:
@@ -115,7 +115,7 @@ def _is_current(apis: KafkaApis, write: TransactionalWrite, partition: TopicPart
         log = _log(apis, partition)
     except ApiException:
         return True
-    return log.is_verification_guard_current(write.producer_id, guard) or log.has_ongoing_transaction(
+    return log.verification_guards.is_current(write.producer_id, guard) or log.verification_guards.has_ongoing_transaction(
         write.producer_id, write.producer_epoch
     )
 

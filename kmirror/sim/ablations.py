@@ -30,7 +30,7 @@ from kmirror.replica.replica_fetcher import ReplicaFetcher
 from kmirror.sim.disk_ablations import DISK_REPLACEMENTS
 from kmirror.sim.mirror_ablations import MIRROR_REPLACEMENTS, Replacement, from_the_end
 from kmirror.storage import log_segment_recovery
-from kmirror.storage.log_state import LogState
+from kmirror.storage.log_offsets import LogOffsets
 from kmirror.storage.producer_append_info import ProducerAppendInfo
 
 
@@ -127,7 +127,7 @@ def _any_sequence_appends(check: Any) -> Any:
 
 
 def _the_high_watermark(last_stable_offset: Any) -> Any:
-    return property(lambda log: log.high_watermark_metadata)
+    return lambda offsets: offsets.fetch_high_watermark_metadata()
 
 
 _REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
@@ -140,7 +140,7 @@ _REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
         (ProducerAppendInfo, "_check_producer_epoch", _any_epoch_appends),
         (ProducerAppendInfo, "_check_sequence", _any_sequence_appends),
     ],
-    "last_stable_offset": [(LogState, "last_stable_offset_metadata", _the_high_watermark)],
+    "last_stable_offset": [(LogOffsets, "fetch_last_stable_offset_metadata", _the_high_watermark)],
     **MIRROR_REPLACEMENTS,
     **DISK_REPLACEMENTS,
 }

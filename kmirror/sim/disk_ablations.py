@@ -14,8 +14,8 @@ from typing import Any
 from kmirror.mirror.mirror_partition import MirrorPartition
 from kmirror.replica.log_dir_move import LogDirMove
 from kmirror.sim.mirror_ablations import Replacement
+from kmirror.storage.future_logs import FutureLogs
 from kmirror.storage.log_loader import LogLoader
-from kmirror.storage.log_manager import LogManager
 from kmirror.storage.log_segment_recovery import InvalidOffsetError
 from kmirror.storage.meta_properties_ensemble import MetaPropertiesEnsemble
 
@@ -57,7 +57,7 @@ def _stored(storage_failed: Any) -> Any:
 DISK_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "disk_errors_are_no_bytes": [(LogLoader, "_recover_segment", _taken_for_corruption)],
     "cut_reaches_future": [
-        (LogManager, "_cut_future_log", _nothing),
+        (FutureLogs, "cut", _nothing),
         (LogDirMove, "bring_into_range", _nothing),
         (LogDirMove, "compare_ends", _always),
     ],

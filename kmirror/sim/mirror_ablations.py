@@ -76,7 +76,7 @@ from kmirror.replica.replica_fetcher import ReplicaFetcher
 from kmirror.server.apis import mirror_guard
 from kmirror.server.apis.write_txn_markers import _Append
 from kmirror.storage import producer_state_update
-from kmirror.storage.log_maintenance import LogMaintenance
+from kmirror.storage.log_truncation import LogTruncation
 
 Replacement = tuple[Any, str, Callable[[Any], Any]]
 STOPPED_FOR_EVER = (MirrorPartitionState.STOPPED, WantedState.RUN)
@@ -324,7 +324,7 @@ MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "verified_at_any_level": [(ReplicaFetcher, "first_fetch_offset", _where_mirroring_is_on)],
     "holes_prove_nothing": [(log_verification, "overlaps", _passed_over_differs), (log_comparison, "_probe", _hole_differs)],
     "mirror_leader_epoch": [(ReplicaFetcher, "first_mirror_leader_epoch", _no_mirror_epoch)],
-    "batch_boundary": [(LogMaintenance, "truncate_to", _anywhere), (mirror_fetcher, "diverged", _by_epochs)],
+    "batch_boundary": [(LogTruncation, "truncate_to", _anywhere), (mirror_fetcher, "diverged", _by_epochs)],
     "own_epochs_not_stored": [(stopping, "last_mirror_epoch_to_store", _as_if_mirrored)],
     "chain_epochs": [(Mirror, "is_source_topic_mirrored", _never_async), (Mirror, "is_known_chain", _never)],
     "state_level": [(MirrorPartition, "_guard", _on_change_only)],

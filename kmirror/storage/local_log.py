@@ -48,6 +48,10 @@ class LocalLog:
         self.last_flush_time_ms = ports.clock.time_ms()
 
     @property
+    def name(self) -> str:
+        return self.directory.rpartition("/")[2]
+
+    @property
     def folder(self) -> LogFolder:
         return LogFolder(self.directory, self.topic_partition, self.config, self.ports)
 

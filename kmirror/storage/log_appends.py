@@ -1,4 +1,4 @@
-"""Appending to a log, as leader and as follower, and the producers' transactions. Part of `UnifiedLog`.
+"""Appending to a log, as leader and as follower.
 
 An append is validated against a copy of the producer state, then written, then applied; the state never runs ahead of
 the bytes. Order inside an append: epoch cache, roll, producers, `.log` and indexes, producer state, transaction index.
@@ -6,7 +6,7 @@ the bytes. Order inside an append: epoch cache, roll, producers, `.log` and inde
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kmirror.common.errors import ApiException, CorruptFileError, Errors
 from kmirror.common.ports import Buffer
@@ -14,7 +14,9 @@ from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.compression import CompressionType
 from kmirror.record.record_batch import TimestampType
 from kmirror.record.validation import validate_and_assign_offsets
-from kmirror.storage.batch_header import BatchHeader
+from kmirror.storage.batch_header import BatchHeader, RawHeader
+from kmirror.storage.leader_epoch_file_cache import LeaderEpochFileCache
+from kmirror.storage.local_log import LocalLog
 from kmirror.storage.log_append import (
     AnalyzedAppend,
     UnexpectedAppendOffsetError,
@@ -23,19 +25,52 @@ from kmirror.storage.log_append import (
 )
 from kmirror.storage.log_append_info import LogAppendInfo
 from kmirror.storage.log_config import LogConfig
-from kmirror.storage.log_maintenance import LogMaintenance
-from kmirror.storage.log_offset_metadata import (
-    LogOffsetMetadata,
-)
+from kmirror.storage.log_io import LogIo
+from kmirror.storage.log_offset_metadata import LogOffsetMetadata
+from kmirror.storage.log_offsets import LogOffsets
+from kmirror.storage.log_roll import LogRoll
 from kmirror.storage.log_segment import LogSegment
-from kmirror.storage.producer_state_entry import BatchMetadata, ProducerStateEntry, VerificationGuard
+from kmirror.storage.log_topic_id import LogTopicId
+from kmirror.storage.producer_state_entry import BatchMetadata, VerificationGuard
+from kmirror.storage.producer_state_manager import ProducerStateManager
 from kmirror.storage.producer_state_update import ProducerStateUpdate
+from kmirror.storage.verification_guards import VerificationGuards
 
 
-class LogAppends(LogMaintenance):
-    """Adds appends to `LogMaintenance`."""
+class LogAppends:
+    """Writes to one log; its two public methods are `UnifiedLog`'s own."""
 
-    # append
+    __slots__ = (
+        "_io",
+        "_leader_epoch_cache",
+        "_local_log",
+        "_offsets",
+        "_producer_state_manager",
+        "_roll",
+        "_topic_id",
+        "_verification_guards",
+    )
+
+    def __init__(
+        self,
+        local_log: LocalLog,
+        offsets: LogOffsets,
+        leader_epoch_cache: LeaderEpochFileCache,
+        producer_state_manager: ProducerStateManager,
+        topic_id: LogTopicId,
+        roll: LogRoll,
+        verification_guards: VerificationGuards,
+        io: LogIo,
+    ) -> None:
+        self._local_log = local_log
+        self._offsets = offsets
+        self._leader_epoch_cache = leader_epoch_cache
+        self._producer_state_manager = producer_state_manager
+        self._topic_id = topic_id
+        self._roll = roll
+        self._verification_guards = verification_guards
+        self._io = io
+
     def append_as_leader(
         self,
         records: Buffer,
@@ -51,33 +86,34 @@ class LogAppends(LogMaintenance):
         `transaction_version` is that of a marker's coordinator. A duplicate of one of the producer's last 5 batches is
         not written; its result carries the offsets of the first one.
         """
-        self._check_online()
-        if not self._is_deferred:
-            self._partition_metadata_file.maybe_flush()
+        self._io.check_online()
+        topic_id = self._topic_id
+        if not topic_id.is_deferred:
+            topic_id.partition_metadata_file.maybe_flush()
         view = memoryview(records)
         analyzed = analyze_and_validate_records(
             view,
             origin=origin,
             leader_epoch=leader_epoch,
-            max_message_size=self.config.max_message_size,
-            topic_partition=self.topic_partition,
+            max_message_size=self._local_log.config.max_message_size,
+            topic_partition=self._local_log.topic_partition,
         )
         if not analyzed.raw_headers:
             return analyzed.info
-        with self._io(f"Error while appending records to {self.topic_partition}"):
+        with self._io.guarded(f"Error while appending records to {self._local_log.topic_partition}"):
             view = view[: analyzed.info.valid_bytes]
             if origin is not AppendOrigin.RAFT_LEADER:
                 view, analyzed = self._validate_and_assign_offsets(view, analyzed, leader_epoch, origin)
             else:
                 self._check_given_offsets(analyzed)
-            if self._is_deferred:
-                self._make_files()
+            if topic_id.is_deferred:
+                topic_id.make_files()
             self._assign_epochs(analyzed.raw_headers)
-            if len(view) > self.config.segment_size:
+            if len(view) > self._local_log.config.segment_size:
                 raise ApiException(
                     Errors.RECORD_LIST_TOO_LARGE,
-                    f"Message batch size is {len(view)} bytes in append to partition {self.topic_partition}, "
-                    f"which exceeds the maximum configured segment size of {self.config.segment_size}.",
+                    f"Message batch size is {len(view)} bytes in append to partition {self._local_log.topic_partition}, "
+                    f"which exceeds the maximum configured segment size of {self._local_log.config.segment_size}.",
                 )
             return self._append(view, analyzed, origin, verification_guard, transaction_version)
 
@@ -87,12 +123,17 @@ class LogAppends(LogMaintenance):
         Batches whose epoch is above `leader_epoch`, the epoch of the fetch (for a mirror: the mirror leader epoch; pass
         2**31-1 to take everything), and all behind them are skipped. `UnexpectedAppendOffsetError` below the log end.
         """
-        self._check_online()
-        if not self._is_deferred:
-            self._partition_metadata_file.maybe_flush()
+        self._io.check_online()
+        topic_id = self._topic_id
+        if not topic_id.is_deferred:
+            topic_id.partition_metadata_file.maybe_flush()
         view = memoryview(records)
         analyzed = analyze_and_validate_records(
-            view, origin=AppendOrigin.REPLICATION, leader_epoch=leader_epoch, max_message_size=None, topic_partition=self.topic_partition
+            view,
+            origin=AppendOrigin.REPLICATION,
+            leader_epoch=leader_epoch,
+            max_message_size=None,
+            topic_partition=self._local_log.topic_partition,
         )
         if not analyzed.raw_headers:
             return analyzed.info
@@ -100,20 +141,20 @@ class LogAppends(LogMaintenance):
         try:
             self._check_given_offsets(analyzed)
             self._assign_epochs(analyzed.raw_headers)  # before the files are made: then they are written with these, and once
-            if self._is_deferred:
-                self._make_files()
+            if topic_id.is_deferred:
+                topic_id.make_files()
             return self._append(view if valid_bytes == len(view) else view[:valid_bytes], analyzed, AppendOrigin.REPLICATION, None, 0)
         except (OSError, CorruptFileError) as error:
-            raise self._disk_error(f"Error while appending records to {self.topic_partition}", error) from error
+            raise self._io.error_of(f"Error while appending records to {self._local_log.topic_partition}", error) from error
 
     def _validate_and_assign_offsets(
         self, records: memoryview, analyzed: AnalyzedAppend, leader_epoch: int, origin: AppendOrigin
     ) -> tuple[memoryview, AnalyzedAppend]:
-        config = self.config
+        config = self._local_log.config
         source = analyzed.info.source_compression
-        now_ms = self.local_log.ports.clock.time_ms()
+        now_ms = self._local_log.ports.clock.time_ms()
         target, level = _target_compression(config, source)
-        first_offset = self.log_end_offset
+        first_offset = self._local_log.log_end_offset
         result = validate_and_assign_offsets(
             bytearray(records) if records.readonly else records,
             offset=first_offset,
@@ -127,12 +168,12 @@ class LogAppends(LogMaintenance):
             timestamp_after_max_ms=config.message_timestamp_after_max_ms,
             partition_leader_epoch=leader_epoch,
             origin=origin,
-            topic_partition=self.topic_partition,
+            topic_partition=self._local_log.topic_partition,
         )
         if result.message_size_maybe_changed and len(result.records) > config.max_message_size:
             raise ApiException(
                 Errors.MESSAGE_TOO_LARGE,
-                f"Message batch size is {len(result.records)} bytes in append to partition {self.topic_partition} "
+                f"Message batch size is {len(result.records)} bytes in append to partition {self._local_log.topic_partition} "
                 f"which exceeds the maximum configured size of {config.max_message_size}.",
             )
         view = memoryview(result.records)
@@ -146,12 +187,21 @@ class LogAppends(LogMaintenance):
             info.log_append_time = result.log_append_time_ms
         return view, AnalyzedAppend(info, headers_after_validation(view), analyzed.has_producer_state)
 
+    def _assign_epochs(self, headers: Iterable[RawHeader]) -> None:
+        latest = self._leader_epoch_cache.latest_epoch
+        for header in headers:
+            if header[2] != latest and header[2] >= 0:
+                self._leader_epoch_cache.assign(header[2], header[0])
+                latest = self._leader_epoch_cache.latest_epoch
+
     def _check_given_offsets(self, analyzed: AnalyzedAppend) -> None:
         first_offset = analyzed.info.first_offset
-        if first_offset < self.log_end_offset:
+        log_end_offset = self._local_log.next_offset_metadata.message_offset
+        if first_offset < log_end_offset:
             raise UnexpectedAppendOffsetError(
-                f"Unexpected offset in append to {self.topic_partition}. First offset {first_offset} is less than the next offset "
-                f"{self.log_end_offset}. Last offset in append: {analyzed.info.last_offset}. Log start offset = {self.log_start_offset}",
+                f"Unexpected offset in append to {self._local_log.topic_partition}. First offset {first_offset} is less than the next "
+                f"offset {log_end_offset}. Last offset in append: {analyzed.info.last_offset}. "
+                f"Log start offset = {self._offsets.log_start_offset}",
                 first_offset=first_offset,
                 last_offset=analyzed.info.last_offset,
             )
@@ -165,25 +215,26 @@ class LogAppends(LogMaintenance):
         transaction_version: int,
     ) -> LogAppendInfo:
         info = analyzed.info
-        info.log_start_offset = self.log_start_offset
-        segment = self._maybe_roll(len(records), info)
+        info.log_start_offset = self._offsets.log_start_offset
+        segment = self._roll.maybe_roll(len(records), info)
         update: ProducerStateUpdate | None = None
         if analyzed.has_producer_state:
-            update = ProducerStateUpdate(self.producer_state_manager, origin, transaction_version=transaction_version)
+            update = ProducerStateUpdate(self._producer_state_manager, origin, transaction_version=transaction_version)
             duplicate = self._analyze_producer_state(update, records, analyzed.headers, segment, origin, verification_guard)
             if duplicate is not None:
                 return _duplicate_info(info, duplicate)
-        self.local_log.append(info.last_offset, analyzed.raw_headers, records)
-        if self._high_watermark.message_offset >= self.log_end_offset:
-            self._update_high_watermark_with_log_end_offset()
+        self._local_log.append(info.last_offset, analyzed.raw_headers, records)
+        offsets = self._offsets
+        if offsets.high_watermark_metadata.message_offset >= self._local_log.next_offset_metadata.message_offset:
+            offsets.update_high_watermark_with_log_end_offset()
         if update is not None:
             update.apply(segment.update_txn_index)
-            self.producer_state_manager.update_map_end_offset(info.last_offset + 1)
-            self._maybe_increment_first_unstable_offset()
+            self._producer_state_manager.update_map_end_offset(info.last_offset + 1)
+            offsets.maybe_increment_first_unstable_offset()
         else:
-            self.producer_state_manager.update_map_end_offset(info.last_offset + 1)
-        if self.local_log.unflushed_messages >= self.config.flush_interval:
-            self.flush()
+            self._producer_state_manager.update_map_end_offset(info.last_offset + 1)
+        if self._local_log.unflushed_messages >= self._local_log.config.flush_interval:
+            self._roll.flush()
         return info
 
     def _analyze_producer_state(
@@ -199,73 +250,19 @@ class LogAppends(LogMaintenance):
         segment_size = segment.size
         for header in headers:
             if header.has_producer_id and origin is AppendOrigin.CLIENT:
-                entry = self.producer_state_manager.last_entry(header.producer_id)
+                entry = self._producer_state_manager.last_entry(header.producer_id)
                 duplicate = entry and entry.find_duplicate_batch(header.producer_epoch, header.base_sequence, header.last_sequence)
                 if duplicate:
                     return duplicate
             if header.is_transactional and header.has_producer_id:  # without a producer it is data like any other, as in Kafka
                 if origin in (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR):
-                    self._check_transaction_verified(header, verification_guard)
+                    self._verification_guards.check(header, verification_guard)
                 position = segment_size + header.position
                 first_offset = LogOffsetMetadata(header.base_offset, segment.base_offset, position)
                 update.add(header, records, header.position, first_offset)
             else:
                 update.add(header, records, header.position)
         return None
-
-    def _check_transaction_verified(self, header: BatchHeader, verification_guard: VerificationGuard | None) -> None:
-        manager = self.producer_state_manager
-        if header.is_control or not manager.config.transaction_verification_enabled:
-            return
-        if self.has_ongoing_transaction(header.producer_id, header.producer_epoch):
-            return
-        _ensure_epoch_is_current(manager.last_entry(header.producer_id), header.producer_id, header.producer_epoch)
-        verification = manager.verification_state_entry(header.producer_id)
-        if verification_guard is None or verification is None or verification.verification_guard is not verification_guard:
-            raise ApiException(Errors.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
-
-    # transactions and producers
-    def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        entry = self.producer_state_manager.last_entry(producer_id)
-        return entry is not None and entry.current_txn_first_offset is not None and entry.producer_epoch == producer_epoch
-
-    def maybe_start_transaction_verification(
-        self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool = False
-    ) -> VerificationGuard | None:
-        """The guard to append with once the coordinator has confirmed the transaction; None if it is ongoing here already.
-        INVALID_PRODUCER_EPOCH for an epoch before the one that this log has seen: the coordinator need not be asked."""
-        _ensure_epoch_is_current(self.producer_state_manager.last_entry(producer_id), producer_id, epoch)
-        if self.has_ongoing_transaction(producer_id, epoch):
-            return None
-        entry = self.producer_state_manager.maybe_create_verification_state_entry(
-            producer_id, sequence=sequence, epoch=epoch, supports_epoch_bump=supports_epoch_bump
-        )
-        return entry.verification_guard
-
-    def is_verification_guard_current(self, producer_id: int, verification_guard: VerificationGuard) -> bool:
-        """False once the producer's transaction began or ended here since the guard was given."""
-        entry = self.producer_state_manager.verification_state_entry(producer_id)
-        return entry is not None and entry.verification_guard is verification_guard
-
-    @property
-    def producer_id_count(self) -> int:
-        return self.producer_state_manager.producer_id_count
-
-    def has_late_transaction(self, now_ms: int) -> bool:
-        return self.producer_state_manager.has_late_transaction(now_ms)
-
-    def remove_expired_producers(self, now_ms: int) -> None:
-        """Every producer.id.expiration.check.interval.ms."""
-        self.producer_state_manager.remove_expired_producers(now_ms)
-
-
-def _ensure_epoch_is_current(entry: ProducerStateEntry | None, producer_id: int, epoch: int) -> None:
-    """INVALID_PRODUCER_EPOCH for an epoch before the producer's last one here."""
-    if entry is not None and epoch < entry.producer_epoch:
-        raise ApiException(
-            Errors.INVALID_PRODUCER_EPOCH,
-            f"Epoch of producer {producer_id} is {epoch}, which is smaller than the last seen epoch {entry.producer_epoch}",
-        )
 
 
 def _target_compression(config: LogConfig, source: CompressionType) -> tuple[CompressionType, int | None]:

@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kmirror.storage.batch_header import BatchHeader
+from kmirror.storage.local_log import LocalLog
 from kmirror.storage.log_io import LogIo
 from kmirror.storage.log_segment import LogSegment
 
 
-class LogBatchLookup(LogIo):
-    """Part of `UnifiedLog`: read-only, no state of its own."""
+class LogBatchLookup:
+    """Reads the segments of one log and changes nothing."""
+
+    __slots__ = ("_io", "_local_log")
+
+    def __init__(self, local_log: LocalLog, io: LogIo) -> None:
+        self._local_log = local_log
+        self._io = io
 
     def last_batch(self) -> BatchHeader | None:
         """Header of the last batch in the log; None when there is none (the log end may lie beyond it)."""
-        with self._io(f"Error while reading batch headers of {self.local_log.topic_partition}"):
-            for segment in reversed(self.local_log.segments.values):
+        with self._io.guarded(f"Error while reading batch headers of {self._local_log.topic_partition}"):
+            for segment in reversed(self._local_log.segments.values):
                 header = segment.last_batch()
                 if header is not None:
                     return header
@@ -23,8 +30,8 @@ class LogBatchLookup(LogIo):
 
     def batch_containing(self, offset: int) -> BatchHeader | None:
         """Header of the first batch whose last offset is >= `offset` (the one that contains it, or follows a gap)."""
-        with self._io(f"Error while reading batch headers of {self.local_log.topic_partition}"):
-            segments = self.local_log.segments
+        with self._io.guarded(f"Error while reading batch headers of {self._local_log.topic_partition}"):
+            segments = self._local_log.segments
             segment = segments.floor_segment(offset) or segments.first_segment
             while segment is not None:
                 header = segment.header_at_or_after(offset)
@@ -35,8 +42,8 @@ class LogBatchLookup(LogIo):
 
     def batch_before(self, offset: int) -> BatchHeader | None:
         """Header of the last batch whose base offset is < `offset`; None if there is none (C36b steps back with it)."""
-        with self._io(f"Error while reading batch headers of {self.local_log.topic_partition}"):
-            segment = self.local_log.segments.lower_segment(offset)
+        with self._io.guarded(f"Error while reading batch headers of {self._local_log.topic_partition}"):
+            segment = self._local_log.segments.lower_segment(offset)
             while segment is not None:
                 found = None
                 for header in _headers_from(segment, offset - 1):
@@ -45,13 +52,13 @@ class LogBatchLookup(LogIo):
                     found = header
                 if found is not None:
                     return found
-                segment = self.local_log.segments.lower_segment(segment.base_offset)
+                segment = self._local_log.segments.lower_segment(segment.base_offset)
             return None
 
     def batch_headers(self, start_offset: int = 0) -> Iterator[BatchHeader]:
         """Headers of all batches from the one containing `start_offset` to the log end."""
-        with self._io(f"Error while reading batch headers of {self.local_log.topic_partition}"):
-            segments = self.local_log.segments
+        with self._io.guarded(f"Error while reading batch headers of {self._local_log.topic_partition}"):
+            segments = self._local_log.segments
             segment = segments.floor_segment(start_offset) or segments.first_segment
             while segment is not None:
                 for header in _headers_from(segment, start_offset):
@@ -60,7 +67,7 @@ class LogBatchLookup(LogIo):
                 segment = segments.higher_segment(segment.base_offset)
 
     def latest_batch_epoch(self) -> int | None:
-        """Epoch of the last batch (C5: never a cache entry); None without batches."""
+        """Epoch of the last batch, never of a cache entry; None without batches (C5)."""
         last = self.last_batch()
         return None if last is None else last.partition_leader_epoch
 

@@ -70,6 +70,13 @@ class LogDirs:
     def offline_paths(self) -> list[str]:
         return [path for path in self.paths if path not in self.live]
 
+    def id_of(self, path: str) -> Uuid | None:
+        found = self.live.get(path)
+        return found.directory_id if found else None
+
+    def path_of(self, directory_id: Uuid) -> str | None:
+        return next((path for path, log_dir in self.live.items() if log_dir.directory_id == directory_id), None)
+
     def take_offline(self, path: str, error: OSError) -> LogDir | None:
         """The directory, out of service now and unlocked; None if it was before."""
         log_dir = self.live.pop(path, None)

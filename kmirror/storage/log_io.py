@@ -1,4 +1,4 @@
-"""How a log tells its owner that the disk is at fault. Part of `UnifiedLog`.
+"""How a log tells its owner that the disk is at fault.
 
 An OSError takes the log directory offline and becomes KAFKA_STORAGE_ERROR, and so does every later use. Bytes that are not
 what they must be become CORRUPT_MESSAGE, with the file and position in the text; the directory stays online.
@@ -23,30 +23,34 @@ log = logging.getLogger(__name__)
 
 
 class LogIo:
-    """Base of `UnifiedLog`: guards everything that touches the disk."""
+    """Guards what a log does on its disk; knows whether the log is closed."""
 
-    local_log: LocalLog
+    __slots__ = ("_local_log", "is_closed")
 
-    def _check_online(self) -> None:
-        parent_dir = self.local_log.parent_dir
-        if self.local_log.ports.log_dir_failures.has_offline_log_dir(parent_dir):
+    def __init__(self, local_log: LocalLog) -> None:
+        self.is_closed = False
+        self._local_log = local_log
+
+    def check_online(self) -> None:
+        parent_dir = self._local_log.parent_dir
+        if self._local_log.ports.log_dir_failures.has_offline_log_dir(parent_dir):
             raise ApiException(Errors.KAFKA_STORAGE_ERROR, f"The log dir {parent_dir} is already offline due to a previous IO exception.")
 
-    def _disk_error(self, message: str, error: OSError | CorruptFileError, *, leaves_log_alone: bool = False) -> ApiException:
+    def error_of(self, message: str, error: OSError | CorruptFileError, *, leaves_log_alone: bool = False) -> ApiException:
         """What to raise for `error`, once it is reported or logged. `leaves_log_alone`: it came of a read or a flush."""
         if isinstance(error, OSError):
             if leaves_log_alone and error.errno in OUT_OF_DESCRIPTORS:
                 log.error("%s: %s", message, error)
                 return ApiException(Errors.KAFKA_STORAGE_ERROR, f"{message}: {error}")
-            parent_dir = self.local_log.parent_dir
-            return storage_error(parent_dir, self.local_log.ports, f"{message} in dir {parent_dir}", error)
+            parent_dir = self._local_log.parent_dir
+            return storage_error(parent_dir, self._local_log.ports, f"{message} in dir {parent_dir}", error)
         log.error("%s: %s", message, error)
         return ApiException(Errors.CORRUPT_MESSAGE, f"{message}: {error}")
 
     @contextmanager
-    def _io(self, message: str, *, leaves_log_alone: bool = False) -> Iterator[None]:
-        self._check_online()
+    def guarded(self, message: str, *, leaves_log_alone: bool = False) -> Iterator[None]:
+        self.check_online()
         try:
             yield
         except (OSError, CorruptFileError) as error:
-            raise self._disk_error(message, error, leaves_log_alone=leaves_log_alone) from error
+            raise self.error_of(message, error, leaves_log_alone=leaves_log_alone) from error

@@ -166,16 +166,19 @@ class LogLoader:
         while True:
             try:
                 return step()
-            except LogSegmentOffsetOverflowError as error:
-                if not error.segment.has_overflow():
-                    raise CorruptFileError(
-                        error.path,
-                        error.position,
-                        f"a batch ends at offset {error.offset}, below the segment's base offset {error.segment.base_offset}",
-                    ) from error
-                _LOGGER.info("%s: splitting %s: %s", self._topic_partition, error.segment.path, error)
-                result = split_overflowed_segment(self._folder, error.segment, self._segments)
-                self._delete_producer_snapshots(result.deleted_segments)
+            except LogSegmentOffsetOverflowError:
+                continue  # the segment was split where it was found
+
+    def _split(self, segment: LogSegment, overflow: LogSegmentOffsetOverflowError) -> None:
+        if not segment.has_overflow():
+            raise CorruptFileError(
+                overflow.path,
+                overflow.position,
+                f"a batch ends at offset {overflow.offset}, below the segment's base offset {segment.base_offset}",
+            ) from overflow
+        _LOGGER.info("%s: splitting %s: %s", self._topic_partition, segment.path, overflow)
+        result = split_overflowed_segment(self._folder, segment, self._segments)
+        self._delete_producer_snapshots(result.deleted_segments)
 
     def _load_segment_files(self) -> None:
         self._segments.close()
@@ -201,7 +204,10 @@ class LogLoader:
         self._segments.add(segment)
 
     def _recover_segment(self, segment: LogSegment, before_cut: Callable[[int], None] | None = None) -> int:
-        """Rebuild the indexes, cut the segment at its first invalid batch; the number of bytes cut."""
+        """Rebuild the indexes, cut the segment at its first invalid batch; the number of bytes cut.
+
+        LogSegmentOffsetOverflowError once a segment that spans too many offsets is split: what follows is to be looked at anew.
+        """
         producer_state_manager = ProducerStateManager(
             self._topic_partition,
             self._directory,
@@ -221,6 +227,9 @@ class LogLoader:
             bytes_truncated = segment.recover(producer_state_manager, self._leader_epoch_cache, before_cut)
         except OSError:
             segment.forget_indexes()
+            raise
+        except LogSegmentOffsetOverflowError as error:
+            self._split(segment, error)
             raise
         producer_state_manager.take_snapshot()
         return bytes_truncated

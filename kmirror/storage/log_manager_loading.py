@@ -9,81 +9,90 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from kmirror.common.errors import ApiException, KmirrorError
-from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.errors import KmirrorError
+from kmirror.common.ports import FileSystem
+from kmirror.storage.broker_logs import BrokerLogs
 from kmirror.storage.clean_shutdown_file import CleanShutdownFile
+from kmirror.storage.log_dir_failure_handler import LogDirFailureHandler
 from kmirror.storage.log_dirs import LogDir, LogDirs
-from kmirror.storage.log_file_names import (
-    DELETE_DIR_SUFFIX,
-    FUTURE_DIR_SUFFIX,
-    log_stray_dir_name,
-)
+from kmirror.storage.log_factory import LogFactory
+from kmirror.storage.log_file_names import DELETE_DIR_SUFFIX, FUTURE_DIR_SUFFIX
 from kmirror.storage.log_manager_steps import LogOpening, folders_to_load
-from kmirror.storage.ports import LogPorts
+from kmirror.storage.log_removal import LogRemoval
+from kmirror.storage.log_settings import LogSettings
 from kmirror.storage.unified_log import UnifiedLog
-
-if TYPE_CHECKING:
-    from kmirror.storage.log_manager import LogManager
 
 _LOGGER: Final = logging.getLogger(__name__)
 
 BlockingStep = Callable[[], None]
 LOGS_LOADED_A_TURN = 100
-Logs = dict[TopicPartition, UnifiedLog]
 
 
 class LogManagerLoading:
-    """Fills the manager's maps of logs, which are given here to be filled."""
+    """Fills the broker's logs, and the queue of those that are to be removed."""
 
-    def __init__(self, manager: LogManager, ports: LogPorts, dirs: LogDirs, *, current_logs: Logs, future_logs: Logs) -> None:
-        self._manager = manager
-        self._ports = ports
+    def __init__(
+        self,
+        files: FileSystem,
+        dirs: LogDirs,
+        logs: BrokerLogs,
+        *,
+        settings: LogSettings,
+        factory: LogFactory,
+        removal: LogRemoval,
+        failures: LogDirFailureHandler,
+    ) -> None:
+        self._files = files
         self._dirs = dirs
-        self._current_logs = current_logs
-        self._future_logs = future_logs
+        self._logs = logs
+        self._settings = settings
+        self._factory = factory
+        self._removal = removal
+        self._failures = failures
 
     def load_steps(self, is_stray: Callable[[UnifiedLog], bool] = lambda log: False) -> Iterator[BlockingStep]:
-        """`startup` without the tasks: each step opens one log and may run on a worker; take the next one when it is done."""
-        self._manager.handle_reported_failures()
+        """Each step opens one log and may run on a worker; take the next one when it is done."""
+        self._failures.handle_reported()
         for log_dir in list(self._dirs.live.values()):
             yield from self._load_dir(log_dir, is_stray)
 
     def _load_dir(self, log_dir: LogDir, is_stray: Callable[[UnifiedLog], bool]) -> Iterator[BlockingStep]:
         try:
-            marker = CleanShutdownFile(self._ports.files, log_dir.path)
+            marker = CleanShutdownFile(self._files, log_dir.path)
             log_dir.had_clean_shutdown = marker.exists()
             marker.delete()
             recovery_points = log_dir.recovery_points.read()
             log_start_offsets = log_dir.log_start_offsets.read()
-            folders = folders_to_load(self._ports.files, log_dir.path)
+            folders = folders_to_load(self._files, log_dir.path)
         except OSError as error:
-            self._manager.handle_log_dir_failure(log_dir.path, error)
+            self._failures.handle(log_dir.path, error)
             return
         _LOGGER.info("%s %d logs from %s", "loading" if log_dir.had_clean_shutdown else "recovering", len(folders), log_dir.path)
         for folder in folders:
-            opening = LogOpening(self._manager, log_dir, f"{log_dir.path}/{folder}", recovery_points, log_start_offsets)
+            directory = f"{log_dir.path}/{folder}"
+            opening = LogOpening(self._factory, self._settings, self._files, log_dir, directory, recovery_points, log_start_offsets)
             yield opening.run
             if opening.error is not None:
-                self._manager.note_failure(log_dir.path, opening.error)
+                self._failures.note(log_dir.path, opening.error)
             elif opening.refusal is not None:
                 _LOGGER.error("refusing to load %s: %s", opening.topic_partition, opening.refusal)
-                self._manager.refused[opening.topic_partition] = opening.refusal
+                self._logs.refused[opening.topic_partition] = opening.refusal
             elif opening.log is not None:
                 self._add_loaded(opening.log, is_stray)
-            self._manager.handle_reported_failures()
+            self._failures.handle_reported()
             if log_dir.path not in self._dirs.live:
                 return
         log_dir.is_loaded = True
 
     def _add_loaded(self, log: UnifiedLog, is_stray: Callable[[UnifiedLog], bool]) -> None:
         if log.name.endswith(DELETE_DIR_SUFFIX):
-            self._manager.tasks.add_log_to_be_deleted(log)
+            self._removal.add(log)
             return
-        logs = self._future_logs if log.name.endswith(FUTURE_DIR_SUFFIX) else self._current_logs
-        if is_stray(log) or (logs is self._current_logs and log.topic_id is None and log.size > 0):
-            self._try_to_rename_stray(log)
+        logs = self._logs.future if log.name.endswith(FUTURE_DIR_SUFFIX) else self._logs.current
+        if is_stray(log) or (logs is self._logs.current and log.topic_id is None and log.size > 0):
+            self._removal.try_to_rename_stray(log)
             return
         previous = logs.get(log.topic_partition)
         if previous is not None:
@@ -96,24 +105,12 @@ class LogManagerLoading:
 
     def set_strays_aside(self, is_stray: Callable[[UnifiedLog], bool]) -> None:
         """Rename the loaded logs that are strays by now: what they were checked against when they were loaded may be older."""
-        for logs in (self._current_logs, self._future_logs):
+        for logs in (self._logs.current, self._logs.future):
             for topic_partition, log in list(logs.items()):
                 if is_stray(log):
                     del logs[topic_partition]
-                    self._try_to_rename_stray(log)
-        self._manager.handle_reported_failures()
-
-    def _try_to_rename_stray(self, log: UnifiedLog) -> None:
-        try:
-            self.rename_stray(log)
-        except ApiException as error:
-            log.close_handlers()
-            _LOGGER.error("cannot set %s aside: %s", log.directory, error.message)
-
-    def rename_stray(self, log: UnifiedLog) -> None:
-        log.rename_dir(log_stray_dir_name(log.topic_partition, self._ports.random))
-        log.close_handlers()
-        _LOGGER.warning("log for partition %s is marked as stray and renamed to %s", log.topic_partition, log.directory)
+                    self._removal.try_to_rename_stray(log)
+        self._failures.handle_reported()
 
 
 def run_some(steps: Iterator[BlockingStep]) -> bool:

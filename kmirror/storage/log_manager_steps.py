@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME, TopicPartition
 from kmirror.storage.log_dirs import LogDir
+from kmirror.storage.log_factory import LogFactory
 from kmirror.storage.log_file_names import DELETE_DIR_SUFFIX, STRAY_DIR_SUFFIX, is_log_file, parse_topic_partition_name
+from kmirror.storage.log_settings import LogSettings
 from kmirror.storage.partition_metadata_file import PARTITION_METADATA_FILE_NAME
-
-if TYPE_CHECKING:
-    from kmirror.storage.log_manager import LogManager
-    from kmirror.storage.unified_log import UnifiedLog
+from kmirror.storage.unified_log import UnifiedLog
 
 _LOGGER: Final = logging.getLogger(__name__)
 _REMOTE_LOG_INDEX_CACHE: Final = "remote-log-index-cache"
@@ -45,12 +44,14 @@ def missing_metadata_reason(files: FileSystem, directory: str) -> str | None:
 
 
 class LogOpening:
-    """One folder's loading, unless it holds data of nobody knows which topic: then `refusal` says so. An OSError is kept for the loop
+    """One folder's loading, unless it holds data whose topic id is unknown: then `refusal` says so. An OSError is kept for the loop
     (the dir goes offline); other errors stop the start."""
 
     def __init__(
         self,
-        manager: LogManager,
+        factory: LogFactory,
+        settings: LogSettings,
+        files: FileSystem,
         log_dir: LogDir,
         directory: str,
         recovery_points: Mapping[TopicPartition, int],
@@ -62,7 +63,9 @@ class LogOpening:
         self.refusal: str | None = None
         self.log: UnifiedLog | None = None
         """None as long as it was not opened, or could not be."""
-        self._manager = manager
+        self._factory = factory
+        self._settings = settings
+        self._files = files
         self._clean = log_dir.had_clean_shutdown
         self._recovery_point = recovery_points.get(self.topic_partition, 0)
         self._log_start_offset = log_start_offsets.get(self.topic_partition, 0)
@@ -79,18 +82,18 @@ class LogOpening:
                 raise  # else the directory's failure was reported already
 
     def _open(self) -> UnifiedLog:
-        return self._manager.open_log(
+        return self._factory.open(
             self.directory,
-            self._manager.log_config(self.topic_partition.topic),
+            self._settings.log_config(self.topic_partition.topic),
             log_start_offset=self._log_start_offset,
             recovery_point=self._recovery_point,
             clean=self._clean,
         )
 
     def _reason_to_refuse(self) -> str | None:
-        if self._manager.config.stray_on_missing_partition_metadata or self.directory.endswith(DELETE_DIR_SUFFIX):
+        if self._settings.config.stray_on_missing_partition_metadata or self.directory.endswith(DELETE_DIR_SUFFIX):
             return None
-        return missing_metadata_reason(self._manager.files, self.directory)
+        return missing_metadata_reason(self._files, self.directory)
 
 
 class LogClosing:

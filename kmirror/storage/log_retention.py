@@ -7,10 +7,20 @@ retention.ms (the two only with cleanup.policy=delete). Records without timestam
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
+from kmirror.storage.local_log import LocalLog
 from kmirror.storage.log_config import LogConfig
+from kmirror.storage.log_io import LogIo
+from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
+from kmirror.storage.log_offsets import LogOffsets
+from kmirror.storage.log_roll import LogRoll
 from kmirror.storage.log_segment import LogSegment
+from kmirror.storage.producer_state_manager import ProducerStateManager
+from kmirror.storage.segment_files import delete_producer_snapshots
+
+log = logging.getLogger(__name__)
 
 Predicate = Callable[[LogSegment, LogSegment | None], bool]
 
@@ -54,3 +64,55 @@ def retention_ms_breached(config: LogConfig, now_ms: int) -> Predicate | None:
     if config.retention_ms < 0:
         return None
     return lambda segment, next_segment: now_ms - segment.largest_timestamp > config.retention_ms
+
+
+class LogRetention:
+    """Deletes the segments of one log that may go."""
+
+    __slots__ = ("_io", "_local_log", "_offsets", "_producer_state_manager", "_roll")
+
+    def __init__(
+        self, local_log: LocalLog, offsets: LogOffsets, producer_state_manager: ProducerStateManager, roll: LogRoll, io: LogIo
+    ) -> None:
+        self._local_log = local_log
+        self._offsets = offsets
+        self._producer_state_manager = producer_state_manager
+        self._roll = roll
+        self._io = io
+
+    def delete_old_segments(self) -> int:
+        """Remove what retention allows to remove; the number of segments."""
+        if not self._local_log.config.delete:
+            return self._delete_old_segments(start_offset_breached(self._offsets.log_start_offset), "log start offset breach")
+        deleted = self._delete_old_segments(start_offset_breached(self._offsets.log_start_offset), "log start offset breach")
+        deleted += self._delete_old_segments(
+            retention_size_breached(self._local_log.config, self._local_log.segments.size_in_bytes), "retention size breach"
+        )
+        now_ms = self._local_log.ports.clock.time_ms()
+        return deleted + self._delete_old_segments(retention_ms_breached(self._local_log.config, now_ms), "retention time breach")
+
+    def _delete_old_segments(self, predicate: Predicate | None, reason: str) -> int:
+        if predicate is None:
+            return 0
+        with self._io.guarded(f"Error while deleting segments for {self._local_log.topic_partition}"):
+            deletable = deletable_segments(
+                self._local_log.segments.values,
+                predicate,
+                high_watermark=self._offsets.high_watermark,
+                log_end_offset=self._local_log.log_end_offset,
+            )
+            if deletable:
+                log.info("%s: deleting segments %s due to %s", self._local_log.name, [segment.base_offset for segment in deletable], reason)
+                self._delete_segments(deletable)
+            return len(deletable)
+
+    def _delete_segments(self, deletable: list[LogSegment]) -> None:
+        to_delete = deletable
+        if len(deletable) == self._local_log.segments.number_of_segments and self._roll.roll().base_offset == deletable[-1].base_offset:
+            to_delete = deletable[:-1]
+        if to_delete:
+            next_segment = self._local_log.segments.higher_segment(to_delete[-1].base_offset)
+            assert next_segment is not None, ("no segment is left", to_delete, self._local_log.topic_partition)
+            self._offsets.maybe_increment_log_start_offset(next_segment.base_offset, LogStartOffsetIncrementReason.SEGMENT_DELETION)
+            self._local_log.remove_and_delete_segments(to_delete)
+        delete_producer_snapshots(self._local_log.folder, deletable, self._producer_state_manager)

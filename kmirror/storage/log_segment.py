@@ -23,7 +23,7 @@ from kmirror.common.errors import CorruptFileError
 from kmirror.common.ports import Buffer, Clock, FileSystem, Random
 from kmirror.record.record import NO_TIMESTAMP
 from kmirror.storage.batch_header import BatchHeader, RawHeader
-from kmirror.storage.fetch_data_info import AbortedTxn, FetchDataInfo
+from kmirror.storage.fetch_data_info import FetchDataInfo
 from kmirror.storage.file_records import FileRecords
 from kmirror.storage.leader_epoch_file_cache import LeaderEpochFileCache
 from kmirror.storage.log_config import LogConfig
@@ -31,11 +31,9 @@ from kmirror.storage.log_offset_metadata import MAX_RELATIVE_OFFSET, LogOffsetMe
 from kmirror.storage.log_segment_files import LogSegmentFiles
 from kmirror.storage.log_segment_recovery import SegmentRecovery
 from kmirror.storage.offset_index import pack_offset_entry
-from kmirror.storage.producer_state_entry import CompletedTxn
 from kmirror.storage.producer_state_manager import ProducerStateManager
 from kmirror.storage.segment_scan import CorruptBatchError, read_header, scan_batches, scan_headers
 from kmirror.storage.time_index import TimestampOffset, pack_time_entry
-from kmirror.storage.transaction_index import TxnIndexSearchResult
 
 log = logging.getLogger(__name__)
 LONG_MAX = (1 << 63) - 1
@@ -158,7 +156,7 @@ class LogSegment(LogSegmentFiles):
         if size and self.time_waited_for_roll(now_ms, max_timestamp_in_messages) > config.max_segment_ms - self.roll_jitter_ms:
             return True
         if self._index_size_to_append is not None:
-            self._make_room_in_indexes()
+            self.resize_indexes(self._index_size_to_append)
         if self._file.exists and (self.offset_index.is_full or self.time_index.is_full):
             return True
         return not 0 <= max_offset_in_messages - self.base_offset <= MAX_RELATIVE_OFFSET
@@ -190,23 +188,15 @@ class LogSegment(LogSegmentFiles):
         """As `resize_indexes`, but only when something is appended: a log that is merely opened leaves its indexes unread."""
         self._index_size_to_append = size
 
-    def _make_room_in_indexes(self) -> None:
-        if self._index_size_to_append is not None:
-            self.resize_indexes(self._index_size_to_append)
-
     # append
     def append(self, largest_offset: int, headers: Iterable[BatchHeader | RawHeader], records: Buffer) -> None:
         """Write `records`, whose batches are `headers`, with one write, and index them."""
-        assert 0 <= largest_offset - self.base_offset <= MAX_RELATIVE_OFFSET, (
-            "offset overflow",
-            largest_offset,
-            self.base_offset,
-            self.path,
-        )
+        is_in_reach = 0 <= largest_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+        assert is_in_reach, ("offset overflow", largest_offset, self.base_offset, self.path)
         if not self._file.exists:
             self.create_files()
         if self._index_size_to_append is not None:
-            self._make_room_in_indexes()
+            self.resize_indexes(self._index_size_to_append)
         position = self._size
         self._is_synced = False
         self._size = position + self._file.pwrite(records, position)
@@ -244,11 +234,6 @@ class LogSegment(LogSegmentFiles):
         if max_timestamp != largest.timestamp:
             self._max_timestamp_and_offset = TimestampOffset(max_timestamp, offset_of_max_timestamp)
         assert position == self._size, ("batches and bytes differ", position, self._size, self.path)
-
-    def update_txn_index(self, completed: CompletedTxn, last_stable_offset: int) -> None:
-        """Record an aborted transaction; committed ones leave no trace."""
-        if completed.is_aborted:
-            self.txn_index.append(AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset))
 
     # read
     def batch_headers(self, position: int = 0, end: int | None = None) -> Iterator[BatchHeader]:
@@ -291,12 +276,6 @@ class LogSegment(LogSegmentFiles):
         fetch_size = max(min(end - found.position, adjusted_max_size), 0)
         return FetchDataInfo(metadata, FileRecords(self._file, found.position, fetch_size), adjusted_max_size < found.size)
 
-    def fetch_upper_bound_offset(self, position: int, fetch_size: int) -> int | None:
-        return self.offset_index.fetch_upper_bound_offset(position, fetch_size)
-
-    def collect_aborted_txns(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
-        return self.txn_index.collect_aborted_txns(fetch_offset, upper_bound_offset)
-
     def last_batch(self) -> BatchHeader | None:
         """Header of the last batch: from the last index entry on."""
         last: BatchHeader | None = None
@@ -324,10 +303,10 @@ class LogSegment(LogSegmentFiles):
     ) -> int:
         """Check every batch, rebuild the indexes, feed epochs and producers; cut the log at the first bad batch (after `before_cut`, which
         is told the offset that the log then ends at). Bytes cut."""
-        self.offset_index.reset()
-        self.time_index.reset()
-        self.txn_index.reset()
-        recovery = SegmentRecovery(self, producer_state_manager, leader_epoch_cache, index_interval_bytes=self._index_interval_bytes)
+        self.reset_indexes()
+        recovery = SegmentRecovery(
+            self, producer_state_manager, leader_epoch_cache, size=self._size, index_interval_bytes=self._index_interval_bytes
+        )
         try:
             recovery.scan()
         except CorruptBatchError as error:
@@ -338,14 +317,6 @@ class LogSegment(LogSegmentFiles):
         if self._size > recovery.valid_bytes and before_cut is not None:
             before_cut(recovery.next_offset)
         return self._finish_recovery(recovery.valid_bytes)
-
-    def forget_indexes(self) -> None:
-        """The disk failed while the indexes were made anew: without its offset index the segment is recovered at the next start, also one
-        below the recovery point, whose indexes nobody would look at."""
-        try:
-            self.offset_index.delete_if_exists()
-        except OSError as error:
-            log.warning("Cannot remove %s, which is not complete: %s", self.offset_index.path, error)
 
     def _finish_recovery(self, valid_bytes: int) -> int:
         truncated = self._size - valid_bytes
@@ -394,14 +365,6 @@ class LogSegment(LogSegmentFiles):
             if header.max_timestamp > largest.timestamp:
                 largest = TimestampOffset(header.max_timestamp, header.last_offset)
         return largest
-
-    def sanity_problem(self, *, time_index_file_newly_created: bool) -> str | None:
-        """Why this segment must be recovered when it is opened, or None (Kafka's `sanityCheck`)."""
-        if not self.offset_index.exists():
-            return f"Offset index file {self.offset_index.path} does not exist"
-        if time_index_file_newly_created:
-            self.time_index.resize(0)
-        return self.txn_index.sanity_problem()
 
     # life
     def flush(self) -> None:

@@ -2,6 +2,8 @@
 
 The `.log` is a `LazyFile` and stays readable through a rename, so that slices handed out before still are. Its indexes are files
 of their own that are open only while something is done to them.
+
+`LogSegment` and the recovery of a segment both stand on this file: recovery needs the files, not what an append keeps about them.
 """
 
 from __future__ import annotations
@@ -10,11 +12,13 @@ import logging
 
 from kmirror.common.ports import File, FileSystem
 from kmirror.storage import log_file_names
+from kmirror.storage.fetch_data_info import AbortedTxn
 from kmirror.storage.lazy_file import LazyFile
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.offset_index import OffsetIndex
+from kmirror.storage.producer_state_entry import CompletedTxn
 from kmirror.storage.time_index import TimeIndex
-from kmirror.storage.transaction_index import TransactionIndex
+from kmirror.storage.transaction_index import TransactionIndex, TxnIndexSearchResult
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +72,41 @@ class LogSegmentFiles:
             except OSError as error:
                 log.warning("Error while closing %s: %s", self.path, error)
 
+    # indexes
+    def update_txn_index(self, completed: CompletedTxn, last_stable_offset: int) -> None:
+        """Record an aborted transaction; committed ones leave no trace."""
+        if completed.is_aborted:
+            self.txn_index.append(AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset))
+
+    def fetch_upper_bound_offset(self, position: int, fetch_size: int) -> int | None:
+        return self.offset_index.fetch_upper_bound_offset(position, fetch_size)
+
+    def collect_aborted_txns(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
+        return self.txn_index.collect_aborted_txns(fetch_offset, upper_bound_offset)
+
+    def reset_indexes(self) -> None:
+        """Empty, to be made anew from the batches."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.txn_index.reset()
+
+    def forget_indexes(self) -> None:
+        """The disk failed while the indexes were made anew: without its offset index the segment is recovered at the next start, also one
+        below the recovery point, whose indexes nobody would look at."""
+        try:
+            self.offset_index.delete_if_exists()
+        except OSError as error:
+            log.warning("Cannot remove %s, which is not complete: %s", self.offset_index.path, error)
+
+    def sanity_problem(self, *, time_index_file_newly_created: bool) -> str | None:
+        """Why this segment must be recovered when it is opened, or None (Kafka's `sanityCheck`)."""
+        if not self.offset_index.exists():
+            return f"Offset index file {self.offset_index.path} does not exist"
+        if time_index_file_newly_created:
+            self.time_index.resize(0)
+        return self.txn_index.sanity_problem()
+
+    # names
     @property
     def suffix(self) -> str:
         return self._suffix

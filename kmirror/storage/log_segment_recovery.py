@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kmirror.common.crc32c import crc32c
 from kmirror.common.errors import CorruptFileError
@@ -34,14 +34,12 @@ from kmirror.record.record_batch import (
 from kmirror.storage.batch_header import BatchHeader, RawHeader, unpack_raw_header
 from kmirror.storage.leader_epoch_file_cache import LeaderEpochFileCache
 from kmirror.storage.log_offset_metadata import MAX_RELATIVE_OFFSET
+from kmirror.storage.log_segment_files import LogSegmentFiles
 from kmirror.storage.producer_state_entry import NUM_BATCHES_TO_RETAIN, CompletedTxn
 from kmirror.storage.producer_state_manager import ProducerStateManager
 from kmirror.storage.producer_state_update import ProducerStateUpdate
 from kmirror.storage.segment_scan import read_block_with_batch, refuse_crc
 from kmirror.storage.time_index import TimestampOffset
-
-if TYPE_CHECKING:
-    from kmirror.storage.log_segment import LogSegment
 
 _KIND: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG
 _SMALLEST_LENGTH: Final = RECORD_BATCH_OVERHEAD - LOG_OVERHEAD
@@ -52,9 +50,8 @@ _Tails = dict[tuple[int, int, int], deque[RawHeader]]
 class LogSegmentOffsetOverflowError(CorruptFileError):
     """An offset is too far from the segment's base for the indexes; the segment must be split."""
 
-    def __init__(self, segment: LogSegment, offset: int, position: int) -> None:
-        super().__init__(segment.path, position, f"offset {offset} is out of range for base offset {segment.base_offset}")
-        self.segment = segment
+    def __init__(self, path: str, position: int, *, offset: int, base_offset: int) -> None:
+        super().__init__(path, position, f"offset {offset} is out of range for base offset {base_offset}")
         self.offset = offset
 
 
@@ -63,14 +60,15 @@ class InvalidOffsetError(CorruptFileError):
 
 
 class SegmentRecovery:
-    """One scan. The segment's indexes are empty before; `scan` fills them, the epochs and, at its end, the producers."""
+    """One scan of the first `size` bytes. The indexes are empty before; `scan` fills them and the epochs, and `finish` the producers."""
 
     def __init__(
         self,
-        segment: LogSegment,
+        segment: LogSegmentFiles,
         producers: ProducerStateManager,
         epochs: LeaderEpochFileCache | None,
         *,
+        size: int,
         index_interval_bytes: int,
     ) -> None:
         self.largest = segment.time_index.last_entry
@@ -78,6 +76,7 @@ class SegmentRecovery:
         self.valid_bytes = 0
         """Where the scan has come to."""
         self._segment = segment
+        self._size = size
         self._index_interval_bytes = index_interval_bytes
         self._last_index_entry = 0
         self._epochs = epochs
@@ -95,7 +94,7 @@ class SegmentRecovery:
 
         InvalidOffsetError, LogSegmentOffsetOverflowError: no recovery of this segment.
         """
-        file, end = self._segment.file, self._segment.size
+        file, end = self._segment.file, self._size
         while block := read_block_with_batch(file, self.valid_bytes, end):
             self._take(block)
 
@@ -126,7 +125,7 @@ class SegmentRecovery:
                     refuse_crc(self._segment.path, position + start, crc, computed)
                 offset = base_offset + delta
                 if not lowest <= offset <= highest:
-                    raise LogSegmentOffsetOverflowError(self._segment, offset, position + start)
+                    raise LogSegmentOffsetOverflowError(self._segment.path, position + start, offset=offset, base_offset=lowest)
                 if timestamp > max_timestamp:
                     max_timestamp = timestamp
                     self.largest = TimestampOffset(timestamp, offset)

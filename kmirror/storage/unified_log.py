@@ -5,11 +5,16 @@ DeleteRecords, the log end by appends and truncation, the high watermark by repl
 stable offset is the first offset of the oldest transaction that is open, or completed by a marker that the high
 watermark has not passed, else the high watermark: everything below it is decided.
 
-Built in four layers, one file each: `LogState` (offsets, epochs), `LogMaintenance` (roll, flush, retention, truncation),
-`LogAppends`, and this one (opening, reading, closing).
+Its parts, each of which owns something and takes what else it needs:
 
-Who owns what: this class owns everything below the folder and is changed only by its synchronous methods, on one loop.
-An OSError takes the log directory offline (`LogDirFailureChannel`) and becomes KAFKA_STORAGE_ERROR.
+    LocalLog        segments, log end, recovery point          LogOffsets      log start, high watermark, last stable offset
+    LogAppends      appending as leader and as follower        LogRoll         a new active segment; flushing
+    LogTruncation   cuts, and the guard around them            LogRetention    deleting old segments
+    LogTopicId      topic id, what an idle log puts off        LogBatchLookup  finding batches by offset
+    LogIo           what an error of the disk becomes          VerificationGuards, LeaderEpochFileCache, ProducerStateManager
+
+This class puts them together for the other rooms. It reads, renames, deletes and closes by itself. Everything below the folder
+belongs to one `UnifiedLog` and is changed only by its synchronous methods, on one loop.
 
 What is not here: the read-only flag and the mirror epoch (Partition), checkpoints of several logs (LogManager),
 compaction (LogCleaner), message formats v0 and v1.
@@ -17,31 +22,59 @@ compaction (LogCleaner), message formats v0 and v1.
 
 from __future__ import annotations
 
-from kmirror.common.errors import ApiException, CorruptFileError, Errors
+from collections.abc import Iterator
+
+from kmirror.common.errors import CorruptFileError
 from kmirror.common.ports import FileSlice
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.storage.checkpoint_file import parent_dir
+from kmirror.storage.batch_header import BatchHeader
 from kmirror.storage.fetch_data_info import AbortedTxn, FetchDataInfo, FetchIsolation
-from kmirror.storage.idle_folder import idle_folder
 from kmirror.storage.leader_epoch_checkpoint_file import LeaderEpochCheckpointFile
-from kmirror.storage.leader_epoch_file_cache import LeaderEpochFileCache
-from kmirror.storage.local_log import LocalLog
+from kmirror.storage.leader_epoch_file_cache import UNDEFINED_EPOCH_OFFSET
 from kmirror.storage.log_appends import LogAppends
+from kmirror.storage.log_batch_lookup import LogBatchLookup
 from kmirror.storage.log_config import LogConfig
-from kmirror.storage.log_file_names import parse_topic_partition_name
-from kmirror.storage.log_loader import LogLoader
+from kmirror.storage.log_file_names import FUTURE_DIR_SUFFIX
+from kmirror.storage.log_io import LogIo
 from kmirror.storage.log_offset_lookup import offset_for_timestamp
-from kmirror.storage.log_offset_metadata import LogOffsetMetadata, TimestampAndOffset
+from kmirror.storage.log_offset_metadata import EpochAndOffset, LogOffsetMetadata, LogStartOffsetIncrementReason, TimestampAndOffset
+from kmirror.storage.log_offsets import LogOffsets
+from kmirror.storage.log_opening import OpenedLog, open_log_folder
+from kmirror.storage.log_retention import LogRetention
+from kmirror.storage.log_roll import LogRoll
+from kmirror.storage.log_segment import LogSegment
 from kmirror.storage.log_segments import LogSegments
-from kmirror.storage.partition_metadata_file import PartitionMetadataFile
-from kmirror.storage.ports import LogPorts, guarded_ports
-from kmirror.storage.producer_state_manager import ProducerStateManager, ProducerStateManagerConfig
-from kmirror.storage.segment_files import delete_producer_snapshots
+from kmirror.storage.log_topic_id import LogTopicId
+from kmirror.storage.log_truncation import LogTruncation
+from kmirror.storage.ports import LogPorts
+from kmirror.storage.producer_state_manager import ProducerStateManagerConfig
+from kmirror.storage.segment_files import delete_producer_snapshots, replace_segments
+from kmirror.storage.verification_guards import VerificationGuards
 
 
-class UnifiedLog(LogAppends):
+class UnifiedLog:
     """Errors: ApiException with Kafka's code (OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE ...)."""
+
+    def __init__(self, opened: OpenedLog) -> None:
+        """`UnifiedLog.open` is the way to one."""
+        self.local_log = local_log = opened.local_log
+        self.leader_epoch_cache = epochs = opened.leader_epoch_cache
+        self.producer_state_manager = producers = opened.producer_state_manager
+        self._io = io = LogIo(local_log)
+        self._offsets = offsets = LogOffsets(local_log, epochs, producers, io, log_start_offset=opened.log_start_offset)
+        self._topic_id = topic_id = LogTopicId(
+            local_log, epochs, opened.topic_id, noted_topic_id=opened.noted_topic_id, is_deferred=opened.is_deferred
+        )
+        self._batches = LogBatchLookup(local_log, io)
+        self._roll = LogRoll(local_log, offsets, producers, topic_id, io)
+        self._retention = LogRetention(local_log, offsets, producers, self._roll, io)
+        self.truncation = LogTruncation(local_log, offsets, epochs, producers, topic_id, self._batches, io)
+        self.verification_guards = VerificationGuards(producers)
+        appends = LogAppends(local_log, offsets, epochs, producers, topic_id, self._roll, self.verification_guards, io)
+        # Bound, not forwarded: an append has no call to spare.
+        self.append_as_leader = appends.append_as_leader
+        self.append_as_follower = appends.append_as_follower
 
     @classmethod
     def open(
@@ -65,105 +98,170 @@ class UnifiedLog(LogAppends):
         `log_start_offset` and `recovery_point` are the checkpointed ones. CorruptFileError where Kafka refuses to start, and
         where the log cannot be read up to `committed_offset`.
         """
-        topic_partition = parse_topic_partition_name(directory)
-        ports = guarded_ports(ports, parent_dir(directory), str(topic_partition))
-        if defer_files and log_start_offset == 0:
-            found = idle_folder(ports.files, directory)
-            if found.is_idle:
-                return cls._open_idle(
-                    directory,
-                    topic_partition,
-                    config,
-                    ports,
-                    topic_id=topic_id,
-                    found_topic_id=found.topic_id,
-                    producer_state_config=producer_state_config,
-                    max_transaction_timeout_ms=max_transaction_timeout_ms,
-                )
-        ports.files.make_dirs(directory)
-        segments = LogSegments(topic_partition)
-        cache = LeaderEpochFileCache(topic_partition, LeaderEpochCheckpointFile(ports.files, directory), ports.scheduler)
-        manager = ProducerStateManager(
-            topic_partition,
-            directory,
-            files=ports.files,
-            clock=ports.clock,
-            config=producer_state_config,
-            max_transaction_timeout_ms=max_transaction_timeout_ms,
-        )
-        offsets = LogLoader(
-            directory,
-            topic_partition,
-            config,
-            ports,
-            segments=segments,
-            leader_epoch_cache=cache,
-            producer_state_manager=manager,
-            had_clean_shutdown=last_shutdown_clean,
-            log_start_offset_checkpoint=log_start_offset,
-            recovery_point_checkpoint=recovery_point,
-            defer_files=defer_files,
-            committed_offset=committed_offset,
-        ).load()
-        local_log = LocalLog(
-            directory,
-            topic_partition,
-            config,
-            ports,
-            segments=segments,
-            recovery_point=offsets.recovery_point,
-            next_offset_metadata=offsets.next_offset_metadata,
-        )
         return cls(
-            local_log,
-            log_start_offset=offsets.log_start_offset,
-            leader_epoch_cache=cache,
-            producer_state_manager=manager,
-            topic_id=topic_id,
+            open_log_folder(
+                directory,
+                config,
+                ports,
+                log_start_offset=log_start_offset,
+                recovery_point=recovery_point,
+                last_shutdown_clean=last_shutdown_clean,
+                topic_id=topic_id,
+                producer_state_config=producer_state_config,
+                max_transaction_timeout_ms=max_transaction_timeout_ms,
+                defer_files=defer_files,
+                committed_offset=committed_offset,
+            )
         )
 
-    @classmethod
-    def _open_idle(
-        cls,
-        directory: str,
-        topic_partition: TopicPartition,
-        config: LogConfig,
-        ports: LogPorts,
-        *,
-        topic_id: Uuid | None,
-        found_topic_id: Uuid | None,
-        producer_state_config: ProducerStateManagerConfig | None,
-        max_transaction_timeout_ms: int,
-    ) -> UnifiedLog:
-        """A log that nothing was ever appended to: there is nothing to load, and no file is made before the first append."""
-        segments = LogSegments(topic_partition)
-        cache = LeaderEpochFileCache(
-            topic_partition, LeaderEpochCheckpointFile(ports.files, directory, deferred=True), ports.scheduler, deferred=True
-        )
-        manager = ProducerStateManager(
-            topic_partition,
-            directory,
-            files=ports.files,
-            clock=ports.clock,
-            config=producer_state_config,
-            max_transaction_timeout_ms=max_transaction_timeout_ms,
-            has_snapshots=False,
-        )
-        local_log = LocalLog(
-            directory, topic_partition, config, ports, segments=segments, recovery_point=0, next_offset_metadata=LogOffsetMetadata(0, 0, 0)
-        )
-        segments.add(local_log.folder.open_segment(0, deferred=True))
-        log = cls(
-            local_log,
-            log_start_offset=0,
-            leader_epoch_cache=cache,
-            producer_state_manager=manager,
-            topic_id=topic_id if found_topic_id is None else None,
-            deferred=True,
-        )
-        if found_topic_id is not None:
-            log._take_noted_topic_id(found_topic_id, topic_id)
-        return log
+    # what it is
+    @property
+    def directory(self) -> str:
+        """The partition's folder."""
+        return self.local_log.directory
+
+    @property
+    def parent_dir(self) -> str:
+        """The log dir that the folder lies in."""
+        return self.local_log.parent_dir
+
+    @property
+    def name(self) -> str:
+        return self.local_log.name
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return self.local_log.topic_partition
+
+    @property
+    def config(self) -> LogConfig:
+        return self.local_log.config
+
+    @property
+    def is_future(self) -> bool:
+        return self.name.endswith(FUTURE_DIR_SUFFIX)
+
+    @property
+    def segments(self) -> LogSegments:
+        return self.local_log.segments
+
+    @property
+    def log_segments(self) -> list[LogSegment]:
+        return self.local_log.segments.values
+
+    @property
+    def active_segment(self) -> LogSegment:
+        return self.local_log.segments.active_segment
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return self.local_log.segments.size_in_bytes
+
+    @property
+    def recovery_point(self) -> int:
+        return self.local_log.recovery_point
+
+    def update_config(self, config: LogConfig) -> LogConfig:
+        """The config from now on; the old one."""
+        old, self.local_log.config = self.local_log.config, config
+        return old
+
+    # topic id
+    @property
+    def topic_id(self) -> Uuid | None:
+        return self._topic_id.value
+
+    @property
+    def is_deferred(self) -> bool:
+        """True while the log has no files besides `partition.metadata`: nothing was ever appended."""
+        return self._topic_id.is_deferred
+
+    def assign_topic_id(self, topic_id: Uuid) -> None:
+        """Set the topic id; INCONSISTENT_TOPIC_ID if the log has another one."""
+        self._topic_id.assign(topic_id)
+
+    def note_topic_id(self) -> None:
+        """Write the id of an idle log, for a restart; nothing where it is written already. An I/O error takes the dir offline."""
+        if self._topic_id.is_deferred and not self._io.is_closed:
+            with self._io.guarded(f"Error while writing partition metadata of {self.topic_partition}"):
+                self._topic_id.write()
+
+    # offsets
+    @property
+    def log_start_offset(self) -> int:
+        return self._offsets.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.local_log.next_offset_metadata.message_offset
+
+    @property
+    def log_end_offset_metadata(self) -> LogOffsetMetadata:
+        return self.local_log.next_offset_metadata
+
+    @property
+    def is_empty(self) -> bool:
+        return self.log_start_offset == self.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._offsets.high_watermark_metadata.message_offset
+
+    @property
+    def high_watermark_metadata(self) -> LogOffsetMetadata:
+        """With its position, looked up when that is not known."""
+        return self._offsets.fetch_high_watermark_metadata()
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        unstable = self._offsets.first_unstable_offset_metadata
+        return None if unstable is None else unstable.message_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self._offsets.last_stable_offset
+
+    @property
+    def last_stable_offset_metadata(self) -> LogOffsetMetadata:
+        """With its position, looked up when that is not known."""
+        return self._offsets.fetch_last_stable_offset_metadata()
+
+    def update_high_watermark(self, high_watermark: int | LogOffsetMetadata) -> int:
+        """Clamped to [log start, log end]; the new value."""
+        return self._offsets.update_high_watermark(high_watermark)
+
+    def maybe_increment_high_watermark(self, new_high_watermark: LogOffsetMetadata) -> LogOffsetMetadata | None:
+        """The old one if it moved (or only its segment changed). For leaders."""
+        return self._offsets.maybe_increment_high_watermark(new_high_watermark)
+
+    def maybe_update_high_watermark(self, high_watermark: int) -> int | None:
+        """The new one if it changed. For followers."""
+        return self._offsets.maybe_update_high_watermark(high_watermark)
+
+    def maybe_convert_to_offset_metadata(self, offset: int) -> LogOffsetMetadata:
+        """With segment and position, or the bare offset where the log does not hold it."""
+        return self._offsets.maybe_convert_to_offset_metadata(offset)
+
+    def maybe_increment_log_start_offset(self, new_log_start_offset: int, reason: LogStartOffsetIncrementReason) -> bool:
+        """Move the log start up; OFFSET_OUT_OF_RANGE above the high watermark. True if it moved."""
+        return self._offsets.maybe_increment_log_start_offset(new_log_start_offset, reason)
+
+    # epochs
+    @property
+    def latest_epoch(self) -> int | None:
+        """Of the epoch cache: it may have begun without a batch (`latest_batch_epoch` has one)."""
+        return self.leader_epoch_cache.latest_epoch
+
+    def maybe_assign_epoch_start_offset(self, leader_epoch: int, start_offset: int) -> None:
+        """Note that a leader epoch begins; written and synced before this returns if it is news."""
+        with self._io.guarded(f"Error while writing the leader epochs of {self.topic_partition}"):
+            self.leader_epoch_cache.assign(leader_epoch, start_offset)
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> EpochAndOffset | None:
+        """(largest epoch <= the one asked for, its end); None if it is above all that are known."""
+        found = self.leader_epoch_cache.end_offset_for(leader_epoch, self.log_end_offset)
+        return None if found.offset == UNDEFINED_EPOCH_OFFSET else found
 
     # read
     def read(self, start_offset: int, max_length: int, isolation: FetchIsolation, *, min_one_message: bool) -> FetchDataInfo:
@@ -171,13 +269,15 @@ class UnifiedLog(LogAppends):
 
         With `min_one_message` the first batch is given whole whatever its size. OFFSET_OUT_OF_RANGE outside the log.
         """
-        self._check_log_start_offset(start_offset)
+        offsets = self._offsets
+        if start_offset < offsets.log_start_offset:
+            raise offsets.below_log_start(start_offset)
         if isolation is FetchIsolation.LOG_END:
             limit = self.local_log.next_offset_metadata
         elif isolation is FetchIsolation.HIGH_WATERMARK:
-            limit = self.high_watermark_metadata
+            limit = offsets.fetch_high_watermark_metadata()
         else:
-            limit = self.last_stable_offset_metadata
+            limit = offsets.fetch_last_stable_offset_metadata()
         try:
             return self.local_log.read(
                 start_offset,
@@ -187,20 +287,12 @@ class UnifiedLog(LogAppends):
                 include_aborted_transactions=isolation is FetchIsolation.TXN_COMMITTED,
             )
         except (OSError, CorruptFileError) as error:
-            raise self._disk_error(f"Exception while reading from {self.topic_partition}", error, leaves_log_alone=True) from error
+            raise self._io.error_of(f"Exception while reading from {self.topic_partition}", error, leaves_log_alone=True) from error
 
     def read_bytes(self, records: FileSlice) -> bytes:
         """Of a slice that `read` gave, for one who cannot send it as it is."""
-        with self._io(f"Exception while reading from {self.topic_partition}", leaves_log_alone=True):
+        with self._io.guarded(f"Exception while reading from {self.topic_partition}", leaves_log_alone=True):
             return records.to_bytes()
-
-    def _check_log_start_offset(self, offset: int) -> None:
-        if offset < self.log_start_offset:
-            raise ApiException(
-                Errors.OFFSET_OUT_OF_RANGE,
-                f"Received request for offset {offset} for partition {self.topic_partition}, "
-                f"but we only have log segments starting from offset: {self.log_start_offset}.",
-            )
 
     def collect_aborted_transactions(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
         return self.local_log.collect_aborted_transactions(start_offset, upper_bound_offset)
@@ -208,7 +300,7 @@ class UnifiedLog(LogAppends):
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """-2 earliest, -1 latest (log end; the caller knows the isolation level), -3 max timestamp, -4 earliest local, -5 latest tiered;
         else the first record that is at least as new."""
-        with self._io(f"Error while fetching offset by timestamp for {self.topic_partition}", leaves_log_alone=True):
+        with self._io.guarded(f"Error while fetching offset by timestamp for {self.topic_partition}", leaves_log_alone=True):
             return offset_for_timestamp(
                 timestamp,
                 segments=self.segments,
@@ -217,27 +309,70 @@ class UnifiedLog(LogAppends):
                 log_end_offset=self.log_end_offset,
             )
 
+    # batches by offset
+    def last_batch(self) -> BatchHeader | None:
+        """Header of the last batch in the log; None when there is none (the log end may lie beyond it)."""
+        return self._batches.last_batch()
+
+    def batch_containing(self, offset: int) -> BatchHeader | None:
+        """Header of the first batch whose last offset is >= `offset` (the one that contains it, or follows a gap)."""
+        return self._batches.batch_containing(offset)
+
+    def batch_before(self, offset: int) -> BatchHeader | None:
+        """Header of the last batch whose base offset is < `offset`; None if there is none."""
+        return self._batches.batch_before(offset)
+
+    def batch_headers(self, start_offset: int = 0) -> Iterator[BatchHeader]:
+        """Headers of all batches from the one containing `start_offset` to the log end."""
+        return self._batches.batch_headers(start_offset)
+
+    def latest_batch_epoch(self) -> int | None:
+        """Epoch of the last batch, never of a cache entry; None without batches (C5)."""
+        return self._batches.latest_batch_epoch()
+
+    # segments
+    def roll(self, expected_next_offset: int | None = None) -> LogSegment:
+        """A new active segment at max(expected, log end)."""
+        return self._roll.roll(expected_next_offset)
+
+    def flush(self, *, force_flush_active_segment: bool = False) -> None:
+        """fsync up to the log end; with `force_flush_active_segment` an active segment without data too (at shutdown)."""
+        self._roll.flush(force_flush_active_segment=force_flush_active_segment)
+
+    def delete_old_segments(self) -> int:
+        """Remove what retention allows to remove; the number of segments."""
+        return self._retention.delete_old_segments()
+
+    def truncate_to(self, target_offset: int, *, at_batch_boundary: bool = False) -> bool:
+        """Make `target_offset` the log end, durably where consumers could read beyond it; True if anything was cut."""
+        return self.truncation.truncate_to(target_offset, at_batch_boundary=at_batch_boundary)
+
+    def truncate_fully_and_start_at(self, new_offset: int, *, log_start_offset: int | None = None) -> None:
+        """An empty log that begins (and ends) at `new_offset`; durable on return as in `truncate_to`."""
+        self.truncation.truncate_fully_and_start_at(new_offset, log_start_offset=log_start_offset)
+
+    def replace_segments(self, new_segments: list[LogSegment], old_segments: list[LogSegment]) -> None:
+        """Put the cleaner's `.cleaned` segments in the place of the old ones."""
+        with self._io.guarded(f"Error while replacing segments of {self.topic_partition}"):
+            deleted = replace_segments(self.local_log.folder, self.segments, new_segments, old_segments)
+            delete_producer_snapshots(self.local_log.folder, deleted, self.producer_state_manager)
+
     # life
     def rename_dir(self, name: str, *, synced: bool = True) -> None:
         """Rename the folder. What is still scheduled (an epoch flush) goes there, never to a new folder of the old name."""
-        with self._io(f"Error while renaming dir for {self.topic_partition}"):
-            if self._is_deferred:
-                self._partition_metadata_file.note()
-            else:
-                self._partition_metadata_file.maybe_flush()
+        with self._io.guarded(f"Error while renaming dir for {self.topic_partition}"):
+            self._topic_id.write()
             if not self.local_log.rename_dir(name, synced=synced):
                 return
             files = self.local_log.ports.files
             self.producer_state_manager.update_parent_dir(self.directory)
-            self._partition_metadata_file = PartitionMetadataFile(files, self.directory)
-            if self._is_deferred and self.topic_id is not None:
-                self._partition_metadata_file.record_noted(self.topic_id)
-            self.leader_epoch_cache.with_checkpoint(LeaderEpochCheckpointFile(files, self.directory, deferred=self._is_deferred))
+            self._topic_id.follow_renamed_folder()
+            self.leader_epoch_cache.with_checkpoint(LeaderEpochCheckpointFile(files, self.directory, deferred=self._topic_id.is_deferred))
 
     def delete(self) -> None:
         """Remove the folder and everything in it, now."""
-        with self._io(f"Error while deleting log for {self.topic_partition}"):
-            self._closed = True
+        with self._io.guarded(f"Error while deleting log for {self.topic_partition}"):
+            self._io.is_closed = True
             self.leader_epoch_cache.clear()
             deleted = self.local_log.delete_all_segments()
             delete_producer_snapshots(self.local_log.folder, deleted, self.producer_state_manager, later=False)
@@ -245,19 +380,16 @@ class UnifiedLog(LogAppends):
 
     def close(self) -> None:
         """Producer snapshot at the log end, final index entries, trimmed files. Flush before, for a clean shutdown."""
-        with self._io(f"Error while closing log for {self.topic_partition}"):
-            self._closed = True
-            if self._is_deferred:
-                self._partition_metadata_file.note()
-            else:
-                self._partition_metadata_file.maybe_flush()
+        with self._io.guarded(f"Error while closing log for {self.topic_partition}"):
+            self._io.is_closed = True
+            self._topic_id.write()
             self.producer_state_manager.take_snapshot()
             self.producer_state_manager.sync_snapshots()
             self.segments.close()
 
     def close_handlers(self) -> None:
         """Close the files as they are (the log directory is offline)."""
-        self._closed = True
+        self._io.is_closed = True
         self.segments.close_handlers()
 
     def __repr__(self) -> str:

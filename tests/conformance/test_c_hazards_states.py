@@ -32,7 +32,7 @@ from kmirror.record.record import Record
 from kmirror.storage.log_append_info import AppendOrigin
 from kmirror.storage.log_cleaner_manager import LogCleanerManager
 from kmirror.storage.log_config import LogConfig
-from kmirror.storage.log_manager import LogManager
+from kmirror.storage.log_settings import LogSettings
 from kmirror.wire import mirror_dialect
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.create_mirror import CreateMirrorRequest, MirrorConfig
@@ -423,11 +423,11 @@ def test_c26_a_hundred_thousand_partitions_over_fifty_stay_below_a_mebibyte() ->
 def test_c26_an_epoch_that_has_no_room_keeps_its_partition_stopping_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for 400 bytes: in a cluster it takes a mirror with more partitions than a record of a megabyte names."""
 
-    def without_a_floor(manager: LogManager, topic: str, overrides: Mapping[str, str]) -> LogConfig:
-        return LogConfig.from_props(overrides, defaults=manager.default_log_config)
+    def without_a_floor(settings: LogSettings, topic: str, overrides: Mapping[str, str]) -> LogConfig:
+        return LogConfig.from_props(overrides, defaults=settings.default_log_config)
 
     async def scenario() -> None:
-        monkeypatch.setattr(LogManager, "_over_defaults", without_a_floor)
+        monkeypatch.setattr(LogSettings, "over_defaults", without_a_floor)
         machine = MirrorMachine(str(tmp_path))
         machine.set_configs(MIRROR_STATE_TOPIC_NAME, {"max.message.bytes": "400"})
         for name in ("t", "x" * 200, "y" * 200):

@@ -174,7 +174,7 @@ class ReplayDriver:
         batch = RecordBatch(produce.records)
         guard = None
         if batch.is_transactional:
-            guard = self._log.maybe_start_transaction_verification(batch.producer_id, batch.base_sequence, batch.producer_epoch)
+            guard = self._log.verification_guards.maybe_start(batch.producer_id, batch.base_sequence, batch.producer_epoch)
         epoch = self.case.leader_epoch_after(self._log.log_end_offset)
         info = self._log.append_as_leader(bytearray(produce.records), leader_epoch=epoch, verification_guard=guard)
         self._replicated()

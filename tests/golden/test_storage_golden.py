@@ -110,7 +110,7 @@ def test_coordinator_topics_fed_again_equal_kafkas(name: str, tmp_path: pathlib.
         world.clock.now_ms = max(world.clock.now_ms, batch.max_timestamp)
         records = bytearray(batch.memory)
         records[0:8] = bytes(8)
-        guard = log.maybe_start_transaction_verification(batch.producer_id, batch.base_sequence, batch.producer_epoch)
+        guard = log.verification_guards.maybe_start(batch.producer_id, batch.base_sequence, batch.producer_epoch)
         epoch = batch.partition_leader_epoch
         log.append_as_leader(records, leader_epoch=epoch, origin=AppendOrigin.COORDINATOR, verification_guard=guard)
         log.update_high_watermark(log.log_end_offset)

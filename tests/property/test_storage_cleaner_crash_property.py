@@ -97,7 +97,7 @@ def test_a_crash_in_a_cleaning_pass_loses_nothing(seed: int, count: int, operati
         log.update_high_watermark(log.log_end_offset)
         world.scheduler.run_due()
     log.flush()
-    manager.checkpoint_log_recovery_offsets()
+    manager.checkpoints.write_recovery_points()
     disk.fsync_path("/data")
     disk.fsync_path("/data/t-0")
     assert manager.cleaner is not None

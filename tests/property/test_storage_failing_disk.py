@@ -80,8 +80,8 @@ def filled_disk(*, clean: bool, torn: bool) -> SimDisk:
         if name == "t":
             fill_more(log)
             log.maybe_increment_log_start_offset(4, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
-    manager.checkpoint_log_recovery_offsets()
-    manager.checkpoint_log_start_offsets()
+    manager.checkpoints.write_recovery_points()
+    manager.checkpoints.write_log_start_offsets()
     world.scheduler.run_due()
     if clean:
         manager.shutdown(3)

@@ -128,7 +128,9 @@ class World:
                         segment.path, header.position, f"Record is corrupt (stored crc = {header.crc}, computed crc = {computed})"
                     )
                 if not segment.offset_index.can_append_offset(header.last_offset):
-                    raise LogSegmentOffsetOverflowError(segment, header.last_offset, header.position)
+                    raise LogSegmentOffsetOverflowError(
+                        segment.path, header.position, offset=header.last_offset, base_offset=segment.base_offset
+                    )
                 if header.max_timestamp > segment.max_timestamp_so_far:
                     segment._max_timestamp_and_offset = TimestampOffset(header.max_timestamp, header.last_offset)
                 if valid_bytes - last_entry > interval:

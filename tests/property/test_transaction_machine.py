@@ -184,7 +184,7 @@ class TransactionMachine(RuleBasedStateMachine):
         producer_id, epoch = write.id_and_epoch
         if write.guard is None and not write.is_verified:
             try:
-                write.guard = log.maybe_start_transaction_verification(
+                write.guard = log.verification_guards.maybe_start(
                     producer_id, self.sequence(write), epoch, supports_epoch_bump=self.version == 2
                 )
             except ApiException as error:
@@ -195,7 +195,8 @@ class TransactionMachine(RuleBasedStateMachine):
         elif not write.is_verified:
             self.ask_coordinator(write)
         elif write.guard is not None and not (
-            log.is_verification_guard_current(producer_id, write.guard) or log.has_ongoing_transaction(producer_id, epoch)
+            log.verification_guards.is_current(producer_id, write.guard)
+            or log.verification_guards.has_ongoing_transaction(producer_id, epoch)
         ):
             write.guard, write.is_verified = None, False
         else:

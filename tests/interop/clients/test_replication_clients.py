@@ -86,7 +86,7 @@ def test_deleted_records_are_gone_on_every_replica() -> None:
         assert [future.result(REACHED_S).low_watermark for future in deleted.values()] == [12]
 
         def starts(server) -> tuple[int, int]:  # type: ignore[no-untyped-def]
-            log = next(log for tp, log in server.broker.log_manager._current_logs.items() if tp.topic == "d")
+            log = next(log for log in server.broker.log_manager.current_logs() if log.topic_partition.topic == "d")
             return log.log_start_offset, log.log_end_offset
 
         assert [cluster.call(starts, node) for node in range(3)] == [(12, 30)] * 3

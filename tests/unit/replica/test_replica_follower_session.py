@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from broker_doubles import BrokerWorld, batch_of, run
 
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.follower_session import FollowerSession, PartitionChanges
 from kmirror.storage.log_offset_metadata import LogOffsetMetadata, LogStartOffsetIncrementReason
+from kmirror.storage.log_offsets import LogOffsets
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages import fetch
 from kmirror.wire.messages.partition_change_record import PartitionChangeRecord
@@ -142,7 +144,7 @@ def test_a_waiting_fetch_is_not_ended_by_a_batch_that_a_throttle_keeps_back(tmp_
     run(scenario)
 
 
-def test_the_high_watermark_moves_to_where_the_read_found_the_followers_offset(tmp_path: Path) -> None:
+def test_the_high_watermark_moves_to_where_the_read_found_the_followers_offset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         world = SessionWorld(tmp_path)
         await world.open()
@@ -151,10 +153,10 @@ def test_the_high_watermark_moves_to_where_the_read_found_the_followers_offset(t
         size = log.log_end_offset_metadata.relative_position_in_segment
         world.append(7)
 
-        def look_up(offset: int) -> LogOffsetMetadata:
+        def look_up(offsets: LogOffsets, offset: int) -> LogOffsetMetadata:
             raise AssertionError(f"offset {offset} was looked up again")
 
-        log.maybe_convert_to_offset_metadata = look_up
+        monkeypatch.setattr(LogOffsets, "maybe_convert_to_offset_metadata", look_up)
         await world.fetch({7: 1})
         assert log.high_watermark_metadata == LogOffsetMetadata(1, 0, size)
 

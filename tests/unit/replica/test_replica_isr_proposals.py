@@ -207,7 +207,7 @@ def test_a_broker_that_is_fenced_or_leaving_does_not_join(tmp_path: Path, change
 def test_a_failed_directory_takes_its_partitions_offline_until_the_topic_is_another(tmp_path: Path) -> None:
     async def scenario() -> None:
         world = BrokerWorld(f"{tmp_path}/one,{tmp_path}/two", others=(2,))
-        world.log_manager._on_log_dir_failure = lambda log_dir, error: world.replica_manager.handle_log_dir_failure(log_dir)
+        world.log_manager.failures.on_log_dir_failure = lambda log_dir, error: world.replica_manager.handle_log_dir_failure(log_dir)
         world.create_topic("t", partitions=2)
         first, second = world.partition("t", 0).log.parent_dir, world.partition("t", 1).log.parent_dir
         assert first != second

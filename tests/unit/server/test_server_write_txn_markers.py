@@ -32,7 +32,7 @@ async def end(world: BrokerWorld, *, epoch: int = 0, coordinator_epoch: int = 0,
 def begin(world: BrokerWorld, *, epoch: int = 0) -> None:
     """Producer 7 has an open transaction in t-0."""
     log = world.partition("t").leader_log
-    guard = log.maybe_start_transaction_verification(7, 0, epoch)
+    guard = log.verification_guards.maybe_start(7, 0, epoch)
     batch = batch_of(b"a", producer_id=7, producer_epoch=epoch, base_sequence=0, is_transactional=True)
     log.append_as_leader(batch, leader_epoch=0, origin=AppendOrigin.CLIENT, verification_guard=guard)
     log.update_high_watermark(log.log_end_offset)

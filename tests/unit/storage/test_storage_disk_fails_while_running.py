@@ -83,7 +83,7 @@ def late_epochs(broker: Broker) -> None:
 
 
 def late_topic_id(broker: Broker) -> None:
-    broker.manager.open_log(f"{broker.failed}/v-0", CONFIG, topic_id=TOPIC_ID)
+    broker.manager.factory.open(f"{broker.failed}/v-0", CONFIG, topic_id=TOPIC_ID)
     broker.world.scheduler.run_due()
 
 
@@ -104,7 +104,7 @@ KINDS: dict[str, tuple[str, str, Act]] = {
     "append": ("pwrite", ".log", lambda broker: append(broker.log, 9)),
     "append of an aborted transaction": ("create", ".txnindex", abort_a_transaction),
     "flush": ("fsync", ".log", lambda broker: broker.log.flush()),
-    "periodic flush": ("fsync", ".log", lambda broker: (broker.world.scheduler.advance(10), broker.manager.flush_dirty_logs())),
+    "periodic flush": ("fsync", ".log", lambda broker: (broker.world.scheduler.advance(10), broker.manager.tasks.flush_dirty_logs())),
     "roll": ("create", ".log", lambda broker: broker.log.roll()),
     "producer snapshot of a roll": ("write_bytes", ".snapshot", lambda broker: broker.log.roll()),
     "flush behind a roll": ("fsync", ".log", late_flush),
@@ -112,8 +112,8 @@ KINDS: dict[str, tuple[str, str, Act]] = {
     "leader epoch": ("write_bytes", "leader-epoch-checkpoint", lambda broker: broker.log.maybe_assign_epoch_start_offset(2, 8)),
     "late leader epochs": ("write_bytes", "leader-epoch-checkpoint", late_epochs),
     "topic id": ("write_bytes", "partition.metadata", late_topic_id),
-    "recovery points": ("write_bytes", "recovery-point", lambda broker: broker.manager.checkpoint_log_recovery_offsets()),
-    "log starts": ("rename", "log-start-offset", lambda broker: broker.manager.checkpoint_log_start_offsets()),
+    "recovery points": ("write_bytes", "recovery-point", lambda broker: broker.manager.checkpoints.write_recovery_points()),
+    "log starts": ("rename", "log-start-offset", lambda broker: broker.manager.checkpoints.write_log_start_offsets()),
     "high watermarks": (
         "fsync",
         "replication-offset",
@@ -162,8 +162,8 @@ def test_an_error_of_the_disk_takes_its_directory_offline_and_nothing_else(tmp_p
         append(broker.log, 1)
     assert refused.value.error is Errors.KAFKA_STORAGE_ERROR
     append(broker.other, 8)
-    broker.manager.flush_dirty_logs()
-    broker.manager.checkpoint_log_recovery_offsets()
+    broker.manager.tasks.flush_dirty_logs()
+    broker.manager.checkpoints.write_recovery_points()
     broker.manager.shutdown(1)
     broker.files.fail(None)
     again = broker.start()

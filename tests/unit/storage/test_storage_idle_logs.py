@@ -75,7 +75,7 @@ def test_a_new_log_has_a_folder_and_soon_its_id(world: World) -> None:
     assert world.files() == {}
     world.world.scheduler.run_due()
     assert world.files() == {"partition.metadata": METADATA}
-    assert (log.latest_epoch, log.log_end_offset, log.size, log.number_of_segments) == (3, 0, 0, 1)
+    assert (log.latest_epoch, log.log_end_offset, log.size, log.segments.number_of_segments) == (3, 0, 0, 1)
     assert log.end_offset_for_epoch(3) == EpochAndOffset(3, 0)
     assert log.read(0, 100, FetchIsolation.LOG_END, min_one_message=True).records.size == 0
     assert log.offset_for_timestamp(5) is None
@@ -159,7 +159,7 @@ def test_a_deleted_idle_log_with_a_torn_id_goes_after_a_restart(world: World, to
     again = world.manager()
     assert again.get_log(T0) is None
     world.world.clock.now_ms += 120_000
-    again.delete_logs()
+    again.removal.delete_logs()
     assert not [path for path in world.data.iterdir() if path.is_dir()]
 
 
@@ -189,7 +189,7 @@ def test_a_deleted_idle_log_goes(world: World) -> None:
     [folder] = [path for path in world.data.iterdir() if path.is_dir()]
     assert folder.name.endswith("-delete")
     world.world.clock.now_ms += 120_000
-    manager.delete_logs()
+    manager.removal.delete_logs()
     assert not [path for path in world.data.iterdir() if path.is_dir()]
 
 

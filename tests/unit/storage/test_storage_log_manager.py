@@ -333,7 +333,7 @@ def test_log_start_is_checkpointed_only_inside_of_the_first_segment(tmp_path: pa
     logs[0].maybe_increment_log_start_offset(1, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
     logs[1].maybe_increment_log_start_offset(logs[1].log_segments[1].base_offset, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
     logs[1].delete_old_segments()
-    manager.checkpoint_log_start_offsets()
+    manager.checkpoints.write_log_start_offsets()
     assert broker.checkpoint("log-start-offset-checkpoint") == {T0: 1}
     manager.shutdown()
     again = broker.manager()
@@ -389,9 +389,9 @@ def test_retention_runs_by_itself_and_stops_with_the_manager(tmp_path: pathlib.P
     manager = broker.manager()
     log = manager.get_or_create_log(T0, topic_id=ID, is_new=True)
     append(log, 2, batches=20)
-    segments = log.number_of_segments
+    segments = log.segments.number_of_segments
     broker.world.scheduler.advance(31_000)
-    assert log.number_of_segments < segments
+    assert log.segments.number_of_segments < segments
     assert log.log_start_offset == log.log_segments[0].base_offset > 0
     broker.world.scheduler.advance(120_000)
     assert broker.checkpoint("recovery-point-offset-checkpoint")[T0] == log.recovery_point
@@ -405,10 +405,10 @@ def test_flush_ms_is_kept(tmp_path: pathlib.Path) -> None:
     manager = broker.manager()
     log = manager.get_or_create_log(T0, topic_id=ID, is_new=True)
     append(log, 2)
-    manager.flush_dirty_logs()
+    manager.tasks.flush_dirty_logs()
     assert log.recovery_point == 0
     broker.world.clock.now_ms += 1000
-    manager.flush_dirty_logs()
+    manager.tasks.flush_dirty_logs()
     assert log.recovery_point == 2
 
 
@@ -478,15 +478,20 @@ def test_a_periodic_task_that_failed_once_never_came_again(broker: Broker, monke
 
         return task
 
-    names = ["cleanup_logs", "checkpoint_log_recovery_offsets", "remove_expired_producers", "delete_logs"]
-    for name in names:
-        monkeypatch.setattr(manager.tasks, name, failing(name))
+    tasks = {
+        "cleanup_logs": manager.tasks,
+        "write_recovery_points": manager.checkpoints,
+        "remove_expired_producers": manager.tasks,
+        "delete_logs": manager.removal,
+    }
+    for name, owner in tasks.items():
+        monkeypatch.setattr(owner, name, failing(name))
     manager.start_tasks()
     pending = sorted(broker.world.scheduler.pending)
     for _ in range(50):
         try:
-            broker.world.scheduler.advance(manager.config.initial_task_delay_ms)
+            broker.world.scheduler.advance(manager.settings.config.initial_task_delay_ms)
         except ApiException:
             continue
-    assert set(ran) == set(names)
+    assert set(ran) == set(tasks)
     assert sorted(broker.world.scheduler.pending) == pending, "each is there again"

@@ -71,9 +71,9 @@ class TestAppendAsLeader:
     def test_transactional_batches_need_a_verified_or_ongoing_transaction(self, logs: Logs) -> None:
         log = logs.open(verification=True)
         assert error_of(log, producer_batch(0, transactional=True)) is Errors.INVALID_TXN_STATE
-        guard = log.maybe_start_transaction_verification(5, 0, 0)
+        guard = log.verification_guards.maybe_start(5, 0, 0)
         log.append_as_leader(producer_batch(0, transactional=True), leader_epoch=0, verification_guard=guard)
-        assert log.maybe_start_transaction_verification(5, 1, 0) is None
+        assert log.verification_guards.maybe_start(5, 1, 0) is None
         log.append_as_leader(producer_batch(1, transactional=True), leader_epoch=0)
         produce(log, marker(ControlRecordType.COMMIT), origin=COORDINATOR)
         assert error_of(log, producer_batch(2, transactional=True), verification_guard=guard) is Errors.INVALID_TXN_STATE
@@ -81,10 +81,10 @@ class TestAppendAsLeader:
     def test_the_coordinator_was_asked_about_an_epoch_that_the_log_knows_to_be_old(self, logs: Logs) -> None:
         """It answers CONCURRENT_TRANSACTIONS while markers are written, so a fenced producer would have come again and again."""
         log = logs.open(verification=True)
-        guard = log.maybe_start_transaction_verification(5, 0, 1)
+        guard = log.verification_guards.maybe_start(5, 0, 1)
         log.append_as_leader(producer_batch(0, transactional=True, producer_epoch=1), leader_epoch=0, verification_guard=guard)
         with pytest.raises(ApiException) as caught:
-            log.maybe_start_transaction_verification(5, 0, 0)
+            log.verification_guards.maybe_start(5, 0, 0)
         assert caught.value.error is Errors.INVALID_PRODUCER_EPOCH
 
     def test_log_append_time(self, logs: Logs) -> None:
@@ -210,9 +210,9 @@ class TestMirrorPidReset:
     def test_on_the_leader(self, logs: Logs) -> None:
         log = logs.open()
         produce(log, producer_batch(0, transactional=True))
-        assert (log.last_stable_offset, log.has_ongoing_transaction(5, 0)) == (0, True)
+        assert (log.last_stable_offset, log.verification_guards.has_ongoing_transaction(5, 0)) == (0, True)
         produce(log, build_mirror_pid_reset("", timestamp=NOW), origin=COORDINATOR)
-        assert (log.last_stable_offset, log.has_ongoing_transaction(5, 0)) == (2, False)
+        assert (log.last_stable_offset, log.verification_guards.has_ongoing_transaction(5, 0)) == (2, False)
 
 
 class TestRoll:
@@ -286,7 +286,7 @@ class TestRoll:
         produce(log, *(batch(1) for _ in range(20)))
         logs.world.scheduler.run_due()
         held = [file.path for file in files.opened if not file.closed]
-        assert len([path for path in held if path.endswith(".log")]) == log.number_of_segments
+        assert len([path for path in held if path.endswith(".log")]) == log.segments.number_of_segments
         assert [path for path in held if path.endswith("index")] == [], "an index is open only while something is done to it"
 
     def test_an_empty_active_segment_with_full_indexes_is_made_anew(self, logs: Logs) -> None:
@@ -375,7 +375,7 @@ class TestListOffsets:
     def test_by_time_over_segments_and_above_the_log_start(self, logs: Logs) -> None:
         log = logs.open(segment_size=300, index_interval=0)
         produce(log, *(batch(1, timestamp=NOW + 10 * number) for number in range(10)))
-        assert log.number_of_segments > 2
+        assert log.segments.number_of_segments > 2
         for number in range(10):
             assert log.offset_for_timestamp(NOW + 10 * number - 5) == TimestampAndOffset(NOW + 10 * number, number, 0)
         assert log.offset_for_timestamp(NOW + 91) is None

@@ -129,7 +129,7 @@ class TestTruncation:
         log = logs.open()
         produce(log, producer_batch(0))
         log.truncate_fully_and_start_at(0)
-        assert (log.log_end_offset, log.producer_id_count, log.segments.base_offsets) == (0, 0, [0])
+        assert (log.log_end_offset, log.producer_state_manager.producer_id_count, log.segments.base_offsets) == (0, 0, [0])
         log.truncate_fully_and_start_at(30, log_start_offset=33)
         assert (log.log_start_offset, log.log_end_offset) == (33, 30)
 

@@ -1,0 +1,82 @@
+"""What happens when the disk under a log directory fails: the directory goes offline, its logs are closed, the owner is told.
+
+A failure is reported from deep inside of a log, perhaps on a worker. The log refuses to go on at once; everything else comes
+later, on the loop (`handle_reported`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from kmirror.common.errors import KmirrorError, disk_error_advice, disk_error_text
+from kmirror.storage.broker_logs import BrokerLogs
+from kmirror.storage.log_cleaner import LogCleaner
+from kmirror.storage.log_dirs import LogDirs
+from kmirror.storage.ports import LogDirFailureChannel, LogDirFailures
+from kmirror.storage.unified_log import UnifiedLog
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+
+class LogDirFailureHandler:
+    """Owner of the failures that were reported and not handled yet (Kafka's class of this name)."""
+
+    def __init__(self, dirs: LogDirs, logs: BrokerLogs, on_log_dir_failure: Callable[[str, OSError], None] | None) -> None:
+        self.channel = LogDirFailures(self._report)
+        """Where logs report."""
+        self.cleaner: LogCleaner | None = None
+        """Given once it exists: the cleaner reports here, too."""
+        self.on_log_dir_failure = on_log_dir_failure
+        """Told after a directory was taken offline."""
+        self._dirs = dirs
+        self._logs = logs
+        self._reported: list[tuple[str, OSError]] = []
+
+    @property
+    def failed_paths(self) -> list[str]:
+        """Those that no log is served from any more: the offline ones, and those that `handle_reported` is still to take offline."""
+        channel, live = self.channel, self._dirs.live
+        return [path for path in self._dirs.paths if path not in live or channel.has_offline_log_dir(path)]
+
+    def handle(self, log_dir: str, error: OSError) -> None:
+        """Stop serving what lies in `log_dir`; its logs are closed without another write."""
+        if self._dirs.take_offline(log_dir, error) is None:
+            return
+        _LOGGER.error(
+            "stopping to serve logs in dir %s: %s; nothing in it was thrown away, %s and start again",
+            log_dir,
+            disk_error_text(error),
+            disk_error_advice(error),
+        )
+        if self.cleaner is not None:
+            self.cleaner.manager.handle_log_dir_failure(log_dir)
+        for log in self._logs.take_out_dir(log_dir):
+            log.close_handlers()
+        if self.on_log_dir_failure is not None:
+            self.on_log_dir_failure(log_dir, error)
+
+    def handle_reported(self) -> None:
+        """Take the directories offline that failed since this last ran; a task does so every second."""
+        while self._reported:
+            self.handle(*self._reported.pop(0))
+
+    def note(self, log_dir: str, error: OSError) -> None:
+        """A directory failed under a worker; `handle_reported` takes it offline."""
+        self._reported.append((log_dir, error))
+
+    def _report(self, log_dir: str, message: str, error: OSError) -> None:
+        _LOGGER.error("%s", message)
+        self.note(log_dir, error)
+
+
+def guarded(channel: LogDirFailureChannel, log: UnifiedLog, action: Callable[[], int | None]) -> int | None:
+    """One log's failure (its dir is on its way offline) does not keep the others from their turn."""
+    try:
+        return action()
+    except KmirrorError as error:
+        _LOGGER.error("%s: %s", log.topic_partition, error)
+    except OSError as error:
+        channel.maybe_add_offline_log_dir(log.parent_dir, f"Error on {log.directory}: {error}", error)
+    return None
