@@ -9,7 +9,9 @@ from typing import Any
 from kmirror.admin.admin_requests import AdminRequests, error_of, raise_for
 from kmirror.common.acl import AclOperation, AclPermissionType, PatternType, ResourceType
 from kmirror.common.errors import ApiException
-from kmirror.wire.messages import create_acls, delete_acls, describe_acls
+from kmirror.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from kmirror.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from kmirror.wire.messages.describe_acls import DescribeAclsRequest
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -50,52 +52,51 @@ class AclBindingFilter:
         }
 
 
-class AclAdmin(AdminRequests):
-    """Describe, create and delete rules."""
+async def describe_acls(cluster: AdminRequests, binding_filter: AclBindingFilter | None = None) -> list[AclBinding]:
+    """Every rule that the filter matches."""
+    request = DescribeAclsRequest(**(binding_filter or AclBindingFilter()).fields())
+    response = await cluster.ask_any(request)
+    raise_for(response.error_code, response.error_message)
+    return [
+        _binding(row, resource.resource_type, resource.resource_name, resource.pattern_type)
+        for resource in response.resources
+        for row in resource.acls
+    ]
 
-    async def describe_acls(self, binding_filter: AclBindingFilter | None = None) -> list[AclBinding]:
-        """Every rule that the filter matches."""
-        request = describe_acls.DescribeAclsRequest(**(binding_filter or AclBindingFilter()).fields())
-        response = await self._ask_any(request, self._timeout_ms)
-        raise_for(response.error_code, response.error_message)
-        return [
-            _binding(row, resource.resource_type, resource.resource_name, resource.pattern_type)
-            for resource in response.resources
-            for row in resource.acls
-        ]
 
-    async def create_acls(self, bindings: Iterable[AclBinding]) -> dict[AclBinding, ApiException | None]:
-        """Add rules (one that is there already is no error); what came of each."""
-        wanted = list(bindings)
-        creations = [
-            create_acls.AclCreation(
-                resource_type=row.resource_type,
-                resource_name=row.name,
-                resource_pattern_type=row.pattern_type,
-                principal=row.principal,
-                host=row.host,
-                operation=row.operation,
-                permission_type=row.permission_type,
-            )
-            for row in wanted
-        ]
-        response = await self._ask_any(create_acls.CreateAclsRequest(creations=creations), self._timeout_ms)
-        return {row: error_of(answer.error_code, answer.error_message) for row, answer in zip(wanted, response.results, strict=True)}
+async def create_acls(cluster: AdminRequests, bindings: Iterable[AclBinding]) -> dict[AclBinding, ApiException | None]:
+    """Add rules (one that is there already is no error); what came of each."""
+    wanted = list(bindings)
+    creations = [
+        AclCreation(
+            resource_type=row.resource_type,
+            resource_name=row.name,
+            resource_pattern_type=row.pattern_type,
+            principal=row.principal,
+            host=row.host,
+            operation=row.operation,
+            permission_type=row.permission_type,
+        )
+        for row in wanted
+    ]
+    response = await cluster.ask_any(CreateAclsRequest(creations=creations))
+    return {row: error_of(answer.error_code, answer.error_message) for row, answer in zip(wanted, response.results, strict=True)}
 
-    async def delete_acls(self, filters: Iterable[AclBindingFilter]) -> dict[AclBindingFilter, list[AclBinding]]:
-        """Delete every rule that a filter matches; the deleted rules by filter. The first failure is raised."""
-        wanted = list(filters)
-        rows = [delete_acls.DeleteAclsFilter(**row.fields()) for row in wanted]
-        response = await self._ask_any(delete_acls.DeleteAclsRequest(filters=rows), self._timeout_ms)
-        result = {}
-        for row, answer in zip(wanted, response.filter_results, strict=True):
-            raise_for(answer.error_code, answer.error_message)
-            deleted = []
-            for acl in answer.matching_acls:
-                raise_for(acl.error_code, acl.error_message)
-                deleted.append(_binding(acl, acl.resource_type, acl.resource_name, acl.pattern_type))
-            result[row] = deleted
-        return result
+
+async def delete_acls(cluster: AdminRequests, filters: Iterable[AclBindingFilter]) -> dict[AclBindingFilter, list[AclBinding]]:
+    """Delete every rule that a filter matches; the deleted rules by filter. The first failure is raised."""
+    wanted = list(filters)
+    rows = [DeleteAclsFilter(**row.fields()) for row in wanted]
+    response = await cluster.ask_any(DeleteAclsRequest(filters=rows))
+    result = {}
+    for row, answer in zip(wanted, response.filter_results, strict=True):
+        raise_for(answer.error_code, answer.error_message)
+        deleted = []
+        for acl in answer.matching_acls:
+            raise_for(acl.error_code, acl.error_message)
+            deleted.append(_binding(acl, acl.resource_type, acl.resource_name, acl.pattern_type))
+        result[row] = deleted
+    return result
 
 
 def _binding(row: Any, resource_type: int, name: str, pattern_type: int) -> AclBinding:

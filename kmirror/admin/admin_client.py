@@ -1,30 +1,42 @@
-"""AdminClient: what an operator asks of a cluster, as coroutines; one class, put together from one family a module.
+"""AdminClient: what an operator asks of a cluster, as coroutines.
 
-Names and results are those of Kafka's Admin in snake case; the mirror calls are the KIP's eight (E6). A failure of the whole
-request raises `ApiException`; failures of single topics, partitions or groups are in the result. A broker that cannot be
-reached is passed over for the next; when none is left: `NoBrokerError`. `timeout_ms` bounds a whole call.
+Names and results are those of Kafka's Admin in snake case; the mirror calls are the KIP's eight (E6). Each call is a function of
+its family's file (`topics`, `groups`, `mirrors`, ...) on `AdminRequests`, which knows whom to ask; the class is the table of them.
+A new call is a function in a family and its line in the table.
+
+A failure of the whole request raises `ApiException`; failures of single topics, partitions or groups are in the result. A broker
+that cannot be reached is passed over for the next; when none is left: `NoBrokerError`. `timeout_ms` bounds a whole call.
 """
 
 from __future__ import annotations
 
-from kmirror.admin.acls import AclAdmin
-from kmirror.admin.admin_requests import DEFAULT_TIMEOUT_MS, NoBrokerError
-from kmirror.admin.cluster import ClusterAdmin
-from kmirror.admin.configs import ConfigAdmin
-from kmirror.admin.features import FeatureAdmin
-from kmirror.admin.groups import GroupAdmin
-from kmirror.admin.log_dirs import LogDirAdmin
-from kmirror.admin.mirrors import MirrorAdmin
-from kmirror.admin.quotas import QuotaAdmin
-from kmirror.admin.reassignments import ReassignmentAdmin
-from kmirror.admin.records import RecordAdmin
-from kmirror.admin.scram import ScramAdmin
-from kmirror.admin.share_groups import ShareGroupAdmin
-from kmirror.admin.tokens import TokenAdmin
-from kmirror.admin.topics import TopicAdmin
-from kmirror.admin.transactions import TransactionAdmin
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Concatenate, ParamSpec, Self, TypeVar
+
+from kmirror.admin import (
+    acls,
+    cluster,
+    configs,
+    features,
+    groups,
+    log_dirs,
+    mirrors,
+    quotas,
+    reassignments,
+    records,
+    scram,
+    share_groups,
+    tokens,
+    topics,
+    transactions,
+)
+from kmirror.admin.admin_requests import DEFAULT_TIMEOUT_MS, AdminRequests, NoBrokerError
 from kmirror.common.addresses import parse_bootstrap_servers
 from kmirror.common.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_COMMITTED, READ_UNCOMMITTED
+from kmirror.network.client import NetworkClient
+from kmirror.network.client_security import ClientSecurity
+from kmirror.runtime.api import Runtime
 
 __all__ = [
     "DEFAULT_TIMEOUT_MS",
@@ -37,28 +49,123 @@ __all__ = [
     "parse_bootstrap_servers",
 ]
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-class AdminClient(
-    RecordAdmin,
-    TopicAdmin,
-    ConfigAdmin,
-    ClusterAdmin,
-    GroupAdmin,
-    ShareGroupAdmin,
-    AclAdmin,
-    QuotaAdmin,
-    ScramAdmin,
-    TokenAdmin,
-    FeatureAdmin,
-    LogDirAdmin,
-    ReassignmentAdmin,
-    TransactionAdmin,
-    MirrorAdmin,
-):
+
+def _call(ask: Callable[Concatenate[AdminRequests, P], T]) -> Callable[Concatenate[AdminClient, P], T]:
+    """A family's function as a method of the client: its requests stand in for the first argument."""
+
+    @wraps(ask)
+    def call(admin: AdminClient, /, *arguments: P.args, **named: P.kwargs) -> T:
+        return ask(admin._requests, *arguments, **named)
+
+    return call
+
+
+class AdminClient:
     """Talks to one cluster. `close` when done; also an async context manager."""
 
-    async def __aenter__(self) -> AdminClient:
+    def __init__(
+        self,
+        runtime: Runtime,
+        bootstrap_servers: Sequence[tuple[str, int]],
+        *,
+        client_id: str = "adminclient",
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        security: ClientSecurity = ClientSecurity.PLAINTEXT,
+        controllers: bool = False,
+    ) -> None:
+        self._client = NetworkClient(runtime, client_id, security=security)
+        self._requests = AdminRequests(runtime, self._client, bootstrap_servers, timeout_ms=timeout_ms, controllers=controllers)
+
+    def close(self) -> None:
+        self._client.close()
+
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
         self.close()
+
+    list_topics = _call(topics.list_topics)
+    list_topic_listings = _call(topics.list_topic_listings)
+    describe_topics = _call(topics.describe_topics)
+    describe_topics_by_ids = _call(topics.describe_topics_by_ids)
+    describe_topic_partitions = _call(topics.describe_topic_partitions)
+    create_topics = _call(topics.create_topics)
+    delete_topics = _call(topics.delete_topics)
+    delete_topics_by_ids = _call(topics.delete_topics_by_ids)
+    create_partitions = _call(topics.create_partitions)
+
+    list_offsets = _call(records.list_offsets)
+    list_offsets_by_spec = _call(records.list_offsets_by_spec)
+    delete_records = _call(records.delete_records)
+    end_offset_of_epoch = _call(records.end_offset_of_epoch)
+    fetch_records = _call(records.fetch_records)
+
+    describe_configs = _call(configs.describe_configs)
+    incremental_alter_configs = _call(configs.incremental_alter_configs)
+    list_config_resources = _call(configs.list_config_resources)
+
+    describe_cluster = _call(cluster.describe_cluster)
+    unregister_broker = _call(cluster.unregister_broker)
+    describe_metadata_quorum = _call(cluster.describe_metadata_quorum)
+    add_raft_voter = _call(cluster.add_raft_voter)
+    remove_raft_voter = _call(cluster.remove_raft_voter)
+    broker_api_versions = _call(cluster.broker_api_versions)
+
+    list_groups = _call(groups.list_groups)
+    list_consumer_groups = _call(groups.list_consumer_groups)
+    describe_consumer_groups = _call(groups.describe_consumer_groups)
+    delete_consumer_groups = _call(groups.delete_consumer_groups)
+    list_consumer_group_offsets = _call(groups.list_consumer_group_offsets)
+    alter_consumer_group_offsets = _call(groups.alter_consumer_group_offsets)
+    delete_consumer_group_offsets = _call(groups.delete_consumer_group_offsets)
+
+    describe_share_groups = _call(share_groups.describe_share_groups)
+    list_share_group_offsets = _call(share_groups.list_share_group_offsets)
+    alter_share_group_offsets = _call(share_groups.alter_share_group_offsets)
+    delete_share_group_offsets = _call(share_groups.delete_share_group_offsets)
+    delete_share_groups = _call(share_groups.delete_share_groups)
+
+    describe_acls = _call(acls.describe_acls)
+    create_acls = _call(acls.create_acls)
+    delete_acls = _call(acls.delete_acls)
+
+    describe_client_quotas = _call(quotas.describe_client_quotas)
+    alter_client_quotas = _call(quotas.alter_client_quotas)
+
+    describe_user_scram_credentials = _call(scram.describe_user_scram_credentials)
+    alter_user_scram_credentials = _call(scram.alter_user_scram_credentials)
+
+    create_delegation_token = _call(tokens.create_delegation_token)
+    renew_delegation_token = _call(tokens.renew_delegation_token)
+    expire_delegation_token = _call(tokens.expire_delegation_token)
+    describe_delegation_token = _call(tokens.describe_delegation_token)
+
+    describe_features = _call(features.describe_features)
+    update_features = _call(features.update_features)
+
+    describe_log_dirs = _call(log_dirs.describe_log_dirs)
+    alter_replica_log_dirs = _call(log_dirs.alter_replica_log_dirs)
+
+    alter_partition_reassignments = _call(reassignments.alter_partition_reassignments)
+    list_partition_reassignments = _call(reassignments.list_partition_reassignments)
+    elect_leaders = _call(reassignments.elect_leaders)
+
+    list_transactions = _call(transactions.list_transactions)
+    describe_transactions = _call(transactions.describe_transactions)
+    describe_producers = _call(transactions.describe_producers)
+    abort_transaction = _call(transactions.abort_transaction)
+    fence_producers = _call(transactions.fence_producers)
+    force_terminate_transaction = _call(transactions.force_terminate_transaction)
+
+    create_mirror = _call(mirrors.create_mirror)
+    add_topics_to_mirror = _call(mirrors.add_topics_to_mirror)
+    remove_topics_from_mirror = _call(mirrors.remove_topics_from_mirror)
+    pause_mirror_topics = _call(mirrors.pause_mirror_topics)
+    resume_mirror_topics = _call(mirrors.resume_mirror_topics)
+    delete_mirror = _call(mirrors.delete_mirror)
+    list_mirrors = _call(mirrors.list_mirrors)
+    describe_mirrors = _call(mirrors.describe_mirrors)

@@ -22,7 +22,6 @@ from kmirror.network.client import (
     RequestTimeoutError,
     UnsupportedVersionError,
 )
-from kmirror.network.client_security import ClientSecurity
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import find_coordinator, metadata
 
@@ -39,50 +38,45 @@ class NoBrokerError(KmirrorError):
 
 
 class AdminRequests:
-    """One cluster's brokers and the ways to ask them. The families of `AdminClient` build on this.
+    """One cluster's brokers and the ways to ask them. Every call of `AdminClient` is a function on this.
 
-    `controllers`: the bootstrap servers are controllers (Kafka's bootstrap.controllers). They answer what is theirs: configurations, features,
-    the quorum, rules, reassignments; what brokers know is not to be had from them.
+    `nodes` are the brokers that the cluster named last. `timeout_ms` bounds a call that has no time of its own. `controllers`: the bootstrap
+    servers are controllers (Kafka's bootstrap.controllers). They answer what is theirs: configurations, features, the quorum, rules,
+    reassignments; what brokers know is not to be had from them.
     """
 
     def __init__(
-        self,
-        runtime: Runtime,
-        bootstrap_servers: Sequence[tuple[str, int]],
-        *,
-        client_id: str = "adminclient",
-        timeout_ms: int = DEFAULT_TIMEOUT_MS,
-        security: ClientSecurity = ClientSecurity.PLAINTEXT,
-        controllers: bool = False,
+        self, runtime: Runtime, client: NetworkClient, bootstrap_servers: Sequence[tuple[str, int]], *, timeout_ms: int, controllers: bool
     ) -> None:
-        self._runtime = runtime
+        self.runtime = runtime
+        self.client = client
+        self.timeout_ms = timeout_ms
+        self.controllers = controllers
+        self.nodes: dict[int, Node] = {}
         self._bootstrap = list(bootstrap_servers)
-        self._client = NetworkClient(runtime, client_id, security=security)
-        self._timeout_ms = timeout_ms
-        self._controllers = controllers
-        self._nodes: dict[int, Node] = {}
 
-    def close(self) -> None:
-        self._client.close()
+    def timeout(self, options: RequestOptions | None) -> int:
+        return self._or_default(None if options is None else options.timeout_ms)
 
-    def _timeout(self, options: RequestOptions | None) -> int:
-        return self._timeout_ms if options is None or options.timeout_ms is None else options.timeout_ms
+    def _or_default(self, timeout_ms: int | None) -> int:
+        return self.timeout_ms if timeout_ms is None else timeout_ms
 
-    async def _metadata(self, names: Sequence[str] | None) -> Any:
+    async def metadata(self, names: Sequence[str] | None) -> Any:
         """Metadata of `names` (None: all topics); it refreshes the list of brokers."""
         topics = None if names is None else [metadata.MetadataRequestTopic(name=name) for name in names]
-        response = await self._ask_any(metadata.MetadataRequest(topics=topics, allow_auto_topic_creation=False), self._timeout_ms)
+        response = await self.ask_any(metadata.MetadataRequest(topics=topics, allow_auto_topic_creation=False))
         if response.brokers:
-            self._nodes = {broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack) for broker in response.brokers}
+            self.nodes = {broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack) for broker in response.brokers}
         return response
 
-    async def _ask_any(self, request: Any, timeout_ms: int) -> Any:
-        known = [(self._nodes[node_id].host, self._nodes[node_id].port) for node_id in sorted(self._nodes)]
+    async def ask_any(self, request: Any, timeout_ms: int | None = None) -> Any:
+        """Ask the first broker that can be reached."""
+        known = [(self.nodes[node_id].host, self.nodes[node_id].port) for node_id in sorted(self.nodes)]
         failures = []
         late: NotConnectedError | None = None
         for host, port in dict.fromkeys(known + self._bootstrap):
             try:
-                return await self._client.send(host, port, request, timeout_ms=timeout_ms)
+                return await self.client.send(host, port, request, timeout_ms=self._or_default(timeout_ms))
             except AuthenticationError:
                 raise
             except DisconnectError as error:
@@ -98,33 +92,35 @@ class AdminRequests:
             raise ApiException(Errors.REQUEST_TIMED_OUT, "; ".join(failures)) from late
         raise NoBrokerError("no broker could be reached: " + "; ".join(failures))
 
-    async def _ask_node(self, node_id: int, request: Any, timeout_ms: int, *, max_version: int | None = None) -> Any:
-        """Ask this broker and no other."""
-        node = await self._node(node_id)
-        return await self._send(node.host, node.port, request, timeout_ms, max_version=max_version)
+    async def ask_node(self, node_id: int | None, request: Any) -> Any:
+        """Ask this broker and no other; any where it is None."""
+        return await self.ask_any(request) if node_id is None else await self.send(await self.node(node_id), request)
 
-    async def _node(self, node_id: int) -> Node:
-        if node_id not in self._nodes:
-            await self._metadata([])
-        if node_id not in self._nodes:
+    async def node(self, node_id: int) -> Node:
+        """Where the broker is; NoBrokerError when the cluster has none of this id."""
+        if node_id not in self.nodes:
+            await self.metadata([])
+        if node_id not in self.nodes:
             raise NoBrokerError(f"there is no broker {node_id} in the cluster")
-        return self._nodes[node_id]
+        return self.nodes[node_id]
 
-    async def _send(self, host: str, port: int, request: Any, timeout_ms: int, *, max_version: int | None = None) -> Any:
+    async def send(self, node: Node, request: Any, timeout_ms: int | None = None, *, max_version: int | None = None) -> Any:
+        """Ask the broker at an address that is known."""
         try:
-            return await self._client.send(host, port, request, timeout_ms=timeout_ms, max_version=max_version)
+            timeout_ms = self._or_default(timeout_ms)
+            return await self.client.send(node.host, node.port, request, timeout_ms=timeout_ms, max_version=max_version)
         except UnsupportedVersionError as error:
             raise ApiException(Errors.UNSUPPORTED_VERSION, str(error)) from error
         except (DisconnectError, RequestTimeoutError) as error:
             raise NoBrokerError(str(error)) from error
 
-    async def _by_leader(
+    async def by_leader(
         self, partitions: Sequence[TopicPartition], ask: Callable[[Node, list[TopicPartition]], Awaitable[dict[TopicPartition, T]]]
     ) -> dict[TopicPartition, T]:
         """`ask` each leader about its share of `partitions`; again, all of them, after a retriable error. What is refused of a topic is raised."""
 
         async def attempt() -> dict[TopicPartition, T]:
-            response = await self._metadata(sorted({partition.topic for partition in partitions}))
+            response = await self.metadata(sorted({partition.topic for partition in partitions}))
             for topic in response.topics:
                 if not Errors.for_code(topic.error_code).retriable:
                     raise_about(topic.error_code, f"topic {topic.name}")
@@ -139,27 +135,27 @@ class AdminRequests:
                 leader = leaders.get(topic_partition)
                 if leader is None:
                     raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"{topic_partition} does not exist")
-                if leader not in self._nodes:
+                if leader not in self.nodes:
                     raise ApiException(Errors.LEADER_NOT_AVAILABLE, f"{topic_partition} has no leader")
                 groups.setdefault(leader, []).append(topic_partition)
             result: dict[TopicPartition, T] = {}
             for node_id, group in sorted(groups.items()):
-                result |= await ask(self._nodes[node_id], group)
+                result |= await ask(self.nodes[node_id], group)
             return result
 
-        return await self._retry(attempt, self._timeout_ms)
+        return await self.retry(attempt)
 
-    async def _coordinators(self, keys: Iterable[str], key_type: int) -> dict[str, Node]:
+    async def coordinators(self, keys: Iterable[str], key_type: int) -> dict[str, Node]:
         """The coordinator of each group or transactional id; a retriable ApiException while one is not available."""
         request = find_coordinator.FindCoordinatorRequest(key_type=key_type, coordinator_keys=sorted(keys))
-        response = await self._ask_any(request, self._timeout_ms)
+        response = await self.ask_any(request)
         found = {}
         for row in response.coordinators:
             raise_for(row.error_code, row.error_message)
             found[row.key] = Node(row.node_id, row.host, row.port)
         return found
 
-    async def _by_coordinator(
+    async def by_coordinator(
         self,
         keys: Iterable[str],
         key_type: int,
@@ -173,7 +169,7 @@ class AdminRequests:
         async def attempt() -> dict[str, T]:
             groups: dict[int, list[str]] = {}
             nodes: dict[int, Node] = {}
-            for key, node in (await self._coordinators(wanted, key_type)).items():
+            for key, node in (await self.coordinators(wanted, key_type)).items():
                 nodes[node.id] = node
                 groups.setdefault(node.id, []).append(key)
             result: dict[str, T] = {}
@@ -181,17 +177,26 @@ class AdminRequests:
                 result |= await ask(nodes[node_id], group)
             return result
 
-        return await self._retry(attempt, self._timeout_ms if timeout_ms is None else timeout_ms) if wanted else {}
+        return await self.retry(attempt, timeout_ms) if wanted else {}
 
-    async def _retry(self, attempt: Callable[[], Awaitable[T]], timeout_ms: int) -> T:
-        deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
+    async def retry(self, attempt: Callable[[], Awaitable[T]], timeout_ms: int | None = None) -> T:
+        """`attempt` until it succeeds, fails for good, or the time is up."""
+        deadline_ms = self.runtime.clock.monotonic_ms() + self._or_default(timeout_ms)
         while True:
             try:
                 return await attempt()
             except ApiException as error:
-                if not error.error.retriable or self._runtime.clock.monotonic_ms() >= deadline_ms:
+                if not error.error.retriable or self.runtime.clock.monotonic_ms() >= deadline_ms:
                     raise
-            await self._runtime.sleep_ms(RETRY_PAUSE_MS)
+            await self.runtime.sleep_ms(RETRY_PAUSE_MS)
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """The numbers of the partitions by topic, as most requests have them."""
+    topics: dict[str, list[int]] = {}
+    for name in partitions:
+        topics.setdefault(name.topic, []).append(name.partition)
+    return topics
 
 
 def error_of(code: int, message: str | None) -> ApiException | None:

@@ -10,66 +10,60 @@ from collections.abc import Iterable
 
 from kmirror.admin.admin_requests import AdminRequests, raise_for
 from kmirror.admin.results import ConfigEntry, ConfigOperation, ConfigResourceType, ConfigSource, ConfigSynonym
-from kmirror.wire.messages import describe_configs, incremental_alter_configs, list_config_resources
+from kmirror.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kmirror.wire.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
+from kmirror.wire.messages.list_config_resources import ListConfigResourcesRequest
 
 
-class ConfigAdmin(AdminRequests):
-    """Describe, change and list configurations."""
+async def describe_configs(
+    cluster: AdminRequests, resource_type: ConfigResourceType, name: str, *, include_synonyms: bool = False
+) -> list[ConfigEntry]:
+    """All entries of one resource, in the order of the answer."""
+    resource = DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
+    request = DescribeConfigsRequest(resources=[resource], include_synonyms=include_synonyms)
+    node_id = None if cluster.controllers else _broker_of(resource_type, name)
+    response = await cluster.ask_node(node_id, request)
+    row = response.results[0]
+    raise_for(row.error_code, row.error_message)
+    return [
+        ConfigEntry(
+            entry.name,
+            entry.value,
+            entry.config_source,
+            entry.is_sensitive,
+            entry.read_only,
+            entry.config_source == ConfigSource.DEFAULT_CONFIG,
+            tuple(ConfigSynonym(synonym.name, synonym.value, synonym.source) for synonym in entry.synonyms),
+        )
+        for entry in row.configs
+    ]
 
-    async def describe_configs(self, resource_type: ConfigResourceType, name: str, *, include_synonyms: bool = False) -> list[ConfigEntry]:
-        """All entries of one resource, in the order of the answer."""
-        resource = describe_configs.DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
-        request = describe_configs.DescribeConfigsRequest(resources=[resource], include_synonyms=include_synonyms)
-        node_id = None if self._controllers else _broker_of(resource_type, name)
-        if node_id is None:
-            response = await self._ask_any(request, self._timeout_ms)
-        else:
-            response = await self._ask_node(node_id, request, self._timeout_ms)
-        row = response.results[0]
+
+async def incremental_alter_configs(
+    cluster: AdminRequests,
+    resource_type: ConfigResourceType,
+    name: str,
+    changes: Iterable[tuple[str, ConfigOperation, str | None]],
+    *,
+    validate_only: bool = False,
+) -> None:
+    configs = [AlterableConfig(name=key, config_operation=operation, value=value) for key, operation, value in changes]
+    resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=configs)
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    node_id = None if cluster.controllers else _broker_of(resource_type, name)
+    response = await cluster.ask_node(node_id, request)
+    for row in response.responses:
         raise_for(row.error_code, row.error_message)
-        return [
-            ConfigEntry(
-                entry.name,
-                entry.value,
-                entry.config_source,
-                entry.is_sensitive,
-                entry.read_only,
-                entry.config_source == ConfigSource.DEFAULT_CONFIG,
-                tuple(ConfigSynonym(synonym.name, synonym.value, synonym.source) for synonym in entry.synonyms),
-            )
-            for entry in row.configs
-        ]
 
-    async def incremental_alter_configs(
-        self,
-        resource_type: ConfigResourceType,
-        name: str,
-        changes: Iterable[tuple[str, ConfigOperation, str | None]],
-        *,
-        validate_only: bool = False,
-    ) -> None:
-        configs = [
-            incremental_alter_configs.AlterableConfig(name=key, config_operation=operation, value=value)
-            for key, operation, value in changes
-        ]
-        resource = incremental_alter_configs.AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=configs)
-        request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-        node_id = None if self._controllers else _broker_of(resource_type, name)
-        if node_id is None:
-            response = await self._ask_any(request, self._timeout_ms)
-        else:
-            response = await self._ask_node(node_id, request, self._timeout_ms)
-        for row in response.responses:
-            raise_for(row.error_code, row.error_message)
 
-    async def list_config_resources(self, *resource_types: ConfigResourceType) -> list[tuple[ConfigResourceType, str]]:
-        """Type and name of every resource that has, or could have, configurations; of all types unless some are given."""
-        request = list_config_resources.ListConfigResourcesRequest(resource_types=[int(kind) for kind in resource_types])
-        response = await self._ask_any(request, self._timeout_ms)
-        raise_for(response.error_code, None)
-        known = {int(kind) for kind in ConfigResourceType}
-        rows = [row for row in response.config_resources if row.resource_type in known]
-        return sorted((ConfigResourceType(row.resource_type), row.resource_name) for row in rows)
+async def list_config_resources(cluster: AdminRequests, *resource_types: ConfigResourceType) -> list[tuple[ConfigResourceType, str]]:
+    """Type and name of every resource that has, or could have, configurations; of all types unless some are given."""
+    request = ListConfigResourcesRequest(resource_types=[int(kind) for kind in resource_types])
+    response = await cluster.ask_any(request)
+    raise_for(response.error_code, None)
+    known = {int(kind) for kind in ConfigResourceType}
+    rows = [row for row in response.config_resources if row.resource_type in known]
+    return sorted((ConfigResourceType(row.resource_type), row.resource_name) for row in rows)
 
 
 def _broker_of(resource_type: ConfigResourceType, name: str) -> int | None:

@@ -8,7 +8,8 @@ from enum import IntEnum
 
 from kmirror.admin.admin_requests import AdminRequests, error_of, raise_for
 from kmirror.common.errors import ApiException
-from kmirror.wire.messages import api_versions, update_features
+from kmirror.wire.messages.api_versions import ApiVersionsRequest
+from kmirror.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 
 class UpgradeType(IntEnum):
@@ -29,36 +30,30 @@ class FeatureMetadata:
     supported_features: dict[str, tuple[int, int]]
 
 
-class FeatureAdmin(AdminRequests):
-    """Feature levels of the cluster."""
+async def describe_features(cluster: AdminRequests, *, node_id: int | None = None) -> FeatureMetadata:
+    """As one broker knows them: the given one, or any."""
+    request = ApiVersionsRequest(client_software_name="kmirror", client_software_version="1")
+    response = await cluster.ask_node(node_id, request)
+    raise_for(response.error_code, None)
+    return FeatureMetadata(
+        {row.name: row.max_version_level for row in response.finalized_features},
+        response.finalized_features_epoch,
+        {row.name: (row.min_version, row.max_version) for row in response.supported_features},
+    )
 
-    async def describe_features(self, *, node_id: int | None = None) -> FeatureMetadata:
-        """As one broker knows them: the given one, or any."""
-        request = api_versions.ApiVersionsRequest(client_software_name="kmirror", client_software_version="1")
-        if node_id is None:
-            response = await self._ask_any(request, self._timeout_ms)
-        else:
-            response = await self._ask_node(node_id, request, self._timeout_ms)
-        raise_for(response.error_code, None)
-        return FeatureMetadata(
-            {row.name: row.max_version_level for row in response.finalized_features},
-            response.finalized_features_epoch,
-            {row.name: (row.min_version, row.max_version) for row in response.supported_features},
-        )
 
-    async def update_features(
-        self, updates: Mapping[str, tuple[int, UpgradeType]], *, validate_only: bool = False
-    ) -> dict[str, ApiException | None]:
-        """Set the level of each feature (0 disables it); what came of each."""
-        request = update_features.UpdateFeaturesRequest(
-            timeout_ms=self._timeout_ms,
-            feature_updates=[
-                update_features.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=int(kind))
-                for name, (level, kind) in updates.items()
-            ],
-            validate_only=validate_only,
-        )
-        response = await self._ask_any(request, self._timeout_ms)
-        raise_for(response.error_code, response.error_message)
-        errors: dict[str, ApiException | None] = dict.fromkeys(updates)
-        return errors | {row.feature: error_of(row.error_code, row.error_message) for row in response.results}
+async def update_features(
+    cluster: AdminRequests, updates: Mapping[str, tuple[int, UpgradeType]], *, validate_only: bool = False
+) -> dict[str, ApiException | None]:
+    """Set the level of each feature (0 disables it); what came of each."""
+    request = UpdateFeaturesRequest(
+        timeout_ms=cluster.timeout_ms,
+        feature_updates=[
+            FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=int(kind)) for name, (level, kind) in updates.items()
+        ],
+        validate_only=validate_only,
+    )
+    response = await cluster.ask_any(request)
+    raise_for(response.error_code, response.error_message)
+    errors: dict[str, ApiException | None] = dict.fromkeys(updates)
+    return errors | {row.feature: error_of(row.error_code, row.error_message) for row in response.results}

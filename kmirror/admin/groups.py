@@ -10,20 +10,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kmirror.admin.admin_requests import GROUP_COORDINATOR, AdminRequests, error_of, raise_for
+from kmirror.admin.admin_requests import GROUP_COORDINATOR, AdminRequests, by_topic, error_of, raise_for
 from kmirror.admin.results import Node
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.wire.messages import (
-    consumer_group_describe,
-    delete_groups,
-    describe_groups,
-    list_groups,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
-)
+from kmirror.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kmirror.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from kmirror.wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from kmirror.wire.messages.delete_groups import DeleteGroupsRequest
+from kmirror.wire.messages.describe_groups import DescribedGroup as DescribedClassicGroup
+from kmirror.wire.messages.describe_groups import DescribeGroupsRequest
+from kmirror.wire.messages.list_groups import ListGroupsRequest
+from kmirror.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kmirror.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from kmirror.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 
 CLASSIC = "Classic"
 CONSUMER = "Consumer"
@@ -84,150 +84,152 @@ class OffsetAndMetadata:
     leader_epoch: int = -1
 
 
-class GroupAdmin(AdminRequests):
-    """Groups and what they committed."""
+async def list_groups(cluster: AdminRequests, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
+    """Every group of every broker, sorted by id; of these states and types only, where some are given."""
+    request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
 
-    async def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
-        """Every group of every broker, sorted by id; of these states and types only, where some are given."""
-        request = list_groups.ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+    async def attempt() -> list[GroupListing]:
+        await cluster.metadata([])
+        found = {}
+        for node_id in sorted(cluster.nodes):
+            response = await cluster.ask_node(node_id, request)
+            raise_for(response.error_code, None)
+            for row in response.groups:
+                found[row.group_id] = GroupListing(row.group_id, row.protocol_type, row.group_state, row.group_type.capitalize())
+        return [found[group_id] for group_id in sorted(found)]
 
-        async def attempt() -> list[GroupListing]:
-            await self._metadata([])
-            found = {}
-            for node_id in sorted(self._nodes):
-                response = await self._ask_node(node_id, request, self._timeout_ms)
-                raise_for(response.error_code, None)
-                for row in response.groups:
-                    found[row.group_id] = GroupListing(row.group_id, row.protocol_type, row.group_state, row.group_type.capitalize())
-            return [found[group_id] for group_id in sorted(found)]
+    return await cluster.retry(attempt)
 
-        return await self._retry(attempt, self._timeout_ms)
 
-    async def list_consumer_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
-        """Groups of consumers, and those that only commit offsets."""
-        listed = await self.list_groups(states=states, types=types)
-        return [row for row in listed if row.protocol_type in ("", CONSUMER_PROTOCOL_TYPE)]
+async def list_consumer_groups(cluster: AdminRequests, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
+    """Groups of consumers, and those that only commit offsets."""
+    listed = await list_groups(cluster, states=states, types=types)
+    return [row for row in listed if row.protocol_type in ("", CONSUMER_PROTOCOL_TYPE)]
 
-    async def describe_consumer_groups(
-        self, group_ids: Iterable[str], *, timeout_ms: int | None = None
-    ) -> dict[str, ConsumerGroupDescription | ApiException]:
-        """Each group, or why it cannot be described (GROUP_ID_NOT_FOUND when there is none)."""
 
-        async def ask(node: Node, ids: list[str]) -> dict[str, ConsumerGroupDescription | ApiException]:
-            found: dict[str, ConsumerGroupDescription | ApiException] = {}
-            try:
-                request = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=ids)
-                for row in (await self._send(node.host, node.port, request, self._timeout_ms)).groups:
-                    error = Errors.for_code(row.error_code)
-                    if error.retriable:
-                        raise ApiException(error, row.error_message)
-                    if error in (Errors.GROUP_ID_NOT_FOUND, Errors.UNSUPPORTED_VERSION):
-                        continue
-                    found[row.group_id] = ApiException(error, row.error_message or None) if error else _consumer_group(row, node)
-            except ApiException as error:
-                if error.error is not Errors.UNSUPPORTED_VERSION:
-                    raise
-            rest = [group_id for group_id in ids if group_id not in found]
-            return found | (await self._describe_classic(node, rest) if rest else {})
+async def describe_consumer_groups(
+    cluster: AdminRequests, group_ids: Iterable[str], *, timeout_ms: int | None = None
+) -> dict[str, ConsumerGroupDescription | ApiException]:
+    """Each group, or why it cannot be described (GROUP_ID_NOT_FOUND when there is none)."""
 
-        return await self._by_coordinator(group_ids, GROUP_COORDINATOR, ask, timeout_ms=timeout_ms)
-
-    async def _describe_classic(self, node: Node, ids: list[str]) -> dict[str, ConsumerGroupDescription | ApiException]:
-        response = await self._send(node.host, node.port, describe_groups.DescribeGroupsRequest(groups=ids), self._timeout_ms)
+    async def ask(node: Node, ids: list[str]) -> dict[str, ConsumerGroupDescription | ApiException]:
         found: dict[str, ConsumerGroupDescription | ApiException] = {}
-        for row in response.groups:
-            error = Errors.for_code(row.error_code)
-            if error.retriable:
-                raise ApiException(error)
-            if error:
-                found[row.group_id] = ApiException(error, row.error_message or None)
-            elif row.protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
-                text = f"GroupId {row.group_id} is not a consumer group ({row.protocol_type})."
-                found[row.group_id] = ApiException(Errors.INCONSISTENT_GROUP_PROTOCOL, text)
-            else:
-                found[row.group_id] = _classic_group(row, node)
-        return found
+        try:
+            request = ConsumerGroupDescribeRequest(group_ids=ids)
+            for row in (await cluster.send(node, request)).groups:
+                error = Errors.for_code(row.error_code)
+                if error.retriable:
+                    raise ApiException(error, row.error_message)
+                if error in (Errors.GROUP_ID_NOT_FOUND, Errors.UNSUPPORTED_VERSION):
+                    continue
+                found[row.group_id] = ApiException(error, row.error_message or None) if error else _consumer_group(row, node)
+        except ApiException as error:
+            if error.error is not Errors.UNSUPPORTED_VERSION:
+                raise
+        rest = [group_id for group_id in ids if group_id not in found]
+        return found | (await _describe_classic(cluster, node, rest) if rest else {})
 
-    async def delete_consumer_groups(self, group_ids: Iterable[str]) -> dict[str, ApiException | None]:
-        """Delete groups without members; what came of each."""
+    return await cluster.by_coordinator(group_ids, GROUP_COORDINATOR, ask, timeout_ms=timeout_ms)
 
-        async def ask(node: Node, ids: list[str]) -> dict[str, ApiException | None]:
-            response = await self._send(node.host, node.port, delete_groups.DeleteGroupsRequest(groups_names=ids), self._timeout_ms)
-            return {row.group_id: _unless_retriable(row.error_code) for row in response.results}
 
-        return await self._by_coordinator(group_ids, GROUP_COORDINATOR, ask)
+async def _describe_classic(cluster: AdminRequests, node: Node, ids: list[str]) -> dict[str, ConsumerGroupDescription | ApiException]:
+    response = await cluster.send(node, DescribeGroupsRequest(groups=ids))
+    found: dict[str, ConsumerGroupDescription | ApiException] = {}
+    for row in response.groups:
+        error = Errors.for_code(row.error_code)
+        if error.retriable:
+            raise ApiException(error)
+        if error:
+            found[row.group_id] = ApiException(error, row.error_message or None)
+        elif row.protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
+            text = f"GroupId {row.group_id} is not a consumer group ({row.protocol_type})."
+            found[row.group_id] = ApiException(Errors.INCONSISTENT_GROUP_PROTOCOL, text)
+        else:
+            found[row.group_id] = _classic_group(row, node)
+    return found
 
-    async def list_consumer_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = False
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What a group committed, for all partitions that it has or for `partitions` (None: nothing was committed)."""
-        topics = None
-        if partitions is not None:
-            wanted: dict[str, list[int]] = {}
-            for name in partitions:
-                wanted.setdefault(name.topic, []).append(name.partition)
-            topics = [offset_fetch.OffsetFetchRequestTopics(name=name, partition_indexes=rows) for name, rows in wanted.items()]
 
-        async def ask(node: Node, ids: list[str]) -> dict[str, dict[TopicPartition, OffsetAndMetadata | None]]:
-            groups = [offset_fetch.OffsetFetchRequestGroup(group_id=group_id, topics=topics)]
-            request = offset_fetch.OffsetFetchRequest(groups=groups, require_stable=require_stable)
-            max_version = LAST_VERSION_WITH_TOPIC_NAMES
-            response = await self._send(node.host, node.port, request, self._timeout_ms, max_version=max_version)
-            group = response.groups[0]
-            raise_for(group.error_code, None)
-            offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
-            for topic in group.topics:
-                for row in topic.partitions:
-                    raise_for(row.error_code, None)
-                    committed = OffsetAndMetadata(row.committed_offset, row.metadata or "", row.committed_leader_epoch)
-                    offsets[TopicPartition(topic.name, row.partition_index)] = committed if row.committed_offset >= 0 else None
-            return {group_id: offsets}
+async def delete_consumer_groups(cluster: AdminRequests, group_ids: Iterable[str]) -> dict[str, ApiException | None]:
+    """Delete groups without members; what came of each."""
 
-        return (await self._by_coordinator([group_id], GROUP_COORDINATOR, ask))[group_id]
+    async def ask(node: Node, ids: list[str]) -> dict[str, ApiException | None]:
+        response = await cluster.send(node, DeleteGroupsRequest(groups_names=ids))
+        return {row.group_id: _unless_retriable(row.error_code) for row in response.results}
 
-    async def alter_consumer_group_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
-    ) -> dict[TopicPartition, ApiException | None]:
-        """Commit offsets in the name of a group without members; what came of each."""
-        wanted: dict[str, list[offset_commit.OffsetCommitRequestPartition]] = {}
-        for name, committed in offsets.items():
-            row = offset_commit.OffsetCommitRequestPartition(
-                partition_index=name.partition,
-                committed_offset=committed.offset,
-                committed_leader_epoch=committed.leader_epoch,
-                committed_metadata=committed.metadata,
-            )
-            wanted.setdefault(name.topic, []).append(row)
-        topics = [offset_commit.OffsetCommitRequestTopic(name=name, partitions=rows) for name, rows in wanted.items()]
-        request = offset_commit.OffsetCommitRequest(group_id=group_id, topics=topics)
-        return await self._partition_errors(group_id, request, max_version=LAST_VERSION_WITH_TOPIC_NAMES)
+    return await cluster.by_coordinator(group_ids, GROUP_COORDINATOR, ask)
 
-    async def delete_consumer_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, ApiException | None]:
-        """Forget what a group committed for partitions that it is not subscribed to; what came of each."""
-        wanted: dict[str, list[offset_delete.OffsetDeleteRequestPartition]] = {}
-        for name in partitions:
-            wanted.setdefault(name.topic, []).append(offset_delete.OffsetDeleteRequestPartition(partition_index=name.partition))
-        topics = [offset_delete.OffsetDeleteRequestTopic(name=name, partitions=rows) for name, rows in wanted.items()]
-        return await self._partition_errors(group_id, offset_delete.OffsetDeleteRequest(group_id=group_id, topics=topics))
 
-    async def _partition_errors(
-        self, group_id: str, request: Any, *, max_version: int | None = None
-    ) -> dict[TopicPartition, ApiException | None]:
-        async def ask(node: Node, ids: list[str]) -> dict[str, dict[TopicPartition, ApiException | None]]:
-            response = await self._send(node.host, node.port, request, self._timeout_ms, max_version=max_version)
-            raise_for(getattr(response, "error_code", 0), None)
-            errors: dict[TopicPartition, ApiException | None] = {}
-            for topic in response.topics:
-                for row in topic.partitions:
-                    error = Errors.for_code(row.error_code)
-                    if error in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.COORDINATOR_NOT_AVAILABLE):
-                        raise ApiException(error)
-                    errors[TopicPartition(topic.name, row.partition_index)] = error_of(row.error_code, None)
-            return {group_id: errors}
+async def list_consumer_group_offsets(
+    cluster: AdminRequests, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = False
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    """What a group committed, for all partitions that it has or for `partitions` (None: nothing was committed)."""
+    topics = None
+    if partitions is not None:
+        topics = [OffsetFetchRequestTopics(name=name, partition_indexes=rows) for name, rows in by_topic(partitions).items()]
 
-        return (await self._by_coordinator([group_id], GROUP_COORDINATOR, ask))[group_id]
+    async def ask(node: Node, ids: list[str]) -> dict[str, dict[TopicPartition, OffsetAndMetadata | None]]:
+        groups = [OffsetFetchRequestGroup(group_id=group_id, topics=topics)]
+        request = OffsetFetchRequest(groups=groups, require_stable=require_stable)
+        max_version = LAST_VERSION_WITH_TOPIC_NAMES
+        response = await cluster.send(node, request, max_version=max_version)
+        group = response.groups[0]
+        raise_for(group.error_code, None)
+        offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        for topic in group.topics:
+            for row in topic.partitions:
+                raise_for(row.error_code, None)
+                committed = OffsetAndMetadata(row.committed_offset, row.metadata or "", row.committed_leader_epoch)
+                offsets[TopicPartition(topic.name, row.partition_index)] = committed if row.committed_offset >= 0 else None
+        return {group_id: offsets}
+
+    return (await cluster.by_coordinator([group_id], GROUP_COORDINATOR, ask))[group_id]
+
+
+async def alter_consumer_group_offsets(
+    cluster: AdminRequests, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> dict[TopicPartition, ApiException | None]:
+    """Commit offsets in the name of a group without members; what came of each."""
+    wanted: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for name, committed in offsets.items():
+        row = OffsetCommitRequestPartition(
+            partition_index=name.partition,
+            committed_offset=committed.offset,
+            committed_leader_epoch=committed.leader_epoch,
+            committed_metadata=committed.metadata,
+        )
+        wanted.setdefault(name.topic, []).append(row)
+    topics = [OffsetCommitRequestTopic(name=name, partitions=rows) for name, rows in wanted.items()]
+    request = OffsetCommitRequest(group_id=group_id, topics=topics)
+    return await _partition_errors(cluster, group_id, request, max_version=LAST_VERSION_WITH_TOPIC_NAMES)
+
+
+async def delete_consumer_group_offsets(
+    cluster: AdminRequests, group_id: str, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, ApiException | None]:
+    """Forget what a group committed for partitions that it is not subscribed to; what came of each."""
+    wanted: dict[str, list[OffsetDeleteRequestPartition]] = {}
+    for name in partitions:
+        wanted.setdefault(name.topic, []).append(OffsetDeleteRequestPartition(partition_index=name.partition))
+    topics = [OffsetDeleteRequestTopic(name=name, partitions=rows) for name, rows in wanted.items()]
+    return await _partition_errors(cluster, group_id, OffsetDeleteRequest(group_id=group_id, topics=topics))
+
+
+async def _partition_errors(
+    cluster: AdminRequests, group_id: str, request: Any, *, max_version: int | None = None
+) -> dict[TopicPartition, ApiException | None]:
+    async def ask(node: Node, ids: list[str]) -> dict[str, dict[TopicPartition, ApiException | None]]:
+        response = await cluster.send(node, request, max_version=max_version)
+        raise_for(getattr(response, "error_code", 0), None)
+        errors: dict[TopicPartition, ApiException | None] = {}
+        for topic in response.topics:
+            for row in topic.partitions:
+                error = Errors.for_code(row.error_code)
+                if error in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.COORDINATOR_NOT_AVAILABLE):
+                    raise ApiException(error)
+                errors[TopicPartition(topic.name, row.partition_index)] = error_of(row.error_code, None)
+        return {group_id: errors}
+
+    return (await cluster.by_coordinator([group_id], GROUP_COORDINATOR, ask))[group_id]
 
 
 def _unless_retriable(code: int) -> ApiException | None:
@@ -241,7 +243,7 @@ def _partitions(topics: Any) -> tuple[TopicPartition, ...]:
     return tuple(TopicPartition(topic.topic_name, partition) for topic in topics for partition in topic.partitions)
 
 
-def _consumer_group(row: consumer_group_describe.DescribedGroup, node: Node) -> ConsumerGroupDescription:
+def _consumer_group(row: DescribedConsumerGroup, node: Node) -> ConsumerGroupDescription:
     members = [
         MemberDescription(
             member.member_id,
@@ -268,7 +270,7 @@ def _consumer_group(row: consumer_group_describe.DescribedGroup, node: Node) -> 
     )
 
 
-def _classic_group(row: describe_groups.DescribedGroup, node: Node) -> ConsumerGroupDescription:
+def _classic_group(row: DescribedClassicGroup, node: Node) -> ConsumerGroupDescription:
     members = [
         MemberDescription(
             member.member_id, member.group_instance_id, member.client_id, member.client_host, _classic_assignment(member.member_assignment)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from kmirror.admin.admin_requests import AdminRequests, error_of, raise_for
 from kmirror.common.errors import ApiException
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.wire.messages import alter_replica_log_dirs, describe_log_dirs
+from kmirror.wire.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirsRequest, AlterReplicaLogDirTopic
+from kmirror.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,42 +33,37 @@ class LogDirDescription:
     is_cordoned: bool = False
 
 
-class LogDirAdmin(AdminRequests):
-    """The disks of brokers."""
-
-    async def describe_log_dirs(self, brokers: Iterable[int]) -> dict[int, list[LogDirDescription]]:
-        """Every log dir of each of `brokers`."""
-        result = {}
-        for node_id in brokers:
-            response = await self._ask_node(node_id, describe_log_dirs.DescribeLogDirsRequest(topics=None), self._timeout_ms)
-            raise_for(response.error_code, None)
-            result[node_id] = [_description(row) for row in response.results]
-        return result
-
-    async def alter_replica_log_dirs(
-        self, assignment: Mapping[tuple[TopicPartition, int], str]
-    ) -> dict[tuple[TopicPartition, int], ApiException | None]:
-        """Move replicas, named by partition and broker, to the given log dir of their broker; what came of each."""
-        by_broker: dict[int, dict[str, dict[str, list[int]]]] = {}
-        for (name, node_id), path in assignment.items():
-            by_broker.setdefault(node_id, {}).setdefault(path, {}).setdefault(name.topic, []).append(name.partition)
-        result: dict[tuple[TopicPartition, int], ApiException | None] = {}
-        for node_id, paths in sorted(by_broker.items()):
-            dirs = [
-                alter_replica_log_dirs.AlterReplicaLogDir(
-                    path=path,
-                    topics=[alter_replica_log_dirs.AlterReplicaLogDirTopic(name=topic, partitions=p) for topic, p in topics.items()],
-                )
-                for path, topics in paths.items()
-            ]
-            response = await self._ask_node(node_id, alter_replica_log_dirs.AlterReplicaLogDirsRequest(dirs=dirs), self._timeout_ms)
-            for topic in response.results:
-                for row in topic.partitions:
-                    result[TopicPartition(topic.topic_name, row.partition_index), node_id] = error_of(row.error_code, None)
-        return result
+async def describe_log_dirs(cluster: AdminRequests, brokers: Iterable[int]) -> dict[int, list[LogDirDescription]]:
+    """Every log dir of each of `brokers`."""
+    result = {}
+    for node_id in brokers:
+        response = await cluster.ask_node(node_id, DescribeLogDirsRequest(topics=None))
+        raise_for(response.error_code, None)
+        result[node_id] = [_description(row) for row in response.results]
+    return result
 
 
-def _description(row: describe_log_dirs.DescribeLogDirsResult) -> LogDirDescription:
+async def alter_replica_log_dirs(
+    cluster: AdminRequests, assignment: Mapping[tuple[TopicPartition, int], str]
+) -> dict[tuple[TopicPartition, int], ApiException | None]:
+    """Move replicas, named by partition and broker, to the given log dir of their broker; what came of each."""
+    by_broker: dict[int, dict[str, dict[str, list[int]]]] = {}
+    for (name, node_id), path in assignment.items():
+        by_broker.setdefault(node_id, {}).setdefault(path, {}).setdefault(name.topic, []).append(name.partition)
+    result: dict[tuple[TopicPartition, int], ApiException | None] = {}
+    for node_id, paths in sorted(by_broker.items()):
+        dirs = [
+            AlterReplicaLogDir(path=path, topics=[AlterReplicaLogDirTopic(name=topic, partitions=p) for topic, p in topics.items()])
+            for path, topics in paths.items()
+        ]
+        response = await cluster.ask_node(node_id, AlterReplicaLogDirsRequest(dirs=dirs))
+        for topic in response.results:
+            for row in topic.partitions:
+                result[TopicPartition(topic.topic_name, row.partition_index), node_id] = error_of(row.error_code, None)
+    return result
+
+
+def _description(row: DescribeLogDirsResult) -> LogDirDescription:
     infos = {
         TopicPartition(topic.name, entry.partition_index): ReplicaInfo(entry.partition_size, entry.offset_lag, entry.is_future_key)
         for topic in row.topics

@@ -38,131 +38,141 @@ from kmirror.admin.results import (
     ResumeMirrorTopicsResult,
 )
 from kmirror.common.errors import ApiException, Errors, unknown_mirror
-from kmirror.wire.messages import (
-    add_topics_to_mirror,
-    create_mirror,
-    delete_mirror,
-    describe_mirrors,
-    list_mirrors,
-    pause_mirror_topics,
-    remove_topics_from_mirror,
-    resume_mirror_topics,
-)
+from kmirror.wire.messages.add_topics_to_mirror import AddTopicsToMirrorRequest
+from kmirror.wire.messages.add_topics_to_mirror import TopicData as TopicToAdd
+from kmirror.wire.messages.create_mirror import CreateMirrorRequest, MirrorConfig
+from kmirror.wire.messages.delete_mirror import DeleteMirrorRequest
+from kmirror.wire.messages.describe_mirrors import DescribeMirrorsRequest, PartitionDetail
+from kmirror.wire.messages.list_mirrors import ListMirrorsRequest
+from kmirror.wire.messages.pause_mirror_topics import PauseMirrorTopicsRequest
+from kmirror.wire.messages.pause_mirror_topics import TopicData as TopicToPause
+from kmirror.wire.messages.remove_topics_from_mirror import RemoveTopicsFromMirrorRequest
+from kmirror.wire.messages.remove_topics_from_mirror import TopicData as TopicToRemove
+from kmirror.wire.messages.resume_mirror_topics import ResumeMirrorTopicsRequest
+from kmirror.wire.messages.resume_mirror_topics import TopicData as TopicToResume
 from kmirror.wire.mirror_tags import last_known_lag_of, reason_of
 
 UNKNOWN = "UNKNOWN"
 """The state that a leader reports which has not loaded it; another broker, that led until now, may still know."""
 
 
-class MirrorAdmin(AdminRequests):
-    """Create, change, list and describe cluster mirrors."""
+async def create_mirror(
+    cluster: AdminRequests, mirror_name: str, configs: Mapping[str, str], options: CreateMirrorOptions | None = None
+) -> None:
+    """Create a cluster mirror with its configs (bootstrap.servers of the source at least)."""
+    config = [MirrorConfig(name=name, value=value) for name, value in configs.items()]
+    request = CreateMirrorRequest(mirror_name=mirror_name, config=config)
+    await _change(cluster, request, cluster.timeout(options))
 
-    async def create_mirror(self, mirror_name: str, configs: Mapping[str, str], options: CreateMirrorOptions | None = None) -> None:
-        """Create a cluster mirror with its configs (bootstrap.servers of the source at least)."""
-        config = [create_mirror.MirrorConfig(name=name, value=value) for name, value in configs.items()]
-        request = create_mirror.CreateMirrorRequest(mirror_name=mirror_name, config=config)
-        await self._change(request, self._timeout(options))
 
-    async def add_topics_to_mirror(
-        self, mirror_name: str, topics: Iterable[str], options: AddTopicsToMirrorOptions | None = None
-    ) -> AddTopicsToMirrorResult:
-        """Start mirroring topics: they become read-only. The broker creates those that only the source has."""
-        data = [add_topics_to_mirror.TopicData(topic_name=name) for name in sorted(topics)]
-        request = add_topics_to_mirror.AddTopicsToMirrorRequest(mirror_name=mirror_name, topics=data)
-        return AddTopicsToMirrorResult(await self._mirror_results(request, self._timeout(options)))
+async def add_topics_to_mirror(
+    cluster: AdminRequests, mirror_name: str, topics: Iterable[str], options: AddTopicsToMirrorOptions | None = None
+) -> AddTopicsToMirrorResult:
+    """Start mirroring topics: they become read-only. The broker creates those that only the source has."""
+    data = [TopicToAdd(topic_name=name) for name in sorted(topics)]
+    request = AddTopicsToMirrorRequest(mirror_name=mirror_name, topics=data)
+    return AddTopicsToMirrorResult(await _mirror_results(cluster, request, cluster.timeout(options)))
 
-    async def remove_topics_from_mirror(
-        self, mirror_name: str, topics: Iterable[str], options: RemoveTopicsFromMirrorOptions | None = None
-    ) -> RemoveTopicsFromMirrorResult:
-        """Stop mirroring topics: each partition is cut to a consistent end and then becomes writable (failover)."""
-        data = [remove_topics_from_mirror.TopicData(topic_name=name) for name in sorted(topics)]
-        request = remove_topics_from_mirror.RemoveTopicsFromMirrorRequest(mirror_name=mirror_name, topics=data)
-        return RemoveTopicsFromMirrorResult(await self._mirror_results(request, self._timeout(options)))
 
-    async def pause_mirror_topics(
-        self, mirror_name: str, topics: Iterable[str], options: PauseMirrorTopicsOptions | None = None
-    ) -> PauseMirrorTopicsResult:
-        """Stop fetching; the topics stay read-only."""
-        data = [pause_mirror_topics.TopicData(topic_name=name) for name in sorted(topics)]
-        request = pause_mirror_topics.PauseMirrorTopicsRequest(mirror_name=mirror_name, topics=data)
-        return PauseMirrorTopicsResult(await self._mirror_results(request, self._timeout(options)))
+async def remove_topics_from_mirror(
+    cluster: AdminRequests, mirror_name: str, topics: Iterable[str], options: RemoveTopicsFromMirrorOptions | None = None
+) -> RemoveTopicsFromMirrorResult:
+    """Stop mirroring topics: each partition is cut to a consistent end and then becomes writable (failover)."""
+    data = [TopicToRemove(topic_name=name) for name in sorted(topics)]
+    request = RemoveTopicsFromMirrorRequest(mirror_name=mirror_name, topics=data)
+    return RemoveTopicsFromMirrorResult(await _mirror_results(cluster, request, cluster.timeout(options)))
 
-    async def resume_mirror_topics(
-        self, mirror_name: str, topics: Iterable[str], options: ResumeMirrorTopicsOptions | None = None
-    ) -> ResumeMirrorTopicsResult:
-        """Fetch again from where the pause began."""
-        data = [resume_mirror_topics.TopicData(topic_name=name) for name in sorted(topics)]
-        request = resume_mirror_topics.ResumeMirrorTopicsRequest(mirror_name=mirror_name, topics=data)
-        return ResumeMirrorTopicsResult(await self._mirror_results(request, self._timeout(options)))
 
-    async def delete_mirror(self, mirror_name: str, options: DeleteMirrorOptions | None = None) -> None:
-        """Delete a mirror whose topics are all stopped; failback with it is not possible afterwards."""
-        await self._change(delete_mirror.DeleteMirrorRequest(mirror_name=mirror_name), self._timeout(options))
+async def pause_mirror_topics(
+    cluster: AdminRequests, mirror_name: str, topics: Iterable[str], options: PauseMirrorTopicsOptions | None = None
+) -> PauseMirrorTopicsResult:
+    """Stop fetching; the topics stay read-only."""
+    data = [TopicToPause(topic_name=name) for name in sorted(topics)]
+    request = PauseMirrorTopicsRequest(mirror_name=mirror_name, topics=data)
+    return PauseMirrorTopicsResult(await _mirror_results(cluster, request, cluster.timeout(options)))
 
-    async def list_mirrors(self, options: ListMirrorsOptions | None = None) -> list[MirrorListing]:
-        """All mirrors, sorted by name."""
-        response = await self._ask_any(list_mirrors.ListMirrorsRequest(), self._timeout(options))
+
+async def resume_mirror_topics(
+    cluster: AdminRequests, mirror_name: str, topics: Iterable[str], options: ResumeMirrorTopicsOptions | None = None
+) -> ResumeMirrorTopicsResult:
+    """Fetch again from where the pause began."""
+    data = [TopicToResume(topic_name=name) for name in sorted(topics)]
+    request = ResumeMirrorTopicsRequest(mirror_name=mirror_name, topics=data)
+    return ResumeMirrorTopicsResult(await _mirror_results(cluster, request, cluster.timeout(options)))
+
+
+async def delete_mirror(cluster: AdminRequests, mirror_name: str, options: DeleteMirrorOptions | None = None) -> None:
+    """Delete a mirror whose topics are all stopped; failback with it is not possible afterwards."""
+    await _change(cluster, DeleteMirrorRequest(mirror_name=mirror_name), cluster.timeout(options))
+
+
+async def list_mirrors(cluster: AdminRequests, options: ListMirrorsOptions | None = None) -> list[MirrorListing]:
+    """All mirrors, sorted by name."""
+    response = await cluster.ask_any(ListMirrorsRequest(), cluster.timeout(options))
+    raise_for(response.error_code, response.error_message)
+    rows = [MirrorListing(row.mirror_name, row.source_bootstrap, row.source_cluster_id, row.topic_count) for row in response.mirrors]
+    return sorted(rows, key=lambda row: row.mirror_name)
+
+
+async def describe_mirrors(
+    cluster: AdminRequests, mirror_names: Iterable[str] = (), options: DescribeMirrorsOptions | None = None
+) -> dict[str, MirrorDescription]:
+    """Mirrors (all when none is named) with their partitions, asked of every broker and merged; UNKNOWN_MIRROR for a name that none has."""
+    timeout_ms = cluster.timeout(options)
+    names = sorted(mirror_names)
+    flag = options is not None and options.include_authorized_operations
+    request = DescribeMirrorsRequest(mirror_names=names, include_authorized_operations=flag)
+
+    async def ask() -> dict[str, MirrorDescription]:
+        await cluster.metadata([])
+        merged: dict[str, dict[tuple[str, int], MirrorPartitionDescription]] = {}
+        for node_id in sorted(cluster.nodes):
+            try:
+                response = await cluster.send(cluster.nodes[node_id], request, timeout_ms)
+            except NoBrokerError as error:
+                raise ApiException(Errors.NETWORK_EXCEPTION, f"broker {node_id} did not describe its partitions: {error}") from error
+            if response.error_code != Errors.UNKNOWN_MIRROR:
+                raise_for(response.error_code, response.error_message)
+            for mirror in response.mirrors:
+                if mirror.error_code == Errors.UNKNOWN_MIRROR:
+                    continue
+                raise_for(mirror.error_code, f"mirror {mirror.mirror_name}: {Errors.for_code(mirror.error_code).message}")
+                rows = merged.setdefault(mirror.mirror_name, {})
+                for topic in mirror.topics:
+                    for row in topic.partitions:
+                        key = (topic.topic_name, row.partition_index)
+                        if key not in rows or rows[key].state == UNKNOWN:
+                            rows[key] = _partition(topic.topic_name, row)
+        for name in names:
+            if name not in merged:
+                raise unknown_mirror(name)
+        return {name: MirrorDescription(name, [rows[key] for key in sorted(rows)]) for name, rows in sorted(merged.items())}
+
+    return await cluster.retry(ask, timeout_ms)
+
+
+async def _mirror_results(cluster: AdminRequests, request: Any, timeout_ms: int) -> dict[str, ApiException | None]:
+    """Send it with the ids of those topics that are there: a topic that is made anew meanwhile is another one."""
+    known = await cluster.metadata([topic.topic_name for topic in request.topics]) if request.topics else None
+    ids = {topic.name: topic.topic_id for topic in known.topics if topic.error_code == Errors.NONE} if known is not None else {}
+    for topic in request.topics:
+        topic.topic_id = ids.get(topic.topic_name, topic.topic_id)
+    response = await _change(cluster, request, timeout_ms)
+    return {row.name: error_of(row.error_code, None) for row in response.topics}
+
+
+async def _change(cluster: AdminRequests, request: Any, timeout_ms: int) -> Any:
+    """Send a change; again while the controller or a coordinator is not there."""
+
+    async def ask() -> Any:
+        response = await cluster.ask_any(request, timeout_ms)
         raise_for(response.error_code, response.error_message)
-        rows = [MirrorListing(row.mirror_name, row.source_bootstrap, row.source_cluster_id, row.topic_count) for row in response.mirrors]
-        return sorted(rows, key=lambda row: row.mirror_name)
+        return response
 
-    async def describe_mirrors(
-        self, mirror_names: Iterable[str] = (), options: DescribeMirrorsOptions | None = None
-    ) -> dict[str, MirrorDescription]:
-        """Mirrors (all when none is named) with their partitions, asked of every broker and merged; UNKNOWN_MIRROR for a name that none has."""
-        timeout_ms = self._timeout(options)
-        names = sorted(mirror_names)
-        flag = options is not None and options.include_authorized_operations
-        request = describe_mirrors.DescribeMirrorsRequest(mirror_names=names, include_authorized_operations=flag)
-
-        async def ask() -> dict[str, MirrorDescription]:
-            await self._metadata([])
-            merged: dict[str, dict[tuple[str, int], MirrorPartitionDescription]] = {}
-            for node_id in sorted(self._nodes):
-                try:
-                    response = await self._send(self._nodes[node_id].host, self._nodes[node_id].port, request, timeout_ms)
-                except NoBrokerError as error:
-                    raise ApiException(Errors.NETWORK_EXCEPTION, f"broker {node_id} did not describe its partitions: {error}") from error
-                if response.error_code != Errors.UNKNOWN_MIRROR:
-                    raise_for(response.error_code, response.error_message)
-                for mirror in response.mirrors:
-                    if mirror.error_code == Errors.UNKNOWN_MIRROR:
-                        continue
-                    raise_for(mirror.error_code, f"mirror {mirror.mirror_name}: {Errors.for_code(mirror.error_code).message}")
-                    rows = merged.setdefault(mirror.mirror_name, {})
-                    for topic in mirror.topics:
-                        for row in topic.partitions:
-                            key = (topic.topic_name, row.partition_index)
-                            if key not in rows or rows[key].state == UNKNOWN:
-                                rows[key] = _partition(topic.topic_name, row)
-            for name in names:
-                if name not in merged:
-                    raise unknown_mirror(name)
-            return {name: MirrorDescription(name, [rows[key] for key in sorted(rows)]) for name, rows in sorted(merged.items())}
-
-        return await self._retry(ask, timeout_ms)
-
-    async def _mirror_results(self, request: Any, timeout_ms: int) -> dict[str, ApiException | None]:
-        """Send it with the ids of those topics that are there: a topic that is made anew meanwhile is another one."""
-        known = await self._metadata([topic.topic_name for topic in request.topics]) if request.topics else None
-        ids = {topic.name: topic.topic_id for topic in known.topics if topic.error_code == Errors.NONE} if known is not None else {}
-        for topic in request.topics:
-            topic.topic_id = ids.get(topic.topic_name, topic.topic_id)
-        response = await self._change(request, timeout_ms)
-        return {row.name: error_of(row.error_code, None) for row in response.topics}
-
-    async def _change(self, request: Any, timeout_ms: int) -> Any:
-        """Send a change; again while the controller or a coordinator is not there."""
-
-        async def ask() -> Any:
-            response = await self._ask_any(request, timeout_ms)
-            raise_for(response.error_code, response.error_message)
-            return response
-
-        return await self._retry(ask, timeout_ms)
+    return await cluster.retry(ask, timeout_ms)
 
 
-def _partition(topic: str, row: describe_mirrors.PartitionDetail) -> MirrorPartitionDescription:
+def _partition(topic: str, row: PartitionDetail) -> MirrorPartitionDescription:
     last_lag = last_known_lag_of(row.unknown_tagged_fields)
     return MirrorPartitionDescription(
         topic,

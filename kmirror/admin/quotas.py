@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from kmirror.admin.admin_requests import AdminRequests, raise_for
-from kmirror.wire.messages import alter_client_quotas, describe_client_quotas
+from kmirror.wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntityData,
+    AlterClientQuotasRequestEntryData,
+    OpData,
+)
+from kmirror.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 
 USER = "user"
 CLIENT_ID = "client-id"
@@ -40,43 +46,31 @@ class ClientQuotaEntity:
         return cls(tuple(sorted(entries.items())))
 
 
-class QuotaAdmin(AdminRequests):
-    """Describe and change client quotas."""
+async def describe_client_quotas(
+    cluster: AdminRequests, components: list[ClientQuotaFilterComponent], *, strict: bool = False
+) -> dict[ClientQuotaEntity, dict[str, float]]:
+    """The quotas of every entity that the filter matches; `strict`: entities with other types besides are left out."""
+    request = DescribeClientQuotasRequest(
+        components=[ComponentData(entity_type=row.entity_type, match_type=row.match_type, match=row.match) for row in components],
+        strict=strict,
+    )
+    response = await cluster.ask_any(request)
+    raise_for(response.error_code, response.error_message)
+    return {
+        ClientQuotaEntity.of({part.entity_type: part.entity_name for part in entry.entity}): {row.key: row.value for row in entry.values}
+        for entry in response.entries or ()
+    }
 
-    async def describe_client_quotas(
-        self, components: list[ClientQuotaFilterComponent], *, strict: bool = False
-    ) -> dict[ClientQuotaEntity, dict[str, float]]:
-        """The quotas of every entity that the filter matches; `strict`: entities with other types besides are left out."""
-        request = describe_client_quotas.DescribeClientQuotasRequest(
-            components=[
-                describe_client_quotas.ComponentData(entity_type=row.entity_type, match_type=row.match_type, match=row.match)
-                for row in components
-            ],
-            strict=strict,
-        )
-        response = await self._ask_any(request, self._timeout_ms)
-        raise_for(response.error_code, response.error_message)
-        return {
-            ClientQuotaEntity.of({part.entity_type: part.entity_name for part in entry.entity}): {
-                row.key: row.value for row in entry.values
-            }
-            for entry in response.entries or ()
-        }
 
-    async def alter_client_quotas(
-        self, entity: ClientQuotaEntity, changes: Mapping[str, float | None], *, validate_only: bool = False
-    ) -> None:
-        """Set quotas of one entity, or remove those whose value is None."""
-        entry = alter_client_quotas.AlterClientQuotasRequestEntryData(
-            entity=[
-                alter_client_quotas.AlterClientQuotasRequestEntityData(entity_type=kind, entity_name=name) for kind, name in entity.entries
-            ],
-            ops=[
-                alter_client_quotas.OpData(key=key, value=0.0 if value is None else value, remove=value is None)
-                for key, value in changes.items()
-            ],
-        )
-        request = alter_client_quotas.AlterClientQuotasRequest(entries=[entry], validate_only=validate_only)
-        response = await self._ask_any(request, self._timeout_ms)
-        for row in response.entries:
-            raise_for(row.error_code, row.error_message)
+async def alter_client_quotas(
+    cluster: AdminRequests, entity: ClientQuotaEntity, changes: Mapping[str, float | None], *, validate_only: bool = False
+) -> None:
+    """Set quotas of one entity, or remove those whose value is None."""
+    entry = AlterClientQuotasRequestEntryData(
+        entity=[AlterClientQuotasRequestEntityData(entity_type=kind, entity_name=name) for kind, name in entity.entries],
+        ops=[OpData(key=key, value=0.0 if value is None else value, remove=value is None) for key, value in changes.items()],
+    )
+    request = AlterClientQuotasRequest(entries=[entry], validate_only=validate_only)
+    response = await cluster.ask_any(request)
+    for row in response.entries:
+        raise_for(row.error_code, row.error_message)

@@ -9,7 +9,12 @@ from enum import IntEnum
 
 from kmirror.admin.admin_requests import AdminRequests, error_of, raise_for
 from kmirror.common.errors import ApiException
-from kmirror.wire.messages import alter_user_scram_credentials, describe_user_scram_credentials
+from kmirror.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from kmirror.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 
 SALT_BYTES = 32
 DEFAULT_ITERATIONS = 4_096
@@ -47,42 +52,39 @@ class UserScramCredentialDeletion:
     mechanism: ScramMechanism
 
 
-class ScramAdmin(AdminRequests):
-    """Describe, store and delete SCRAM credentials."""
+async def describe_user_scram_credentials(
+    cluster: AdminRequests, users: Iterable[str] = ()
+) -> dict[str, list[tuple[ScramMechanism, int]] | ApiException]:
+    """Mechanism and iterations of each user's credentials (of all users when none is named), or what failed."""
+    names = [UserName(name=user) for user in users]
+    request = DescribeUserScramCredentialsRequest(users=names or None)
+    response = await cluster.ask_any(request)
+    raise_for(response.error_code, response.error_message)
+    result: dict[str, list[tuple[ScramMechanism, int]] | ApiException] = {}
+    for row in response.results:
+        error = error_of(row.error_code, row.error_message)
+        result[row.user] = error or [(ScramMechanism(info.mechanism), info.iterations) for info in row.credential_infos]
+    return result
 
-    async def describe_user_scram_credentials(
-        self, users: Iterable[str] = ()
-    ) -> dict[str, list[tuple[ScramMechanism, int]] | ApiException]:
-        """Mechanism and iterations of each user's credentials (of all users when none is named), or what failed."""
-        names = [describe_user_scram_credentials.UserName(name=user) for user in users]
-        request = describe_user_scram_credentials.DescribeUserScramCredentialsRequest(users=names or None)
-        response = await self._ask_any(request, self._timeout_ms)
-        raise_for(response.error_code, response.error_message)
-        result: dict[str, list[tuple[ScramMechanism, int]] | ApiException] = {}
-        for row in response.results:
-            error = error_of(row.error_code, row.error_message)
-            result[row.user] = error or [(ScramMechanism(info.mechanism), info.iterations) for info in row.credential_infos]
-        return result
 
-    async def alter_user_scram_credentials(
-        self, alterations: Iterable[UserScramCredentialUpsertion | UserScramCredentialDeletion]
-    ) -> dict[str, ApiException | None]:
-        """Carry out the alterations; what came of each user's."""
-        deletions, upsertions = [], []
-        for row in alterations:
-            if isinstance(row, UserScramCredentialDeletion):
-                deletions.append(alter_user_scram_credentials.ScramCredentialDeletion(name=row.user, mechanism=row.mechanism))
-                continue
-            salt = row.salt if row.salt is not None else self._random_salt()
-            salted = hashlib.pbkdf2_hmac(row.mechanism.hash_name, row.password, salt, row.iterations) if row.iterations > 0 else b""
-            upsertions.append(
-                alter_user_scram_credentials.ScramCredentialUpsertion(
-                    name=row.user, mechanism=row.mechanism, iterations=row.iterations, salt=salt, salted_password=salted
-                )
-            )
-        request = alter_user_scram_credentials.AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
-        response = await self._ask_any(request, self._timeout_ms)
-        return {row.user: error_of(row.error_code, row.error_message) for row in response.results}
+async def alter_user_scram_credentials(
+    cluster: AdminRequests, alterations: Iterable[UserScramCredentialUpsertion | UserScramCredentialDeletion]
+) -> dict[str, ApiException | None]:
+    """Carry out the alterations; what came of each user's."""
+    deletions, upsertions = [], []
+    for row in alterations:
+        if isinstance(row, UserScramCredentialDeletion):
+            deletions.append(ScramCredentialDeletion(name=row.user, mechanism=row.mechanism))
+            continue
+        salt = row.salt if row.salt is not None else _random_salt(cluster)
+        salted = hashlib.pbkdf2_hmac(row.mechanism.hash_name, row.password, salt, row.iterations) if row.iterations > 0 else b""
+        upsertions.append(
+            ScramCredentialUpsertion(name=row.user, mechanism=row.mechanism, iterations=row.iterations, salt=salt, salted_password=salted)
+        )
+    request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
+    response = await cluster.ask_any(request)
+    return {row.user: error_of(row.error_code, row.error_message) for row in response.results}
 
-    def _random_salt(self) -> bytes:
-        return self._runtime.random.token_bytes(SALT_BYTES)
+
+def _random_salt(cluster: AdminRequests) -> bytes:
+    return cluster.runtime.random.token_bytes(SALT_BYTES)

@@ -6,17 +6,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kmirror.admin.admin_requests import GROUP_COORDINATOR, AdminRequests, error_of, raise_for
+from kmirror.admin.admin_requests import GROUP_COORDINATOR, AdminRequests, by_topic, error_of, raise_for
 from kmirror.admin.results import Node
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.wire.messages import (
-    alter_share_group_offsets,
-    delete_groups,
-    delete_share_group_offsets,
-    describe_share_group_offsets,
-    share_group_describe,
+from kmirror.wire.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
 )
+from kmirror.wire.messages.delete_groups import DeleteGroupsRequest
+from kmirror.wire.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsRequestTopic
+from kmirror.wire.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+)
+from kmirror.wire.messages.share_group_describe import ShareGroupDescribeRequest
 
 _ELSEWHERE = (Errors.NOT_COORDINATOR, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.COORDINATOR_NOT_AVAILABLE)
 
@@ -53,103 +59,98 @@ class SharePartitionOffset:
     lag: int | None
 
 
-class ShareGroupAdmin(AdminRequests):
-    """Share groups and where they begin."""
+async def describe_share_groups(
+    cluster: AdminRequests, group_ids: Iterable[str], *, timeout_ms: int | None = None
+) -> dict[str, ShareGroupDescription | ApiException]:
+    """Each group, or why it cannot be described (GROUP_ID_NOT_FOUND when there is none)."""
 
-    async def describe_share_groups(
-        self, group_ids: Iterable[str], *, timeout_ms: int | None = None
-    ) -> dict[str, ShareGroupDescription | ApiException]:
-        """Each group, or why it cannot be described (GROUP_ID_NOT_FOUND when there is none)."""
+    async def ask(node: Node, ids: list[str]) -> dict[str, ShareGroupDescription | ApiException]:
+        request = ShareGroupDescribeRequest(group_ids=ids)
+        found: dict[str, ShareGroupDescription | ApiException] = {}
+        for row in (await cluster.send(node, request)).groups:
+            error = Errors.for_code(row.error_code)
+            if error in _ELSEWHERE:
+                raise ApiException(error)
+            found[row.group_id] = ApiException(error, row.error_message or None) if error else _description(row, node)
+        return found
 
-        async def ask(node: Node, ids: list[str]) -> dict[str, ShareGroupDescription | ApiException]:
-            request = share_group_describe.ShareGroupDescribeRequest(group_ids=ids)
-            found: dict[str, ShareGroupDescription | ApiException] = {}
-            for row in (await self._send(node.host, node.port, request, self._timeout_ms)).groups:
-                error = Errors.for_code(row.error_code)
-                if error in _ELSEWHERE:
-                    raise ApiException(error)
-                found[row.group_id] = ApiException(error, row.error_message or None) if error else _description(row, node)
-            return found
+    return await cluster.by_coordinator(group_ids, GROUP_COORDINATOR, ask, timeout_ms=timeout_ms)
 
-        return await self._by_coordinator(group_ids, GROUP_COORDINATOR, ask, timeout_ms=timeout_ms)
 
-    async def list_share_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, skip_failed: bool = False
-    ) -> dict[TopicPartition, SharePartitionOffset | None]:
-        """Where a group begins in all partitions that it has state of, or in `partitions` (None: it has no state there). ApiException for the
-        first that has an error, one without a leader for example; with `skip_failed` such partitions are left out."""
-        module = describe_share_group_offsets
-        topics = None
-        if partitions is not None:
-            wanted: dict[str, list[int]] = {}
-            for name in partitions:
-                wanted.setdefault(name.topic, []).append(name.partition)
-            topics = [module.DescribeShareGroupOffsetsRequestTopic(name, rows) for name, rows in wanted.items()]
+async def list_share_group_offsets(
+    cluster: AdminRequests, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, skip_failed: bool = False
+) -> dict[TopicPartition, SharePartitionOffset | None]:
+    """Where a group begins in all partitions that it has state of, or in `partitions` (None: it has no state there). ApiException for the
+    first that has an error, one without a leader for example; with `skip_failed` such partitions are left out."""
+    topics = None
+    if partitions is not None:
+        topics = [DescribeShareGroupOffsetsRequestTopic(name, rows) for name, rows in by_topic(partitions).items()]
 
-        async def ask(node: Node, ids: list[str]) -> dict[str, dict[TopicPartition, SharePartitionOffset | None]]:
-            groups = [module.DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=topics)]
-            request = module.DescribeShareGroupOffsetsRequest(groups=groups)
-            group = (await self._send(node.host, node.port, request, self._timeout_ms)).groups[0]
-            raise_for(group.error_code, group.error_message)
-            offsets: dict[TopicPartition, SharePartitionOffset | None] = {}
-            for topic in group.topics:
-                for row in topic.partitions:
-                    if row.error_code and skip_failed:
-                        continue
-                    raise_for(row.error_code, row.error_message)
-                    begins = SharePartitionOffset(row.start_offset, row.leader_epoch, None if row.lag < 0 else row.lag)
-                    offsets[TopicPartition(topic.topic_name, row.partition_index)] = begins if row.start_offset >= 0 else None
-            return {group_id: offsets}
+    async def ask(node: Node, ids: list[str]) -> dict[str, dict[TopicPartition, SharePartitionOffset | None]]:
+        groups = [DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=topics)]
+        request = DescribeShareGroupOffsetsRequest(groups=groups)
+        group = (await cluster.send(node, request)).groups[0]
+        raise_for(group.error_code, group.error_message)
+        offsets: dict[TopicPartition, SharePartitionOffset | None] = {}
+        for topic in group.topics:
+            for row in topic.partitions:
+                if row.error_code and skip_failed:
+                    continue
+                raise_for(row.error_code, row.error_message)
+                begins = SharePartitionOffset(row.start_offset, row.leader_epoch, None if row.lag < 0 else row.lag)
+                offsets[TopicPartition(topic.topic_name, row.partition_index)] = begins if row.start_offset >= 0 else None
+        return {group_id: offsets}
 
-        return (await self._by_coordinator([group_id], GROUP_COORDINATOR, ask))[group_id]
+    return (await cluster.by_coordinator([group_id], GROUP_COORDINATOR, ask))[group_id]
 
-    async def alter_share_group_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, ApiException | None]:
-        """Have a group without members begin there; a group that is not there is made. What came of each."""
-        module = alter_share_group_offsets
-        wanted: dict[str, module.AlterShareGroupOffsetsRequestTopic] = {}
-        for name, offset in offsets.items():
-            topic = wanted.setdefault(name.topic, module.AlterShareGroupOffsetsRequestTopic(topic_name=name.topic))
-            topic.partitions.append(module.AlterShareGroupOffsetsRequestPartition(name.partition, offset))
-        request = module.AlterShareGroupOffsetsRequest(group_id=group_id, topics=list(wanted.values()))
 
-        async def ask(node: Node, ids: list[str]) -> dict[str, dict[TopicPartition, ApiException | None]]:
-            response = await self._send(node.host, node.port, request, self._timeout_ms)
-            raise_for(response.error_code, response.error_message)
-            errors = {
-                TopicPartition(topic.topic_name, row.partition_index): error_of(row.error_code, row.error_message)
-                for topic in response.responses
-                for row in topic.partitions
-            }
-            return {group_id: errors}
+async def alter_share_group_offsets(
+    cluster: AdminRequests, group_id: str, offsets: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, ApiException | None]:
+    """Have a group without members begin there; a group that is not there is made. What came of each."""
+    wanted: dict[str, AlterShareGroupOffsetsRequestTopic] = {}
+    for name, offset in offsets.items():
+        topic = wanted.setdefault(name.topic, AlterShareGroupOffsetsRequestTopic(topic_name=name.topic))
+        topic.partitions.append(AlterShareGroupOffsetsRequestPartition(name.partition, offset))
+    request = AlterShareGroupOffsetsRequest(group_id=group_id, topics=list(wanted.values()))
 
-        return (await self._by_coordinator([group_id], GROUP_COORDINATOR, ask))[group_id]
+    async def ask(node: Node, ids: list[str]) -> dict[str, dict[TopicPartition, ApiException | None]]:
+        response = await cluster.send(node, request)
+        raise_for(response.error_code, response.error_message)
+        errors = {
+            TopicPartition(topic.topic_name, row.partition_index): error_of(row.error_code, row.error_message)
+            for topic in response.responses
+            for row in topic.partitions
+        }
+        return {group_id: errors}
 
-    async def delete_share_group_offsets(self, group_id: str, topics: Iterable[str]) -> dict[str, ApiException | None]:
-        """Forget where a group without members begins in whole topics; what came of each."""
-        module = delete_share_group_offsets
-        rows = [module.DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in topics]
-        request = module.DeleteShareGroupOffsetsRequest(group_id=group_id, topics=rows)
+    return (await cluster.by_coordinator([group_id], GROUP_COORDINATOR, ask))[group_id]
 
-        async def ask(node: Node, ids: list[str]) -> dict[str, dict[str, ApiException | None]]:
-            response = await self._send(node.host, node.port, request, self._timeout_ms)
-            raise_for(response.error_code, response.error_message)
-            return {group_id: {row.topic_name: error_of(row.error_code, row.error_message) for row in response.responses}}
 
-        return (await self._by_coordinator([group_id], GROUP_COORDINATOR, ask))[group_id]
+async def delete_share_group_offsets(cluster: AdminRequests, group_id: str, topics: Iterable[str]) -> dict[str, ApiException | None]:
+    """Forget where a group without members begins in whole topics; what came of each."""
+    rows = [DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in topics]
+    request = DeleteShareGroupOffsetsRequest(group_id=group_id, topics=rows)
 
-    async def delete_share_groups(self, group_ids: Iterable[str]) -> dict[str, ApiException | None]:
-        """Delete groups without members, and their state; what came of each."""
+    async def ask(node: Node, ids: list[str]) -> dict[str, dict[str, ApiException | None]]:
+        response = await cluster.send(node, request)
+        raise_for(response.error_code, response.error_message)
+        return {group_id: {row.topic_name: error_of(row.error_code, row.error_message) for row in response.responses}}
 
-        async def ask(node: Node, ids: list[str]) -> dict[str, ApiException | None]:
-            response = await self._send(node.host, node.port, delete_groups.DeleteGroupsRequest(groups_names=ids), self._timeout_ms)
-            for row in response.results:
-                if Errors.for_code(row.error_code) in _ELSEWHERE:
-                    raise ApiException(Errors.for_code(row.error_code))
-            return {row.group_id: error_of(row.error_code, None) for row in response.results}
+    return (await cluster.by_coordinator([group_id], GROUP_COORDINATOR, ask))[group_id]
 
-        return await self._by_coordinator(group_ids, GROUP_COORDINATOR, ask)
+
+async def delete_share_groups(cluster: AdminRequests, group_ids: Iterable[str]) -> dict[str, ApiException | None]:
+    """Delete groups without members, and their state; what came of each."""
+
+    async def ask(node: Node, ids: list[str]) -> dict[str, ApiException | None]:
+        response = await cluster.send(node, DeleteGroupsRequest(groups_names=ids))
+        for row in response.results:
+            if Errors.for_code(row.error_code) in _ELSEWHERE:
+                raise ApiException(Errors.for_code(row.error_code))
+        return {row.group_id: error_of(row.error_code, None) for row in response.results}
+
+    return await cluster.by_coordinator(group_ids, GROUP_COORDINATOR, ask)
 
 
 def _description(row: Any, node: Node) -> ShareGroupDescription:

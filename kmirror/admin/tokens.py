@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from kmirror.admin.admin_requests import AdminRequests, raise_for
 from kmirror.common.kafka_principal import KafkaPrincipal
-from kmirror.wire.messages import create_delegation_token, describe_delegation_token, expire_delegation_token, renew_delegation_token
+from kmirror.wire.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
+from kmirror.wire.messages.describe_delegation_token import DescribeDelegationTokenOwner, DescribeDelegationTokenRequest
+from kmirror.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from kmirror.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,67 +27,64 @@ class DelegationToken:
     hmac: bytes
 
 
-class TokenAdmin(AdminRequests):
-    """Create, renew, expire and describe delegation tokens."""
+async def create_delegation_token(
+    cluster: AdminRequests, *, owner: KafkaPrincipal | None = None, renewers: Iterable[KafkaPrincipal] = (), max_lifetime_ms: int = -1
+) -> DelegationToken:
+    """A token of the caller, or of `owner`; -1 is the broker's longest life."""
+    wanted = tuple(renewers)
+    request = CreateDelegationTokenRequest(
+        owner_principal_type=owner.principal_type if owner else None,
+        owner_principal_name=owner.name if owner else None,
+        renewers=[CreatableRenewers(principal_type=p.principal_type, principal_name=p.name) for p in wanted],
+        max_lifetime_ms=max_lifetime_ms,
+    )
+    row = await cluster.ask_any(request)
+    raise_for(row.error_code, None)
+    return DelegationToken(
+        row.token_id,
+        KafkaPrincipal(row.principal_type, row.principal_name),
+        KafkaPrincipal(row.token_requester_principal_type, row.token_requester_principal_name),
+        wanted,
+        row.issue_timestamp_ms,
+        row.expiry_timestamp_ms,
+        row.max_timestamp_ms,
+        bytes(row.hmac),
+    )
 
-    async def create_delegation_token(
-        self, *, owner: KafkaPrincipal | None = None, renewers: Iterable[KafkaPrincipal] = (), max_lifetime_ms: int = -1
-    ) -> DelegationToken:
-        """A token of the caller, or of `owner`; -1 is the broker's longest life."""
-        wanted = tuple(renewers)
-        request = create_delegation_token.CreateDelegationTokenRequest(
-            owner_principal_type=owner.principal_type if owner else None,
-            owner_principal_name=owner.name if owner else None,
-            renewers=[create_delegation_token.CreatableRenewers(principal_type=p.principal_type, principal_name=p.name) for p in wanted],
-            max_lifetime_ms=max_lifetime_ms,
-        )
-        row = await self._ask_any(request, self._timeout_ms)
-        raise_for(row.error_code, None)
-        return DelegationToken(
+
+async def renew_delegation_token(cluster: AdminRequests, hmac: bytes, *, renew_period_ms: int = -1) -> int:
+    """The new expiry time."""
+    request = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=renew_period_ms)
+    response = await cluster.ask_any(request)
+    raise_for(response.error_code, None)
+    return int(response.expiry_timestamp_ms)
+
+
+async def expire_delegation_token(cluster: AdminRequests, hmac: bytes, *, expiry_time_period_ms: int = -1) -> int:
+    """The new expiry time; a negative period expires the token at once."""
+    request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=expiry_time_period_ms)
+    response = await cluster.ask_any(request)
+    raise_for(response.error_code, None)
+    return int(response.expiry_timestamp_ms)
+
+
+async def describe_delegation_token(cluster: AdminRequests, owners: Iterable[KafkaPrincipal] | None = None) -> list[DelegationToken]:
+    """The tokens of `owners`, or all that the caller may see."""
+    wanted = None
+    if owners is not None:
+        wanted = [DescribeDelegationTokenOwner(principal_type=owner.principal_type, principal_name=owner.name) for owner in owners]
+    response = await cluster.ask_any(DescribeDelegationTokenRequest(owners=wanted))
+    raise_for(response.error_code, None)
+    return [
+        DelegationToken(
             row.token_id,
             KafkaPrincipal(row.principal_type, row.principal_name),
             KafkaPrincipal(row.token_requester_principal_type, row.token_requester_principal_name),
-            wanted,
-            row.issue_timestamp_ms,
-            row.expiry_timestamp_ms,
-            row.max_timestamp_ms,
+            tuple(KafkaPrincipal(p.principal_type, p.principal_name) for p in row.renewers),
+            row.issue_timestamp,
+            row.expiry_timestamp,
+            row.max_timestamp,
             bytes(row.hmac),
         )
-
-    async def renew_delegation_token(self, hmac: bytes, *, renew_period_ms: int = -1) -> int:
-        """The new expiry time."""
-        request = renew_delegation_token.RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=renew_period_ms)
-        response = await self._ask_any(request, self._timeout_ms)
-        raise_for(response.error_code, None)
-        return int(response.expiry_timestamp_ms)
-
-    async def expire_delegation_token(self, hmac: bytes, *, expiry_time_period_ms: int = -1) -> int:
-        """The new expiry time; a negative period expires the token at once."""
-        request = expire_delegation_token.ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=expiry_time_period_ms)
-        response = await self._ask_any(request, self._timeout_ms)
-        raise_for(response.error_code, None)
-        return int(response.expiry_timestamp_ms)
-
-    async def describe_delegation_token(self, owners: Iterable[KafkaPrincipal] | None = None) -> list[DelegationToken]:
-        """The tokens of `owners`, or all that the caller may see."""
-        wanted = None
-        if owners is not None:
-            wanted = [
-                describe_delegation_token.DescribeDelegationTokenOwner(principal_type=owner.principal_type, principal_name=owner.name)
-                for owner in owners
-            ]
-        response = await self._ask_any(describe_delegation_token.DescribeDelegationTokenRequest(owners=wanted), self._timeout_ms)
-        raise_for(response.error_code, None)
-        return [
-            DelegationToken(
-                row.token_id,
-                KafkaPrincipal(row.principal_type, row.principal_name),
-                KafkaPrincipal(row.token_requester_principal_type, row.token_requester_principal_name),
-                tuple(KafkaPrincipal(p.principal_type, p.principal_name) for p in row.renewers),
-                row.issue_timestamp,
-                row.expiry_timestamp,
-                row.max_timestamp,
-                bytes(row.hmac),
-            )
-            for row in response.tokens
-        ]
+        for row in response.tokens
+    ]

@@ -17,118 +17,133 @@ from kmirror.admin.results import (
 )
 from kmirror.common.errors import Errors
 from kmirror.common.uuid import Uuid
-from kmirror.wire.messages import create_partitions, create_topics, delete_topics, describe_topic_partitions, metadata
+from kmirror.wire.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
+from kmirror.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    MirrorInfo,
+)
+from kmirror.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kmirror.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsRequestCursor,
+    TopicRequest,
+)
+from kmirror.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 PARTITIONS_PER_RESPONSE = 2_000
 
 
-class TopicAdmin(AdminRequests):
-    """Topics and their partitions."""
+async def list_topics(cluster: AdminRequests, *, include_internal: bool = False) -> list[str]:
+    """Names, sorted."""
+    return [topic.name for topic in await list_topic_listings(cluster) if include_internal or not topic.is_internal]
 
-    async def list_topics(self, *, include_internal: bool = False) -> list[str]:
-        """Names, sorted."""
-        return [topic.name for topic in await self.list_topic_listings() if include_internal or not topic.is_internal]
 
-    async def list_topic_listings(self) -> list[TopicListing]:
-        """Every topic with its id, sorted by name; those that are being deleted are left out."""
-        response = await self._metadata(None)
-        listed = [TopicListing(row.name, row.topic_id, row.is_internal) for row in response.topics if row.name and row.error_code == 0]
-        return sorted(listed, key=lambda topic: topic.name)
+async def list_topic_listings(cluster: AdminRequests) -> list[TopicListing]:
+    """Every topic with its id, sorted by name; those that are being deleted are left out."""
+    response = await cluster.metadata(None)
+    listed = [TopicListing(row.name, row.topic_id, row.is_internal) for row in response.topics if row.name and row.error_code == 0]
+    return sorted(listed, key=lambda topic: topic.name)
 
-    async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
-        """Those of `names` that exist, from Metadata: leaders, replicas, ISR."""
-        wanted = sorted(names)
-        response = await self._metadata(wanted) if wanted else metadata.MetadataResponse()
-        result = {}
+
+async def describe_topics(cluster: AdminRequests, names: Iterable[str]) -> dict[str, TopicDescription]:
+    """Those of `names` that exist, from Metadata: leaders, replicas, ISR."""
+    wanted = sorted(names)
+    response = await cluster.metadata(wanted) if wanted else MetadataResponse()
+    result = {}
+    for topic in response.topics:
+        if topic.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION or topic.name is None:
+            continue
+        raise_about(topic.error_code, f"topic {topic.name}")
+        result[topic.name] = TopicDescription(topic.name, topic.topic_id, topic.is_internal, [_partition(p) for p in _ordered(topic)])
+    return result
+
+
+async def describe_topics_by_ids(cluster: AdminRequests, topic_ids: Iterable[Uuid]) -> dict[Uuid, TopicDescription]:
+    """Those of `topic_ids` that exist."""
+    wanted = [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in topic_ids]
+    response = await cluster.ask_any(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
+    result = {}
+    for topic in response.topics:
+        if topic.error_code in (Errors.UNKNOWN_TOPIC_ID, Errors.UNKNOWN_TOPIC_OR_PARTITION) or topic.name is None:
+            continue
+        raise_about(topic.error_code, f"topic {topic.topic_id}")
+        partitions = [_partition(p) for p in _ordered(topic)]
+        result[topic.topic_id] = TopicDescription(topic.name, topic.topic_id, topic.is_internal, partitions)
+    return result
+
+
+async def describe_topic_partitions(
+    cluster: AdminRequests, names: Iterable[str], *, partitions_per_response: int = PARTITIONS_PER_RESPONSE
+) -> dict[str, TopicDescription]:
+    """Those of `names` that exist, with eligible leader replicas (KIP-966), page by page."""
+    pages: dict[str, list[Any]] = {}
+    facts: dict[str, Any] = {}
+    cursor = None
+    wanted = [TopicRequest(name=name) for name in sorted(names)]
+    while wanted:
+        request = DescribeTopicPartitionsRequest(topics=wanted, response_partition_limit=partitions_per_response, cursor=cursor)
+        response = await cluster.ask_any(request)
         for topic in response.topics:
-            if topic.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION or topic.name is None:
+            if topic.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
-            raise_about(topic.error_code, f"topic {topic.name}")
-            result[topic.name] = TopicDescription(topic.name, topic.topic_id, topic.is_internal, [_partition(p) for p in _ordered(topic)])
-        return result
+            raise_for(topic.error_code, None)
+            facts[topic.name] = topic
+            pages.setdefault(topic.name, []).extend(topic.partitions)
+        following = response.next_cursor
+        if following is None:
+            break
+        cursor = DescribeTopicPartitionsRequestCursor(topic_name=following.topic_name, partition_index=following.partition_index)
+        wanted = [topic for topic in wanted if topic.name >= following.topic_name]
+    return {
+        name: TopicDescription(name, topic.topic_id, topic.is_internal, [_partition_with_elr(row) for row in pages[name]])
+        for name, topic in facts.items()
+    }
 
-    async def describe_topics_by_ids(self, topic_ids: Iterable[Uuid]) -> dict[Uuid, TopicDescription]:
-        """Those of `topic_ids` that exist."""
-        wanted = [metadata.MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in topic_ids]
-        response = await self._ask_any(metadata.MetadataRequest(topics=wanted, allow_auto_topic_creation=False), self._timeout_ms)
-        result = {}
-        for topic in response.topics:
-            if topic.error_code in (Errors.UNKNOWN_TOPIC_ID, Errors.UNKNOWN_TOPIC_OR_PARTITION) or topic.name is None:
-                continue
-            raise_about(topic.error_code, f"topic {topic.topic_id}")
-            partitions = [_partition(p) for p in _ordered(topic)]
-            result[topic.topic_id] = TopicDescription(topic.name, topic.topic_id, topic.is_internal, partitions)
-        return result
 
-    async def describe_topic_partitions(
-        self, names: Iterable[str], *, partitions_per_response: int = PARTITIONS_PER_RESPONSE
-    ) -> dict[str, TopicDescription]:
-        """Those of `names` that exist, with eligible leader replicas (KIP-966), page by page."""
-        pages: dict[str, list[Any]] = {}
-        facts: dict[str, Any] = {}
-        cursor = None
-        wanted = [describe_topic_partitions.TopicRequest(name=name) for name in sorted(names)]
-        while wanted:
-            request = describe_topic_partitions.DescribeTopicPartitionsRequest(
-                topics=wanted, response_partition_limit=partitions_per_response, cursor=cursor
-            )
-            response = await self._ask_any(request, self._timeout_ms)
-            for topic in response.topics:
-                if topic.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION:
-                    continue
-                raise_for(topic.error_code, None)
-                facts[topic.name] = topic
-                pages.setdefault(topic.name, []).extend(topic.partitions)
-            following = response.next_cursor
-            if following is None:
-                break
-            cursor = describe_topic_partitions.DescribeTopicPartitionsRequestCursor(
-                topic_name=following.topic_name, partition_index=following.partition_index
-            )
-            wanted = [topic for topic in wanted if topic.name >= following.topic_name]
-        return {
-            name: TopicDescription(name, topic.topic_id, topic.is_internal, [_partition_with_elr(row) for row in pages[name]])
-            for name, topic in facts.items()
-        }
+async def create_topics(
+    cluster: AdminRequests, topics: Iterable[NewTopic], options: RequestOptions | None = None, *, validate_only: bool = False
+) -> TopicResults:
+    timeout_ms = cluster.timeout(options)
+    wanted = [_creatable(topic) for topic in topics]
+    request = CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms, validate_only=validate_only)
+    response = await cluster.ask_any(request, timeout_ms)
+    return TopicResults({row.name: error_of(row.error_code, row.error_message) for row in response.topics})
 
-    async def create_topics(
-        self, topics: Iterable[NewTopic], options: RequestOptions | None = None, *, validate_only: bool = False
-    ) -> TopicResults:
-        timeout_ms = self._timeout(options)
-        wanted = [_creatable(topic) for topic in topics]
-        request = create_topics.CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms, validate_only=validate_only)
-        response = await self._ask_any(request, timeout_ms)
-        return TopicResults({row.name: error_of(row.error_code, row.error_message) for row in response.topics})
 
-    async def delete_topics(self, names: Iterable[str], options: RequestOptions | None = None) -> TopicResults:
-        timeout_ms = self._timeout(options)
-        wanted = sorted(names)
-        request = delete_topics.DeleteTopicsRequest(
-            topics=[delete_topics.DeleteTopicState(name=name) for name in wanted], topic_names=wanted, timeout_ms=timeout_ms
-        )
-        response = await self._ask_any(request, timeout_ms)
-        return TopicResults({row.name or "": error_of(row.error_code, row.error_message) for row in response.responses})
+async def delete_topics(cluster: AdminRequests, names: Iterable[str], options: RequestOptions | None = None) -> TopicResults:
+    timeout_ms = cluster.timeout(options)
+    wanted = sorted(names)
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in wanted], topic_names=wanted, timeout_ms=timeout_ms)
+    response = await cluster.ask_any(request, timeout_ms)
+    return TopicResults({row.name or "": error_of(row.error_code, row.error_message) for row in response.responses})
 
-    async def delete_topics_by_ids(self, topic_ids: Iterable[Uuid], options: RequestOptions | None = None) -> TopicResults:
-        """The topics of these ids, whatever bears their names by then; outcomes by the ids' text, UNKNOWN_TOPIC_ID for one that is not there
-        (Kafka's `TopicCollection.ofTopicIds`)."""
-        timeout_ms = self._timeout(options)
-        topics = [delete_topics.DeleteTopicState(name=None, topic_id=topic_id) for topic_id in topic_ids]
-        response = await self._ask_any(delete_topics.DeleteTopicsRequest(topics=topics, timeout_ms=timeout_ms), timeout_ms)
-        return TopicResults({str(row.topic_id): error_of(row.error_code, row.error_message) for row in response.responses})
 
-    async def create_partitions(self, counts: Mapping[str, int | NewPartitions], options: RequestOptions | None = None) -> TopicResults:
-        """Grow topics to the given total numbers of partitions."""
-        timeout_ms = self._timeout(options)
-        topics = []
-        for name, count in counts.items():
-            wanted = NewPartitions(count) if isinstance(count, int) else count
-            assignments = None
-            if wanted.new_assignments is not None:
-                assignments = [create_partitions.CreatePartitionsAssignment(broker_ids=list(brokers)) for brokers in wanted.new_assignments]
-            topics.append(create_partitions.CreatePartitionsTopic(name=name, count=wanted.total_count, assignments=assignments))
-        response = await self._ask_any(create_partitions.CreatePartitionsRequest(topics=topics, timeout_ms=timeout_ms), timeout_ms)
-        return TopicResults({row.name: error_of(row.error_code, row.error_message) for row in response.results})
+async def delete_topics_by_ids(cluster: AdminRequests, topic_ids: Iterable[Uuid], options: RequestOptions | None = None) -> TopicResults:
+    """The topics of these ids, whatever bears their names by then; outcomes by the ids' text, UNKNOWN_TOPIC_ID for one that is not there
+    (Kafka's `TopicCollection.ofTopicIds`)."""
+    timeout_ms = cluster.timeout(options)
+    topics = [DeleteTopicState(name=None, topic_id=topic_id) for topic_id in topic_ids]
+    response = await cluster.ask_any(DeleteTopicsRequest(topics=topics, timeout_ms=timeout_ms), timeout_ms)
+    return TopicResults({str(row.topic_id): error_of(row.error_code, row.error_message) for row in response.responses})
+
+
+async def create_partitions(
+    cluster: AdminRequests, counts: Mapping[str, int | NewPartitions], options: RequestOptions | None = None
+) -> TopicResults:
+    """Grow topics to the given total numbers of partitions."""
+    timeout_ms = cluster.timeout(options)
+    topics = []
+    for name, count in counts.items():
+        wanted = NewPartitions(count) if isinstance(count, int) else count
+        assignments = None
+        if wanted.new_assignments is not None:
+            assignments = [CreatePartitionsAssignment(broker_ids=list(brokers)) for brokers in wanted.new_assignments]
+        topics.append(CreatePartitionsTopic(name=name, count=wanted.total_count, assignments=assignments))
+    response = await cluster.ask_any(CreatePartitionsRequest(topics=topics, timeout_ms=timeout_ms), timeout_ms)
+    return TopicResults({row.name: error_of(row.error_code, row.error_message) for row in response.results})
 
 
 def _ordered(topic: Any) -> Sequence[Any]:
@@ -151,16 +166,16 @@ def _partition_with_elr(row: Any) -> PartitionDescription:
     )
 
 
-def _creatable(topic: NewTopic) -> create_topics.CreatableTopic:
+def _creatable(topic: NewTopic) -> CreatableTopic:
     assignments = [
-        create_topics.CreatableReplicaAssignment(partition_index=partition, broker_ids=list(brokers))
+        CreatableReplicaAssignment(partition_index=partition, broker_ids=list(brokers))
         for partition, brokers in (topic.replicas_assignments or {}).items()
     ]
-    return create_topics.CreatableTopic(
+    return CreatableTopic(
         name=topic.name,
         num_partitions=-1 if assignments else topic.num_partitions,
         replication_factor=-1 if assignments else topic.replication_factor,
         assignments=assignments,
-        configs=[create_topics.CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
-        mirror_info=create_topics.MirrorInfo(topic_id=topic.mirror_topic_id) if topic.mirror_topic_id else None,
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+        mirror_info=MirrorInfo(topic_id=topic.mirror_topic_id) if topic.mirror_topic_id else None,
     )

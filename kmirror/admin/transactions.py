@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kmirror.admin.admin_requests import TRANSACTION_COORDINATOR, AdminRequests, raise_for
+from kmirror.admin.admin_requests import TRANSACTION_COORDINATOR, AdminRequests, by_topic, raise_for
 from kmirror.admin.results import Node
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.wire.messages import describe_producers, describe_transactions, init_producer_id, list_transactions, write_txn_markers
+from kmirror.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from kmirror.wire.messages.describe_producers import ProducerState as ProducerStateRow
+from kmirror.wire.messages.describe_transactions import DescribeTransactionsRequest, TransactionState
+from kmirror.wire.messages.init_producer_id import InitProducerIdRequest
+from kmirror.wire.messages.list_transactions import ListTransactionsRequest
+from kmirror.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 FENCE_TRANSACTION_TIMEOUT_MS = 30_000
 
@@ -76,124 +81,121 @@ class TransactionsFilter:
     transactional_id_pattern: str | None = field(default=None)
 
 
-class TransactionAdmin(AdminRequests):
-    """Transactions and their producers."""
+async def list_transactions(cluster: AdminRequests, wanted: TransactionsFilter | None = None) -> dict[int, list[TransactionListing]]:
+    """Every coordinator's transactions, by broker id. UNSUPPORTED_VERSION where a broker does not know a filter."""
+    chosen = wanted or TransactionsFilter()
+    request = ListTransactionsRequest(
+        producer_id_filters=list(chosen.producer_ids),
+        state_filters=list(chosen.states),
+        duration_filter=chosen.duration_ms,
+        transactional_id_pattern=chosen.transactional_id_pattern,
+    )
 
-    async def list_transactions(self, wanted: TransactionsFilter | None = None) -> dict[int, list[TransactionListing]]:
-        """Every coordinator's transactions, by broker id. UNSUPPORTED_VERSION where a broker does not know a filter."""
-        chosen = wanted or TransactionsFilter()
-        request = list_transactions.ListTransactionsRequest(
-            producer_id_filters=list(chosen.producer_ids),
-            state_filters=list(chosen.states),
-            duration_filter=chosen.duration_ms,
-            transactional_id_pattern=chosen.transactional_id_pattern,
+    async def ask(node_id: int) -> list[TransactionListing]:
+        async def attempt() -> list[TransactionListing]:
+            response = await cluster.ask_node(node_id, request)
+            raise_for(response.error_code, None)
+            rows = response.transaction_states
+            return [TransactionListing(row.transactional_id, row.producer_id, row.transaction_state) for row in rows]
+
+        return await cluster.retry(attempt)
+
+    await cluster.metadata([])
+    return {node_id: await ask(node_id) for node_id in sorted(cluster.nodes)}
+
+
+async def describe_transactions(
+    cluster: AdminRequests, transactional_ids: Iterable[str]
+) -> dict[str, TransactionDescription | ApiException]:
+    """The state of each id, or why there is none (TRANSACTIONAL_ID_NOT_FOUND)."""
+
+    async def ask(node: Node, group: list[str]) -> dict[str, TransactionDescription | ApiException]:
+        request = DescribeTransactionsRequest(transactional_ids=group)
+        response = await cluster.send(node, request)
+        result: dict[str, TransactionDescription | ApiException] = {}
+        for row in response.transaction_states:
+            error = Errors.for_code(row.error_code)
+            if error.retriable:
+                raise ApiException(error)
+            found = _description(node.id, row) if error is Errors.NONE else _undescribed(row.transactional_id, error)
+            result[row.transactional_id] = found
+        return result
+
+    return await cluster.by_coordinator(transactional_ids, TRANSACTION_COORDINATOR, ask)
+
+
+async def describe_producers(
+    cluster: AdminRequests, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
+) -> dict[TopicPartition, list[ProducerState]]:
+    """Active producers of each partition, as its leader knows them, or as broker `broker_id` does."""
+
+    async def ask(node: Node, group: list[TopicPartition]) -> dict[TopicPartition, list[ProducerState]]:
+        request = DescribeProducersRequest(
+            topics=[TopicRequest(name=name, partition_indexes=numbers) for name, numbers in by_topic(group).items()]
         )
+        response = await cluster.send(node, request)
+        result: dict[TopicPartition, list[ProducerState]] = {}
+        for topic in response.topics:
+            for row in topic.partitions:
+                raise_for(row.error_code, row.error_message)
+                result[TopicPartition(topic.name, row.partition_index)] = [_producer(state) for state in row.active_producers]
+        return result
 
-        async def ask(node_id: int) -> list[TransactionListing]:
-            async def attempt() -> list[TransactionListing]:
-                response = await self._ask_node(node_id, request, self._timeout_ms)
-                raise_for(response.error_code, None)
-                rows = response.transaction_states
-                return [TransactionListing(row.transactional_id, row.producer_id, row.transaction_state) for row in rows]
+    wanted = list(partitions)
+    if broker_id is None:
+        return await cluster.by_leader(wanted, ask)
+    return await ask(await cluster.node(broker_id), wanted)
 
-            return await self._retry(attempt, self._timeout_ms)
 
-        await self._metadata([])
-        return {node_id: await ask(node_id) for node_id in sorted(self._nodes)}
+async def abort_transaction(cluster: AdminRequests, spec: AbortTransactionSpec) -> None:
+    """Write the abort marker into the partition. INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED: newer ones were seen there."""
+    topic = WritableTxnMarkerTopic(name=spec.topic_partition.topic, partition_indexes=[spec.topic_partition.partition])
+    marker = WritableTxnMarker(
+        producer_id=spec.producer_id,
+        producer_epoch=spec.producer_epoch,
+        coordinator_epoch=spec.coordinator_epoch,
+        transaction_result=False,
+        topics=[topic],
+    )
 
-    async def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription | ApiException]:
-        """The state of each id, or why there is none (TRANSACTIONAL_ID_NOT_FOUND)."""
+    async def ask(node: Node, group: list[TopicPartition]) -> dict[TopicPartition, None]:
+        request = WriteTxnMarkersRequest(markers=[marker])
+        response = await cluster.send(node, request)
+        error = Errors.for_code(response.markers[0].topics[0].partitions[0].error_code)
+        if error.retriable:
+            raise ApiException(error)
+        if error is not Errors.NONE:
+            raise _not_aborted(spec, error)
+        return dict.fromkeys(group)
 
-        async def ask(node: Node, group: list[str]) -> dict[str, TransactionDescription | ApiException]:
-            request = describe_transactions.DescribeTransactionsRequest(transactional_ids=group)
-            response = await self._send(node.host, node.port, request, self._timeout_ms)
-            result: dict[str, TransactionDescription | ApiException] = {}
-            for row in response.transaction_states:
-                error = Errors.for_code(row.error_code)
-                if error.retriable:
-                    raise ApiException(error)
-                found = _description(node.id, row) if error is Errors.NONE else _undescribed(row.transactional_id, error)
-                result[row.transactional_id] = found
-            return result
+    await cluster.by_leader([spec.topic_partition], ask)
 
-        return await self._by_coordinator(transactional_ids, TRANSACTION_COORDINATOR, ask)
 
-    async def describe_producers(
-        self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
-    ) -> dict[TopicPartition, list[ProducerState]]:
-        """Active producers of each partition, as its leader knows them, or as broker `broker_id` does."""
+async def fence_producers(cluster: AdminRequests, transactional_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Shut out the producers of these ids; an open transaction is aborted before. The new id and epoch of each."""
 
-        async def ask(node: Node, group: list[TopicPartition]) -> dict[TopicPartition, list[ProducerState]]:
-            topics: dict[str, list[int]] = {}
-            for partition in group:
-                topics.setdefault(partition.topic, []).append(partition.partition)
-            request = describe_producers.DescribeProducersRequest(
-                topics=[describe_producers.TopicRequest(name=name, partition_indexes=numbers) for name, numbers in topics.items()]
-            )
-            response = await self._send(node.host, node.port, request, self._timeout_ms)
-            result: dict[TopicPartition, list[ProducerState]] = {}
-            for topic in response.topics:
-                for row in topic.partitions:
-                    raise_for(row.error_code, row.error_message)
-                    result[TopicPartition(topic.name, row.partition_index)] = [_producer(state) for state in row.active_producers]
-            return result
-
-        wanted = list(partitions)
-        if broker_id is None:
-            return await self._by_leader(wanted, ask)
-        return await ask(await self._node(broker_id), wanted)
-
-    async def abort_transaction(self, spec: AbortTransactionSpec) -> None:
-        """Write the abort marker into the partition. INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED: newer ones were seen there."""
-        topic = write_txn_markers.WritableTxnMarkerTopic(
-            name=spec.topic_partition.topic, partition_indexes=[spec.topic_partition.partition]
-        )
-        marker = write_txn_markers.WritableTxnMarker(
-            producer_id=spec.producer_id,
-            producer_epoch=spec.producer_epoch,
-            coordinator_epoch=spec.coordinator_epoch,
-            transaction_result=False,
-            topics=[topic],
-        )
-
-        async def ask(node: Node, group: list[TopicPartition]) -> dict[TopicPartition, None]:
-            request = write_txn_markers.WriteTxnMarkersRequest(markers=[marker])
-            response = await self._send(node.host, node.port, request, self._timeout_ms)
-            error = Errors.for_code(response.markers[0].topics[0].partitions[0].error_code)
+    async def ask(node: Node, group: list[str]) -> dict[str, tuple[int, int]]:
+        result: dict[str, tuple[int, int]] = {}
+        for transactional_id in group:
+            request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=FENCE_TRANSACTION_TIMEOUT_MS)
+            response = await cluster.send(node, request)
+            error = Errors.for_code(response.error_code)
             if error.retriable:
                 raise ApiException(error)
             if error is not Errors.NONE:
-                raise _not_aborted(spec, error)
-            return dict.fromkeys(group)
+                raise _not_fenced(transactional_id, error)
+            result[transactional_id] = (response.producer_id, response.producer_epoch)
+        return result
 
-        await self._by_leader([spec.topic_partition], ask)
-
-    async def fence_producers(self, transactional_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """Shut out the producers of these ids; an open transaction is aborted before. The new id and epoch of each."""
-
-        async def ask(node: Node, group: list[str]) -> dict[str, tuple[int, int]]:
-            result: dict[str, tuple[int, int]] = {}
-            for transactional_id in group:
-                request = init_producer_id.InitProducerIdRequest(
-                    transactional_id=transactional_id, transaction_timeout_ms=FENCE_TRANSACTION_TIMEOUT_MS
-                )
-                response = await self._send(node.host, node.port, request, self._timeout_ms)
-                error = Errors.for_code(response.error_code)
-                if error.retriable:
-                    raise ApiException(error)
-                if error is not Errors.NONE:
-                    raise _not_fenced(transactional_id, error)
-                result[transactional_id] = (response.producer_id, response.producer_epoch)
-            return result
-
-        return await self._by_coordinator(transactional_ids, TRANSACTION_COORDINATOR, ask)
-
-    async def force_terminate_transaction(self, transactional_id: str) -> None:
-        """Abort the open transaction of an id, whatever its producer is doing."""
-        await self.fence_producers([transactional_id])
+    return await cluster.by_coordinator(transactional_ids, TRANSACTION_COORDINATOR, ask)
 
 
-def _description(coordinator_id: int, row: describe_transactions.TransactionState) -> TransactionDescription:
+async def force_terminate_transaction(cluster: AdminRequests, transactional_id: str) -> None:
+    """Abort the open transaction of an id, whatever its producer is doing."""
+    await fence_producers(cluster, [transactional_id])
+
+
+def _description(coordinator_id: int, row: TransactionState) -> TransactionDescription:
     return TransactionDescription(
         coordinator_id,
         row.transaction_state,
@@ -205,7 +207,7 @@ def _description(coordinator_id: int, row: describe_transactions.TransactionStat
     )
 
 
-def _producer(row: describe_producers.ProducerState) -> ProducerState:
+def _producer(row: ProducerStateRow) -> ProducerState:
     return ProducerState(
         row.producer_id,
         row.producer_epoch,

@@ -137,7 +137,7 @@ def _check_alter(options: argparse.Namespace, types: list[str], names: list[str]
 def run(options: argparse.Namespace) -> int:
     from kmirror.cli.configs_actions import ConfigCommand
 
-    return ConfigCommand(options).run()
+    return ConfigCommand(options, *entities(options)).run()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

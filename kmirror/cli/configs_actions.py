@@ -10,7 +10,6 @@ from typing import Any
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.results import ConfigEntry, ConfigOperation, ConfigResourceType, ConfigSource
 from kmirror.cli import configs_quotas
-from kmirror.cli.configs import entities
 from kmirror.cli.properties import read_properties
 from kmirror.cli.tool_client import with_admin
 from kmirror.cli.tool_options import CommandError, print_json
@@ -28,11 +27,12 @@ RESOURCES = {
 
 
 class ConfigCommand:
-    """One invocation."""
+    """One invocation on the entities of these types and names."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: argparse.Namespace, types: list[str], names: list[str]) -> None:
         self._options = options
-        self._types, self._names = entities(options)
+        self._types = types
+        self._names = names
 
     def run(self) -> int:
         options = self._options

@@ -10,13 +10,11 @@ arguments and chooses the engine, `log_diff_inputs` opens A and B, and `log_diff
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from kmirror.cli.user_errors import exit_code
-from kmirror.common.errors import KmirrorError
 
 DESCRIPTION = """\
 Compare A with B, byte by byte from the higher log start offset on, and classify each difference. A and B are, in any mix:
@@ -77,20 +75,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--json", action="store_true", help="print the report as JSON instead of text")
     add("--report", metavar="FILE", type=Path, help="also write the report as one self-contained HTML page")
     return parser
-
-
-def parse_partitions(text: str | None) -> frozenset[int] | None:
-    """Parse `0,2-5` to {0, 2, 3, 4, 5}; KmirrorError for anything else."""
-    if text is None:
-        return None
-    numbers: set[int] = set()
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
-        if match is None:
-            raise KmirrorError(f"--partitions takes numbers and ranges such as 0,2-5, not '{text}'")
-        first = int(match[1])
-        numbers.update(range(first, int(match[2] or first) + 1))
-    return frozenset(numbers)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -23,9 +23,9 @@ import msgspec
 
 from kmirror.cli.engines import chosen_engine
 from kmirror.cli.large_inputs import COMPARE_FEWER, POOL_THRESHOLD_BYTES, process_pool, progress_when_large, result_of
-from kmirror.cli.log_diff import parse_partitions
 from kmirror.cli.log_diff_inputs import FolderInput, LogInput, is_remote, open_input
 from kmirror.cli.log_diff_text import report_text
+from kmirror.cli.partition_numbers import parse_partition_numbers
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition
 from kmirror.verify.cluster_prints import plan_logs
@@ -220,7 +220,7 @@ def _pairs(options: argparse.Namespace, left: LogInput, right: LogInput) -> list
         (one,), (other,) = left.names, right.names
         return [Pair(one, left.log(one), right.log(other))]
     include_internal = options.include_internal or left.is_single or right.is_single
-    numbers = parse_partitions(options.partitions)
+    numbers = parse_partition_numbers(options.partitions)
     wanted = [
         choose_partitions(side.names, topics=options.topics, partitions=numbers, include_internal=include_internal)
         for side in (left, right)

@@ -26,8 +26,14 @@ from kmirror.cli.mirrors_dry_run_text import loss_json, loss_text
 from kmirror.cli.mirrors_leaderless import topics_without_leader, with_leaderless
 from kmirror.cli.mirrors_reverse import reverse
 from kmirror.cli.mirrors_source import SourceEnd, another_cluster, check_source_cluster, source_ends_if_reachable, unseen, verbose_ends
-from kmirror.cli.mirrors_source_check import check_altered_source, check_new_source, other_topics, refuse_other_topics
-from kmirror.cli.mirrors_tables import describe_json, described_text, list_json, list_table, topic_list
+from kmirror.cli.mirrors_source_check import (
+    check_altered_source,
+    check_new_source,
+    epochs_under_another_name,
+    other_topics,
+    refuse_other_topics,
+)
+from kmirror.cli.mirrors_tables import describe_json, described_text, failover_rows, list_json, list_table, topic_list
 from kmirror.cli.mirrors_topics import ALREADY, add_topics, add_until_known, matching, of_pattern, of_topics, settle, warn, warn_of_groups
 from kmirror.cli.mirrors_truncation import refuse_failed, truncation_limits, with_truncation_accepted
 from kmirror.cli.mirrors_wait import MIRRORING, PAUSED, PAUSING, STOPPED, Deadline, MirrorWaiter, NotFinishedError, answered, progress_bar
@@ -249,23 +255,9 @@ class MirrorCommand:
     async def _failover_report(self, topics: list[str], rows: list[MirrorPartitionDescription]) -> None:
         """After --wait: print where the partitions end, and how much of the source is missing."""
         ends, problem = await self._source_ends(rows)
-        missing = {
-            name: ends[name].missing(row.destination_offset - 1)
-            for row in rows
-            if (name := TopicPartition(row.topic, row.partition)) in ends and row.destination_offset >= 0
-        }
-        partitions = [
-            {
-                "topic": row.topic,
-                "partition": row.partition,
-                "state": row.state,
-                "logEndOffset": row.destination_offset,
-                "notMirrored": missing.get(TopicPartition(row.topic, row.partition)),
-            }
-            for row in rows
-        ]
+        partitions = failover_rows(rows, ends)
         rest = (
-            f"{sum(missing.values())} offset(s) of the source are not mirrored"
+            f"{sum(row['notMirrored'] or 0 for row in partitions)} offset(s) of the source are not mirrored"
             if problem is None
             else f"the source does not tell its ends: {problem}"
         )
@@ -380,15 +372,8 @@ class MirrorCommand:
             return await MirrorWaiter(self._admin, self._mirror, topics, self._deadline, progress).until_state(state, partitions=partitions)
 
     async def _warn_of_another_name(self, source: AdminClient, topics: set[str] | None) -> None:
-        """Warn when the source holds last mirror epochs under another mirror name.
-
-        They are looked up by the mirror's name (C8). `topics` None means all topics.
-        """
-        for name, held in sorted((await _epochs_by_mirror(self._admin, source, self._mirror)).items()):
-            shown = sorted(held if topics is None else held & topics)
-            if shown:
-                text = f"the source knows last mirror epochs of {topic_list(shown)} under the mirror name {name}, not {self._mirror}"
-                warn(f"{text}: with this name a failback starts from scratch")
+        for text in await epochs_under_another_name(self._admin, source, self._mirror, topics):
+            warn(text)
 
     def _print_losses(self, losses: list[mirrors_dry_run.DroppedRecords]) -> None:
         print(loss_json(losses) if self._options.json else loss_text(losses))
@@ -399,20 +384,3 @@ class MirrorCommand:
             named = {} if topics is None else {"topics": sorted(topics)}
             text = json.dumps({"action": action, "mirror": self._mirror, **named, **facts}, indent=2)
         print(text, flush=True)
-
-
-async def _epochs_by_mirror(admin: AdminClient, source: AdminClient, mirror_name: str) -> dict[str, set[str]]:
-    """Returns the topics with last mirror epochs at the source, by the mirror's name there.
-
-    Only mirrors of this cluster count. Topics that have an epoch under `mirror_name` are left out.
-    Empty when the source has no mirrors or cannot be asked.
-    """
-    try:
-        own = (await admin.describe_cluster()).cluster_id
-        listed = {mirror.mirror_name for mirror in await source.list_mirrors() if mirror.source_cluster_id == own}
-        described = await source.describe_mirrors()
-    except KmirrorError:
-        return {}
-    held = {name: {row.topic for row in described[name].partitions if row.last_mirror_epoch >= 0} for name in listed & described.keys()}
-    own_topics = held.pop(mirror_name, set())
-    return {name: topics - own_topics for name, topics in held.items()}

@@ -1,6 +1,7 @@
 """What `kafka-mirrors` checks at a source before it changes anything.
 
-Does it answer, is it another cluster, and does it have the same topics? A source that cannot be
+Does it answer, is it another cluster, does it have the same topics, and does it know this cluster's
+mirror by the same name? A source that cannot be
 reached from here is only a warning: the brokers may have a route, a name or a secret that this
 machine lacks, and a mirror may be created before its source is up. What is certain is refused: the
 source is this cluster itself, or it has another topic of the same name, which would stay STOPPED or
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.results import ConfigResourceType
 from kmirror.cli.mirrors_clients import BOOTSTRAP_SERVERS, SHORT_TIMEOUT_MS, MirrorClients
+from kmirror.cli.mirrors_tables import topic_list
 from kmirror.cli.user_errors import one_line
 from kmirror.common.errors import ApiException, KmirrorError
 from kmirror.common.uuid import Uuid
@@ -77,3 +79,34 @@ def refuse_other_topics(problems: list[str]) -> None:
     if problems:
         what = "to mirror what the source has now, delete the topic here and add it again"
         raise KmirrorError(f"{'; '.join(problems)}: it would not be mirrored; {what}")
+
+
+async def epochs_under_another_name(admin: AdminClient, source: AdminClient, mirror_name: str, topics: set[str] | None) -> list[str]:
+    """Returns a warning for each other mirror name under which the source holds last mirror epochs.
+
+    They are looked up by the mirror's name (C8). `topics` None means all topics.
+    """
+    warnings = []
+    for name, held in sorted((await _epochs_by_mirror(admin, source, mirror_name)).items()):
+        shown = sorted(held if topics is None else held & topics)
+        if shown:
+            text = f"the source knows last mirror epochs of {topic_list(shown)} under the mirror name {name}, not {mirror_name}"
+            warnings.append(f"{text}: with this name a failback starts from scratch")
+    return warnings
+
+
+async def _epochs_by_mirror(admin: AdminClient, source: AdminClient, mirror_name: str) -> dict[str, set[str]]:
+    """Returns the topics with last mirror epochs at the source, by the mirror's name there.
+
+    Only mirrors of this cluster count. Topics that have an epoch under `mirror_name` are left out.
+    Empty when the source has no mirrors or cannot be asked.
+    """
+    try:
+        own = (await admin.describe_cluster()).cluster_id
+        listed = {mirror.mirror_name for mirror in await source.list_mirrors() if mirror.source_cluster_id == own}
+        described = await source.describe_mirrors()
+    except KmirrorError:
+        return {}
+    held = {name: {row.topic for row in described[name].partitions if row.last_mirror_epoch >= 0} for name in listed & described.keys()}
+    own_topics = held.pop(mirror_name, set())
+    return {name: topics - own_topics for name, topics in held.items()}

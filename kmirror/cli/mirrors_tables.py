@@ -9,11 +9,11 @@ move, why, and what to do.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kmirror.admin.results import MirrorDescription, MirrorListing, MirrorPartitionDescription
-from kmirror.cli.mirrors_source import SourceEnds
+from kmirror.cli.mirrors_source import SourceEnd, SourceEnds
 from kmirror.common.topic_partition import TopicPartition
 
 LIST_WIDTHS = (30, 10, 26, 50)
@@ -147,6 +147,24 @@ def describe_rows(mirrors: Iterable[MirrorDescription], ends: SourceEnds | None 
 
 def describe_json(mirrors: Iterable[MirrorDescription], ends: SourceEnds | None = None) -> str:
     return json.dumps(describe_rows(mirrors, ends), indent=2)
+
+
+def failover_rows(rows: Iterable[MirrorPartitionDescription], ends: Mapping[TopicPartition, SourceEnd]) -> list[dict[str, Any]]:
+    """Returns where stopped partitions end, for JSON; `notMirrored` is None where the source's end is unknown."""
+    found = []
+    for row in rows:
+        end = ends.get(TopicPartition(row.topic, row.partition)) if row.destination_offset >= 0 else None
+        missing = None if end is None else end.missing(row.destination_offset - 1)
+        found.append(
+            {
+                "topic": row.topic,
+                "partition": row.partition,
+                "state": row.state,
+                "logEndOffset": row.destination_offset,
+                "notMirrored": missing,
+            }
+        )
+    return found
 
 
 def topic_list(topics: Iterable[str]) -> str:

@@ -1,12 +1,7 @@
 """Converts a MirrorMaker 2 configuration to cluster mirrors. No I/O.
 
-For each flow of a file it returns what to run and what has no counterpart.
-
-An mm2.properties names clusters and flows (`A->B.enabled=true`). A flow's setting (`A->B.x`) beats
-a cluster's (`A.x`), which beats the top level. A connector's own file (`source.cluster.alias`,
-`source.cluster.bootstrap.servers`) is one flow. Old names are accepted: `topics.blacklist`,
-`groups.blacklist`, `config.properties.blacklist`, `cluster.A.bootstrap.servers`, `A.broker.list`,
-and settings without `.enabled`.
+For each flow of a file (`mm2_flows`) it returns what to run and what has no counterpart
+(`mm2_no_counterpart`).
 
 A flow becomes a mirror at its target: a config file, and the commands that create the mirror and
 add the topics. The two systems differ in kind, so every property of the file ends up in exactly one
@@ -19,94 +14,22 @@ created at the target must be deleted first.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from kmirror.cli.mm2_flows import enabled_flows, words
+from kmirror.cli.mm2_no_counterpart import reason_without_counterpart
 from kmirror.common.errors import ConfigError
 from kmirror.metadata.mirror_names import topic_name_problem
 from kmirror.metadata.resource_configs import MIRROR_CONFIGS
 from kmirror.network.config_providers import has_references
 
-RENAMED: Final = {
-    "topics.blacklist": "topics.exclude",
-    "groups.blacklist": "groups.exclude",
-    "config.properties.blacklist": "config.properties.exclude",
-    "topics.whitelist": "topics",
-    "groups.whitelist": "groups",
-}
-SWITCHES: Final = ("sync.topic.configs", "sync.topic.acls", "emit.heartbeats", "emit.checkpoints", "refresh.topics", "refresh.groups")
-"""Settings that once had names without `.enabled`."""
 MAX_REPLICATION_FACTOR: Final = 32_767
 DEFAULT_TOPICS_EXCLUDE: Final = r"mm2.*\.internal,.*\.replica,__.*"
 DEFAULT_GROUPS_EXCLUDE: Final = "console-consumer-.*,connect-.*,__.*"
 IDENTITY_POLICIES: Final = ("IdentityReplicationPolicy", "LegacyReplicationPolicy")
 
-NO_COUNTERPART: Final = {
-    "replication.policy.separator": "names are kept, nothing separates anything",
-    "replication.policy.internal.topic.separator.enabled": "there are no internal topics to name",
-    "offset-syncs.topic.replication.factor": "offsets are equal at both ends: there is nothing to translate, and no offset-syncs topic",
-    "offset-syncs.topic.location": "offsets are equal at both ends: there is no offset-syncs topic",
-    "offset.lag.max": "offsets are equal at both ends: nothing is translated",
-    "emit.offset-syncs.enabled": "offsets are equal at both ends: there is no offset-syncs topic",
-    "emit.heartbeats.enabled": "there are no heartbeats; kafka-mirrors --describe and the metrics show whether a mirror lives",
-    "emit.heartbeats.interval.seconds": "there are no heartbeats",
-    "heartbeats.topic.replication.factor": "there are no heartbeats",
-    "heartbeats.topic.retention.ms": "there are no heartbeats",
-    "heartbeats.replication.enabled": "there are no heartbeats",
-    "emit.checkpoints.enabled": "there are no checkpoints; group offsets are copied as they are",
-    "emit.checkpoints.interval.seconds": "group offsets are copied every mirror.metadata.refresh.interval.ms (broker)",
-    "checkpoints.topic.replication.factor": "there are no checkpoints",
-    "checkpoints.topic.retention.ms": "there are no checkpoints",
-    "offset.syncs.topic.retention.ms": "there is no offset-syncs topic",
-    "refresh.topics.enabled": "topics are added by name: after new ones were made, give the --add command again",
-    "refresh.topics.interval.seconds": "topics are added by name: after new ones were made, give the --add command again",
-    "refresh.groups.enabled": "every group that matches is copied, new ones too",
-    "refresh.groups.interval.seconds": "the interval is mirror.metadata.refresh.interval.ms of the destination's brokers, for all mirrors",
-    "sync.topic.configs.interval.seconds": "the interval is mirror.metadata.refresh.interval.ms of the destination's brokers, for all mirrors",
-    "sync.topic.acls.interval.seconds": "the interval is mirror.metadata.refresh.interval.ms of the destination's brokers, for all mirrors",
-    "sync.group.offsets.interval.seconds": "the interval is mirror.metadata.refresh.interval.ms of the destination's brokers, for all mirrors",
-    "use.defaults.from": "only what is set for a topic itself is copied; defaults are each cluster's own",
-    "topic.filter.class": "a filter of your own cannot be called: say it as a regular expression",
-    "group.filter.class": "a filter of your own cannot be called: say it as a regular expression",
-    "config.property.filter.class": "a filter of your own cannot be called: say it as a regular expression",
-    "forwarding.admin.class": "changes are made by the destination's controller",
-    "consumer.poll.timeout.ms": "brokers fetch as replicas do: replica.fetch.* of the destination's brokers",
-    "readahead.queue.capacity": "brokers fetch as replicas do: replica.fetch.* of the destination's brokers",
-    "admin.timeout.ms": "request.timeout.ms of the destination's brokers",
-    "tasks.max": "parallelism is mirror.num.replica.fetchers of the destination's brokers, for each source broker and mirror",
-    "exactly.once.support": "batches are copied as they are, transactions with them: nothing is duplicated or lost on the way",
-    "exactly.once.source.support": "batches are copied as they are, transactions with them: nothing is duplicated or lost on the way",
-    "dedicated.mode.enable.internal.rest": "there is no process of its own to run",
-    "metric.reporters": "metrics are the destination brokers'",
-    "enabled": "",
-    "clusters": "",
-    "name": "",
-    "connector.class": "",
-}
-"""Why a property is not converted; empty if it only says what the file is about."""
-
-NO_COUNTERPART_PREFIXES: Final = {
-    "transforms": "records are never decoded, so they cannot be transformed; a stream processor behind the mirror can",
-    "predicates": "records are never decoded, so there is nothing to test",
-    "key.converter": "records are never decoded",
-    "value.converter": "records are never decoded",
-    "header.converter": "records are never decoded",
-    "errors.": "there is no connector whose errors could be tolerated: a partition that fails is FAILED, alone",
-    "config.storage": "there is no Connect worker",
-    "offset.storage": "there is no Connect worker",
-    "status.storage": "there is no Connect worker",
-    "config.providers": "the target's brokers resolve expressions: put these lines into their properties",
-    "group.id": "there is no Connect worker",
-    "producer.": "the target's brokers write to their own logs: there is no producer",
-    "consumer.": "the target's brokers fetch: replica.fetch.* and socket.* of theirs apply",
-    "admin.": "the target's brokers ask the source with the mirror's own security settings",
-    "worker": "there is no Connect worker",
-    "task": "there is no Connect worker",
-    "rest.": "there is no Connect worker",
-    "listeners": "there is no Connect worker",
-    "plugin.": "there is no Connect worker",
-}
 SECURITY_PREFIXES: Final = ("sasl.", "ssl.", "security.protocol")
 NOTHING: Final = "(?!)"
 """A regular expression that matches nothing."""
@@ -153,84 +76,15 @@ class ConvertedFlow:
 
 def convert(properties: Mapping[str, str]) -> list[ConvertedFlow]:
     """Returns the enabled flows. ConfigError when the file lacks what a flow needs."""
-    if "source.cluster.bootstrap.servers" in properties:
-        return [_convert_flow(*_connector_flow(properties))]
-    clusters = list(dict.fromkeys(_words(properties.get("clusters", ""))))
-    if not clusters:
-        raise ConfigError("no 'clusters' and no 'source.cluster.bootstrap.servers': this is not a configuration of MirrorMaker 2")
-    settings = {_current_name(name, clusters): value.strip() for name, value in properties.items()}
-    flows = [(source, target) for source in clusters for target in clusters if source != target]
-    prefixes = tuple(f"{source}->{target}." for source, target in flows)
-    unknown = sorted(name.split(".", 1)[0] for name in settings if "->" in name and not name.startswith(prefixes))
-    if unknown:
-        raise ConfigError(f"flow {unknown[0]} is between clusters that 'clusters' does not name: {', '.join(clusters)}")
-    running = [flow for flow in flows if _flow_settings(settings, clusters, *flow).get("enabled", "false").lower() == "true"]
-    if not running and not any(f"{prefix}enabled" in settings for prefix in prefixes):
-        running = [flow for flow in flows if any(name.startswith("->".join(flow) + ".") for name in settings)]  # KIP-382's own samples
-    if not running:
-        raise ConfigError(f"no flow is enabled: one needs {clusters[0]}->{clusters[-1]}.enabled = true")
-    converted = [_convert_flow(source, target, _flow_settings(settings, clusters, source, target), settings) for source, target in running]
+    converted = [_convert_flow(*flow) for flow in enabled_flows(properties)]
     _note_both_directions(converted)
     return converted
-
-
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _current_name(name: str, clusters: Collection[str]) -> str:
-    """Returns the current name of a property. An alias may contain dots."""
-    name = name.strip()
-    for cluster in clusters:
-        name = re.sub(rf"^cluster\.{re.escape(cluster)}\.", f"{cluster}.", name)
-        if name == f"{cluster}.broker.list":
-            name = f"{cluster}.bootstrap.servers"
-    flows = (f"{source}->{target}." for source in clusters for target in clusters)
-    prefix = next((flow for flow in flows if name.startswith(flow)), "")
-    bare = name.removeprefix(prefix)
-    bare = RENAMED.get(bare, f"{bare}.enabled" if bare in SWITCHES else bare)
-    return prefix + bare
-
-
-def _flow_settings(settings: Mapping[str, str], clusters: list[str], source: str, target: str) -> dict[str, str]:
-    """Returns the settings of a flow: those of the top level, overridden by its own."""
-    prefix = f"{source}->{target}."
-    own = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
-    top = {
-        name: value
-        for name, value in settings.items()
-        if "->" not in name and not name.startswith(tuple(f"{cluster}." for cluster in clusters)) and (name != "enabled" or value)
-    }
-    return top | own
-
-
-def _connector_flow(properties: Mapping[str, str]) -> tuple[str, str, dict[str, str], dict[str, str]]:
-    """Returns the flow of a connector's own file, with cluster settings under their aliases."""
-    source = properties.get("source.cluster.alias", "source")
-    target = properties.get("target.cluster.alias", "target")
-    named: dict[str, str] = {}
-    rest: dict[str, str] = {}
-    for name, value in properties.items():
-        name = _current_name(name, ())
-        for role, alias in (("source", source), ("target", target)):
-            for prefix in (f"{role}.cluster.", f"{role}."):
-                if name.startswith(prefix):
-                    named[f"{alias}.{name.removeprefix(prefix)}"] = value.strip()
-                    break
-            else:
-                continue
-            break
-        else:
-            rest[name] = value.strip()
-    for alias in (source, target):
-        named.pop(f"{alias}.alias", None)
-    return source, target, rest, named
 
 
 def _convert_flow(source: str, target: str, flow: dict[str, str], settings: Mapping[str, str]) -> ConvertedFlow:
     servers = {}
     for alias in (source, target):
-        servers[alias] = ",".join(_words(settings.get(f"{alias}.bootstrap.servers", "")))
+        servers[alias] = ",".join(words(settings.get(f"{alias}.bootstrap.servers", "")))
         if not servers[alias]:
             raise ConfigError(f"flow {source}->{target} needs {alias}.bootstrap.servers")
     name = _mirror_name(source, target)
@@ -298,8 +152,8 @@ def _selection(what: str, include: str, exclude: str) -> str:
 
     List entries cannot contain commas. A blank list matches nothing.
     """
-    wanted = "|".join(_scoped(_words(include))) or NOTHING
-    unwanted = "|".join(_scoped(_words(exclude)))
+    wanted = "|".join(_scoped(words(include))) or NOTHING
+    unwanted = "|".join(_scoped(words(exclude)))
     selection = f"(?!(?:{unwanted})$)(?:{wanted})" if unwanted else wanted
     try:
         re.compile(selection)
@@ -362,7 +216,7 @@ def _convert_configs_and_acls(converted: ConvertedFlow, flow: Mapping[str, str],
     if flow.get("sync.topic.configs.enabled", "true").lower() == "false":
         converted.mirror_configs["mirror.topic.properties.exclude"] = ".*"
     elif "config.properties.exclude" in flow:
-        converted.mirror_configs["mirror.topic.properties.exclude"] = ",".join(_words(flow["config.properties.exclude"]))
+        converted.mirror_configs["mirror.topic.properties.exclude"] = ",".join(words(flow["config.properties.exclude"]))
     if flow.get("sync.topic.acls.enabled", "true").lower() == "false":
         converted.mirror_configs["mirror.acl.include"] = f"TOPIC;{NOTHING}"
         return
@@ -388,7 +242,7 @@ def _list_the_rest(converted: ConvertedFlow, flow: Mapping[str, str], settings: 
     for name in flow:
         if name in used or name.startswith(SECURITY_PREFIXES):
             continue
-        reason = _reason(name)
+        reason = reason_without_counterpart(name)
         if reason:
             converted.not_converted[name] = reason
     for alias in (converted.source, converted.target):
@@ -396,7 +250,7 @@ def _list_the_rest(converted: ConvertedFlow, flow: Mapping[str, str], settings: 
             bare = name.removeprefix(f"{alias}.")
             if not name.startswith(f"{alias}.") or bare == "bootstrap.servers" or _is_security(bare):
                 continue
-            reason = _reason(bare)
+            reason = reason_without_counterpart(bare)
             if reason:
                 converted.not_converted[name] = reason
     if "replication.factor" not in flow:
@@ -412,17 +266,8 @@ def _is_security(bare: str) -> bool:
     return bare.removeprefix("consumer.").removeprefix("producer.").removeprefix("admin.").startswith(SECURITY_PREFIXES)
 
 
-def _reason(name: str) -> str:
-    if name in NO_COUNTERPART:
-        return NO_COUNTERPART[name]
-    for prefix, reason in NO_COUNTERPART_PREFIXES.items():
-        if name.startswith(prefix):
-            return reason
-    return "a mirror has no such setting"
-
-
 def _note_both_directions(flows: list[ConvertedFlow]) -> None:
     for flow in flows:
-        if any(other.source == flow.target and other.target == flow.source for other in flows):
+        if any(other is not flow and other.source == flow.target and other.target == flow.source for other in flows):
             text = f"{flow.target} also replicates to {flow.source}: a topic can be mirrored in one direction only"
             flow.notes.append(f"{text}, the other cluster's is read-only; give the two --add commands topics that do not overlap")

@@ -34,8 +34,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from kmirror.admin.results import ConfigResourceType, TopicDescription
-from kmirror.cli.log_diff import parse_partitions
 from kmirror.cli.log_diff_inputs import FolderInput, is_live
+from kmirror.cli.partition_numbers import parse_partition_numbers
 from kmirror.cli.replay_client import TRANSACTION_TIMEOUT_MS, ReplayClient
 from kmirror.cli.replay_pace import parse_speed
 from kmirror.cli.replay_plan import Plan, Selection, make_plan, missing_topics, parse_rename
@@ -158,7 +158,7 @@ def _serve(options: argparse.Namespace, plan: Plan, recorded: FolderInput, confi
 def selection_of(options: argparse.Namespace) -> Selection:
     return Selection(
         topics=options.topics,
-        partitions=parse_partitions(options.partitions),
+        partitions=parse_partition_numbers(options.partitions),
         renames=tuple(parse_rename(text) for text in options.rename),
         first_timestamp=parse_time(options.starting_timestamp, "--starting-timestamp"),
         last_timestamp=parse_time(options.ending_timestamp, "--ending-timestamp"),

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 from kmirror.admin.admin_client import DEFAULT_TIMEOUT_MS, AdminClient
 from kmirror.admin.admin_requests import TRANSACTION_COORDINATOR, NoBrokerError, raise_for
@@ -96,9 +96,6 @@ class ReplayClient(AdminClient):
         self.transactions_v2 = levels.get(TRANSACTION_VERSION, 0) >= 2
         return described.cluster_id or ""
 
-    async def __aenter__(self) -> Self:
-        return self
-
     # -- batches ------------------------------------------------------------------------------------------------------------
 
     async def produce(self, target: TopicPartition, batch: bytearray, transactional_id: str | None) -> Answer:
@@ -145,8 +142,8 @@ class ReplayClient(AdminClient):
             return None
         rows = found[target.topic].partitions if target.topic in found else []
         leader_id = next((row.leader for row in rows if row.partition == target.partition), -1)
-        if leader_id in self._nodes:
-            self._leaders[target] = self._nodes[leader_id]
+        if leader_id in self._requests.nodes:
+            self._leaders[target] = self._requests.nodes[leader_id]
         return self._leaders.get(target)
 
     # -- producers and their transactions -------------------------------------------------------------------------------------
@@ -159,7 +156,7 @@ class ReplayClient(AdminClient):
                 transactional_id=transactional_id, transaction_timeout_ms=self.transaction_timeout_ms
             )
             if transactional_id is None:
-                response = await self._ask_any(request, self._timeout_ms)
+                response = await self._requests.ask_any(request)
                 raise_for(response.error_code, None)
             else:
                 response = await self._ask_coordinator(transactional_id, request)
@@ -212,10 +209,10 @@ class ReplayClient(AdminClient):
         """
         node = self._coordinator_of.get(transactional_id)
         if node is None:
-            node = (await self._coordinators([transactional_id], TRANSACTION_COORDINATOR))[transactional_id]
+            node = (await self._requests.coordinators([transactional_id], TRANSACTION_COORDINATOR))[transactional_id]
             self._coordinator_of[transactional_id] = node
         try:
-            response = await self._send(node.host, node.port, request, REQUEST_TIMEOUT_MS, max_version=max_version)
+            response = await self._requests.send(node, request, REQUEST_TIMEOUT_MS, max_version=max_version)
         except NoBrokerError as error:
             self._coordinator_of.pop(transactional_id, None)
             raise ApiException(Errors.NETWORK_EXCEPTION, str(error)) from error

@@ -17,6 +17,7 @@ import json
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 from typing import Any, Final, NoReturn
 
 from kmirror.cli.user_errors import exit_code
@@ -141,10 +142,10 @@ class ToolParser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """Returns the help in two columns, as in Kafka's tools."""
-        lines = [_columns("Option", "Description"), _columns("------", "-----------")]
+        lines = [two_columns("Option", ["Description"]), two_columns("------", ["-----------"])]
         for name, (text, argument, _, default) in sorted(self._rows.items()):
             shown = text if default is None else f"{text} (default: {default})"
-            lines.append(_columns(f"--{name} {argument}".rstrip(), shown))
+            lines.append(two_columns(f"--{name} {argument}".rstrip(), _wrapped(shown)))
         return "\n".join(lines) + "\n"
 
 
@@ -152,17 +153,18 @@ def dest(name: str) -> str:
     return name.replace("-", "_").replace(".", "_")
 
 
-def _columns(left: str, right: str) -> str:
-    lefts = textwrap.wrap(left, COLUMN - 2, subsequent_indent="  ", break_on_hyphens=False) or [""]
-    rights = [
+def two_columns(left: str, rights: Sequence[str]) -> str:
+    """Returns a row of a help text: `left` is broken where it must be, `rights` are lines."""
+    lefts = textwrap.wrap(left, COLUMN - 2, subsequent_indent="  ", break_on_hyphens=False)
+    return "\n".join(f"{a:<{COLUMN}}{b}".rstrip() for a, b in zip_longest(lefts, rights, fillvalue=""))
+
+
+def _wrapped(text: str) -> list[str]:
+    return [
         line
-        for paragraph in right.split("\n")
+        for paragraph in text.split("\n")
         for line in textwrap.wrap(paragraph, COLUMN - 2, subsequent_indent="  ", break_long_words=False) or [""]
     ]
-    rows = max(len(lefts), len(rights))
-    lefts += [""] * (rows - len(lefts))
-    rights += [""] * (rows - len(rights))
-    return "\n".join(f"{a:<{COLUMN}}{b}".rstrip() for a, b in zip(lefts, rights, strict=True))
 
 
 def _integer(name: str, text: Any, bits: int) -> int:

@@ -21,25 +21,24 @@ cannot be read, or the arguments are wrong.
 from __future__ import annotations
 
 import argparse
-import json
 import re
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 from kmirror.cli.engines import ENGINES, chosen_engine
-from kmirror.cli.log_diff import parse_partitions
 from kmirror.cli.log_diff_inputs import is_remote, open_location
 from kmirror.cli.log_diff_output import read_table_files, write_pages, write_table_files
+from kmirror.cli.partition_numbers import parse_partition_numbers
 from kmirror.cli.user_errors import exit_code
 from kmirror.cli.verify_engines import engine_named
+from kmirror.cli.verify_logs_text import json_report, text_report
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.verify.planner import list_input
-from kmirror.verify.replay.findings import SCHEMA_VERSION, Finding
+from kmirror.verify.replay.findings import SCHEMA_VERSION
 from kmirror.verify.replay.folder import ReplaySettings, clusters_of, replay_cluster
 from kmirror.verify.replay.kept import Known
-from kmirror.verify.replay.tables import TABLES, LogRow, ReplayTables, as_dict, columns_of, table_of
+from kmirror.verify.replay.tables import TABLES, ReplayTables, columns_of, table_of
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
@@ -87,7 +86,10 @@ def _run(options: argparse.Namespace) -> int:
         raise KmirrorError(f"nothing to verify: {options.logs} has no partition that was asked for")
     if options.output is not None:
         write_tables(tables, options.output)
-    write_pages(options.report, options.output, lambda: _page(options.logs, tables))
+    if options.report is not None or options.output is not None:
+        from kmirror.cli.verify_logs_html import findings_html
+
+        write_pages(options.report, options.output, lambda: findings_html(options.logs, tables))
     print(json_report(options.logs, tables) if options.json else text_report(options.logs, tables))
     return 1 if tables.findings else 0
 
@@ -103,83 +105,12 @@ def settings_of(options: argparse.Namespace) -> ReplaySettings:
 
 
 def _wanted(options: argparse.Namespace) -> Callable[[TopicPartition], bool]:
-    numbers = parse_partitions(options.partitions)
+    numbers = parse_partition_numbers(options.partitions)
     try:
         pattern = re.compile(options.topics or ".*")
     except re.error as error:
         raise KmirrorError(f"--topics: '{options.topics}' is not a regular expression: {error}") from error
     return lambda name: pattern.fullmatch(name.topic) is not None and (numbers is None or name.partition in numbers)
-
-
-# reports
-def _page(location: str, tables: ReplayTables) -> str:
-    from kmirror.cli.verify_logs_html import findings_html
-
-    return findings_html(location, tables)
-
-
-def text_report(location: str, tables: ReplayTables) -> str:
-    """Returns a line per log, its findings below it, and a summary."""
-    findings: dict[str, list[Finding]] = {}
-    for finding in tables.findings:
-        findings.setdefault(finding.log, []).append(finding)
-    open_transactions = Counter(row.log for row in tables.transactions if row.state == "ONGOING")
-    lines = []
-    for row in tables.logs:
-        found = findings.get(row.log, [])
-        lines.append(
-            f"{log_name(location, row)}: {f'{len(found)} found' if found else 'sound'}, {log_summary(row, open_transactions[row.log])}"
-        )
-        lines += [f"  {finding_text(finding)}" for finding in found]
-    return "\n".join([*lines, summary_line(tables)])
-
-
-def summary_line(tables: ReplayTables) -> str:
-    """`12 logs, 2 with findings (indexes wrong: 1, structure crc: 3)`"""
-    kinds = Counter(f"{finding.table} {finding.kind}" for finding in tables.findings)
-    wrong = sum(row.findings > 0 for row in tables.logs)
-    rest = f", {wrong} with findings ({', '.join(f'{kind}: {count}' for kind, count in sorted(kinds.items()))})" if wrong else ", all sound"
-    return f"{len(tables.logs)} log{'' if len(tables.logs) == 1 else 's'}{rest}"
-
-
-def log_name(location: str, row: LogRow) -> str:
-    inside = row.log.partition(location.rstrip("/") + "/")[2]
-    return inside or f"{row.topic}-{row.partition}"
-
-
-def log_summary(row: LogRow, open_transactions: int) -> str:
-    gaps = f", {row.missing_offsets} offsets in no batch" if row.missing_offsets else ""
-    hanging = f", {open_transactions} open transaction{'' if open_transactions == 1 else 's'}" if open_transactions else ""
-    return f"offsets {row.log_start_offset} to {row.log_end_offset} in {row.segments} segments of {row.size} bytes{gaps}{hanging}"
-
-
-def finding_text(finding: Finding) -> str:
-    """`<what>: <file>, byte N, offsets A to B: <why>`"""
-    return f"{finding.table} {finding.kind}: {finding_place(finding)}: {finding.text}"
-
-
-def finding_place(finding: Finding) -> str:
-    """`<file>, byte N, offsets A to B`"""
-    where = [finding.file]
-    if finding.position is not None:
-        where.append(f"byte {finding.position}")
-    if finding.first_offset is not None and finding.last_offset is not None and finding.first_offset < finding.last_offset:
-        where.append(f"offsets {finding.first_offset} to {finding.last_offset}")
-    elif finding.first_offset is not None:
-        where.append(f"offset {finding.first_offset}")
-    return ", ".join(where)
-
-
-def json_report(location: str, tables: ReplayTables) -> str:
-    return json.dumps(
-        {
-            "version": SCHEMA_VERSION,
-            "input": location,
-            "logs": [as_dict(row) for row in tables.logs],
-            "findings": [as_dict(row) for row in tables.findings],
-        },
-        indent=2,
-    )
 
 
 def write_tables(tables: ReplayTables, folder: str) -> None:

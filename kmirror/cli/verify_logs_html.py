@@ -35,7 +35,7 @@ from kmirror.cli.html_page import (
     table,
     verdict_box,
 )
-from kmirror.cli.verify_logs import finding_place, log_name, log_summary, summary_line
+from kmirror.cli.verify_logs_text import finding_place, log_name, log_summary, summary_line
 from kmirror.verify.replay.findings import Finding
 from kmirror.verify.replay.tables import LogRow, ReplayTables, SegmentRow
 

@@ -20,39 +20,20 @@ executor never loads a broker. No room below `cli` imports pyspark or pyarrow bu
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from kmirror.spark.saving import write_log
+    from kmirror.spark.registration import register
     from kmirror.spark.session import spark_session
+    from kmirror.spark.shuffled_write import write_log
 
 __all__ = ["register", "spark_session", "write_log"]
 
-
-def register(spark: SparkSession) -> None:
-    """Registers `kafka-log` with a session. From then on reads push filters down and `count()` uses
-    headers, and writes know every save mode."""
-    from kmirror.spark.counting import count_from_headers
-    from kmirror.spark.data_source import NAME, KafkaLogDataSource
-    from kmirror.spark.pushdown import PUSHDOWN, mark_loads
-    from kmirror.spark.saving import save_in_all_modes
-
-    spark.dataSource.register(KafkaLogDataSource)
-    mark_loads(NAME)
-    count_from_headers(NAME)
-    save_in_all_modes(NAME)
-    spark.conf.set(PUSHDOWN, "true")
+_LAZY = {"register": "registration", "spark_session": "session", "write_log": "shuffled_write"}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "spark_session":
-        from kmirror.spark.session import spark_session
-
-        return spark_session
-    if name == "write_log":
-        from kmirror.spark.saving import write_log
-
-        return write_log
+    if name in _LAZY:
+        return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -73,14 +73,13 @@ from kmirror.spark.columns import sql_schema
 from kmirror.spark.files import file_system_for
 from kmirror.spark.filters import NO_TIME, Pushed
 from kmirror.spark.inputs import FoundPartition, find_partitions
+from kmirror.spark.log_starts import LogStarts
 from kmirror.spark.log_writer import KafkaLogWriter
 from kmirror.spark.one_line import in_one_line
 from kmirror.spark.options import NAME, ReadOptions
 from kmirror.spark.pushdown import widen
 from kmirror.spark.slice_reader import Aborted, SliceReader, Wanted, put_together
 from kmirror.spark.write_options import WriteOptions
-from kmirror.storage.offset_checkpoint_file import LOG_START_OFFSET_CHECKPOINT_FILE_NAME
-from kmirror.storage.reader import read_offset_checkpoint
 from kmirror.verify.offset_lookup import time_index_entries
 from kmirror.verify.planner import pack
 from kmirror.verify.slices import LogSlice
@@ -92,7 +91,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kmirror.common.ports import FileSystem
-    from kmirror.common.topic_partition import TopicPartition
 
 __all__: Final = ["NAME", "KafkaLogDataSource"]
 
@@ -209,25 +207,6 @@ def without_old_segments(one: FoundPartition, pieces: Iterable[LogSlice], time_l
             is_old[piece.base_offset] = bool(len(times)) and int(times[-1]) < time_low
         if not is_old.get(piece.base_offset, False):
             yield piece
-
-
-class LogStarts:
-    """Where logs begin: at their first segment or, with checkpoints, at the later log start offset
-    that DeleteRecords left, as consumers see it."""
-
-    def __init__(self, *, use_checkpoints: bool) -> None:
-        self._use_checkpoints = use_checkpoints
-        self._checkpoints: dict[str, dict[TopicPartition, int]] = {}
-
-    def of(self, one: FoundPartition) -> int:
-        segments = one.partition.segments
-        first = segments[0].base_offset if segments else 0
-        if not self._use_checkpoints:
-            return first
-        if one.data_dir not in self._checkpoints:
-            name = LOG_START_OFFSET_CHECKPOINT_FILE_NAME
-            self._checkpoints[one.data_dir] = read_offset_checkpoint(one.files, one.data_dir, name)
-        return max(first, self._checkpoints[one.data_dir].get(one.name, 0))
 
 
 class PushingReader(KafkaLogReader):

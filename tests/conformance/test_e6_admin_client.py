@@ -9,6 +9,7 @@ import pytest
 from mirror_harness import FAST_MIRROR, call, create_topic, numbered, produce, wait_caught_up, wait_for, wait_state
 
 from kmirror import AdminClient
+from kmirror.admin.admin_requests import AdminRequests
 from kmirror.admin.results import (
     ConfigOperation,
     ConfigResourceType,
@@ -21,6 +22,7 @@ from kmirror.admin.results import (
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
 from kmirror.embedded import EmbeddedCluster
+from kmirror.network.client import NetworkClient
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
 from kmirror.wire.messages import (
@@ -159,20 +161,28 @@ def test_adm9_configs_of_mirrors(source: EmbeddedCluster, ask: Ask[Any]) -> None
     ask(lambda admin: admin.delete_mirror("c"))
 
 
-class ScriptedAdmin(AdminClient):
+class ScriptedRequests(AdminRequests):
     """Any broker answers with the next of `answers`; what was asked is kept."""
 
     def __init__(self, runtime: Runtime, answers: list[Any]) -> None:
-        super().__init__(runtime, [("127.0.0.1", 1)], timeout_ms=5_000)
+        super().__init__(runtime, NetworkClient(runtime, "scripted"), [("127.0.0.1", 1)], timeout_ms=5_000, controllers=False)
         self.answers = answers
         self.asked: list[Any] = []
 
-    async def _ask_any(self, request: Any, timeout_ms: int) -> Any:
+    async def ask_any(self, request: Any, timeout_ms: int | None = None) -> Any:
         self.asked.append(request)
         return self.answers.pop(0)
 
-    async def _metadata(self, names: Any) -> Any:
+    async def metadata(self, names: Any) -> Any:
         return metadata.MetadataResponse(topics=[metadata.MetadataResponseTopic(name="t", topic_id=ID_OF_T)])
+
+
+class ScriptedAdmin(AdminClient):
+    """An AdminClient on scripted `requests`."""
+
+    def __init__(self, requests: ScriptedRequests) -> None:
+        super().__init__(requests.runtime, [("127.0.0.1", 1)])
+        self._requests = self.requests = requests
 
 
 ID_OF_T = Uuid(b"0123456789abcdef")
@@ -196,11 +206,11 @@ def test_topic_calls_are_made_again_while_a_controller_or_coordinator_moves(numb
 
     async def main(runtime: Runtime) -> None:
         good = response(topics=[row(name="t"), row(name="u", error_code=Errors.TOPIC_ALREADY_IN_MIRROR)])
-        admin = ScriptedAdmin(runtime, [response(error_code=error), good])
+        admin = ScriptedAdmin(ScriptedRequests(runtime, [response(error_code=error), good]))
         result = await method(admin, "m", ["u", "t"])
         assert result.succeeded == ["t"] and result.failed["u"].error is Errors.TOPIC_ALREADY_IN_MIRROR
-        assert [(topic.topic_name, topic.topic_id) for topic in admin.asked[-1].topics] == [("t", ID_OF_T), ("u", Uuid.ZERO)]
-        assert len(admin.asked) == 2
+        assert [(topic.topic_name, topic.topic_id) for topic in admin.requests.asked[-1].topics] == [("t", ID_OF_T), ("u", Uuid.ZERO)]
+        assert len(admin.requests.asked) == 2
 
     run(main)
 
@@ -208,12 +218,13 @@ def test_topic_calls_are_made_again_while_a_controller_or_coordinator_moves(numb
 def test_adm1_adm6_are_made_again_and_time_out() -> None:
     async def main(runtime: Runtime) -> None:
         moved = Errors.NOT_CONTROLLER
-        admin = ScriptedAdmin(runtime, [create_mirror.CreateMirrorResponse(error_code=moved), create_mirror.CreateMirrorResponse()])
+        answers = [create_mirror.CreateMirrorResponse(error_code=moved), create_mirror.CreateMirrorResponse()]
+        admin = ScriptedAdmin(ScriptedRequests(runtime, answers))
         await admin.create_mirror("m", {"bootstrap.servers": "a:1"})
-        admin.answers = [delete_mirror.DeleteMirrorResponse(error_code=moved), delete_mirror.DeleteMirrorResponse()]
+        admin.requests.answers = [delete_mirror.DeleteMirrorResponse(error_code=moved), delete_mirror.DeleteMirrorResponse()]
         await admin.delete_mirror("m")
-        assert len(admin.asked) == 4
-        admin.answers = [create_mirror.CreateMirrorResponse(error_code=moved)] * 100
+        assert len(admin.requests.asked) == 4
+        admin.requests.answers = [create_mirror.CreateMirrorResponse(error_code=moved)] * 100
         with pytest.raises(ApiException) as caught:
             await admin.create_mirror("m", {}, CreateMirrorOptions(timeout_ms=150))
         assert caught.value.error is moved
@@ -221,13 +232,13 @@ def test_adm1_adm6_are_made_again_and_time_out() -> None:
     run(main)
 
 
-class Brokers(ScriptedAdmin):
+class Brokers(ScriptedRequests):
     """Two, each answers with the next of `answers`."""
 
-    async def _metadata(self, names: Any) -> Any:
-        self._nodes = {1: Node(1, "a", 1, None), 2: Node(2, "b", 2, None)}
+    async def metadata(self, names: Any) -> Any:
+        self.nodes = {1: Node(1, "a", 1, None), 2: Node(2, "b", 2, None)}
 
-    async def _send(self, host: str, port: int, request: Any, timeout_ms: int, *, max_version: int | None = None) -> Any:
+    async def send(self, node: Node, request: Any, timeout_ms: int | None = None, *, max_version: int | None = None) -> Any:
         return self.answers.pop(0)
 
 
@@ -241,7 +252,7 @@ def test_adm8_a_state_that_one_broker_knows_beats_unknown_of_another() -> None:
 
     async def main(runtime: Runtime) -> None:
         for answers in ([answer("UNKNOWN", 3), answer("MIRRORING", 9)], [answer("MIRRORING", 9), answer("UNKNOWN", 3)]):
-            (row,) = (await Brokers(runtime, answers).describe_mirrors(["m"]))["m"].partitions
+            (row,) = (await ScriptedAdmin(Brokers(runtime, answers)).describe_mirrors(["m"]))["m"].partitions
             assert (row.state, row.destination_offset) == ("MIRRORING", 9)
 
     run(main)
@@ -252,4 +263,4 @@ def test_adm8_why_a_mirror_could_not_be_described_was_not_said() -> None:
     entry = describe_mirrors.DescribedMirror(mirror_name="m", error_code=Errors.MIRROR_AUTHORIZATION_FAILED)
     answer = describe_mirrors.DescribeMirrorsResponse(mirrors=[entry])
     with pytest.raises(ApiException, match="mirror m: Mirror authorization failed"):
-        run(lambda runtime: Brokers(runtime, [answer]).describe_mirrors(["m"]))
+        run(lambda runtime: ScriptedAdmin(Brokers(runtime, [answer])).describe_mirrors(["m"]))

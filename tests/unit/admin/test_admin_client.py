@@ -10,13 +10,15 @@ import pytest
 
 from kmirror.admin.acls import AclBindingFilter
 from kmirror.admin.admin_client import AdminClient, NoBrokerError, parse_bootstrap_servers
+from kmirror.admin.admin_requests import AdminRequests
 from kmirror.admin.groups import OffsetAndMetadata
 from kmirror.admin.quotas import ClientQuotaEntity
-from kmirror.admin.results import ConfigOperation, ConfigResourceType
+from kmirror.admin.results import ConfigOperation, ConfigResourceType, Node
 from kmirror.admin.scram import ScramMechanism, UserScramCredentialDeletion, UserScramCredentialUpsertion
 from kmirror.cli.mirrors_groups import GroupBeyondEnd, groups_beyond
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.network.client import NetworkClient
 from kmirror.network.client_errors import NotConnectedError
 from kmirror.runtime.asyncio_runtime import run
 from kmirror.wire.messages import (
@@ -40,11 +42,11 @@ from kmirror.wire.messages import (
 Answer = Callable[[Any], Any]
 
 
-class ScriptedAdmin(AdminClient):
+class ScriptedRequests(AdminRequests):
     """Answers by the class of a request, each from its list, the last one for ever; `asked` holds who was asked what."""
 
     def __init__(self, runtime: Any, answers: dict[type, list[Answer]]) -> None:
-        super().__init__(runtime, [("b", 1)], timeout_ms=5_000)
+        super().__init__(runtime, NetworkClient(runtime, "scripted"), [("b", 1)], timeout_ms=5_000, controllers=False)
         self.asked: list[tuple[int | None, Any]] = []
         self._answers = answers
 
@@ -55,14 +57,22 @@ class ScriptedAdmin(AdminClient):
         answers = self._answers[type(request)]
         return (answers.pop(0) if len(answers) > 1 else answers[0])(request)
 
-    async def _ask_any(self, request: Any, timeout_ms: int) -> Any:
+    async def ask_any(self, request: Any, timeout_ms: int | None = None) -> Any:
         return self._answer(None, request)
 
-    async def _send(self, host: str, port: int, request: Any, timeout_ms: int, *, max_version: int | None = None) -> Any:
-        return self._answer(port, request)
+    async def send(self, node: Node, request: Any, timeout_ms: int | None = None, *, max_version: int | None = None) -> Any:
+        return self._answer(node.port, request)
+
+
+class ScriptedAdmin(AdminClient):
+    """An AdminClient on `ScriptedRequests`."""
+
+    def __init__(self, runtime: Any, answers: dict[type, list[Answer]]) -> None:
+        super().__init__(runtime, [("b", 1)])
+        self._requests = self.scripted = ScriptedRequests(runtime, answers)
 
     def requests(self, kind: type) -> list[tuple[int | None, Any]]:
-        return [(node, request) for node, request in self.asked if isinstance(request, kind)]
+        return [(node, request) for node, request in self.scripted.asked if isinstance(request, kind)]
 
 
 def cluster(*topics: metadata.MetadataResponseTopic) -> metadata.MetadataResponse:
@@ -173,9 +183,9 @@ def test_a_bootstrap_server_that_answers_nothing_hid_the_others() -> None:
             return "answer"
 
     async def ask(runtime: Any, *hosts: str) -> Any:
-        admin: Any = AdminClient(runtime, [(host, 1) for host in hosts], timeout_ms=5_000)
-        admin._client = SwitchedOff()
-        return await admin._ask_any(metadata.MetadataRequest(), 5_000)
+        client: Any = SwitchedOff()
+        requests = AdminRequests(runtime, client, [(host, 1) for host in hosts], timeout_ms=5_000, controllers=False)
+        return await requests.ask_any(metadata.MetadataRequest())
 
     assert run(lambda runtime: ask(runtime, "off", "on")) == "answer"
     with pytest.raises(ApiException) as raised:
@@ -218,7 +228,7 @@ def test_a_group_that_is_not_of_the_new_protocol_is_described_as_a_classic_one()
     assert found["g"].type == "Classic" and found["g"].members[0].assignment == (TopicPartition("t", 0), TopicPartition("t", 1))
     assert found["g"].coordinator.id == 2
     assert found["no"].error is Errors.GROUP_ID_NOT_FOUND and found["no"].message == "Group no not found."
-    assert {node for node, request in admin.asked if not isinstance(request, find_coordinator.FindCoordinatorRequest)} == {2}
+    assert {node for node, request in admin.scripted.asked if not isinstance(request, find_coordinator.FindCoordinatorRequest)} == {2}
 
 
 def test_a_coordinator_that_moved_is_looked_for_again() -> None:
@@ -270,7 +280,7 @@ def test_passwords_travel_salted_and_hashed() -> None:
         UserScramCredentialDeletion("other", ScramMechanism.SCRAM_SHA_512),
     ]
     _, admin = asking(answers, lambda admin: admin.alter_user_scram_credentials(changes))
-    ((_, request),) = admin.asked
+    ((_, request),) = admin.scripted.asked
     first, second = request.upsertions
     assert first.salted_password == hashlib.pbkdf2_hmac("sha256", b"pencil", salt, 4096) and first.salt == salt
     assert len(second.salt) == 32 and len(second.salted_password) == 64 and second.iterations == 4096
@@ -293,7 +303,7 @@ def test_quotas_are_set_and_removed() -> None:
             await admin.alter_client_quotas(entity, {})
 
     _, admin = asking(answers, work)
-    (entry,) = admin.asked[0][1].entries
+    (entry,) = admin.scripted.asked[0][1].entries
     assert [(part.entity_type, part.entity_name) for part in entry.entity] == [("client-id", "c"), ("user", None)]
     assert [(row.key, row.value, row.remove) for row in entry.ops] == [
         ("producer_byte_rate", 5.0, False),

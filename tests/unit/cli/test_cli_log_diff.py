@@ -12,8 +12,9 @@ import pytest
 from log_folders import batch, batches, write_log
 
 from kmirror.cli import log_diff_run
-from kmirror.cli.log_diff import build_parser, main, parse_partitions
+from kmirror.cli.log_diff import build_parser, main
 from kmirror.cli.log_diff_run import settings_of
+from kmirror.cli.partition_numbers import parse_partition_numbers
 from kmirror.common.errors import KmirrorError
 from kmirror.verify.verdict import DifferenceKind
 
@@ -187,11 +188,11 @@ def test_help_tells_every_kind_and_option() -> None:
 
 
 def test_partition_lists() -> None:
-    assert parse_partitions("0,2-4, 9") == frozenset({0, 2, 3, 4, 9})
-    assert parse_partitions(None) is None
+    assert parse_partition_numbers("0,2-4, 9") == frozenset({0, 2, 3, 4, 9})
+    assert parse_partition_numbers(None) is None
     for text in ("", "1-", "x", "1,,2"):
         with pytest.raises(KmirrorError, match="--partitions"):
-            parse_partitions(text)
+            parse_partition_numbers(text)
 
 
 def test_settings_come_from_the_options() -> None:

@@ -8,10 +8,11 @@ import pytest
 
 from kmirror.admin.results import MirrorDescription, MirrorListing, MirrorPartitionDescription
 from kmirror.cli import mirrors_actions
-from kmirror.cli.mirrors import ACTIONS, HELP, UsageError, build_parser, check_options, main
+from kmirror.cli.mirrors import build_parser, main
 from kmirror.cli.mirrors_dry_run import DroppedRecords
 from kmirror.cli.mirrors_dry_run_text import loss_json, loss_text
 from kmirror.cli.mirrors_tables import describe_json, list_table, topic_list
+from kmirror.cli.tool_options import UsageError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.log_alignment import AlignmentHeader
 
@@ -38,6 +39,7 @@ from kmirror.mirror.log_alignment import AlignmentHeader
         ("--bootstrap-server a:1 --list --timeout 5", "--timeout can be used with --wait, --accept-truncation and --reverse only"),
         ("--bootstrap-server a:1 --list --interval 5", "--interval can be used with --watch only"),
         ("--bootstrap-server a:1 --watch --interval 0", "--interval takes a number from 1 on"),
+        ("--bootstrap-server a:1 --delete --mirror m --from 0", "--from can be used with --verify only"),
         ("--bootstrap-server a:1 --reverse", "--mirror must be specified"),
         ("--bootstrap-server a:1 --list --replication-factor 2", "--replication-factor"),
         (
@@ -83,9 +85,11 @@ def test_ctrl_c_did_not_say_what_becomes_of_what_was_begun(
 
 
 def test_every_option_is_in_the_help() -> None:
-    options = [option for action in build_parser()._actions for option in action.option_strings]
-    assert [option for option in options if f"{option} " not in HELP and f"{option}\n" not in HELP] == []
-    assert all(f"--{action}" in HELP for action in ACTIONS)
+    parser = build_parser()
+    shown = parser.format_help()
+    options = [option for action in parser._actions for option in action.option_strings]
+    assert [option for option in options if f"{option} " not in shown and f"{option}\n" not in shown] == []
+    assert all(f"--{action}" in shown for action in parser.actions)
 
 
 def test_help_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,9 +98,10 @@ def test_help_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_one_action_is_found() -> None:
-    assert check_options(build_parser().parse_args(["--bootstrap-server", "a:1", "--add", "--mirror", "m", "--topic", "t.*"])) == "add"
+    parser = build_parser()
+    assert parser.check(parser.parse_args(["--bootstrap-server", "a:1", "--add", "--mirror", "m", "--topic", "t.*"])) == "add"
     with pytest.raises(UsageError):
-        check_options(build_parser().parse_args([]))
+        parser.check(parser.parse_args([]))
 
 
 def described() -> list[MirrorDescription]:

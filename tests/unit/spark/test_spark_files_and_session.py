@@ -22,7 +22,8 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.spark.files import READ_AHEAD, ArrowFile, ArrowFiles, LocalFiles, file_system_for
 from kmirror.spark.filters import Pushed
-from kmirror.spark.session import CONFIGS, MIN_JAVA_VERSION, chosen_configs, java_version, machine_java_home
+from kmirror.spark.java import MIN_JAVA_VERSION, java_version, machine_java_home
+from kmirror.spark.session import CONFIGS, chosen_configs
 from kmirror.verify.data_dir_logs import open_folder
 from kmirror.verify.log_diff import diff_logs
 from kmirror.verify.verdict import Status

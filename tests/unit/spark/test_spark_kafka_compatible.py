@@ -214,7 +214,7 @@ def test_the_installed_package_needs_no_register(data_dir: Path, tmp_path: Path)
     shutil.copy(ROOT / "kmirror" / "spark" / "pyspark_kafka_log.py", top)
     program = (
         "import sys\n"
-        "import kmirror.spark.session as session, kmirror.spark as ours\n"
+        "import kmirror.spark.session as session, kmirror.spark.registration as ours\n"
         "register, ours.register = ours.register, lambda spark: None\n"
         "spark = session.spark_session('plain', 1)\n"
         "spark.conf.set('spark.sql.python.filterPushdown.enabled', 'false')\n"

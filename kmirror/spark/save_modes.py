@@ -1,5 +1,4 @@
-"""What Spark lacks for `df.write`: the save modes `error` and `ignore`, and a shuffle for frames
-that need one.
+"""What Spark lacks for `df.write`: the save modes `error` and `ignore`.
 
 For a Python source, Spark writes only with `append` and `overwrite`; it refuses its default,
 `error`, before it asks the source. So our `save()` looks at the log.dir itself and passes on
@@ -11,14 +10,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from kmirror.common.errors import KmirrorError
 from kmirror.spark.local_writes import WritableLocalFiles
 from kmirror.spark.log_commit import partitions_in
-from kmirror.spark.options import NAME
 from kmirror.spark.write_options import SAVE_MODE, WriteOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameWriter
+    from pyspark.sql import DataFrameWriter
 
 _ERROR: Final = ("error", "errorifexists", "default")
 
@@ -61,27 +58,3 @@ def has_logs(options: WriteOptions) -> bool:
     """Whether the log.dir has a partition's folder."""
     files = WritableLocalFiles()
     return os.path.isdir(options.path) and bool(partitions_in(files, options.path, files.list_dir(options.path)))
-
-
-def write_log(frame: DataFrame, path: str, *, mode: str = "error", **options: Any) -> None:
-    """Shuffles, sorts and writes a frame whose rows are in no order: one task writes each
-    partition, its records sorted by offset.
-
-    `options` are those of `log_writer`, with underscores for dots (`compression_type="zstd"`). The
-    frame must have a column `partition`. Without a column `offset`, a partition's records are
-    sorted by `timestamp_ms` or `timestamp`, if there is one. Raises KmirrorError or Spark's error
-    if the frame cannot be written.
-    """
-    from kmirror.spark import register
-
-    register(frame.sparkSession)
-    columns = frame.columns
-    if "partition" not in columns:
-        raise KmirrorError(f"{NAME}: write_log shuffles by partition, and the frame has no such column; df.write needs none")
-    place = [name for name in ("topic", "partition") if name in columns]
-    order = next(([name] for name in ("offset", "timestamp_ms", "timestamp") if name in columns), [])
-    sorted_frame = frame.repartition(*place).sortWithinPartitions(*place, *order)
-    writer = sorted_frame.write.format(NAME).mode(mode)
-    for name, value in options.items():
-        writer = writer.option(name.replace("_", "."), value)
-    writer.save(path)

@@ -1,0 +1,23 @@
+"""Registers the data source with a session, and what Spark lacks for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def register(spark: SparkSession) -> None:
+    """Registers `kafka-log` with a session. From then on reads push filters down and `count()` uses
+    headers, and writes know every save mode."""
+    from kmirror.spark.counting import count_from_headers
+    from kmirror.spark.data_source import NAME, KafkaLogDataSource
+    from kmirror.spark.pushdown import PUSHDOWN, mark_loads
+    from kmirror.spark.save_modes import save_in_all_modes
+
+    spark.dataSource.register(KafkaLogDataSource)
+    mark_loads(NAME)
+    count_from_headers(NAME)
+    save_in_all_modes(NAME)
+    spark.conf.set(PUSHDOWN, "true")
