@@ -27,7 +27,7 @@ from kmirror.cli.sim_ledger import ledger_at, show_summary, tell_resumed
 from kmirror.common.errors import ConfigError
 from kmirror.sim.ablations import safeguard_names
 from kmirror.sim.campaign import SeedResult, resume_campaign, run_campaign
-from kmirror.sim.histories import HISTORIES, run_named, summary_of
+from kmirror.sim.histories.registry import HISTORIES, run_named, summary_of
 from kmirror.sim.ledger import Campaign, Ledger, this_program
 from kmirror.sim.run import RunResult
 

@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 from kmirror.common.ports import Random
 from kmirror.sim.disk_volumes import WRITING, Volume
-from kmirror.sim.history import History, Told
+from kmirror.sim.events import History, Told
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.server import SimServer
 

@@ -16,7 +16,7 @@ from kmirror.common.ports import Random
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim import disk_faults
 from kmirror.sim.disk_faults import DiskFaults
-from kmirror.sim.history import History, Told
+from kmirror.sim.events import History, Told
 from kmirror.sim.hosts import Link
 from kmirror.sim.runtime import SimWorld
 from kmirror.sim.server import SimServer

@@ -22,8 +22,8 @@ from kmirror.common.ports import Random
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.mirror_names import MIRROR_MAX_TRUNCATION_CONFIG
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
+from kmirror.sim.events import LogLost
 from kmirror.sim.fleet import SimFleet
-from kmirror.sim.history import LogLost
 from kmirror.sim.mirror_stage import TOPIC, MirrorStage
 from kmirror.sim.open_transactions import fixpoint
 from kmirror.sim.server import SimServer

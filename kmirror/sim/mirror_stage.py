@@ -18,13 +18,13 @@ from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.sim.ablations import Ablations
 from kmirror.sim.cluster import QUICK
+from kmirror.sim.events import Batch, Converged, History, LogKey, MirrorStatesRead, StateWritten
 from kmirror.sim.faults import FaultRates
 from kmirror.sim.fleet import SimFleet
 from kmirror.sim.fleet_clients import LOST, FleetProducer
 from kmirror.sim.fleet_crowd import GROUP, FleetCrowd
+from kmirror.sim.fleet_events import GroupSynced
 from kmirror.sim.fleet_groups import committed_offsets
-from kmirror.sim.fleet_history import GroupSynced
-from kmirror.sim.history import Batch, Converged, History, LogKey, MirrorStatesRead, StateWritten
 from kmirror.sim.mirror_operators import Controls, MirrorOperator
 from kmirror.sim.runtime import SimWorld
 from kmirror.sim.server import SimServer

@@ -282,7 +282,7 @@ def storm_of(**told: Any) -> HistoryFunction:
 
 CALM = Setting(MirrorStage, check_mirrors)
 STORM = Setting(MirrorStage, check_mirrors, FaultRates(node_pause=2, min_pause_ms=150, max_pause_ms=900))
-MIRROR_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
+MIRROR_STORMS: dict[str, tuple[HistoryFunction, Setting]] = {
     "mirrors": (mirrors, STORM),
     "mirrors_calm": (mirrors, CALM),
     "mirrors_keyed": (storm_of(keyed=True), STORM),

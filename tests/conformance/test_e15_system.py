@@ -30,9 +30,9 @@ from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.server import metadata_fetcher
+from kmirror.sim.histories.replicas import ORDERS
 from kmirror.sim.hosts import Link
 from kmirror.sim.mirror_checkers import check_mirrors
-from kmirror.sim.mirror_histories import ORDERS
 from kmirror.sim.mirror_stage import MirrorStage
 from kmirror.sim.run import Setting, run_history
 from kmirror.storage import log_manager_tasks

@@ -7,10 +7,10 @@ from __future__ import annotations
 import pytest
 
 from kmirror.sim.campaign import run_seed
-from kmirror.sim.compaction_histories import COMPACTION_HISTORIES
-from kmirror.sim.disk_histories import DISK_HISTORIES
-from kmirror.sim.source_histories import SOURCE_HISTORIES
-from kmirror.sim.state_histories import STATE_HISTORIES
+from kmirror.sim.histories.compaction import COMPACTION_HISTORIES
+from kmirror.sim.histories.disks import DISK_HISTORIES
+from kmirror.sim.histories.sources import SOURCE_HISTORIES
+from kmirror.sim.histories.states import STATE_HISTORIES
 
 TRIES = range(1, 5)
 NAMED = [*DISK_HISTORIES, *STATE_HISTORIES, *SOURCE_HISTORIES, *COMPACTION_HISTORIES]

@@ -13,9 +13,9 @@ from kmirror.record.record import Record
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.disk import SimDisk
 from kmirror.sim.disk_volumes import WRITING
+from kmirror.sim.events import Appended, History, Recovered, Removed
 from kmirror.sim.faults import NO_FAULTS, FaultInjector
 from kmirror.sim.fleet import SimFleet
-from kmirror.sim.history import Appended, History, Recovered, Removed
 from kmirror.sim.log_watch import DISK_LOST, MOVE, KnownChains, LogWatch
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.runtime import SimClock, SimWorld

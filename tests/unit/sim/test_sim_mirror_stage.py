@@ -8,8 +8,8 @@ import pytest
 
 from kmirror.common.errors import KmirrorError
 from kmirror.sim.ablations import Ablations
+from kmirror.sim.events import History
 from kmirror.sim.faults import NO_FAULTS
-from kmirror.sim.history import History
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.mirror_stage import MirrorStage
 from kmirror.sim.runtime import SimWorld

@@ -1,7 +1,7 @@
 """Named histories of disks: one log directory of two fails or fills while the other is healthy, a node starts on a full one, or on one that cannot be
 read, another comes back empty, and a replica moves from one to the other while its log is cut.
 
-Each is an `async def (stage)` as in `sim.mirror_histories`; what the checkers cannot see is stated with `expect`.
+Each is an `async def (stage)` as in `sim.histories.replicas`; what the checkers cannot see is stated with `expect`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import errno
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
-from kmirror.sim.history import Removed
+from kmirror.sim.events import Removed
+from kmirror.sim.histories.replicas import ALONE, ORDERS, b_takes_over, end_history, leader_of, let_another_lead
 from kmirror.sim.mirror_checkers import check_mirrors
-from kmirror.sim.mirror_histories import ALONE, ORDERS, b_takes_over, end_history, expect, leader_of, let_another_lead
 from kmirror.sim.mirror_stage import TOPIC, MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
 from kmirror.sim.server import SimServer
+from kmirror.sim.stage import expect
 
 PARTITIONS = 4
 MOVE_CONFIG = {"replica.alter.log.dirs.io.max.bytes.per.second": "60"}

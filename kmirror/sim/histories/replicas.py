@@ -11,16 +11,17 @@ from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.record.builder import build_batch
+from kmirror.sim.events import Acknowledged, LastMirrorEpochWritten, LogKey, Removed
 from kmirror.sim.fleet_clients import produce_request, records_of
-from kmirror.sim.fleet_history import InstanceBegan, OffsetCommitted
+from kmirror.sim.fleet_events import InstanceBegan, OffsetCommitted
 from kmirror.sim.fleet_transactions import TransactionalProducer
-from kmirror.sim.history import Acknowledged, LastMirrorEpochWritten, LogKey, Removed
 from kmirror.sim.hosts import Link
 from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_stage import MIRROR, TOPIC, MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
 from kmirror.sim.server import SimServer
-from kmirror.sim.topic_history import DELETE_TOPIC
+from kmirror.sim.stage import expect
+from kmirror.sim.topic_events import DELETE_TOPIC
 
 ALONE = {"min.insync.replicas": "1"}
 ORDERS = TopicPartition(TOPIC, 0)
@@ -32,12 +33,6 @@ async def b_takes_over(stage: MirrorStage) -> None:
     await stage.mirror("a", "b")
     await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
     await stage.fail_over("b")
-
-
-def expect(condition: bool, what: str) -> None:
-    """KmirrorError (a violation of "progress") unless it holds."""
-    if not condition:
-        raise KmirrorError(f"expected: {what}")
 
 
 def leader_of(stage: MirrorStage, cluster: str, partition: TopicPartition = ORDERS) -> SimServer:
@@ -335,7 +330,7 @@ def _has_committed(stage: MirrorStage, cluster: str, times: int) -> bool:
 
 
 CALM = Setting(MirrorStage, check_mirrors)
-NAMED_MIRROR_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
+REPLICA_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "slow_follower_at_alignment": (slow_follower_at_alignment, CALM),
     "produce_that_waits": (produce_that_waits, CALM),
     "follower_down_at_failback": (follower_down_at_failback, CALM),
