@@ -281,10 +281,11 @@ def storm_of(**told: Any) -> HistoryFunction:
 
 
 CALM = Setting(MirrorStage, check_mirrors)
-STORM = Setting(MirrorStage, check_mirrors, FaultRates(node_pause=2, min_pause_ms=150, max_pause_ms=900))
+STORM = Setting(MirrorStage, check_mirrors, FaultRates.storm(node_pause=2))
 MIRROR_STORMS: dict[str, tuple[HistoryFunction, Setting]] = {
     "mirrors": (mirrors, STORM),
     "mirrors_calm": (mirrors, CALM),
+    "mirrors_disks_break": (storm_of(disks_break=True), STORM),
     "mirrors_keyed": (storm_of(keyed=True), STORM),
     "mirrors_source_empty": (storm_of(source_lost=EMPTY), STORM),
     "mirrors_source_anew": (storm_of(source_lost=ANEW), STORM),

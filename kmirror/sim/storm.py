@@ -259,5 +259,5 @@ async def _end(stage: Stage, cluster: SimCluster) -> None:
         cluster.crash()
 
 
-STORM = Setting(Stage, check, FaultRates())
+STORM = Setting(Stage, check, FaultRates.storm())
 CALM = Setting(Stage, check)

@@ -21,6 +21,7 @@ from kmirror.cli.kmirror import main
 from kmirror.common.errors import KmirrorError
 from kmirror.sim.ablations import Ablations, safeguard_names
 from kmirror.sim.campaign import run_campaign, run_seed
+from kmirror.sim.fault_kinds import FAULTS
 from kmirror.sim.histories.alignment import ALIGNMENT_HISTORIES
 from kmirror.sim.histories.failover import FAILOVER_HISTORIES
 from kmirror.sim.histories.registry import HISTORIES, run_named
@@ -183,6 +184,7 @@ class TestCommand:
         listed = json.loads(capsys.readouterr().out)
         assert list(listed["histories"]) == list(HISTORIES)
         assert listed["safeguards"] == safeguard_names()
+        assert list(listed["faults"]) == [fault.name for fault in FAULTS]
 
     @pytest.mark.parametrize("seeds", ["5", "5..4", "a..b", "..3"])
     def test_malformed_seeds_are_refused(self, seeds, capsys):

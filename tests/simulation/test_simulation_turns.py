@@ -19,6 +19,7 @@ from kmirror.sim.mirror_world import ANEW, EMPTY, MirrorWorld
 FIRST_SEEDS = range(80)
 TRIES = range(1, 5)
 KNOBS = {
+    "mirrors_disks_break": lambda world: world.disks_break,
     "mirrors_keyed": lambda world: world.keyed,
     "mirrors_switched_off": lambda world: world.switched_off,
     "mirrors_states_grow": lambda world: world.states_grow,
@@ -27,6 +28,7 @@ KNOBS = {
     "mirrors_refused": lambda world: world.refusing,
 }
 WHAT_HAPPENS = {
+    "mirrors_disks_break": "has its disks mended",
     "mirrors_keyed": "operator: pause keys in mirror k at b",
     "mirrors_switched_off": "operator: switch mirroring on at ",
     "mirrors_states_grow": "story: __mirror_state of ",
