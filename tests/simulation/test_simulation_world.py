@@ -20,6 +20,7 @@ ABLATIONS = [
     ("cut_reaches_future", "move_during_cut"),
     ("formatted_only", "directory_comes_back_empty"),
     ("disk_is_the_replicas", "leaders_disk_fills"),
+    ("appends_check_crc", "batch_rots_at_the_source"),
     ("holes_prove_nothing", "compacted_mirror_paused_long"),
     ("holes_prove_nothing", "compacted_follower_away_long"),
     ("loss_refused", "source_comes_back_empty"),
