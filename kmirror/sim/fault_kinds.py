@@ -17,7 +17,7 @@ import errno
 
 from kmirror.sim.disk_volumes import WRITING, Volume
 from kmirror.sim.fault_scene import Fault, FaultScene, Mending, fault
-from kmirror.sim.hosts import Link
+from kmirror.sim.links import Link
 from kmirror.sim.server import SimServer
 
 SLOW = Link(20_000, 250_000, 2_000_000)
@@ -102,7 +102,7 @@ def reset(scene: FaultScene) -> None:
 def slow_link(scene: FaultScene) -> Mending:
     """The link from one host to another is slow for a while."""
     first, second = scene.two_hosts()
-    scene.world.network.set_link(first, second, SLOW)
+    scene.world.network.links.set(first, second, SLOW)
     scene.tell(f"the link from {first} to {second} is slow")
     return Mending("heal", scene.between(300, 1_500), scene.heal_network)
 

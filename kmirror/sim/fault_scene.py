@@ -108,7 +108,7 @@ class FaultScene:
         for first in self._hosts:
             for second in self._hosts:
                 if first != second:
-                    network.set_link(first, second, network.default_link)
+                    network.links.set(first, second, network.links.default)
 
     def tell(self, what: str) -> None:
         self._history.add(Told(self.world.loop.now_us, "faults", what))

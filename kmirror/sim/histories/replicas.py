@@ -15,7 +15,7 @@ from kmirror.sim.events import Acknowledged, LastMirrorEpochWritten, LogKey, Rem
 from kmirror.sim.fleet_clients import produce_request, records_of
 from kmirror.sim.fleet_events import InstanceBegan, OffsetCommitted
 from kmirror.sim.fleet_transactions import TransactionalProducer
-from kmirror.sim.hosts import Link
+from kmirror.sim.links import Link
 from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_stage import MIRROR, TOPIC, MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
@@ -269,7 +269,7 @@ async def late_offset_sync(stage: MirrorStage) -> None:
     at_a.crash_members()
     for theirs in stage.fleets["a"].brokers:
         for ours in stage.fleets["b"].brokers:
-            stage.world.network.set_link(theirs, ours, FAR)
+            stage.world.network.links.set(theirs, ours, FAR)
     await stage.sleep_ms(stage.between(1_000, 3_000))
     await stage.fail_over("b")
     await stage.write("b", batches=3)
