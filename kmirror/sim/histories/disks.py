@@ -195,7 +195,7 @@ async def batch_rots_at_the_source(stage: MirrorStage) -> None:
     await stage.until("every replica is in sync", stage.is_whole)
     server = leader_of(stage, "a", ORDERS)
     batch = _rot(stage, server)
-    await stage.start_mirror("a", "b")
+    await stage.requests.start_mirror("a", "b")
     await stage.sleep_ms(3_000)
     copied = [log for broker in stage.fleets["b"].brokers.values() for log in broker.watch.logs.get(ORDERS, ())]
     expect(all(copy.last_offset < batch.base_offset for copy in copied), f"B copies nothing of {batch}")

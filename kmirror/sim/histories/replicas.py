@@ -190,7 +190,7 @@ async def mirrors_switched_off_before_return(stage: MirrorStage) -> None:
     await stage.settle()
     if stage.chance(50):
         await stage.operator.switch_on("a")
-        await stage.start_mirror("b", "a")
+        await stage.requests.start_mirror("b", "a")
         await stage.until_state("a", State.MIRRORING)
         await stage.settle()
         await stage.until_equal("b", "a")
@@ -207,7 +207,7 @@ async def silent_source_broker(stage: MirrorStage) -> None:
     stage.world.network.partition([mute.name], asking, both_ways=False)
     stage.tell(f"nothing from {mute.name}, the source's leader, reaches A")
     began = len(stage.history.events)
-    await stage.start_mirror("b", "a")
+    await stage.requests.start_mirror("b", "a")
     await stage.sleep_ms(4_000)
     cut = [event for event in stage.history.events[began:] if isinstance(event, Removed) and stage.history.cluster_of(event.log) == "a"]
     expect(not cut, f"nothing of A is cut, not {cut[0].batches[0] if cut else ''}")
@@ -231,7 +231,7 @@ async def source_leader_behind(stage: MirrorStage) -> None:
     first.crash()
     await stage.until("it leads, by what the controller says", lambda: stage.leader("b", ORDERS) is second)
     began = len(stage.history.events)
-    await stage.start_mirror("b", "a")
+    await stage.requests.start_mirror("b", "a")
     await stage.sleep_ms(1_500)
     cut = [event for event in stage.history.events[began:] if isinstance(event, Removed) and stage.history.cluster_of(event.log) == "a"]
     expect(not cut, f"nothing of A is cut, not {cut[0].batches[0] if cut else ''}")
@@ -306,11 +306,11 @@ async def topic_deleted_at_the_mirror(stage: MirrorStage) -> None:
     await stage.write("a", batches=3)
     await stage.mirror("a", "b")
     await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
-    (operator,) = stage.operators("a", "b", "operator-1")
+    (operator,) = stage.requests.operators("a", "b", "operator-1")
     if await operator.attempt(DELETE_TOPIC) != Errors.NONE.name:
         await stage.fail_over("b")
         await stage.write("b", batches=2)
-        await stage.delete_topic("b")
+        await stage.requests.delete_topic("b")
         await stage.until("B's last mirror epoch is forgotten", lambda: _last_mirror_epoch(stage, "b") == NO_EPOCH)
     await stage.sleep_ms(stage.between(1_000, 4_000))
     await stage.mirror("a", "b")

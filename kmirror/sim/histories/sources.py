@@ -69,7 +69,7 @@ async def old_source_topic_made_anew(stage: MirrorStage) -> None:
     await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
     await stage.until("every replica is in sync", stage.is_whole)
     kept = _values(stage, "b")
-    await stage.delete_topic("a")
+    await stage.requests.delete_topic("a")
     await stage.operator.create_topic("a", TOPIC, replication_factor=3)
     await stage.write("a", batches=stage.between(1, 2))
     await stage.sleep_ms(stage.between(2_000, 25_000))
