@@ -128,7 +128,7 @@ class MirrorMachine(BrokerWorld):
         safeguards: MirrorSafeguards = ALL_SAFEGUARDS,
         props: dict[str, str] | None = None,
     ) -> None:
-        self.mirror: MirrorManager | None = None
+        self._mirror: MirrorManager | None = None
         super().__init__(log_dir, others=others, props=props)
         self.source = ScriptedSource(self.runtime, versions or WITH_MIRRORS, brokers=source_brokers)
         self.source.override = self._answer_mirrors
@@ -137,7 +137,7 @@ class MirrorMachine(BrokerWorld):
         self.clients: list[ScriptedClient] = []
         self.mirror_controller = MachineController(self)
         self.peers = _NoPeers()
-        self.mirror = MirrorManager(
+        self._mirror = MirrorManager(
             self.runtime,
             MirrorConfig(broker_id=1, mirror_metadata_refresh_interval_ms=REFRESH_MS),
             cluster_id=OWN_CLUSTER_ID,
@@ -159,6 +159,11 @@ class MirrorMachine(BrokerWorld):
         bootstrap = ",".join(f"{host}:{port}" for host, port in self.source.addresses.values())
         self.apply(ConfigRecord(resource_type=64, resource_name=MIRROR, name="bootstrap.servers", value=bootstrap))
 
+    @property
+    def mirror(self) -> MirrorManager:
+        assert self._mirror is not None, "the machine's broker is still being made"
+        return self._mirror
+
     def make_client(self, client_id: str, mirror_configs: dict[str, str]) -> Any:
         client = ScriptedClient(self.source, client_id, mirror_configs)
         self.clients.append(client)
@@ -176,8 +181,8 @@ class MirrorMachine(BrokerWorld):
         image = delta.apply(MetadataProvenance(self._offset, 1, NOW_MS))
         self.cache.set_image(image)
         self.replica_manager.apply_delta(delta, image)
-        if self.mirror is not None:
-            self.mirror.on_metadata_update(delta, image)
+        if self._mirror is not None:
+            self._mirror.on_metadata_update(delta, image)
 
     @staticmethod
     def partition_record(
@@ -312,13 +317,11 @@ class MirrorMachine(BrokerWorld):
         assert self.log().log_end_offset == self.source.log("t").decided
 
     async def close(self) -> None:
-        assert self.mirror is not None
         await self.mirror.shutdown()
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
     def driver(self, topic: str = "t", number: int = 0) -> MirrorPartition:
-        assert self.mirror is not None
         driver = self.mirror.driver(TopicPartition(topic, number))
         assert driver is not None, f"{topic}-{number} is not mirrored here"
         return driver

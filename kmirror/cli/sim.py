@@ -6,7 +6,7 @@
     kmirror sim --seeds 0..99999 --history mirrors --resume     ... continued where it stopped, by a ledger
     kmirror sim --summary                       the results in the ledger, by commit
     kmirror sim torn_tail --seed 1 --without tail_recovery      a history by its name (or --history NAME), with a safeguard off
-    kmirror sim --list                          the histories and the safeguards
+    kmirror sim --list                          the histories, the safeguards, and the faults of storms
 
 With the same program, the same seed gives the same run, step for step, on every machine; the trace
 hash proves it.
@@ -27,7 +27,8 @@ from kmirror.cli.sim_ledger import ledger_at, show_summary, tell_resumed
 from kmirror.common.errors import ConfigError
 from kmirror.sim.ablations import safeguard_names
 from kmirror.sim.campaign import SeedResult, resume_campaign, run_campaign
-from kmirror.sim.histories import HISTORIES, run_named, summary_of
+from kmirror.sim.fault_kinds import FAULTS
+from kmirror.sim.histories.registry import HISTORIES, run_named, summary_of
 from kmirror.sim.ledger import Campaign, Ledger, this_program
 from kmirror.sim.run import RunResult
 
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     what.add_argument("--seed", type=int, metavar="N", help="run one seed and tell its story")
     what.add_argument("--seeds", metavar="A..B", help="run the seeds A to B, both included")
     what.add_argument("--summary", action="store_true", help="say what the ledger holds: seeds by commit and history, and what broke")
-    what.add_argument("--list", action="store_true", help="name the histories and the safeguards")
+    what.add_argument("--list", action="store_true", help="name the histories, the safeguards, and the faults that storms draw")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("named", nargs="?", metavar="HISTORY", help="which history to play (default: storm)")
     which.add_argument("--history", default="storm", metavar="NAME", help="the same")
@@ -93,7 +94,9 @@ def replay_command(history: str, seed: int, without: tuple[str, ...]) -> str:
 
 def _list(*, as_json: bool) -> int:
     if as_json:
-        print(json.dumps({"histories": {name: summary_of(name) for name in HISTORIES}, "safeguards": safeguard_names()}))
+        histories = {name: summary_of(name) for name in HISTORIES}
+        faults = {fault.name: fault.about for fault in FAULTS}
+        print(json.dumps({"histories": histories, "safeguards": safeguard_names(), "faults": faults}))
         return 0
     width = max(map(len, HISTORIES))
     print("histories:")
@@ -102,6 +105,10 @@ def _list(*, as_json: bool) -> int:
     print("\nsafeguards (--without):")
     for name in safeguard_names():
         print(f"  {name}")
+    width = max(len(fault.name) for fault in FAULTS)
+    print("\nfaults of storms (those of disks in mirrors_disks_break, and in some seeds of mirrors):")
+    for fault in FAULTS:
+        print(f"  {fault.name:<{width}}  {fault.about}")
     return 0
 
 

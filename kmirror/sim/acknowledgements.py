@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
-from kmirror.sim.fleet_history import Healed
-from kmirror.sim.history import Acknowledged, Appended, Batch, Event, LogKey, LogLost, Removed, StateWritten
+from kmirror.sim.events import Acknowledged, Appended, Batch, Event, LogKey, LogLost, Removed, StateWritten
+from kmirror.sim.fleet_events import Healed
 from kmirror.sim.open_transactions import fixpoint
 from kmirror.sim.replay import Place, Replay
-from kmirror.sim.topic_history import TopicGone
+from kmirror.sim.topic_events import TopicGone
 
 Key = tuple[Place, bytes]
 MIRRORED = (State.PREPARING, State.MIRRORING, State.PAUSING)

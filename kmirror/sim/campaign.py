@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import Final, NoReturn
 
 from kmirror.common.errors import ApiException, KmirrorError
-from kmirror.sim.histories import run_named
+from kmirror.sim.histories.registry import run_named
 from kmirror.sim.ledger import Campaign, Chunk, Ledger, Program, chunks_of
 
 WORKER_DIED: Final = (

@@ -28,7 +28,7 @@ from kmirror.common.sentinels import NO_EPOCH
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.mirror.mirror_state_machine import is_valid_transition
 from kmirror.sim.acknowledgements import Acknowledgements
-from kmirror.sim.history import (
+from kmirror.sim.events import (
     Acknowledged,
     Appended,
     Batch,
@@ -47,7 +47,7 @@ from kmirror.sim.history import (
 )
 from kmirror.sim.open_transactions import fixpoint, open_transactions
 from kmirror.sim.replay import Place, Replay
-from kmirror.sim.topic_history import TopicGone
+from kmirror.sim.topic_events import TopicGone
 
 FETCHING = (State.MIRRORING, State.PAUSING, State.STOPPING)
 WRITABLE = (None, State.STOPPED)

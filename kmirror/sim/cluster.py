@@ -15,7 +15,7 @@ from kmirror.common.uuid import Uuid
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.replica.partition import Partition
-from kmirror.sim.history import History
+from kmirror.sim.events import History
 from kmirror.sim.log_watch import KnownChains
 from kmirror.sim.runtime import SimWorld
 from kmirror.sim.server import DATA_DIR, SimServer

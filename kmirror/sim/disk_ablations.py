@@ -3,6 +3,7 @@
 disk_errors_are_no_bytes  what recovery cannot do for want of room or for a failing disk proves nothing against a segment
 cut_reaches_future        what is cut off a log is cut off the copy that is being moved, which is compared before it takes its place
 formatted_only            a log directory without meta.properties is refused
+appends_check_crc         a batch whose bytes are not those that its CRC was computed over is appended nowhere
 disk_is_the_replicas      a disk that fails under a mirror's leader is that replica's: nobody writes FAILED for it
 """
 
@@ -14,6 +15,7 @@ from typing import Any
 from kmirror.mirror.mirror_partition import MirrorPartition
 from kmirror.replica.log_dir_move import LogDirMove
 from kmirror.sim.mirror_ablations import Replacement
+from kmirror.storage import log_append
 from kmirror.storage.future_logs import FutureLogs
 from kmirror.storage.log_loader import LogLoader
 from kmirror.storage.log_segment_recovery import InvalidOffsetError
@@ -46,6 +48,19 @@ def _with_empty_ones(verify: Any) -> Any:
     return run
 
 
+class _Whatever(int):
+    """A CRC that is no other than any."""
+
+    __hash__ = int.__hash__
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+
+def _right_for_all(crc32c: Any) -> Any:
+    return lambda data: _Whatever()
+
+
 def _stored(storage_failed: Any) -> Any:
     def run(self: MirrorPartition, error: str) -> int:
         self._rejected = error
@@ -62,5 +77,6 @@ DISK_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
         (LogDirMove, "compare_ends", _always),
     ],
     "formatted_only": [(MetaPropertiesEnsemble, "verify", _with_empty_ones)],
+    "appends_check_crc": [(log_append, "crc32c", _right_for_all)],
     "disk_is_the_replicas": [(MirrorPartition, "_storage_failed", _stored)],
 }

@@ -18,7 +18,7 @@ from kmirror.metadata.image import MetadataImage
 from kmirror.metadata.registrations import PartitionRegistration
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.sim.cluster import CONTROLLER_PORT, PORT, SMALL, cluster_id_of
-from kmirror.sim.history import History
+from kmirror.sim.events import History
 from kmirror.sim.log_watch import KnownChains
 from kmirror.sim.runtime import SimWorld
 from kmirror.sim.server import DATA_DIR, SECOND_DATA_DIR, SimServer

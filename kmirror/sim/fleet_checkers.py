@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.sim.checkers import Violation
-from kmirror.sim.fleet_history import (
+from kmirror.sim.events import Acknowledged, Appended, Batch, Event, History, Recovered, Reloaded, Removed
+from kmirror.sim.fleet_events import (
     Healed,
     InstanceBegan,
     OffsetCommitted,
@@ -29,7 +30,6 @@ from kmirror.sim.fleet_history import (
     ReadTo,
     TransactionEnded,
 )
-from kmirror.sim.history import Acknowledged, Appended, Batch, Event, History, Recovered, Reloaded, Removed
 
 Offsets = dict[int, bytes]
 

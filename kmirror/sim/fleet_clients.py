@@ -25,8 +25,8 @@ from kmirror.record.record_batch import RecordBatch, iter_batches
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.epoch_memory import EpochMemory
-from kmirror.sim.fleet_history import ReadTo
-from kmirror.sim.history import Acknowledged, History, LogKey
+from kmirror.sim.events import Acknowledged, History, LogKey
+from kmirror.sim.fleet_events import ReadTo
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.workload import Pace
 from kmirror.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -10,8 +10,8 @@ import asyncio
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.sim.fleet import SimFleet
 from kmirror.sim.fleet_clients import FleetClient, FleetProducer, FleetReader
+from kmirror.sim.fleet_events import Healed
 from kmirror.sim.fleet_groups import GroupMember
-from kmirror.sim.fleet_history import Healed
 from kmirror.sim.fleet_transactions import TransactionalProducer
 from kmirror.sim.stage import SimStage
 

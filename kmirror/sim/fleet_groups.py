@@ -21,9 +21,9 @@ from kmirror.common.errors import Errors
 from kmirror.common.sentinels import EARLIEST_TIMESTAMP
 from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
 from kmirror.common.uuid import Uuid
+from kmirror.sim.events import History
 from kmirror.sim.fleet_clients import GROUP_COORDINATOR, FleetClient, fetch, last_epoch, visible_records
-from kmirror.sim.fleet_history import Consumed, OffsetCommitted, OffsetFetched, OwnedPartitions
-from kmirror.sim.history import History
+from kmirror.sim.fleet_events import Consumed, OffsetCommitted, OffsetFetched, OwnedPartitions
 from kmirror.sim.workload import Pace
 from kmirror.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

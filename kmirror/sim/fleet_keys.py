@@ -22,8 +22,8 @@ from kmirror.record.builder import build_batch
 from kmirror.record.record import Record
 from kmirror.record.record_batch import iter_batches
 from kmirror.sim.checkers import Violation
+from kmirror.sim.events import Event, History
 from kmirror.sim.fleet_clients import NAMES_ONLY_VERSION, FleetClient, produce_request
-from kmirror.sim.history import Event, History
 from kmirror.sim.server import SimServer
 from kmirror.sim.workload import Pace
 

@@ -7,11 +7,11 @@ from kmirror.admin.results import NewTopic
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.sim.ablations import Ablations
+from kmirror.sim.events import History
 from kmirror.sim.faults import FaultRates
 from kmirror.sim.fleet import SimFleet
 from kmirror.sim.fleet_clients import LOST
 from kmirror.sim.fleet_crowd import FleetCrowd
-from kmirror.sim.history import History
 from kmirror.sim.runtime import SimWorld
 from kmirror.sim.server import SimServer
 from kmirror.sim.stage import SimStage

@@ -98,7 +98,7 @@ async def successors(stage: FleetStage) -> None:
 
 
 CALM = Setting(FleetStage, check_fleet)
-STORM = Setting(FleetStage, check_fleet, FaultRates(node_pause=2, min_pause_ms=200, max_pause_ms=1_000))
+STORM = Setting(FleetStage, check_fleet, FaultRates.storm(node_pause=2, min_pause_ms=200, max_pause_ms=1_000))
 FLEET_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "brokers": (brokers, STORM),
     "brokers_calm": (brokers, CALM),

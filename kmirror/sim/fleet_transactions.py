@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.builder import build_batch
+from kmirror.sim.events import History
 from kmirror.sim.fleet_clients import NOT_TAKEN, TRANSACTION_COORDINATOR, TRIES, UNKNOWN_FATE, FleetClient, produce_request, records_of
-from kmirror.sim.fleet_history import InstanceBegan, TransactionEnded
-from kmirror.sim.history import History
+from kmirror.sim.fleet_events import InstanceBegan, TransactionEnded
 from kmirror.sim.workload import Pace
 from kmirror.wire.messages.end_txn import EndTxnRequest
 from kmirror.wire.messages.init_producer_id import InitProducerIdRequest

@@ -1,4 +1,4 @@
-"""Machines on the simulated network: their names and addresses, the ports that are listened on, how far it is from one to another.
+"""Machines on the simulated network: their names and addresses, the ports that are listened on, and the connections that end there.
 
 Hosts have a name and an address (10.0.0.N); both can be connected to, and "localhost" and 127.0.0.1 mean the host itself.
 """
@@ -10,25 +10,27 @@ import os
 from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kmirror.runtime.api import ConnectionProtocol
-
-if TYPE_CHECKING:
-    from kmirror.sim.network import SimConnection
 
 FIRST_EPHEMERAL_PORT = 32_768
 FIRST_CHOSEN_PORT = 20_000
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-@dataclass(slots=True)
-class Link:
-    """How one host reaches another."""
+class HostedConnection(Protocol):
+    """One end of a connection, for the host that it ends at."""
 
-    min_latency_us: int = 200
-    max_latency_us: int = 2_000
-    bytes_per_s: int = 1_000_000_000
+    @property
+    def peer_name(self) -> str | None:
+        """Of the host at the other end; None while that has not taken the connection."""
+
+    def reset(self) -> None:
+        """Cut it; both ends are told."""
+
+    def die(self) -> None:
+        """The node at this end is dead: it is told nothing, its peer is reset."""
 
 
 @dataclass(slots=True)
@@ -41,7 +43,7 @@ class SimHost:
     powered: bool = True
     unanswered: list[Callable[[], object]] = field(default_factory=list)
     listeners: dict[int, SimListener] = field(default_factory=dict)
-    connections: dict[SimConnection, None] = field(default_factory=dict)
+    connections: dict[HostedConnection, None] = field(default_factory=dict)
     next_port: int = FIRST_CHOSEN_PORT
     next_ephemeral_port: int = FIRST_EPHEMERAL_PORT
 

@@ -15,12 +15,14 @@ from collections.abc import Mapping
 from kmirror.common.ports import Random
 from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG
 from kmirror.sim.fleet_keys import COMPACTED, KEYED, KeyedWriter, last_offset, read_keys
-from kmirror.sim.mirror_stage import LOOK_PAUSE_MS, MirrorStage
+from kmirror.sim.mirror_requests import way_back
+from kmirror.sim.mirror_stage import MirrorStage
 
 MIRROR_OF_KEYS = "k"
 ENOUGH_COPIES = COMPACTED | {"min.insync.replicas": "2"}
 SELDOM_MS = 600_000
 SELDOM_PERCENT = 50
+LOOK_PAUSE_MS = 100
 CLEANED_MS = 1_500
 
 
@@ -66,8 +68,8 @@ class KeyedTopic:
     async def read(self) -> None:
         """When everything has healed: B has all of A, cleaners have had their time, and what lives now counts."""
         stage = self._stage
-        while self._association() != MIRROR_OF_KEYS:
-            if self._association() == f"{MIRROR_OF_KEYS}.paused":
+        while (back := way_back(MIRROR_OF_KEYS, self._association())) is not None:
+            if back == "resume":
                 await stage.operator.resume("b", MIRROR_OF_KEYS, KEYED.topic)
             await stage.sleep_ms(LOOK_PAUSE_MS)
         await stage.until(f"B has all of {KEYED}", self._is_level)

@@ -20,7 +20,7 @@ from kmirror.mirror.log_alignment import source_of_reset
 from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import RecordBatch, next_batch_size
 from kmirror.sim.disk import SimDisk
-from kmirror.sim.history import (
+from kmirror.sim.events import (
     START,
     Appended,
     Batch,
@@ -36,7 +36,7 @@ from kmirror.sim.history import (
     digest_of,
 )
 from kmirror.sim.state_watch import States, StateWatch, read_all
-from kmirror.sim.topic_history import was_deletion_asked
+from kmirror.sim.topic_events import was_deletion_asked
 from kmirror.sim.topic_watch import METADATA_FOLDER, TopicWatch
 from kmirror.storage.log_file_names import (
     DELETE_DIR_SUFFIX,

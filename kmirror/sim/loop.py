@@ -13,8 +13,8 @@ Trace. Every step adds its number, time and a label (task name, or qualified nam
 disk add what they do (`note`). Labels contain no addresses, no ids of this process, nothing that depends on
 PYTHONHASHSEED, so two processes with one seed have one hash; the first differing line of `on_trace` is the place to look.
 
-Cost. A campaign spends its time here more than anywhere else, so `_run` is one long loop over slim handles (`SimHandle`), labels are made
-once per task and method, lines are hashed 256 at a time, and what only counts tasks (`_forget_task`) is no step.
+Cost. A campaign spends its time here more than anywhere else, so `_run` is one long loop over slim handles, labels are made once per
+task and method (`sim.steps`), lines are hashed 256 at a time, and what only counts tasks (`_forget_task`) is no step.
 
 The cyclic garbage collector is off while the loop runs and called every GC_STEPS steps: finalizers would otherwise run at
 times that depend on the process. What the simulator does not model raises `NotModelledError`, it never reaches the machine.
@@ -37,6 +37,7 @@ from typing import Any, NoReturn, TypeVar
 from kmirror.common.errors import KmirrorError
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.owners import Failure, NodeKilledError, Owner, current_owner, is_of_the_dead
+from kmirror.sim.steps import SimHandle, StepLabels, describe
 
 T = TypeVar("T")
 REORDER_WINDOW = 8
@@ -57,26 +58,6 @@ class SimulationStuckError(KmirrorError):
 
 class SimulationBudgetError(KmirrorError):
     """More steps or more virtual time than allowed."""
-
-
-class SimHandle:
-    """A callback that waits for its turn or its time. `task`: whose step it is, if it is one; `callback` is None once it is cancelled."""
-
-    __slots__ = ("args", "callback", "context", "task")
-
-    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context) -> None:
-        self.callback: Callable[..., object] | None = callback
-        self.args = args
-        self.context = context
-        owner = getattr(callback, "__self__", None)
-        self.task: asyncio.Task[Any] | None = owner if type(owner) is asyncio.Task else None
-
-    def cancel(self) -> None:
-        self.callback = self.task = None
-        self.args = ()
-
-    def cancelled(self) -> bool:
-        return self.callback is None
 
 
 class SimLoop(asyncio.AbstractEventLoop):
@@ -107,7 +88,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._task_count = 0
         self._lines: list[str] = []
         self._times_us: list[int] = []
-        self._labels: dict[object, str] = {}
+        self._labels = StepLabels()
         self._hash = hashlib.blake2b(digest_size=16)
         self._paused_until_us: dict[Owner, int] = {}
         self._root = contextvars.copy_context()
@@ -307,7 +288,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def _run_steps(self, finished: Callable[[], bool]) -> None:
         """In one function, for a call would cost as much as most of its lines."""
-        ready, paused = self._ready, self._paused_until_us
+        ready, paused, label_of = self._ready, self._paused_until_us, self._labels.of
         while not finished() and not self._stopping:
             if not ready and not self._advance():
                 return
@@ -321,7 +302,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             self.steps += 1
             if self.steps >= self._check_at_step:
                 self._check_steps()
-            self.note(self._label(handle.task, callback))
+            self.note(label_of(handle.task, callback))
             try:
                 handle.context.run(callback, *handle.args)
             except (SystemExit, KeyboardInterrupt):
@@ -334,18 +315,6 @@ class SimLoop(asyncio.AbstractEventLoop):
             raise SimulationBudgetError(f"more than {self._max_steps} steps")
         gc.collect()
         self._check_at_step = min(self.steps + GC_STEPS, self._max_steps + 1)
-
-    def _label(self, task: asyncio.Task[Any] | None, callback: Callable[..., object]) -> str:
-        """`describe`, made once for a task and for a method."""
-        if task is not None:
-            return task.label  # type: ignore[attr-defined, no-any-return]
-        function = getattr(callback, "__func__", None)
-        if function is None:
-            return describe(callback)
-        label = self._labels.get(function)
-        if label is None:
-            label = self._labels[function] = describe(callback)
-        return label
 
     def pause_owner(self, owner: Owner, duration_us: int) -> None:
         """Run nothing of `owner` for a while."""
@@ -406,19 +375,6 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     async def shutdown_default_executor(self) -> None:
         """Nothing to do: there is no executor."""
-
-
-def describe(callback: object) -> str:
-    """A label that is the same in every process."""
-    owner = callback if isinstance(callback, asyncio.Task) else getattr(callback, "__self__", None)
-    if isinstance(owner, asyncio.Task):
-        return f"task {owner.get_name()}"
-    inner = getattr(callback, "func", None)  # functools.partial
-    if inner is not None:
-        return describe(inner)
-    module = getattr(callback, "__module__", None) or type(callback).__module__
-    name = getattr(callback, "__qualname__", None) or type(callback).__qualname__
-    return f"{module}.{name}"
 
 
 def _not_modelled(name: str) -> Callable[..., NoReturn]:

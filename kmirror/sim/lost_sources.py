@@ -22,8 +22,8 @@ from kmirror.common.ports import Random
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.mirror_names import MIRROR_MAX_TRUNCATION_CONFIG
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
+from kmirror.sim.events import LogLost
 from kmirror.sim.fleet import SimFleet
-from kmirror.sim.history import LogLost
 from kmirror.sim.mirror_stage import TOPIC, MirrorStage
 from kmirror.sim.open_transactions import fixpoint
 from kmirror.sim.server import SimServer
@@ -69,7 +69,7 @@ class LostSource:
         stage, source, mirror = self._stage, self._story.active, self._story.passive
         await stage.until_state(mirror, State.MIRRORING)
         had = {partition: self._had(source, mirror, partition) for partition in stage.partitions}
-        await stage.delete_topic(source)
+        await stage.requests.delete_topic(source)
         await stage.sleep_ms(self._between(0, MAX_WITHOUT_TOPIC_MS))
         await stage.operator.create_topic(source, TOPIC, len(stage.partitions), replication_factor=self._between(2, 3))
         await stage.until_state(mirror, *NOT_FOLLOWING)
@@ -81,7 +81,7 @@ class LostSource:
         await self._story.fail_over()
         for partition, values in had.items():
             await self._ensure_kept(mirror, partition, values)
-        await stage.delete_topic(source)
+        await stage.requests.delete_topic(source)
         await self._have_it_back(had)
 
     async def _lose(self, fleet: SimFleet, partition: TopicPartition) -> None:

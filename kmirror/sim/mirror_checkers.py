@@ -21,10 +21,10 @@ from collections.abc import Iterator
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.checkers import Violation, check
+from kmirror.sim.events import History, LogLost, Order, Removed, StateWritten
 from kmirror.sim.fleet_checkers import Truth, check_duplicates, check_isr, check_ownership, check_reads, truth_of
-from kmirror.sim.fleet_history import OwnedPartitions, ReadTo, TransactionEnded
+from kmirror.sim.fleet_events import OwnedPartitions, ReadTo, TransactionEnded
 from kmirror.sim.fleet_keys import check_keys
-from kmirror.sim.history import History, LogLost, Order, Removed, StateWritten
 from kmirror.sim.mirror_group_checker import check_groups
 from kmirror.sim.mirror_operators import check_operators
 from kmirror.sim.topic_checker import check_topics

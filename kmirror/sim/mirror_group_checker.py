@@ -24,9 +24,9 @@ from typing import NamedTuple
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.checkers import Violation
+from kmirror.sim.events import Batch, Event, History, LogKey, Removed, StateWritten
 from kmirror.sim.fleet_checkers import Truth
-from kmirror.sim.fleet_history import Consumed, GroupSynced, OffsetCommitted, OffsetFetched
-from kmirror.sim.history import Batch, Event, History, LogKey, Removed, StateWritten
+from kmirror.sim.fleet_events import Consumed, GroupSynced, OffsetCommitted, OffsetFetched
 from kmirror.sim.replay import Place, Replay
 
 Life = tuple[str, int]

@@ -16,10 +16,10 @@ from kmirror.admin.admin_client import AdminClient, NoBrokerError
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Random
 from kmirror.sim.checkers import Violation
+from kmirror.sim.events import Event, History, MirrorDeletionAsked, Told
 from kmirror.sim.fleet_clients import LOST
-from kmirror.sim.history import Event, History, MirrorDeletionAsked, Told
 from kmirror.sim.loop import SimLoop
-from kmirror.sim.topic_history import UNANSWERED, asking
+from kmirror.sim.topic_events import UNANSWERED, asking
 
 OPERATIONS = (
     "pause",

@@ -8,9 +8,9 @@ heard of an epoch which no metadata has gets nowhere, and that is a violation of
 from __future__ import annotations
 
 from kmirror.common.errors import KmirrorError
-from kmirror.sim.fleet_history import OffsetCommitted
+from kmirror.sim.fleet_events import OffsetCommitted
+from kmirror.sim.histories.replicas import ORDERS
 from kmirror.sim.mirror_checkers import check_mirrors
-from kmirror.sim.mirror_histories import ORDERS
 from kmirror.sim.mirror_stage import MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
 

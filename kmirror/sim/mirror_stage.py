@@ -6,26 +6,25 @@ leader's disk holds. Power is lost by one broker of a fleet at a time, as `sim.f
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 
-from kmirror.admin.admin_client import AdminClient, NoBrokerError
+from kmirror.admin.admin_client import NoBrokerError
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.sim.ablations import Ablations
 from kmirror.sim.cluster import QUICK
+from kmirror.sim.events import Batch, Converged, History, LogKey, MirrorStatesRead, StateWritten
 from kmirror.sim.faults import FaultRates
 from kmirror.sim.fleet import SimFleet
 from kmirror.sim.fleet_clients import LOST, FleetProducer
 from kmirror.sim.fleet_crowd import GROUP, FleetCrowd
+from kmirror.sim.fleet_events import GroupSynced
 from kmirror.sim.fleet_groups import committed_offsets
-from kmirror.sim.fleet_history import GroupSynced
-from kmirror.sim.history import Batch, Converged, History, LogKey, MirrorStatesRead, StateWritten
-from kmirror.sim.mirror_operators import Controls, MirrorOperator
+from kmirror.sim.mirror_requests import MirrorRequests
 from kmirror.sim.runtime import SimWorld
 from kmirror.sim.server import SimServer
 from kmirror.sim.stage import SimStage
@@ -35,12 +34,9 @@ MIRROR = "m"
 TOPIC = "orders"
 SETTLE_MS = 700
 SLOWNESS = 3
-LOOKS = 30
-LOOK_PAUSE_MS = 100
 WRITE_TRIES = 20
 WRITE_PAUSE_MS = 100
 GROUP_PAUSE_MS = 300
-OPERATOR_TIMEOUT_MS = 2_000
 FEATURES = {"mirror.version": 1}
 MIRRORED = {
     **QUICK,
@@ -73,7 +69,17 @@ class MirrorStage(SimStage):
         """Until when a cluster lets no mirror read, where it was opened with `may_refuse`."""
         self.when_refused: Callable[[str], Awaitable[None]] | None = None
         """What the operator of a cluster does where the guard lets the mirror not be aligned (`lost_sources`); None: nothing."""
-        self._associations: dict[str, set[str | None]] = {}
+        self.requests = MirrorRequests(
+            MIRROR,
+            TOPIC,
+            self.operator,
+            self.fleets,
+            history,
+            loop=world.loop,
+            clients=self.clients,
+            until=self.until,
+            patience_ms=self.patience_ms,
+        )
 
     def servers(self) -> list[SimServer]:
         return [server for fleet in self.fleets.values() for server in fleet.servers]
@@ -207,10 +213,10 @@ class MirrorStage(SimStage):
     async def until_kept_mirrored(self, cluster: str, what: str, condition: Callable[[], bool]) -> None:
         """As `until_followed`; the topic is put back into its mirror when an earlier request, that was given up and is carried out late, takes it out."""
         while True:
-            await self.until_followed(cluster, what, lambda: condition() or self.association(cluster) not in (MIRROR, None))
+            await self.until_followed(cluster, what, lambda: condition() or not self.requests.is_mirrored(cluster))
             if condition():
                 return
-            await self.set_right(self.history.sources[cluster, MIRROR], cluster)
+            await self.requests.set_right(self.history.sources[cluster, MIRROR], cluster)
 
     async def until_followed(self, cluster: str, what: str, condition: Callable[[], bool]) -> None:
         """As `until`; where the guard lets the mirror not be aligned meanwhile, its operator decides."""
@@ -294,139 +300,26 @@ class MirrorStage(SimStage):
 
     # the operator's procedures
 
-    async def start_mirror(self, source: str, destination: str) -> None:
-        """Create the mirror, unless it is there, and add the topic; nobody waits for what comes of it."""
-        fleet = self.fleets[destination]
-        await self.until(f"the controller of {destination} serves", lambda: fleet.controller.is_serving)
-        if MIRROR not in fleet.image().configs.mirror_names():
-            await self.operator.create_mirror(destination, MIRROR, source=source)
-        await self._insist("add", destination, [MIRROR], lambda: self.operator.add(destination, MIRROR, TOPIC))
-
-    async def pause_and_resume(self, destination: str, pause_ms: int) -> None:
-        is_out = partial(self._is_out, destination)
-        await self._insist(
-            "pause", destination, [f"{MIRROR}.paused"], lambda: self.operator.pause(destination, MIRROR, TOPIC, undone=is_out)
-        )
-        await self.sleep_ms(pause_ms)
-        await self._resume(destination)
-
-    async def _resume(self, destination: str) -> None:
-        is_out = partial(self._is_out, destination)
-        await self._insist("resume", destination, [MIRROR], lambda: self.operator.resume(destination, MIRROR, TOPIC, undone=is_out))
-
-    async def set_right(self, source: str, destination: str) -> None:
-        """What a request has undone that was given up, and carried out after those that followed it."""
-        if self.association(destination) == f"{MIRROR}.paused":
-            await self._resume(destination)
-        elif self.association(destination) != MIRROR:
-            await self.start_mirror(source, destination)
-
-    async def _insist(self, what: str, cluster: str, wanted: Sequence[str], operation: Callable[[], Awaitable[None]]) -> None:
-        """Again and again, until the topic's `mirror.name` at the controller is one of those: an answer may come from a broker that is behind, and a
-        request that was given up may be carried out late (what it undoes is done again first). KmirrorError when it does not get there."""
-        deadline_us = self.world.loop.now_us + self.patience_ms * 1000
-        while True:
-            await operation()
-            for _ in range(LOOKS):
-                if self.association(cluster) in wanted:
-                    return
-                await self.sleep_ms(LOOK_PAUSE_MS)
-            if MIRROR in wanted and self.association(cluster) == f"{MIRROR}.paused":
-                await self.operator.resume(cluster, MIRROR, TOPIC)
-            elif not any(name.endswith(".removed") for name in wanted) and self._is_out(cluster):
-                await self.operator.add(cluster, MIRROR, TOPIC)
-            if self.world.loop.now_us > deadline_us:
-                found = self.association(cluster)
-                raise KmirrorError(
-                    f"{what} {TOPIC} at {cluster}: {MIRROR_NAME_CONFIG} is {found!r} after {self.patience_ms} ms, not {' or '.join(map(repr, wanted))}"
-                )
-
-    def association(self, cluster: str) -> str | None:
-        """The topic's `mirror.name` at the controller, "" for none; None while there is no controller."""
-        fleet = self.fleets[cluster]
-        if not fleet.controller.is_serving:
-            return None
-        association = fleet.image().configs.topic(TOPIC).get(MIRROR_NAME_CONFIG, "")
-        self._associations.setdefault(cluster, set()).add(association)
-        return association
-
-    def operators(self, source: str, destination: str, *names: str) -> list[MirrorOperator]:
-        """People with admin clients of their own for the mirror of `source` at `destination`."""
-        self.history.sources[destination, MIRROR] = source
-        bootstrap = self.fleets[destination].bootstrap
-        servers = ",".join(f"{host}:{port}" for host, port in self.fleets[source].bootstrap)
-        seen = set(self._associations.get(destination, ()))
-        configs = {"bootstrap.servers": servers, **self.operator.mirror_configs}
-        controls = Controls(destination, MIRROR, TOPIC, configs, lambda: self.association(destination), seen=seen)
-        return [
-            MirrorOperator(
-                self.world.loop,
-                name,
-                AdminClient(self.clients, bootstrap[number:] + bootstrap[:number], client_id=name, timeout_ms=OPERATOR_TIMEOUT_MS),
-                controls,
-                self.history,
-            )
-            for number, name in enumerate(names)
-        ]
-
-    async def have_it_mirrored(self, operator: MirrorOperator, destination: str) -> None:
-        """Whatever the topic was in before: do what leads to its being in the mirror, until the controller says that it is."""
-        deadline_us = self.world.loop.now_us + self.patience_ms * 1000
-        while self.world.loop.now_us <= deadline_us:
-            association = self.association(destination)
-            if association == MIRROR:
-                return
-            if association == f"{MIRROR}.paused":
-                await operator.attempt("resume")
-            elif await operator.attempt("add") == Errors.UNKNOWN_MIRROR.name:
-                await operator.attempt("create mirror")
-            await self.sleep_ms(LOOK_PAUSE_MS)
-        raise KmirrorError(f"{TOPIC} at {destination} does not get into the mirror, it is {self.association(destination)!r}")
-
     async def mirror(self, source: str, destination: str) -> None:
-        """... and wait until it is mirrored."""
-        await self.start_mirror(source, destination)
+        """Create the mirror, add the topic, and wait until it is mirrored."""
+        await self.requests.start_mirror(source, destination)
         await self.until_state(destination, MirrorPartitionState.MIRRORING)
 
-    async def delete_topic(self, cluster: str) -> None:
-        """Until the controller has none; KmirrorError when it goes on having one."""
-        fleet = self.fleets[cluster]
-        deadline_us = self.world.loop.now_us + self.patience_ms * 1000
+    async def fail_over(self, destination: str) -> None:
+        """Remove the topic and wait until it is writable; again when an earlier request, that was given up and is carried out late, puts it back."""
         while True:
-            topic = fleet.image().topics.topic(TOPIC) if fleet.controller.is_serving else None
-            if topic is None and fleet.controller.is_serving:
+            await self.requests.remove(destination)
+            await self.until(
+                f"{TOPIC} STOPPED at {destination}",
+                lambda: self._are(destination, MirrorPartitionState.STOPPED) or self.requests.is_in(destination),
+            )
+            if not self.requests.is_in(destination):
                 return
-            if self.world.loop.now_us > deadline_us:
-                raise KmirrorError(f"delete {TOPIC} at {cluster}: it is still there after {self.patience_ms} ms")
-            if topic is not None:
-                await self.operator.delete_topic(cluster, TOPIC, topic.id)
-            await self.sleep_ms(LOOK_PAUSE_MS)
-
-    def _is_out(self, cluster: str) -> bool:
-        """Whether the topic is in no mirror, or was removed from it."""
-        association = self.association(cluster)
-        return association is not None and association not in (MIRROR, f"{MIRROR}.paused")
-
-    def _is_in(self, cluster: str) -> bool:
-        return self.association(cluster) in (MIRROR, f"{MIRROR}.paused")
 
     async def delete_mirror(self, cluster: str) -> None:
         """Of a topic that was removed from it; removed again where an earlier request, that was given up and is carried out late, puts it back."""
         while True:
-            await self.operator.delete_mirror(cluster, MIRROR, undone=partial(self._is_in, cluster))
-            if not self._is_in(cluster):
+            await self.operator.delete_mirror(cluster, MIRROR, undone=partial(self.requests.is_in, cluster))
+            if not self.requests.is_in(cluster):
                 return
             await self.fail_over(cluster)
-
-    async def fail_over(self, destination: str) -> None:
-        """Remove the topic and wait until it is writable; again when an earlier request, that was given up and is carried out late, puts it back."""
-        removed = [f"{MIRROR}.removed", f"{MIRROR}.paused.removed"]
-
-        while True:
-            await self._insist("remove", destination, removed, lambda: self.operator.remove(destination, MIRROR, TOPIC))
-            await self.until(
-                f"{TOPIC} STOPPED at {destination}",
-                lambda: self._are(destination, MirrorPartitionState.STOPPED) or self._is_in(destination),
-            )
-            if not self._is_in(destination):
-                return

@@ -122,7 +122,7 @@ class _Story:
             self._stage.crowds[self.active].start_transactions("pay")
 
     async def start_mirror(self) -> None:
-        await self._stage.start_mirror(self.active, self.passive)
+        await self._stage.requests.start_mirror(self.active, self.passive)
         if self._stage.chance(70):
             await self._stage.until_state(self.passive, State.MIRRORING)
 
@@ -155,9 +155,9 @@ class _Story:
         stage = self._stage
         await stage.settle()
         if self._arbiter is not None:
-            await stage.have_it_mirrored(self._arbiter, self.passive)
+            await stage.requests.have_it_mirrored(self._arbiter, self.passive)
         else:
-            await stage.set_right(self.active, self.passive)
+            await stage.requests.set_right(self.active, self.passive)
         await stage.until_equal(self.active, self.passive)
         if self._members:
             await stage.until_group_is_synced(self.active, self.passive)
@@ -179,7 +179,7 @@ class _Story:
     async def _quarrel(self) -> None:
         """Two operators at once at the passive cluster; then a third one sets it right."""
         stage = self._stage
-        first, second, self._arbiter = stage.operators(self.active, self.passive, "operator-1", "operator-2", "arbiter")
+        first, second, self._arbiter = stage.requests.operators(self.active, self.passive, "operator-1", "operator-2", "arbiter")
         times = [stage.between(2, 4) for _ in range(2)]
 
         async def pause() -> None:
@@ -188,12 +188,12 @@ class _Story:
         other = stage.world.loop.create_task(second.quarrel(stage.random, times[1], pause), name="operator-2")
         await first.quarrel(stage.random, times[0], pause)
         await other
-        await stage.have_it_mirrored(self._arbiter, self.passive)
+        await stage.requests.have_it_mirrored(self._arbiter, self.passive)
 
     async def delete_topic(self) -> None:
         """The passive cluster's topic is deleted, and comes back with the next add, empty and with the same id."""
         await self._stage.fail_over(self.passive)
-        await self._stage.delete_topic(self.passive)
+        await self._stage.requests.delete_topic(self.passive)
         await self._stage.sleep_ms(self._stage.between(0, 300))
         await self.start_mirror()
 
@@ -204,7 +204,7 @@ class _Story:
         stage, crowd = self._stage, self._stage.crowds[self.active]
         crowd.crash_members()
         await stage.until_state(self.passive, State.MIRRORING)
-        await stage.delete_topic(self.active)
+        await stage.requests.delete_topic(self.active)
         await stage.sleep_ms(stage.between(0, 4_000))
         await stage.operator.create_topic(self.active, TOPIC, len(stage.partitions), replication_factor=stage.between(2, 3))
         await stage.until_state(self.passive, State.FAILED, State.STOPPED, State.PAUSED)
@@ -212,7 +212,7 @@ class _Story:
         self._start_members(self.active)
 
     async def _pause_and_resume(self) -> None:
-        await self._stage.pause_and_resume(self.passive, self._stage.between(20, 500))
+        await self._stage.requests.pause_and_resume(self.passive, self._stage.between(20, 500))
 
     async def _remove_and_add(self) -> None:
         await self._stage.fail_over(self.passive)
@@ -281,10 +281,11 @@ def storm_of(**told: Any) -> HistoryFunction:
 
 
 CALM = Setting(MirrorStage, check_mirrors)
-STORM = Setting(MirrorStage, check_mirrors, FaultRates(node_pause=2, min_pause_ms=150, max_pause_ms=900))
-MIRROR_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
+STORM = Setting(MirrorStage, check_mirrors, FaultRates.storm(node_pause=2))
+MIRROR_STORMS: dict[str, tuple[HistoryFunction, Setting]] = {
     "mirrors": (mirrors, STORM),
     "mirrors_calm": (mirrors, CALM),
+    "mirrors_disks_break": (storm_of(disks_break=True), STORM),
     "mirrors_keyed": (storm_of(keyed=True), STORM),
     "mirrors_source_empty": (storm_of(source_lost=EMPTY), STORM),
     "mirrors_source_anew": (storm_of(source_lost=ANEW), STORM),

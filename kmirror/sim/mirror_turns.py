@@ -19,10 +19,10 @@ from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Random
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
 from kmirror.sim.fleet_clients import LOST
+from kmirror.sim.histories.states import grow, grow_underneath
 from kmirror.sim.lost_sources import LostSource
 from kmirror.sim.mirror_stage import MIRROR, MirrorStage
 from kmirror.sim.mirror_world import ANEW, EMPTY, MirrorWorld
-from kmirror.sim.state_histories import grow, grow_underneath
 from kmirror.sim.story import Story
 
 TRIES = 20

@@ -25,7 +25,6 @@ SOURCE_LOST_PERCENT = 8
 REFUSING_PERCENT = 6
 SLOW_MOVES = {"replica.alter.log.dirs.io.max.bytes.per.second": "10000"}
 """Else a move lasts a few milliseconds, and nothing else happens meanwhile."""
-DISK_RATES = {"disk_fails": 3, "disk_fills": 3, "disk_lies": 2, "disk_lost": 2}
 EMPTY, ANEW = "comes back empty", "is made anew"
 LOSSES = (EMPTY, ANEW)
 
@@ -81,7 +80,7 @@ class MirrorWorld:
 
     def rates(self, rates: FaultRates) -> FaultRates:
         """Those of a storm in this world."""
-        return replace(rates, **DISK_RATES) if self.disks_break and rates.crash else rates
+        return rates.with_disk_faults() if self.disks_break and not rates.is_calm else rates
 
     def __str__(self) -> str:
         found = [f"{self.log_dirs} log directories a broker"] if self.log_dirs > 1 else []

@@ -24,13 +24,13 @@ from typing import Any
 from kmirror.common.ports import Buffer, FileSlice
 from kmirror.runtime.api import WRITE_HIGH_WATER_BYTES, WRITE_LOW_WATER_BYTES, ConnectionProtocol, ConnectionProtocolT
 from kmirror.runtime.system_ports import SeededRandom
-from kmirror.sim.hosts import LOOPBACK, Link, SimHost, SimListener
+from kmirror.sim.hosts import LOOPBACK, SimHost, SimListener
+from kmirror.sim.links import Links
 from kmirror.sim.loop import SimLoop
 
 WINDOW_BYTES = 1 << 18
 PIECE_BYTES = 1 << 16
 SPLIT_ONE_IN = 8
-US_PER_S = 1_000_000
 RETRANSMIT_US = 1_000_000
 
 
@@ -39,12 +39,12 @@ class SimNetwork:
 
     def __init__(self, loop: SimLoop) -> None:
         self.loop = loop
-        self.default_link = Link()
         self._chance = SeededRandom(f"{loop.seed}/network").random
+        self.links = Links(self._chance)
+        self._latency_us = self.links.latency_us
+        self._blocked = self.links.blocked
         self._nobody = Context()
-        self._links: dict[tuple[str, str], Link] = {}
         self._hosts: dict[str, SimHost] = {}
-        self._blocked: dict[tuple[str, str], None] = {}
         self._held: list[tuple[str, str, Callable[[], object]]] = []
 
     # Set-up and faults
@@ -56,32 +56,23 @@ class SimNetwork:
             host = self._hosts[name] = SimHost(name, f"10.0.0.{len(self._hosts) + 1}")
         return host
 
-    def set_link(self, source: str, destination: str, link: Link) -> None:
-        """One direction."""
-        self._links[source, destination] = link
-
     def partition(self, sources: Sequence[str], destinations: Sequence[str], *, both_ways: bool = True) -> None:
         """Nothing from `sources` reaches `destinations` (nor back) until healed."""
-        for source in sources:
-            for destination in destinations:
-                if source != destination:
-                    self._blocked[source, destination] = None
-                    if both_ways:
-                        self._blocked[destination, source] = None
+        self.links.block(sources, destinations, both_ways=both_ways)
         self.loop.note(f"net partition {list(sources)} {list(destinations)} both_ways={both_ways}")
 
     def heal(self) -> None:
         """Every host reaches every other again; what was held back arrives after a latency."""
-        self._blocked.clear()
+        self.links.unblock()
         held, self._held = self._held, []
         self.loop.note(f"net heal {len(held)}")
         for source, destination, arrive in held:
-            arrive_us = self.loop.now_us + self.latency_us(source, destination, 0)
+            arrive_us = self.loop.now_us + self._latency_us(source, destination, 0)
             self.loop.call_at_us(arrive_us, self._cross, source, destination, arrive, context=self._nobody)
 
     def reset(self, source: str, destination: str) -> int:
         """Cut every connection between two hosts; how many there were."""
-        cut = [c for c in self.add_host(source).connections if c.remote is not None and c.remote.host.name == destination]
+        cut = [c for c in self.add_host(source).connections if c.peer_name == destination]
         for connection in cut:
             connection.reset()
         self.loop.note(f"net reset {source} {destination} {len(cut)}")
@@ -169,14 +160,9 @@ class SimNetwork:
                 return host
         raise OSError(errno.EHOSTUNREACH, f"no host is called {name}")
 
-    def latency_us(self, source: str, destination: str, size: int) -> int:
-        link = self._links.get((source, destination), self.default_link)
-        spread = max(1, link.max_latency_us - link.min_latency_us)
-        return link.min_latency_us + int(self._chance() * spread) + size * US_PER_S // link.bytes_per_s
-
     def deliver(self, source: SimHost, destination: SimHost, size: int, not_before_us: int, arrive: Callable[[], object]) -> int:
         """Have `arrive` run when `size` bytes have crossed; the time when they do."""
-        arrive_us = self.loop.now_us + self.latency_us(source.name, destination.name, size)
+        arrive_us = self.loop.now_us + self._latency_us(source.name, destination.name, size)
         if arrive_us < not_before_us:
             arrive_us = not_before_us
         self.loop.call_at_us(arrive_us, self._cross, source.name, destination.name, arrive, context=self._nobody)
@@ -232,6 +218,11 @@ class SimConnection:
     @property
     def local_address(self) -> tuple[str, int]:
         return self._local_address
+
+    @property
+    def peer_name(self) -> str | None:
+        """Of the host at the other end; None while that has not taken the connection."""
+        return self.remote.host.name if self.remote is not None else None
 
     @property
     def unsent_bytes(self) -> int:

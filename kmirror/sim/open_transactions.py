@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kmirror.sim.history import Batch
+from kmirror.sim.events import Batch
 
 
 def open_transactions(batches: list[Batch]) -> dict[int, int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
-from kmirror.sim.history import (
+from kmirror.sim.events import (
     Appended,
     Batch,
     Event,
@@ -27,7 +27,7 @@ from kmirror.sim.history import (
     StateLost,
     StateWritten,
 )
-from kmirror.sim.topic_history import PartitionMade
+from kmirror.sim.topic_events import PartitionMade
 
 COPIES_OF_A_FLEET = 2
 

@@ -15,8 +15,8 @@ from kmirror.common.errors import KmirrorError
 from kmirror.sim.ablations import Ablations
 from kmirror.sim.checkers import Violation
 from kmirror.sim.cpu_limit import CpuLimitError, cpu_limit
+from kmirror.sim.events import History
 from kmirror.sim.faults import NO_FAULTS, FaultRates
-from kmirror.sim.history import History
 from kmirror.sim.loop import new_loop
 from kmirror.sim.runtime import SimWorld
 

@@ -11,7 +11,7 @@
     assert not loop.failures, loop.failures
     print(loop.trace_hash)
 
-Faults: `world.network.partition/heal/reset/set_link`, `node.disk.fail_next/corrupt/capacity_bytes`, `node.clock.offset_ms`,
+Faults: `world.network.partition/heal/reset`, `world.network.links.set`, `node.disk.fail_next/corrupt/capacity_bytes`, `node.clock.offset_ms`,
 `node.pause(duration_us)` (a long garbage collection: nothing of the node runs, the world goes on).
 
 `kill` stops a node between two steps: what stands in the queue for it is dropped, its tasks are closed right away with a
@@ -33,9 +33,10 @@ from kmirror.runtime.api import SYSTEM_BUFFERS, ConnectionProtocol, ConnectionPr
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.disk import SimDisk
 from kmirror.sim.hosts import SimListener
-from kmirror.sim.loop import SimHandle, SimLoop
+from kmirror.sim.loop import SimLoop
 from kmirror.sim.network import SimConnection, SimNetwork
 from kmirror.sim.owners import NodeKilledError, current_owner
+from kmirror.sim.steps import SimHandle
 
 T = TypeVar("T")
 EPOCH_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z

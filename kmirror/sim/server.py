@@ -23,7 +23,7 @@ from kmirror.controller.storage_tool import FormatOptions, format_node
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.kafka_server import KafkaServer
-from kmirror.sim.history import History, Told
+from kmirror.sim.events import History, Told
 from kmirror.sim.log_watch import KnownChains, LogWatch
 from kmirror.sim.old_dialects import refuse, speak
 from kmirror.sim.runtime import SimRuntime, SimWorld

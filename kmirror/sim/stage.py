@@ -9,8 +9,8 @@ from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import Random
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.ablations import Ablations
+from kmirror.sim.events import History, Told
 from kmirror.sim.faults import NO_FAULTS, FaultInjector, FaultRates
-from kmirror.sim.history import History, Told
 from kmirror.sim.log_watch import KnownChains
 from kmirror.sim.runtime import SimWorld
 from kmirror.sim.server import SimServer
@@ -97,6 +97,12 @@ class SimStage:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             _wake(waiter)
+
+
+def expect(condition: bool, what: str) -> None:
+    """KmirrorError (a violation of "progress") unless it holds: what a history states that no checker can see."""
+    if not condition:
+        raise KmirrorError(f"expected: {what}")
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:

@@ -9,7 +9,7 @@ from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
 from kmirror.mirror.mirror_records import LastMirrorEpochs, MirrorStateRecord, PartitionStateRecord, read_record
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.record.record_batch import RecordBatch
-from kmirror.sim.history import LastMirrorEpochWritten, LogKey, Order, StateWritten
+from kmirror.sim.events import LastMirrorEpochWritten, LogKey, Order, StateWritten
 
 States = dict[TopicPartition, tuple[str, MirrorPartitionState]]
 

@@ -3,7 +3,7 @@
     A is written to, B mirrors it ─> B takes over (A dead, or alive and still written to by who has not heard)
     ─> A comes back and mirrors B ─> everything heals ─> lag 0: both logs are equal ─> (every other time) A takes over again
 
-`Stage` is the set: the world, the clusters, the clients, the operator; `storm` is one history on it, `sim.named_histories` has
+`Stage` is the set: the world, the clusters, the clients, the operator; `storm` is one history on it, `sim.histories.alignment` has
 the others.
 """
 
@@ -21,8 +21,8 @@ from kmirror.record.record import Record
 from kmirror.sim.ablations import Ablations
 from kmirror.sim.checkers import check
 from kmirror.sim.cluster import SimCluster
+from kmirror.sim.events import Batch, Converged, History, LogKey
 from kmirror.sim.faults import FaultRates
-from kmirror.sim.history import Batch, Converged, History, LogKey
 from kmirror.sim.open_transactions import open_transactions
 from kmirror.sim.run import Setting
 from kmirror.sim.runtime import EPOCH_MS, SimWorld
@@ -259,5 +259,5 @@ async def _end(stage: Stage, cluster: SimCluster) -> None:
         cluster.crash()
 
 
-STORM = Setting(Stage, check, FaultRates())
+STORM = Setting(Stage, check, FaultRates.storm())
 CALM = Setting(Stage, check)

@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from kmirror.common.errors import Errors
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.checkers import Violation
-from kmirror.sim.fleet_history import Healed
-from kmirror.sim.history import Appended, Event, History, LogKey, Recovered, Reloaded, Removed, StateWritten
+from kmirror.sim.events import Appended, Event, History, LogKey, Recovered, Reloaded, Removed, StateWritten
+from kmirror.sim.fleet_events import Healed
 from kmirror.sim.replay import Place, Replay
-from kmirror.sim.topic_history import ADD, CREATE_TOPIC, DELETE_TOPIC, UNANSWERED, TopicAnswered, TopicAsked, TopicGone, TopicMade
+from kmirror.sim.topic_events import ADD, CREATE_TOPIC, DELETE_TOPIC, UNANSWERED, TopicAnswered, TopicAsked, TopicGone, TopicMade
 
 OPEN = frozenset(
     {

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from kmirror.common.uuid import Uuid
 from kmirror.record.record_batch import RecordBatch
-from kmirror.sim.topic_history import PartitionMade, TopicGone, TopicMade
+from kmirror.sim.topic_events import PartitionMade, TopicGone, TopicMade
 from kmirror.wire.messages.partition_record import PartitionRecord
 from kmirror.wire.messages.remove_topic_record import RemoveTopicRecord
 from kmirror.wire.messages.topic_record import TopicRecord

@@ -29,9 +29,9 @@ from kmirror.record.record_batch import iter_batches
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.cluster import PORT
-from kmirror.sim.history import Acknowledged, History, LogKey, MirrorDeletionAsked, Refused, Served, Told, digest_of
+from kmirror.sim.events import Acknowledged, History, LogKey, MirrorDeletionAsked, Refused, Served, Told, digest_of
 from kmirror.sim.loop import SimLoop
-from kmirror.sim.topic_history import ADD, CREATE_TOPIC, DELETE_TOPIC, asking
+from kmirror.sim.topic_events import ADD, CREATE_TOPIC, DELETE_TOPIC, asking
 from kmirror.wire.log_reader_tag import log_reader_tag
 from kmirror.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kmirror.wire.messages.init_producer_id import InitProducerIdRequest

@@ -36,7 +36,6 @@ async def store(machine: MirrorMachine, state: State, *, epoch: int = -1, topic:
     """What `__mirror_state` says before this broker leads the topic."""
     await machine.settle()
     machine.topic(topic, value=None, **options)
-    assert machine.mirror is not None
     written = await machine.mirror.coordinator.write_states(MIRROR, [StateWrite(topic, 0, State.UNKNOWN, epoch)])
     way = {
         State.PREPARING: ["PREPARING"],
@@ -81,7 +80,7 @@ def test_d1_what_a_state_lets_clients_write_and_read(tmp_path: Path, state: Stat
         assert await machine.follow(99) == b""
         assert fetch_offset_for_timestamp(partition, timestamp=-2, isolation_level=0, current_leader_epoch=None).error is Errors.NONE
         assert last_offset_for_leader_epoch(partition, current_leader_epoch=None, leader_epoch=0).error is Errors.NONE
-        assert machine.mirror is not None and machine.mirror.fetchers.owns(T0) is (state is State.MIRRORING)
+        assert machine.mirror.fetchers.owns(T0) is (state is State.MIRRORING)
         await machine.close()
 
     run(scenario)
@@ -219,7 +218,7 @@ def test_the_rows_of_the_table_are_what_a_partition_does(tmp_path: Path, stored:
         await machine.reach(last)
         await machine.advance(1_000)
         assert machine.states_written()[before:] == written
-        assert machine.mirror is not None and machine.mirror.fetchers.owns(T0) is (last == "MIRRORING")
+        assert machine.mirror.fetchers.owns(T0) is (last == "MIRRORING")
         assert (machine.produce(batch(0, b"x")) is Errors.NONE) is (last == "STOPPED")
         assert len([header for header in machine.headers() if not header.is_control]) == (2 if last == "STOPPED" else 1)
         await machine.close()
@@ -406,7 +405,6 @@ def test_d2_a_preparing_that_is_carried_out_late_does_not_throw_a_partition_back
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,))
         await machine.mirroring(batch(0, b"a", epoch=3))
-        assert machine.mirror is not None
         coordinator = machine.mirror.coordinator
 
         async def late() -> tuple[Errors, State]:
@@ -490,7 +488,7 @@ def test_d3_35_another_source_suspends_and_the_known_one_resumes(tmp_path: Path)
         await machine.mirroring(batch(0, b"a"))
         machine.source.cluster_id = "impostor"
         await machine.advance(REFRESH_MS + 1_000)
-        assert machine.mirror is not None and not machine.mirror.fetchers.owns(T0)
+        assert not machine.mirror.fetchers.owns(T0)
         assert machine.state() == "MIRRORING" and "impostor" in str(machine.driver().status.reason)
         machine.at_source(batch(1, b"b"))
         await machine.advance(2_000)
@@ -520,7 +518,7 @@ def test_d4_the_steps_come_in_their_order(tmp_path: Path) -> None:
         machine.followers.clear()
         machine.name("m.removed")
         await machine.advance(200)
-        assert machine.mirror is not None and not machine.mirror.fetchers.owns(T0)
+        assert not machine.mirror.fetchers.owns(T0)
         assert machine.registration().leader_epoch == 4, "bumped above every epoch of the log first"
         assert machine.log().log_end_offset == 1, "then cut"
         assert [record for record in machine.state_records() if isinstance(record, LastMirrorEpochs)] == [
@@ -620,7 +618,6 @@ def test_d4_the_epoch_is_stored_though_the_leader_believes_that_it_is(tmp_path: 
         await machine.reach("MIRRORING")
         await machine.advance(600)
         late = StateWrite("t", 0, last_mirror_epoch=CLEAR_LAST_MIRROR_EPOCH)
-        assert machine.mirror is not None
         await machine.mirror.coordinator.write_states(MIRROR, [late])
         assert machine.state_records()[-1] == LastMirrorEpochs(MIRROR, {("t", 0): -1})
         machine.name("m.removed")

@@ -156,7 +156,6 @@ async def third_unclean_election(tmp_path: Path, *, flag: bool, verified: bool) 
     machine.change(leader=2, isr=(2,), recovering=True)
     machine.name(MIRROR)
     await machine.settle()
-    assert machine.mirror is not None
     await machine.mirror.coordinator.write_states(MIRROR, [StateWrite("t", 0, State.PREPARING)])
     if not flag:
         await machine.mirror.coordinator.write_states(MIRROR, [StateWrite("t", 0, State.MIRRORING)])

@@ -30,9 +30,9 @@ from waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.server import metadata_fetcher
-from kmirror.sim.hosts import Link
+from kmirror.sim.histories.replicas import ORDERS
+from kmirror.sim.links import Link
 from kmirror.sim.mirror_checkers import check_mirrors
-from kmirror.sim.mirror_histories import ORDERS
 from kmirror.sim.mirror_stage import MirrorStage
 from kmirror.sim.run import Setting, run_history
 from kmirror.storage import log_manager_tasks
@@ -69,8 +69,8 @@ async def over_a_wide_area_link(stage: MirrorStage, figures: dict[str, int]) -> 
     await stage.open()
     for theirs in stage.fleets["a"].servers:
         for ours in stage.fleets["b"].servers:
-            stage.world.network.set_link(theirs.name, ours.name, WIDE_AREA)
-            stage.world.network.set_link(ours.name, theirs.name, WIDE_AREA)
+            stage.world.network.links.set(theirs.name, ours.name, WIDE_AREA)
+            stage.world.network.links.set(ours.name, theirs.name, WIDE_AREA)
     await stage.mirror("a", "b")
     await stage.write("a", batches=5)
     await stage.until("the first batches are at b", lambda: stage.equal("a", "b", ORDERS))

@@ -33,7 +33,6 @@ def move_coordinator(machine: MirrorMachine, leader: int) -> None:
 def test_rs8_each_partition_is_answered_by_what_the_coordinator_knows(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,))
-        assert machine.mirror is not None
         machine.topic(value=None, partitions=2)
         coordinator = machine.mirror.coordinator
         assert set((await coordinator.read_states(MIRROR, [("t", 0)])).values()) == {Errors.COORDINATOR_LOAD_IN_PROGRESS}
@@ -79,7 +78,7 @@ def test_rs6_b25_the_destination_offset_is_the_log_end_whatever_our_own_replicas
         machine.followers.clear()
         machine.at_source(batch(1, b"b"))
         await machine.advance(600)
-        assert machine.mirror is not None and machine.log().high_watermark == 1
+        assert machine.log().high_watermark == 1
         (row,) = machine.mirror.describe(MIRROR)
         assert (row.source_offset, row.destination_offset, row.lag) == (2, 2, 0)
         await machine.close()
@@ -132,7 +131,6 @@ def test_rs10_partitions_of_the_state_topic_commit_side_by_side(tmp_path: Path) 
 
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,), state_partitions=2)
-        assert machine.mirror is not None
         await machine.settle()
         topic_id = machine.topic(value=None, partitions=8)
         machine.change(topic=MIRROR_STATE_TOPIC_NAME, number=0, replicas=(1, 2), isr=(1, 2))
@@ -164,7 +162,7 @@ def test_fm3_a_new_leader_here_loads_the_state_and_goes_on_from_its_end(tmp_path
         await machine.mirroring(batch(0, b"a"), replicas=(1, 2))
         machine.change(leader=2)
         await machine.settle()
-        assert machine.mirror is not None and machine.mirror.driver(T0) is None and not machine.mirror.fetchers.owns(T0)
+        assert machine.mirror.driver(T0) is None and not machine.mirror.fetchers.owns(T0)
         machine.at_source(batch(1, b"b"))
         await machine.advance(2_000)
         written = len(machine.state_records())
@@ -185,7 +183,6 @@ def test_fm4_a_coordinator_that_comes_back_loads_everything_and_one_that_goes_cl
         await machine.mirroring(batch(0, b"a", epoch=3))
         machine.name("m.removed")
         await machine.reach("STOPPED")
-        assert machine.mirror is not None
         coordinator = machine.mirror.coordinator
         move_coordinator(machine, 2)
         await machine.settle()
@@ -207,7 +204,7 @@ def test_fm4_a_write_that_a_coordinator_loses_is_made_again_at_the_next_one(tmp_
         move_coordinator(machine, 2)
         machine.name("m.paused")
         await machine.advance(2 * BACKOFF_MS)
-        assert machine.state() == "MIRRORING" and machine.mirror is not None and machine.mirror.fetchers.owns(T0), "persist, then act"
+        assert machine.state() == "MIRRORING" and machine.mirror.fetchers.owns(T0), "persist, then act"
         machine.followers.add(2)
         move_coordinator(machine, 1)
         await machine.reach("PAUSED")
@@ -320,7 +317,6 @@ def test_fm18_what_was_not_mirrored_at_failover_is_lost_and_counted_as_lag(tmp_p
         machine.source.down.update(machine.source.addresses.values())
         machine.source.log("t").batches.append(batch(2, b"too late"))
         machine.driver().status.source_offset = 3
-        assert machine.mirror is not None
         assert machine.mirror.describe(MIRROR)[0].lag == 1
         machine.name("m.removed")
         await machine.reach("STOPPED")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
-from kmirror.sim.fleet_history import Consumed, GroupSynced, OffsetCommitted, OffsetFetched
-from kmirror.sim.history import Appended, Batch, Event, History, LogKey, Removed, StateWritten
+from kmirror.sim.events import Appended, Batch, Event, History, LogKey, Removed, StateWritten
+from kmirror.sim.fleet_events import Consumed, GroupSynced, OffsetCommitted, OffsetFetched
 from kmirror.sim.mirror_group_checker import follow_groups
 
 P = TopicPartition("orders", 0)

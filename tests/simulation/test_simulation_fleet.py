@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kmirror.sim.campaign import run_seed
-from kmirror.sim.fleet_history import OffsetCommitted, OwnedPartitions, ReadTo, TransactionEnded
+from kmirror.sim.events import Acknowledged
+from kmirror.sim.fleet_events import OffsetCommitted, OwnedPartitions, ReadTo, TransactionEnded
 from kmirror.sim.fleet_storm import FLEET_HISTORIES
-from kmirror.sim.histories import run_named
-from kmirror.sim.history import Acknowledged
+from kmirror.sim.histories.registry import run_named
 
 SWEEP = range(12)
 NAMED = ["brokers_calm", "lone_leader", "deposed_leader", "successors"]

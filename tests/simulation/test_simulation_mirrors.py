@@ -12,12 +12,12 @@ from kmirror.common.topic_partition import TopicIdPartition
 from kmirror.common.uuid import Uuid
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.campaign import run_seed
-from kmirror.sim.fleet_history import Consumed, GroupSynced, Healed, OwnedPartitions
-from kmirror.sim.histories import run_named
-from kmirror.sim.history import Acknowledged, Converged, History, MirrorStatesRead, StateWritten
+from kmirror.sim.events import Acknowledged, Converged, History, MirrorStatesRead, StateWritten
+from kmirror.sim.fleet_events import Consumed, GroupSynced, Healed, OwnedPartitions
+from kmirror.sim.histories.registry import run_named
+from kmirror.sim.histories.replicas import REPLICA_HISTORIES
 from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_group_checker import follow_groups
-from kmirror.sim.mirror_histories import NAMED_MIRROR_HISTORIES
 from kmirror.sim.mirror_operators import Controls, MirrorOperator, OperatorHeard, check_operators
 from kmirror.sim.mirror_readers import READER_HISTORIES
 from kmirror.sim.mirror_share_groups import SHARE_GROUP_HISTORIES
@@ -142,7 +142,7 @@ def test_named_history_breaks_no_rule(name):
 
 
 def test_every_history_is_tested():
-    assert set(NAMED) == set(NAMED_MIRROR_HISTORIES) | set(SHARE_GROUP_HISTORIES) | set(READER_HISTORIES)
+    assert set(NAMED) == set(REPLICA_HISTORIES) | set(SHARE_GROUP_HISTORIES) | set(READER_HISTORIES)
 
 
 def test_a_share_group_of_the_storm_that_is_not_synced_is_noticed():

@@ -21,8 +21,10 @@ from kmirror.cli.kmirror import main
 from kmirror.common.errors import KmirrorError
 from kmirror.sim.ablations import Ablations, safeguard_names
 from kmirror.sim.campaign import run_campaign, run_seed
-from kmirror.sim.histories import HISTORIES, run_named
-from kmirror.sim.named_histories import NAMED_HISTORIES
+from kmirror.sim.fault_kinds import FAULTS
+from kmirror.sim.histories.alignment import ALIGNMENT_HISTORIES
+from kmirror.sim.histories.failover import FAILOVER_HISTORIES
+from kmirror.sim.histories.registry import HISTORIES, run_named
 from kmirror.storage import log_segment_recovery
 from tests.simulation.test_simulation_fleet import ABLATIONS as FLEET_ABLATIONS
 from tests.simulation.test_simulation_mirrors import ABLATIONS as MIRROR_ABLATIONS
@@ -100,7 +102,7 @@ def test_named_history_breaks_no_rule(name, seed):
 
 
 def test_every_history_is_tested():
-    assert set(NAMED) == set(NAMED_HISTORIES)
+    assert set(NAMED) == {*ALIGNMENT_HISTORIES, *FAILOVER_HISTORIES}
 
 
 def test_every_safeguard_has_an_ablation_that_is_noticed():
@@ -182,6 +184,7 @@ class TestCommand:
         listed = json.loads(capsys.readouterr().out)
         assert list(listed["histories"]) == list(HISTORIES)
         assert listed["safeguards"] == safeguard_names()
+        assert list(listed["faults"]) == [fault.name for fault in FAULTS]
 
     @pytest.mark.parametrize("seeds", ["5", "5..4", "a..b", "..3"])
     def test_malformed_seeds_are_refused(self, seeds, capsys):

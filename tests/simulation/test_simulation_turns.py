@@ -8,17 +8,18 @@ from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.campaign import run_seed
 from kmirror.sim.checkers import check
-from kmirror.sim.fleet_history import Healed
+from kmirror.sim.events import Acknowledged, Appended, Batch, History, LogKey, LogLost, MirrorStatesRead, Removed, StateWritten
+from kmirror.sim.fleet_events import Healed
 from kmirror.sim.fleet_keys import COMPACTED, KEYED, KeysRead, KeyWritten, check_keys
-from kmirror.sim.histories import run_named
-from kmirror.sim.history import Acknowledged, Appended, Batch, History, LogKey, LogLost, MirrorStatesRead, Removed, StateWritten
-from kmirror.sim.mirror_histories import ORDERS
-from kmirror.sim.mirror_storm import MIRROR_HISTORIES
+from kmirror.sim.histories.registry import run_named
+from kmirror.sim.histories.replicas import ORDERS
+from kmirror.sim.mirror_storm import MIRROR_STORMS
 from kmirror.sim.mirror_world import ANEW, EMPTY, MirrorWorld
 
 FIRST_SEEDS = range(80)
 TRIES = range(1, 5)
 KNOBS = {
+    "mirrors_disks_break": lambda world: world.disks_break,
     "mirrors_keyed": lambda world: world.keyed,
     "mirrors_switched_off": lambda world: world.switched_off,
     "mirrors_states_grow": lambda world: world.states_grow,
@@ -27,6 +28,7 @@ KNOBS = {
     "mirrors_refused": lambda world: world.refusing,
 }
 WHAT_HAPPENS = {
+    "mirrors_disks_break": "has its disks mended",
     "mirrors_keyed": "operator: pause keys in mirror k at b",
     "mirrors_switched_off": "operator: switch mirroring on at ",
     "mirrors_states_grow": "story: __mirror_state of ",
@@ -47,7 +49,7 @@ def _world(seed: int) -> MirrorWorld:
 
 
 def test_every_history_is_tested():
-    assert {*KNOBS, "mirrors", "mirrors_calm"} == set(MIRROR_HISTORIES)
+    assert {*KNOBS, "mirrors", "mirrors_calm"} == set(MIRROR_STORMS)
 
 
 @pytest.mark.parametrize("name", KNOBS)

@@ -7,10 +7,10 @@ from __future__ import annotations
 import pytest
 
 from kmirror.sim.campaign import run_seed
-from kmirror.sim.compaction_histories import COMPACTION_HISTORIES
-from kmirror.sim.disk_histories import DISK_HISTORIES
-from kmirror.sim.source_histories import SOURCE_HISTORIES
-from kmirror.sim.state_histories import STATE_HISTORIES
+from kmirror.sim.histories.compaction import COMPACTION_HISTORIES
+from kmirror.sim.histories.disks import DISK_HISTORIES
+from kmirror.sim.histories.sources import SOURCE_HISTORIES
+from kmirror.sim.histories.states import STATE_HISTORIES
 
 TRIES = range(1, 5)
 NAMED = [*DISK_HISTORIES, *STATE_HISTORIES, *SOURCE_HISTORIES, *COMPACTION_HISTORIES]
@@ -20,6 +20,7 @@ ABLATIONS = [
     ("cut_reaches_future", "move_during_cut"),
     ("formatted_only", "directory_comes_back_empty"),
     ("disk_is_the_replicas", "leaders_disk_fills"),
+    ("appends_check_crc", "batch_rots_at_the_source"),
     ("holes_prove_nothing", "compacted_mirror_paused_long"),
     ("holes_prove_nothing", "compacted_follower_away_long"),
     ("loss_refused", "source_comes_back_empty"),

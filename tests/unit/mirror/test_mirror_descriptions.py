@@ -22,12 +22,10 @@ DISK = "a disk of this broker failed: no space left; it goes on when a replica w
 
 
 def row(machine: MirrorMachine) -> Any:
-    assert machine.mirror is not None
     return machine.mirror.describe(MIRROR)[0]
 
 
 def metrics(machine: MirrorMachine) -> dict[str, Any]:
-    assert machine.mirror is not None
     readings = [*lag_readings(machine.mirror._mirrored_lags()), *partition_readings([machine.driver().status])]
     return {name.name: value for name, value in readings}
 
@@ -255,7 +253,6 @@ def test_more_partitions_than_the_source_has_wait_with_a_reason(tmp_path: Path) 
         machine.source.create("t", partitions=1)
         machine.topic(partitions=2)
         await machine.advance(12_000)
-        assert machine.mirror is not None
         rows = {found.partition: found for found in machine.mirror.describe(MIRROR)}
         assert rows[0].reason is None and rows[0].state is State.MIRRORING
         assert rows[1].state is State.PREPARING
@@ -318,7 +315,6 @@ def test_a_source_whose_high_watermark_fell_back_is_not_behind_us(tmp_path: Path
         await machine.advance(1_000)
         driver = machine.driver()
         driver.status.source_offset = 1
-        assert machine.mirror is not None
         assert (row(machine).lag, row(machine).last_lag.records) == (0, 0)
         assert machine.mirror.fetchers.lag_of(driver).records == 0
         assert metrics(machine)["MaxLag"] == 0

@@ -27,7 +27,6 @@ DONE = (Errors.NONE, [])
 
 
 async def stored(machine: MirrorMachine) -> StoredState:
-    assert machine.mirror is not None
     found = (await machine.mirror.coordinator.read_states(MIRROR, [("t", 0)]))["t", 0]
     assert isinstance(found, StoredState)
     return found
@@ -35,7 +34,6 @@ async def stored(machine: MirrorMachine) -> StoredState:
 
 async def write(machine: MirrorMachine, state: State, follows: int, epoch: int = -1, *, rewrite: bool = False) -> tuple[Errors, list[Any]]:
     """The answer, and what was appended."""
-    assert machine.mirror is not None
     before = len(machine.state_records())
     errors = await machine.mirror.coordinator.write_states(MIRROR, [StateWrite("t", 0, state, epoch, rewrite, follows)])
     return errors["t", 0], machine.state_records()[before:]
@@ -70,7 +68,6 @@ def test_a_leader_that_is_deposed_and_does_not_know_it_made_a_partition_fail_tha
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
         await machine.mirroring(batch(0, b"a"))
-        assert machine.mirror is not None
         coordinator, old_epoch = machine.mirror.coordinator, machine.registration().leader_epoch
         machine.change()
         await machine.advance(1_000)
@@ -93,7 +90,6 @@ def test_a_leader_says_in_which_epoch_it_leads(tmp_path: Path) -> None:
         await machine.mirroring(batch(0, b"a"))
         machine.change(bump=3)
         await machine.advance(1_000)
-        assert machine.mirror is not None
         written: list[StateWrite] = []
         real = machine.mirror.states.write_one
 
@@ -122,7 +118,7 @@ def test_a_leader_that_learns_that_its_partition_has_failed_went_on_copying(tmp_
         machine.at_source(batch(1, b"b"))
         await machine.advance(1_000)
         assert machine.log().log_end_offset == 1
-        assert machine.mirror is not None and not machine.mirror.fetchers.owns(machine.driver().id.topic_partition)
+        assert not machine.mirror.fetchers.owns(machine.driver().id.topic_partition)
         await machine.close()
 
     run(scenario)
@@ -192,7 +188,6 @@ class Answers:
     """What the driver is told of its writes: of those of `state`, the first ones end in `error`, stored or not."""
 
     def __init__(self, machine: MirrorMachine, state: State, error: Exception, *, times: int = 1, is_stored: bool = False) -> None:
-        assert machine.mirror is not None
         self.left = times
         self.tries = 0
         states = machine.mirror.states
@@ -278,7 +273,6 @@ def test_a_leader_that_looks_up_its_state_while_it_stops_still_knows_that_it_mir
         machine = MirrorMachine(str(tmp_path))
         is_open = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
         await machine.mirroring(batch(0, b"a", epoch=3), batch(1, b"open", epoch=5, **is_open))
-        assert machine.mirror is not None
         states = machine.mirror.states
         read, real = states.read_one, states.write_one
 
@@ -290,7 +284,6 @@ def test_a_leader_that_looks_up_its_state_while_it_stops_still_knows_that_it_mir
 
         async def write_one(partition: Any, what: StateWrite) -> int:
             if what.state is State.UNKNOWN and late:
-                assert machine.mirror is not None
                 await machine.mirror.coordinator.write_states(MIRROR, [late.pop()])
             return await real(partition, what)
 
@@ -309,7 +302,6 @@ def test_a_coordinator_that_had_not_read_yet_why_a_partition_prepares_cost_five_
         await machine.mirroring(batch(0, b"a"))
         machine.name("m.removed")
         await machine.reach("STOPPED")
-        assert machine.mirror is not None
         coordinator, behind = machine.mirror.coordinator, machine.cache.image
         now = coordinator._image
         coordinator._image = lambda: behind

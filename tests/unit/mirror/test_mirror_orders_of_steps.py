@@ -204,7 +204,6 @@ def test_the_reset_is_on_disk_before_stopped_is_stored(tmp_path: Path, monkeypat
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
         await machine.mirroring(batch(0, b"a", epoch=1))
-        assert machine.mirror is not None
         states, stored = machine.mirror.states, []
         write_one = states.write_one
 

@@ -22,7 +22,6 @@ def test_a_leader_epoch_that_no_bump_of_ours_explains_makes_the_state_unknown_un
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
         await machine.mirroring(batch(0, b"a"))
-        assert machine.mirror is not None
         states = machine.mirror.states
         answer: asyncio.Future[StoredState] = asyncio.get_running_loop().create_future()
         ask, asked = states.read_one, 0
@@ -59,7 +58,6 @@ def test_a_bump_of_ours_is_no_election(tmp_path: Path) -> None:
         machine = MirrorMachine(str(tmp_path))
         await machine.mirroring(batch(0, b"a"))
         asked: list[Any] = []
-        assert machine.mirror is not None
         ask = machine.mirror.states.read_one
 
         async def read_one(partition: Any) -> StoredState:

@@ -24,7 +24,6 @@ def test_a_state_that_was_read_before_the_leader_changed_was_taken_for_the_newes
         machine = MirrorMachine(str(tmp_path))
         await machine.settle()
         machine.topic(value=None)
-        assert machine.mirror is not None
         states = machine.mirror.states
         answer: asyncio.Future[StoredState] = asyncio.get_running_loop().create_future()
         ask, asked = states.read_one, 0
@@ -59,7 +58,6 @@ def test_a_leader_change_while_the_new_leader_wrote_its_state_again_was_forgotte
         machine = MirrorMachine(str(tmp_path))
         await machine.settle()
         machine.topic(value=None)
-        assert machine.mirror is not None
         await machine.mirror.coordinator.write_states(MIRROR, [StateWrite("t", 0, State.PREPARING)])
         states, written = machine.mirror.states, 0
         write = states.write_one
@@ -156,7 +154,6 @@ def test_what_was_known_of_a_deleted_topic_was_taken_for_its_successor(tmp_path:
         machine = MirrorMachine(str(tmp_path))
         await machine.settle()
         machine.topic(value=None)
-        assert machine.mirror is not None
         coordinator = machine.mirror.coordinator
         for state in (State.PREPARING, State.MIRRORING, State.STOPPING, State.STOPPED):
             await coordinator.write_states(MIRROR, [StateWrite("t", 0, state)])
@@ -172,7 +169,6 @@ def test_an_error_of_the_sender_that_nobody_expected_left_the_askers_waiting(tmp
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
         await machine.mirroring(batch(0, b"a"))
-        assert machine.mirror is not None
         writes = machine.mirror.states.writes
         send = writes._send
 
@@ -196,7 +192,6 @@ def test_a_mirror_that_was_created_anew_at_once_found_what_was_stored_of_the_del
         machine = MirrorMachine(str(tmp_path))
         await machine.settle()
         machine.topic(value=None)
-        assert machine.mirror is not None
         coordinator = machine.mirror.coordinator
         await coordinator.write_states(MIRROR, [StateWrite("t", 0, State.PREPARING, 7)])
         read = coordinator._shards.read
@@ -251,7 +246,6 @@ def test_a_refresh_that_missed_a_topic_before_its_removal_counted_after_it_was_a
 
         async def missed_once() -> None:
             del machine.source.topic_ids["t"]
-            assert machine.mirror is not None
             await machine.mirror.metadata_manager.refresh(MIRROR)
             machine.source.topic_ids["t"] = source_id
             await machine.settle()

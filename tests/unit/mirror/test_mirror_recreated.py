@@ -45,7 +45,6 @@ def test_its_states_and_epochs_are_not_those_of_the_deleted_one(tmp_path: Path) 
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
         await stopped(machine)
-        assert machine.mirror is not None
         coordinator = machine.mirror.coordinator
         assert (await coordinator.read_states(MIRROR, [("t", 0)]))["t", 0] == StoredState(State.STOPPED, 3, True)
         machine.apply(*recreation(machine, topic=False))
@@ -61,7 +60,6 @@ def test_it_belongs_to_the_source_that_answers_it_first_and_begins_from_nothing(
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
         await stopped(machine)
-        assert machine.mirror is not None
         before, driver = machine.mirror.mirror(MIRROR), machine.driver()
         records = recreation(machine, topic=True)
         machine.source.cluster_id = "another source"
@@ -85,7 +83,6 @@ def test_its_sync_cycles_know_nothing_of_the_deleted_ones(tmp_path: Path) -> Non
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
         await stopped(machine)
-        assert machine.mirror is not None
         manager = machine.mirror.metadata_manager
         forgotten: list[str] = []
         for step in manager._steps:
@@ -106,7 +103,6 @@ def test_a_state_that_the_new_mirror_has_written_already_is_not_deleted(tmp_path
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
         await stopped(machine)
-        assert machine.mirror is not None
         coordinator = machine.mirror.coordinator
         machine.topic("u", value=None)
         await coordinator.write_states(MIRROR, [StateWrite("u", 0, State.PREPARING)])
@@ -153,7 +149,6 @@ def test_states_that_are_loaded_while_the_mirror_is_deleted_and_created_anew_wer
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
         deleted, created = await to_be_recreated(machine)
-        assert machine.mirror is not None
         coordinator = machine.mirror.coordinator
         machine.change(topic=MIRROR_STATE_TOPIC_NAME)
         assert not coordinator._shards.active_partitions(), "it loads"
@@ -177,7 +172,6 @@ def test_states_of_a_deleted_mirror_are_not_told_while_they_cannot_be_deleted(tm
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
         deleted, created = await to_be_recreated(machine)
-        assert machine.mirror is not None
         coordinator = machine.mirror.coordinator
         write, is_small = coordinator._shards.write, True
 
@@ -218,7 +212,6 @@ def test_a_mirror_that_was_recreated_while_its_coordinator_was_dead_saw_the_stat
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,))
         await stopped(machine)
-        assert machine.mirror is not None
         coordinator = machine.mirror.coordinator
         await away_while(machine, *recreation(machine, topic=False))
         assert (await coordinator.read_states(MIRROR, [("t", 0)]))["t", 0] == StoredState()
@@ -240,7 +233,6 @@ def test_a_topic_that_was_deleted_while_it_was_stopping_could_not_be_added_again
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
         await machine.mirroring(batch(0, b"a"))
-        assert machine.mirror is not None
         coordinator = machine.mirror.coordinator
         await coordinator.write_states(MIRROR, [StateWrite("t", 0, State.STOPPING)])
         machine.delete_topic("t")
@@ -261,7 +253,6 @@ def test_a_coordinator_that_loads_forgets_no_topic_that_is_in_a_mirror(tmp_path:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,))
         await stopped(machine)
-        assert machine.mirror is not None
         await away_while(machine, *machine.config_records("t", {"mirror.name": name}))
         epochs = [machine.mirror.coordinator._shards.shards()[0].read(MIRROR, [("t", 0)])["t", 0].last_mirror_epoch]
         assert epochs == [3]
@@ -287,7 +278,6 @@ def test_leaders_begin_again_when_the_states_are_gone(tmp_path: Path) -> None:
         machine._make_state_topic(1, 1)
         await machine.advance(5_000)
         assert (machine.state(), machine.state("u")) == ("MIRRORING", "STOPPED")
-        assert machine.mirror is not None
         stored = await machine.mirror.coordinator.read_states(MIRROR, [("t", 0), ("u", 0)])
         assert [stored[key].state for key in stored] == [State.MIRRORING, State.STOPPED]
         assert machine.log("u").log_end_offset >= end

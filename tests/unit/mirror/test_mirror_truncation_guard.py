@@ -31,7 +31,6 @@ def failed_and_kept(machine: MirrorMachine, *reasons: str) -> None:
     reason = machine.driver().status.reason or ""
     assert machine.state() == "FAILED" and all(each in reason for each in (*reasons, WHAT_TO_DO)), reason
     assert (machine.log().log_start_offset, machine.log().log_end_offset) == (0, 9)
-    assert machine.mirror is not None
     assert machine.mirror.describe(MIRROR)[0].reason == reason, "which says what to do; a second advice was another one"
 
 
@@ -216,7 +215,6 @@ def test_a_new_leader_that_did_not_know_the_high_watermark_counted_nothing(tmp_p
         machine.partition("t").local_log.update_high_watermark(high_watermark)
         source_has(machine, *NINE[:kept], epoch=3)
         await machine.settle()
-        assert machine.mirror is not None
         for state in (State.PREPARING, State.MIRRORING):
             await machine.mirror.coordinator.write_states(MIRROR, [StateWrite("t", 0, state)])
         machine.change(leader=1)

@@ -7,7 +7,7 @@ import pytest
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim import checkers
-from kmirror.sim.history import (
+from kmirror.sim.events import (
     START,
     Acknowledged,
     Appended,
@@ -27,7 +27,7 @@ from kmirror.sim.history import (
     chain_of,
     digest_of,
 )
-from kmirror.sim.topic_history import PartitionMade, TopicGone
+from kmirror.sim.topic_events import PartitionMade, TopicGone
 
 A = LogKey("a", TopicPartition("orders", 0))
 B = LogKey("b", TopicPartition("orders", 0))

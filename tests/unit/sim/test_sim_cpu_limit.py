@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from kmirror.sim import histories
 from kmirror.sim.campaign import run_seed, run_seed_in_child
 from kmirror.sim.cpu_limit import CpuLimitError, cpu_limit
-from kmirror.sim.histories import HISTORIES
+from kmirror.sim.histories import registry
+from kmirror.sim.histories.registry import HISTORIES
 from kmirror.sim.run import run_history
 
 CALM, SETTING = HISTORIES["writes_to_the_mirror"]
@@ -77,7 +77,7 @@ def test_an_interrupt_that_is_swallowed_comes_again(monkeypatch):
 
 @pytest.mark.parametrize("run", [run_seed, run_seed_in_child])
 def test_a_campaign_tells_the_seed_and_goes_on(monkeypatch, run):
-    monkeypatch.setitem(histories.HISTORIES, "endless", (in_the_story, LIMITED))
+    monkeypatch.setitem(registry.HISTORIES, "endless", (in_the_story, LIMITED))
     result = run("endless", 7, ())
     assert result.rules == ("progress",)
     assert "search_without_end" in result.violations[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import replace
 
 import pytest
 
@@ -13,9 +12,9 @@ from kmirror.record.record import Record
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.disk import SimDisk
 from kmirror.sim.disk_volumes import WRITING
-from kmirror.sim.faults import NO_FAULTS, FaultInjector
+from kmirror.sim.events import Appended, History, Recovered, Removed
+from kmirror.sim.faults import FaultInjector, FaultRates
 from kmirror.sim.fleet import SimFleet
-from kmirror.sim.history import Appended, History, Recovered, Removed
 from kmirror.sim.log_watch import DISK_LOST, MOVE, KnownChains, LogWatch
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.runtime import SimClock, SimWorld
@@ -233,7 +232,7 @@ def test_a_disk_that_lied_is_looked_after_when_everything_else_has_healed(name, 
     """Seed 201366 found a torn partition.metadata at a restart, seed 284387 a torn checkpoint a second after the last fault had been mended."""
     world, made = fleet()
     (broker,) = made.brokers.values()
-    faults = FaultInjector(world, [broker], [broker.name], replace(NO_FAULTS, disk_lies=1), History(), disks=[broker])
+    faults = FaultInjector(world, [broker], [broker.name], FaultRates({"disk_lies": 1}), History(), disks=[broker])
     running = world.loop.create_task(faults.run())
     faults.active = True
     while not any(volume.lies for volume in broker.volumes):

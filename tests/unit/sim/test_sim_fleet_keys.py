@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kmirror.sim.events import History
 from kmirror.sim.fleet_keys import LATE_US, KeysRead, KeyWritten, check_keys
-from kmirror.sim.history import History
 
 KEY = b"k"
 

@@ -6,8 +6,8 @@ import pytest
 
 from kmirror.network.client import NetworkClient
 from kmirror.sim.cluster import PORT
+from kmirror.sim.events import History
 from kmirror.sim.fleet import SimFleet
-from kmirror.sim.history import History
 from kmirror.sim.log_watch import KnownChains
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.old_dialects import DIALECTS

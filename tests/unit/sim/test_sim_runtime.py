@@ -8,7 +8,7 @@ import contextlib
 import pytest
 from network_doubles import RawPeer
 
-from kmirror.sim.hosts import Link
+from kmirror.sim.links import Link
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.owners import NodeKilledError
 from kmirror.sim.runtime import SimWorld
@@ -57,7 +57,7 @@ def test_bytes_arrive_in_order_and_late(world):
 
 def test_links_have_latency_and_bandwidth(world):
     pair = Pair(world)
-    world.network.set_link("a", "b", Link(min_latency_us=100_000, max_latency_us=100_001, bytes_per_s=1_000_000))
+    world.network.links.set("a", "b", Link(min_latency_us=100_000, max_latency_us=100_001, bytes_per_s=1_000_000))
     pair.left.connection.write([bytes(50_000)])
     world.loop.run_for_us(140_000)
     assert pair.right.received == b""

@@ -12,10 +12,10 @@ from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.record.builder import build_batch
 from kmirror.record.record import Record
 from kmirror.record.record_batch import RecordBatch
-from kmirror.sim.fleet_history import Healed
-from kmirror.sim.history import Appended, Batch, Event, History, LogKey, MirrorStatesRead, Recovered, Removed, StateWritten
+from kmirror.sim.events import Appended, Batch, Event, History, LogKey, MirrorStatesRead, Recovered, Removed, StateWritten
+from kmirror.sim.fleet_events import Healed
 from kmirror.sim.topic_checker import check_topics
-from kmirror.sim.topic_history import (
+from kmirror.sim.topic_events import (
     ADD,
     CREATE_TOPIC,
     DELETE_TOPIC,

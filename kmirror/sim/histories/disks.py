@@ -1,7 +1,7 @@
 """Named histories of disks: one log directory of two fails or fills while the other is healthy, a node starts on a full one, or on one that cannot be
-read, another comes back empty, and a replica moves from one to the other while its log is cut.
+read, another comes back empty, a replica moves from one to the other while its log is cut, and a bit of a batch flips.
 
-Each is an `async def (stage)` as in `sim.mirror_histories`; what the checkers cannot see is stated with `expect`.
+Each is an `async def (stage)` as in `sim.histories.replicas`; what the checkers cannot see is stated with `expect`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import errno
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
-from kmirror.sim.history import Removed
+from kmirror.sim.events import Batch, Removed
+from kmirror.sim.histories.replicas import ALONE, ORDERS, b_takes_over, end_history, leader_of, let_another_lead
 from kmirror.sim.mirror_checkers import check_mirrors
-from kmirror.sim.mirror_histories import ALONE, ORDERS, b_takes_over, end_history, expect, leader_of, let_another_lead
 from kmirror.sim.mirror_stage import TOPIC, MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
 from kmirror.sim.server import SimServer
+from kmirror.sim.stage import expect
 
 PARTITIONS = 4
 MOVE_CONFIG = {"replica.alter.log.dirs.io.max.bytes.per.second": "60"}
@@ -186,6 +187,39 @@ async def directory_comes_back_empty(stage: MirrorStage) -> None:
     await end_history(stage, "a", "b")
 
 
+async def batch_rots_at_the_source(stage: MirrorStage) -> None:
+    """A bit of a batch flips on the disk of A's leader; nobody copies the batch from there, the mirror is FAILED, and has it when a
+    sound replica leads and the topic is added again."""
+    await stage.open(replication_factor=3)
+    await stage.write("a", batches=6)
+    await stage.until("every replica is in sync", stage.is_whole)
+    server = leader_of(stage, "a", ORDERS)
+    batch = _rot(stage, server)
+    await stage.requests.start_mirror("a", "b")
+    await stage.sleep_ms(3_000)
+    copied = [log for broker in stage.fleets["b"].brokers.values() for log in broker.watch.logs.get(ORDERS, ())]
+    expect(all(copy.last_offset < batch.base_offset for copy in copied), f"B copies nothing of {batch}")
+    server.crash()
+    await stage.until("another broker leads", lambda: stage.leader("a", ORDERS) not in (None, server))
+    server.replace_disk(server.volumes[0].path)
+    await _mend_and_restart(stage, server)
+    await stage.until_state("b", State.FAILED)
+    await stage.fail_over("b")
+    await stage.mirror("a", "b")
+    await end_history(stage, "a", "b")
+
+
+def _rot(stage: MirrorStage, server: SimServer) -> Batch:
+    """A bit of a value flips in one of the server's batches, not the first; that batch."""
+    log = server.watch.logs[ORDERS]
+    batch = log[stage.between(1, len(log) - 1)]
+    value = batch.values[0]
+    position = server.node.disk.contents(batch.path).index(value, batch.position) + stage.between(0, len(value) - 1)
+    server.node.disk.corrupt(batch.path, position, 1 << stage.between(0, 7))
+    stage.tell(f"a bit of {batch} flips on the disk of {server.name}, the leader of A")
+    return batch
+
+
 CALM = Setting(MirrorStage, check_mirrors)
 DISK_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "directory_fails": (directory_fails, CALM),
@@ -194,4 +228,5 @@ DISK_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "full_disk_at_restart": (full_disk_at_restart, CALM),
     "unreadable_disk_at_restart": (unreadable_disk_at_restart, CALM),
     "directory_comes_back_empty": (directory_comes_back_empty, CALM),
+    "batch_rots_at_the_source": (batch_rots_at_the_source, CALM),
 }

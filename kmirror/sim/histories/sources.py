@@ -1,18 +1,19 @@
 """Named histories of sources that are old, refuse, or are not what they were: one whose partition comes back empty, one whose topic is another.
 
-Each is an `async def (stage)` as in `sim.mirror_histories`; what the checkers cannot see is stated with `expect`. A copy for disasters does not
+Each is an `async def (stage)` as in `sim.histories.replicas`; what the checkers cannot see is stated with `expect`. A copy for disasters does not
 follow a source that has lost its log, unless an operator says so.
 """
 
 from __future__ import annotations
 
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
-from kmirror.sim.history import Removed
+from kmirror.sim.events import Removed
+from kmirror.sim.histories.replicas import ALONE, ORDERS, end_history, leader_of, let_another_lead
 from kmirror.sim.mirror_checkers import check_mirrors
-from kmirror.sim.mirror_histories import ALONE, ORDERS, end_history, expect, leader_of, let_another_lead
 from kmirror.sim.mirror_stage import TOPIC, MirrorStage
 from kmirror.sim.old_dialects import DIALECTS, refuse
 from kmirror.sim.run import HistoryFunction, Setting
+from kmirror.sim.stage import expect
 
 BATCHES = 12
 
@@ -68,7 +69,7 @@ async def old_source_topic_made_anew(stage: MirrorStage) -> None:
     await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
     await stage.until("every replica is in sync", stage.is_whole)
     kept = _values(stage, "b")
-    await stage.delete_topic("a")
+    await stage.requests.delete_topic("a")
     await stage.operator.create_topic("a", TOPIC, replication_factor=3)
     await stage.write("a", batches=stage.between(1, 2))
     await stage.sleep_ms(stage.between(2_000, 25_000))

@@ -11,16 +11,17 @@ from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.record.builder import build_batch
+from kmirror.sim.events import Acknowledged, LastMirrorEpochWritten, LogKey, Removed
 from kmirror.sim.fleet_clients import produce_request, records_of
-from kmirror.sim.fleet_history import InstanceBegan, OffsetCommitted
+from kmirror.sim.fleet_events import InstanceBegan, OffsetCommitted
 from kmirror.sim.fleet_transactions import TransactionalProducer
-from kmirror.sim.history import Acknowledged, LastMirrorEpochWritten, LogKey, Removed
-from kmirror.sim.hosts import Link
+from kmirror.sim.links import Link
 from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_stage import MIRROR, TOPIC, MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
 from kmirror.sim.server import SimServer
-from kmirror.sim.topic_history import DELETE_TOPIC
+from kmirror.sim.stage import expect
+from kmirror.sim.topic_events import DELETE_TOPIC
 
 ALONE = {"min.insync.replicas": "1"}
 ORDERS = TopicPartition(TOPIC, 0)
@@ -32,12 +33,6 @@ async def b_takes_over(stage: MirrorStage) -> None:
     await stage.mirror("a", "b")
     await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
     await stage.fail_over("b")
-
-
-def expect(condition: bool, what: str) -> None:
-    """KmirrorError (a violation of "progress") unless it holds."""
-    if not condition:
-        raise KmirrorError(f"expected: {what}")
 
 
 def leader_of(stage: MirrorStage, cluster: str, partition: TopicPartition = ORDERS) -> SimServer:
@@ -195,7 +190,7 @@ async def mirrors_switched_off_before_return(stage: MirrorStage) -> None:
     await stage.settle()
     if stage.chance(50):
         await stage.operator.switch_on("a")
-        await stage.start_mirror("b", "a")
+        await stage.requests.start_mirror("b", "a")
         await stage.until_state("a", State.MIRRORING)
         await stage.settle()
         await stage.until_equal("b", "a")
@@ -212,7 +207,7 @@ async def silent_source_broker(stage: MirrorStage) -> None:
     stage.world.network.partition([mute.name], asking, both_ways=False)
     stage.tell(f"nothing from {mute.name}, the source's leader, reaches A")
     began = len(stage.history.events)
-    await stage.start_mirror("b", "a")
+    await stage.requests.start_mirror("b", "a")
     await stage.sleep_ms(4_000)
     cut = [event for event in stage.history.events[began:] if isinstance(event, Removed) and stage.history.cluster_of(event.log) == "a"]
     expect(not cut, f"nothing of A is cut, not {cut[0].batches[0] if cut else ''}")
@@ -236,7 +231,7 @@ async def source_leader_behind(stage: MirrorStage) -> None:
     first.crash()
     await stage.until("it leads, by what the controller says", lambda: stage.leader("b", ORDERS) is second)
     began = len(stage.history.events)
-    await stage.start_mirror("b", "a")
+    await stage.requests.start_mirror("b", "a")
     await stage.sleep_ms(1_500)
     cut = [event for event in stage.history.events[began:] if isinstance(event, Removed) and stage.history.cluster_of(event.log) == "a"]
     expect(not cut, f"nothing of A is cut, not {cut[0].batches[0] if cut else ''}")
@@ -274,7 +269,7 @@ async def late_offset_sync(stage: MirrorStage) -> None:
     at_a.crash_members()
     for theirs in stage.fleets["a"].brokers:
         for ours in stage.fleets["b"].brokers:
-            stage.world.network.set_link(theirs, ours, FAR)
+            stage.world.network.links.set(theirs, ours, FAR)
     await stage.sleep_ms(stage.between(1_000, 3_000))
     await stage.fail_over("b")
     await stage.write("b", batches=3)
@@ -311,11 +306,11 @@ async def topic_deleted_at_the_mirror(stage: MirrorStage) -> None:
     await stage.write("a", batches=3)
     await stage.mirror("a", "b")
     await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
-    (operator,) = stage.operators("a", "b", "operator-1")
+    (operator,) = stage.requests.operators("a", "b", "operator-1")
     if await operator.attempt(DELETE_TOPIC) != Errors.NONE.name:
         await stage.fail_over("b")
         await stage.write("b", batches=2)
-        await stage.delete_topic("b")
+        await stage.requests.delete_topic("b")
         await stage.until("B's last mirror epoch is forgotten", lambda: _last_mirror_epoch(stage, "b") == NO_EPOCH)
     await stage.sleep_ms(stage.between(1_000, 4_000))
     await stage.mirror("a", "b")
@@ -335,7 +330,7 @@ def _has_committed(stage: MirrorStage, cluster: str, times: int) -> bool:
 
 
 CALM = Setting(MirrorStage, check_mirrors)
-NAMED_MIRROR_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
+REPLICA_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "slow_follower_at_alignment": (slow_follower_at_alignment, CALM),
     "produce_that_waits": (produce_that_waits, CALM),
     "follower_down_at_failback": (follower_down_at_failback, CALM),

@@ -1,4 +1,4 @@
-"""What clients of a fleet did and were told, for `fleet_checkers`. What logs held, and what was acknowledged, is in the events of `sim.history`.
+"""What clients of a fleet did and were told, for `fleet_checkers`. What logs held, and what was acknowledged, is in the events of `sim.events`.
 
 A transaction has a label, `id/instance/number`, that begins each of its values; `instance` counts the lives of a producer with that
 transactional id. Intervals are virtual time in us: an answer that came at `now_us` was asked for at `asked_us`.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kmirror.common.topic_partition import TopicIdPartition, TopicPartition
-from kmirror.sim.history import Event
+from kmirror.sim.events import Event
 
 
 @dataclass(slots=True)

@@ -6,26 +6,28 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from kmirror.common.errors import KmirrorError
-from kmirror.sim.compaction_histories import COMPACTION_HISTORIES
-from kmirror.sim.disk_histories import DISK_HISTORIES
 from kmirror.sim.fleet_storm import FLEET_HISTORIES
-from kmirror.sim.mirror_histories import NAMED_MIRROR_HISTORIES
+from kmirror.sim.histories.alignment import ALIGNMENT_HISTORIES
+from kmirror.sim.histories.compaction import COMPACTION_HISTORIES
+from kmirror.sim.histories.disks import DISK_HISTORIES
+from kmirror.sim.histories.failover import FAILOVER_HISTORIES
+from kmirror.sim.histories.replicas import REPLICA_HISTORIES
+from kmirror.sim.histories.sources import SOURCE_HISTORIES
+from kmirror.sim.histories.states import STATE_HISTORIES
 from kmirror.sim.mirror_readers import READER_HISTORIES
 from kmirror.sim.mirror_share_groups import SHARE_GROUP_HISTORIES
-from kmirror.sim.mirror_storm import MIRROR_HISTORIES
-from kmirror.sim.named_histories import NAMED_HISTORIES
+from kmirror.sim.mirror_storm import MIRROR_STORMS
 from kmirror.sim.run import HistoryFunction, RunResult, Setting, run_history
-from kmirror.sim.source_histories import SOURCE_HISTORIES
-from kmirror.sim.state_histories import STATE_HISTORIES
 from kmirror.sim.storm import CALM, STORM, storm
 
 HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "storm": (storm, STORM),
     "calm": (storm, CALM),
-    **NAMED_HISTORIES,
+    **ALIGNMENT_HISTORIES,
+    **FAILOVER_HISTORIES,
     **FLEET_HISTORIES,
-    **MIRROR_HISTORIES,
-    **NAMED_MIRROR_HISTORIES,
+    **MIRROR_STORMS,
+    **REPLICA_HISTORIES,
     **SHARE_GROUP_HISTORIES,
     **READER_HISTORIES,
     **DISK_HISTORIES,

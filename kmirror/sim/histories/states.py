@@ -1,6 +1,6 @@
 """Named histories of what mirrors stand on: the topic `__mirror_state` that is grown, by an operator and underneath.
 
-Each is an `async def (stage)` as in `sim.mirror_histories`; what the checkers cannot see is stated with `expect`.
+Each is an `async def (stage)` as in `sim.histories.replicas`; what the checkers cannot see is stated with `expect`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.fleet import SimFleet
 from kmirror.sim.fleet_transactions import TransactionalProducer
+from kmirror.sim.histories.replicas import ORDERS, b_takes_over, let_another_lead
 from kmirror.sim.mirror_checkers import check_mirrors
-from kmirror.sim.mirror_histories import ORDERS, b_takes_over, expect, let_another_lead
 from kmirror.sim.mirror_stage import MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
+from kmirror.sim.stage import expect
 from kmirror.wire.messages.partition_record import PartitionRecord
 
 GROWN = (2, 3, 5)

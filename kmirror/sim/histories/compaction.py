@@ -1,17 +1,18 @@
 """Named histories of a compacted topic whose tombstones are kept for less time than a mirror, or a follower, is away.
 
-Each is an `async def (stage)` as in `sim.mirror_histories`; the rule "keys" is in `sim.fleet_keys`.
+Each is an `async def (stage)` as in `sim.histories.replicas`; the rule "keys" is in `sim.fleet_keys`.
 """
 
 from __future__ import annotations
 
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.fleet_keys import CLEANING, COMPACTED, KEYED, KeyedWriter, keyed_records, last_offset, read_keys
+from kmirror.sim.histories.replicas import leader_of
 from kmirror.sim.mirror_checkers import check_mirrors
-from kmirror.sim.mirror_histories import expect, leader_of
 from kmirror.sim.mirror_stage import MIRROR, MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
 from kmirror.sim.server import SimServer
+from kmirror.sim.stage import expect
 
 GONE = b"customer"
 KEPT = tuple(b"kept-%d" % number for number in range(8))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid
-from kmirror.sim.history import Event, History
+from kmirror.sim.events import Event, History
 from kmirror.sim.loop import SimLoop
 
 CREATE_TOPIC, ADD, DELETE_TOPIC = "create topic", "add", "delete topic"

@@ -1,0 +1,37 @@
+"""What histories of clusters of one node begin with and come back to: a topic, a mirror of it, a failback, a restart."""
+
+from __future__ import annotations
+
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.sim.storm import TOPIC, Stage
+
+ONE_BATCH_A_FETCH = {"replica.fetch.max.bytes": "1", "replica.fetch.response.max.bytes": "1"}
+"""A mirror fetches below the source's LSO only; so a marker is missing only when the fetch that brings it does not come."""
+ORDERS = TopicPartition(TOPIC, 0)
+PARTITIONS = [ORDERS]
+
+
+async def begin(stage: Stage, *, batches: int = 4, clusters: tuple[str, ...] = ("a", "b"), config: dict[str, str] | None = None) -> None:
+    """A has the topic and some batches of three records."""
+    await stage.open(clusters, config=config)
+    await stage.operator.create_topic("a", TOPIC)
+    await stage.write(stage.producer("first", PARTITIONS), ORDERS, cluster="a", batches=batches, count=3)
+
+
+async def mirrored(stage: Stage, *, batches: int = 4) -> None:
+    """... and B mirrors all of them."""
+    await begin(stage, batches=batches)
+    await stage.mirror("a", "b", PARTITIONS)
+    await stage.until_equal("a", "b", PARTITIONS)
+
+
+async def fail_back(stage: Stage) -> None:
+    """A mirrors B until both are equal."""
+    await stage.mirror("b", "a", PARTITIONS)
+    await stage.until_equal("b", "a", PARTITIONS)
+
+
+async def restart(stage: Stage, name: str) -> None:
+    stage.cluster(name).crash()
+    stage.cluster(name).start()
+    await stage.cluster(name).wait_started()
