@@ -41,6 +41,7 @@ from kmirror.mirror.mirror_state_machine import (
     wanted_state,
 )
 from kmirror.mirror.partition_wait import PartitionWait
+from kmirror.mirror.source_progress import SourceProgress
 from kmirror.mirror.step_loop import StepLoop
 from kmirror.network.client import DisconnectError, RequestTimeoutError, UnsupportedVersionError
 from kmirror.replica.partition import Partition, ReadOnlyReason
@@ -79,6 +80,7 @@ class MirrorPartition:
         "_wait",
         "id",
         "partition",
+        "progress",
         "status",
     )
 
@@ -94,6 +96,7 @@ class MirrorPartition:
         """`led_before_by`: another broker that led the partition until now; -1 where none is known."""
         self.id = partition_id
         self.partition = partition
+        self.progress = SourceProgress()
         self.status = MirrorPartitionStatus()
         self._services = services
         self._led_from_epoch = registration.leader_epoch
@@ -142,6 +145,14 @@ class MirrorPartition:
         """The source's data or answer is unusable for good (D3-16)."""
         self._rejected = reason
         self.wake()
+
+    def on_progress(self) -> None:
+        """The fetcher goes on: nothing keeps the partition from it."""
+        self.status.reason = None
+
+    def on_delay(self, reason: str) -> None:
+        """The fetcher asks again after a while."""
+        self.status.reason = reason
 
     def on_fetcher_gone(self, reason: str | None) -> None:
         """The fetcher gave the partition back: after a cut (no reason: at once) or because its source broker failed it (D3-13)."""

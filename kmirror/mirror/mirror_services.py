@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kmirror.metadata.image import MetadataImage
 from kmirror.mirror.leader_epoch_bumper import LeaderEpochBumper
 from kmirror.mirror.mirror import Mirror
 from kmirror.mirror.mirror_fetcher_manager import MirrorFetcherManager
-from kmirror.mirror.mirror_lag import CatchUp
 from kmirror.mirror.mirror_safeguards import MirrorSafeguards
 from kmirror.mirror.mirror_state_client import MirrorStateClient
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
@@ -44,12 +43,6 @@ class MirrorPartitionStatus:
     loaded: bool = False
     last_mirror_epoch: int = -1
     reason: str | None = None
-    source_offset: int = -1
-    source_offset_at_ms: int = -1
-    """When the source told it last (monotonic); while the partition is fetched, its fetcher knows better (`known_as_of_ms`)."""
-    fetcher_name: str | None = None
-    """Of the fetcher that has the partition, or had it last."""
-    highest_source_epoch: int = -1
     has_mirrored: bool = False
     """Whether the partition was MIRRORING since it last was PREPARING: only then its epochs are the source's (F6). A new leader in STOPPING
     learns it from a local coordinator; a remote one tells the epoch that was stored with STOPPING (`stopping.enter`), and no more."""
@@ -60,7 +53,3 @@ class MirrorPartitionStatus:
     missing_since_ms: int | None = None
     is_prepared_again: bool = False
     """Whether the partition was MIRRORING before it is PREPARING now, by an unclean election here (D3-31)."""
-    cut_at_ms: int | None = None
-    """When the log was last cut to what the source has."""
-    catch_up: CatchUp = field(default_factory=CatchUp)
-    """For the lag in time."""

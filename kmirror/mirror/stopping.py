@@ -121,7 +121,7 @@ async def _summarize(driver: MirrorPartition) -> LogSummary:
 
 async def _bump_above_everything(driver: MirrorPartition, summary: LogSummary) -> None:
     minimum = minimum_epoch_to_bump_above(
-        summary, stored_epoch=driver.status.last_mirror_epoch, highest_source_epoch=driver.status.highest_source_epoch
+        summary, stored_epoch=driver.status.last_mirror_epoch, highest_source_epoch=driver.progress.highest_source_epoch
     )
     if driver.bump_pending:
         minimum = max(minimum, driver.partition.leader_epoch)

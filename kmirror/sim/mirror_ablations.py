@@ -50,6 +50,7 @@ from kmirror.common.errors import Errors
 from kmirror.controller import mirror_state_topic, replication_control_manager
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
 from kmirror.mirror import (
+    fetcher_inquiries,
     last_mirror_epoch,
     log_comparison,
     log_verifier,
@@ -59,6 +60,7 @@ from kmirror.mirror import (
     preparing,
     stopping,
 )
+from kmirror.mirror.fetch_failures import REFUSED, FetchFailures
 from kmirror.mirror.log_alignment import AlignmentPoint, LogSummary
 from kmirror.mirror.log_questions import Action, Verdict
 from kmirror.mirror.mirror import Mirror
@@ -302,9 +304,9 @@ def _of_all(on_failure: Any) -> Any:
 
 
 def _refusals_fail(delay: Any) -> Any:
-    def run(self: MirrorFetcher, partition: Any, reason: str) -> None:
-        if reason == mirror_fetcher.REFUSED:
-            self._reject(partition, reason)
+    def run(self: FetchFailures, partition: Any, reason: str) -> None:
+        if reason == REFUSED:
+            self.reject(partition, reason)
         else:
             delay(self, partition, reason)
 
@@ -339,7 +341,7 @@ MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "bump_before_cut": [(stopping, "stop", _cut_first)],
     "epoch_kept_on_entry": [(stopping, "last_mirror_epoch_on_entry", _no_epoch)],
     "start_over_at_source": [
-        (mirror_fetcher, "verify_log", _at_local_start),
+        (fetcher_inquiries, "verify_log", _at_local_start),
         (preparing, "verify_before", _cut_at_local_start),
     ],
     "epoch_entry_with_batch": [(Partition, "make_leader", _with_an_entry)],
@@ -355,7 +357,7 @@ MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "states_by_birth_count": [(MirrorCoordinator, "_partition_count", _of_now)],
     "stopped_log_believed": [(LogSummary, "is_written_since_own_reset", _never)],
     "state_topic_not_grown": [(replication_control_manager, "check_no_new_partitions", _nothing)],
-    "refusal_is_no_verdict": [(MirrorFetcher, "_delay", _refusals_fail)],
+    "refusal_is_no_verdict": [(FetchFailures, "delay", _refusals_fail)],
     "errors_of_one_partition": [(AbstractFetcher, "_on_failure", _of_all)],
     "batch_epochs_hidden": [(ClientEpochs, "records", _as_they_are)],
     "offset_epochs_hidden": [(ClientEpochs, "told", _as_they_are)],
