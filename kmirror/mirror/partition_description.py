@@ -115,7 +115,7 @@ def described(driver: MirrorPartition, fetchers: MirrorFetcherManager, now_ms: i
 
 
 def _reason(driver: MirrorPartition) -> str | None:
-    pair = (driver.status.state, driver.wanted)
+    pair = (driver.status.state, driver.led.wanted)
     reason = driver.status.reason or STATE_REASONS.get(pair)
     remedy = REMEDIES.get(pair)
     is_told = reason is None or remedy is None or reason.endswith(WHAT_TO_DO)
