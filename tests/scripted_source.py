@@ -26,8 +26,8 @@ from kmirror.mirror.mirror import Mirror
 from kmirror.mirror.mirror_coordinator import MirrorPartitionId
 from kmirror.mirror.mirror_fetcher_manager import MirrorFetcherManager
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS
-from kmirror.mirror.mirror_services import MirrorPartitionStatus
 from kmirror.mirror.ports import MirrorConfig
+from kmirror.mirror.source_progress import SourceProgress
 from kmirror.network.client import DisconnectError, UnsupportedVersionError
 from kmirror.network.client_metrics import ClientMetrics
 from kmirror.record.builder import build_batch
@@ -412,11 +412,9 @@ class Driver:
     def __init__(self, world: MirrorWorld, partition_id: MirrorPartitionId, partition: Any) -> None:
         self.id = partition_id
         self.partition = partition
-        self.status = MirrorPartitionStatus()
+        self.progress = SourceProgress()
+        self.status = SimpleNamespace(reason=None)
         self.mirror = world.mirror
-        self.services = SimpleNamespace(
-            runtime=world.runtime, config=world.config, safeguards=world.safeguards, replica_manager=world.broker.replica_manager
-        )
         self.max_truncation_records = 100_000
         self.cuts = 0
         self.given_back: list[str | None] = []
@@ -434,6 +432,12 @@ class Driver:
 
     def note_cut(self) -> None:
         self.cuts += 1
+
+    def on_progress(self) -> None:
+        self.status.reason = None
+
+    def on_delay(self, reason: str) -> None:
+        self.status.reason = reason
 
     def on_fetcher_gone(self, reason: str | None) -> None:
         self.given_back.append(reason)
@@ -471,7 +475,6 @@ class MirrorWorld:
     ) -> None:
         self.broker = BrokerWorld(log_dir)
         self.runtime = self.broker.runtime
-        self.safeguards = ALL_SAFEGUARDS
         self.source = ScriptedSource(self.runtime, versions, brokers=brokers, sessions=sessions)
         self.config = MirrorConfig(broker_id=1, **config)
         self.clients: list[ScriptedClient] = []
@@ -484,7 +487,14 @@ class MirrorWorld:
             client_factory=self.make_client,
             controller=FakeController(),
         )
-        self.fetchers = MirrorFetcherManager(self.runtime, self.config, self.make_client, self.broker.replica_manager.quotas.mirror)
+        self.fetchers = MirrorFetcherManager(
+            self.runtime,
+            self.config,
+            self.make_client,
+            safeguards=ALL_SAFEGUARDS,
+            quota=self.broker.replica_manager.quotas.mirror,
+            complete_delayed=self.broker.replica_manager.complete_delayed_together,
+        )
         self.drivers: dict[TopicPartition, Driver] = {}
 
     def make_client(self, client_id: str, mirror_configs: dict[str, str]) -> Any:

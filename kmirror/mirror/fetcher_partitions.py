@@ -7,6 +7,9 @@
 
 `touched` are those whose place or position changed since the last fetch: what the next one has to tell in its session, and what an
 answer that was under way meanwhile says nothing about.
+
+An answer in a session tells something of what it leaves out, too: nothing changed there. So of the partitions that were part of the last
+fetch the source's end is known as of that answer (`known_as_of_ms`).
 """
 
 from __future__ import annotations
@@ -15,12 +18,13 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.fetched_mirror_partition import FetchedMirrorPartition
 from kmirror.mirror.log_questions import Inquiry
 from kmirror.mirror.source_fetch_session import FetchPosition
+from kmirror.replica.replication_quota_manager import ReplicationQuotaManager
 
 
 class FetcherPartitions:
     """Nothing here waits or asks. The dicts are for reading."""
 
-    def __init__(self) -> None:
+    def __init__(self, quota: ReplicationQuotaManager) -> None:
         self.all: dict[TopicPartition, FetchedMirrorPartition] = {}
         self.inquiring: dict[TopicPartition, FetchedMirrorPartition] = {}
         self.due: dict[TopicPartition, FetchPosition] = {}
@@ -28,6 +32,9 @@ class FetcherPartitions:
         self.behind_source_start: dict[TopicPartition, FetchedMirrorPartition] = {}
         """Those whose log start could not follow the source's yet; they are in one of the places all the same."""
         self.touched: dict[TopicPartition, None] = {}
+        self._quota = quota
+        self._answered_ms = -1
+        self._leaves_throttled_out = False
 
     def put(self, partition: FetchedMirrorPartition) -> None:
         """Instead of the one of that name, if there is one. It is in no place yet."""
@@ -35,8 +42,24 @@ class FetcherPartitions:
         self.all[partition.topic_partition] = partition
 
     def remove(self, topic_partition: TopicPartition) -> None:
-        if self.all.pop(topic_partition, None) is not None:
+        """What the session told of it until now is kept in its progress."""
+        partition = self.all.get(topic_partition)
+        if partition is not None:
+            partition.progress.source_offset_at_ms = self.known_as_of_ms(partition)
+            del self.all[topic_partition]
             self._take_out(topic_partition)
+
+    def answered(self, now_ms: int, *, leaves_throttled_out: bool) -> None:
+        """The source answered a fetch of those that were due, or of those of them that are not throttled."""
+        self._answered_ms, self._leaves_throttled_out = now_ms, leaves_throttled_out
+
+    def known_as_of_ms(self, partition: FetchedMirrorPartition) -> int:
+        """When the source last told where the partition ends there (monotonic); -1 if it never did."""
+        topic_partition, known_ms = partition.topic_partition, partition.progress.source_offset_at_ms
+        is_in_session = topic_partition in self.due and topic_partition not in self.touched
+        if known_ms < 0 or not is_in_session or (self._leaves_throttled_out and self._quota.is_throttled(topic_partition)):
+            return known_ms
+        return max(known_ms, self._answered_ms)
 
     def is_current(self, partition: FetchedMirrorPartition) -> bool:
         """Not removed, nor put anew."""

@@ -93,7 +93,14 @@ class MirrorManager:
         )
         self.states = MirrorStateClient(runtime, self.coordinator, brokers, broker_id=config.broker_id)
         self.bumper = LeaderEpochBumper(runtime, controller)
-        self.fetchers = MirrorFetcherManager(runtime, config, self._client_factory, replica_manager.quotas.mirror)
+        self.fetchers = MirrorFetcherManager(
+            runtime,
+            config,
+            self._client_factory,
+            safeguards=safeguards,
+            quota=replica_manager.quotas.mirror,
+            complete_delayed=replica_manager.complete_delayed_together,
+        )
         groups = DestinationGroups(
             runtime,
             group_coordinator,
@@ -291,7 +298,7 @@ class MirrorManager:
         """Of what is being mirrored, also while no fetcher has it."""
         now_ms = self._runtime.clock.monotonic_ms()
         return [
-            MirroredPartitionLag(driver.id.topic_partition, driver.status.fetcher_name, lag_of(driver, now_ms))
+            MirroredPartitionLag(driver.id.topic_partition, driver.progress.fetcher_name, lag_of(driver, self.fetchers, now_ms))
             for drivers in self._partitions.values()
             for driver in drivers.values()
             if driver.status.state is MirrorPartitionState.MIRRORING
@@ -344,7 +351,7 @@ class MirrorManager:
         for driver in self.led_partitions(mirror_name):
             if not driver.status.loaded:
                 raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE, f"the state of {driver.id.topic_partition} is not loaded")
-            rows.append(described(driver, now_ms))
+            rows.append(described(driver, self.fetchers, now_ms))
         return rows
 
     def mirror_partitions(self, mirror_name: str, topics: Iterable[str]) -> list[MirrorPartitionId]:

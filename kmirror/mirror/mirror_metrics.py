@@ -23,8 +23,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from kmirror.common.metrics import Meter, MetricName, MetricsRegistry, Value, sensor_metric
-from kmirror.common.ports import Clock
+from kmirror.common.metrics import MetricName, MetricsRegistry, Value, sensor_metric
+from kmirror.mirror.fetcher_stats import FetcherStats
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.partition_description import MirroredPartitionLag
 from kmirror.mirror.source_cluster import SourceNode
@@ -45,21 +45,6 @@ STATE_GAUGES = {
     MirrorPartitionState.PAUSING: "PausingPartitionState",
     MirrorPartitionState.PAUSED: "PausedPartitionState",
 }
-
-
-class FetcherStats:
-    """Requests and bytes of one fetcher (Kafka's class of the same name)."""
-
-    __slots__ = ("bytes_rate", "request_rate")
-
-    def __init__(self, clock: Clock) -> None:
-        self.request_rate = Meter(clock)
-        self.bytes_rate = Meter(clock)
-
-    def fetched(self, size: int) -> None:
-        """A fetch was answered with `size` bytes of records."""
-        self.request_rate.mark()
-        self.bytes_rate.mark(size)
 
 
 class FetcherKeyView(Protocol):

@@ -1,20 +1,17 @@
-"""What the drivers of mirrored partitions share, and what each of them knows and shows."""
+"""What the mirrored partitions that this broker leads share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kmirror.metadata.image import MetadataImage
 from kmirror.mirror.leader_epoch_bumper import LeaderEpochBumper
 from kmirror.mirror.mirror import Mirror
 from kmirror.mirror.mirror_fetcher_manager import MirrorFetcherManager
-from kmirror.mirror.mirror_lag import CatchUp
 from kmirror.mirror.mirror_safeguards import MirrorSafeguards
 from kmirror.mirror.mirror_state_client import MirrorStateClient
-from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.ports import MirrorConfig
-from kmirror.mirror.state_offset_tag import NOT_TOLD
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
 
@@ -34,33 +31,3 @@ class MirrorServices:
     mirror: Callable[[str], Mirror]
     bumper: LeaderEpochBumper
     scope: TaskScope
-
-
-@dataclass(slots=True)
-class MirrorPartitionStatus:
-    """What the driver knows and others show."""
-
-    state: MirrorPartitionState = MirrorPartitionState.UNKNOWN
-    loaded: bool = False
-    last_mirror_epoch: int = -1
-    reason: str | None = None
-    source_offset: int = -1
-    source_offset_at_ms: int = -1
-    """When the source told it last (monotonic); while the partition is fetched, its fetcher knows better (`known_as_of_ms`)."""
-    fetcher_name: str | None = None
-    """Of the fetcher that has the partition, or had it last."""
-    highest_source_epoch: int = -1
-    has_mirrored: bool = False
-    """Whether the partition was MIRRORING since it last was PREPARING: only then its epochs are the source's (F6). A new leader in STOPPING
-    learns it from a local coordinator; a remote one tells the epoch that was stored with STOPPING (`stopping.enter`), and no more."""
-    stored_offset: int = NOT_TOLD
-    """Of the record that the next write follows on."""
-    reset_written: tuple[int, int] | None = None
-    """Offset of the last MIRROR_PID_RESET that this driver appended, and the leader epoch in which it did."""
-    missing_since_ms: int | None = None
-    is_prepared_again: bool = False
-    """Whether the partition was MIRRORING before it is PREPARING now, by an unclean election here (D3-31)."""
-    cut_at_ms: int | None = None
-    """When the log was last cut to what the source has."""
-    catch_up: CatchUp = field(default_factory=CatchUp)
-    """For the lag in time."""

@@ -93,7 +93,7 @@ class MirrorGuard(Enum):
 
 
 class MirrorAction(Enum):
-    """What the driver does for a row (`MirrorPartition.ACTIONS` has a method for each)."""
+    """What the driver does for a row (`MirrorActions` has a method for each)."""
 
     BUMP_IF_NEEDED = "raise the leader epoch unless it is above the log's latest batch epoch"
     LOG_ILLEGAL = "log that this must not happen"
@@ -224,10 +224,10 @@ _NOTHING_TO_DO: Final[dict[MirrorEvent, tuple[MirrorPartitionState, ...]]] = {
 }
 
 ELSEWHERE: Final = (
-    Elsewhere("D3-2", "the coordinator is not available, or loads", "mirror_partition:MirrorPartition._load"),
+    Elsewhere("D3-2", "the coordinator is not available, or loads", "mirror_partition_status:MirrorPartitionStatus.load"),
     Elsewhere("D3-7", "the last mirror epoch cannot be had now", "last_mirror_epoch:decide_last_mirror_epoch"),
-    Elsewhere("D3-8", "the ISR is below min ISR", "preparing:wait_for_replicas"),
-    Elsewhere("D3-11", "the source has no last mirror epoch", "preparing:align"),
+    Elsewhere("D3-8", "the ISR is below min ISR", "preparing:Preparing.wait_for_replicas"),
+    Elsewhere("D3-11", "the source has no last mirror epoch", "preparing:Preparing.align"),
     Elsewhere("D3-12", "records are fetched", "mirror_fetcher:MirrorFetcher._append"),
     Elsewhere("D3-13", "the source's leader moved, is fenced or unreachable", "mirror_fetcher:MirrorFetcher._find_leader"),
     Elsewhere("D3-14", "the source answers OFFSET_OUT_OF_RANGE", "log_verifier:out_of_range"),

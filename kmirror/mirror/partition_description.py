@@ -10,14 +10,13 @@ A partition that does not move has a reason. Where the driver met none, the stat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirror.mirror_fetcher_manager import MirrorFetcherManager
+from kmirror.mirror.mirror_partition import MirrorPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState, WantedState
 from kmirror.mirror.truncation_guard import WHAT_TO_DO
-
-if TYPE_CHECKING:
-    from kmirror.mirror.mirror_partition import MirrorPartition
 
 LAG_KNOWN_FOR_MS = 10_000
 _S = MirrorPartitionState
@@ -82,30 +81,30 @@ class PartitionDescription(NamedTuple):
     last_lag: PartitionLag = NEVER_KNOWN
 
 
-def lag_of(driver: MirrorPartition, now_ms: int) -> PartitionLag:
+def lag_of(driver: MirrorPartition, fetchers: MirrorFetcherManager, now_ms: int) -> PartitionLag:
     """At `now_ms` by the monotonic clock."""
-    status, log = driver.status, driver.partition.log
-    if status.source_offset < 0 or log is None:
+    status, progress, log = driver.status, driver.progress, driver.partition.log
+    if progress.source_offset < 0 or log is None:
         return NEVER_KNOWN
-    records = max(0, status.source_offset - log.log_end_offset)
-    as_of_ms = driver.services.fetchers.known_as_of_ms(driver)
+    records = max(0, progress.source_offset - log.log_end_offset)
+    as_of_ms = fetchers.known_as_of_ms(driver)
     age_ms = max(0, now_ms - as_of_ms) if as_of_ms >= 0 else -1
     if status.state in (_S.STOPPING, _S.STOPPED):
         return PartitionLag(records, age_ms, True)
     is_known = 0 <= age_ms <= LAG_KNOWN_FOR_MS
     if status.state is _S.MIRRORING:
-        is_known = is_known and status.reason is None and driver.services.fetchers.owns(driver.id.topic_partition)
+        is_known = is_known and status.reason is None and fetchers.owns(driver.id.topic_partition)
     return PartitionLag(records, age_ms, is_known)
 
 
-def described(driver: MirrorPartition, now_ms: int) -> PartitionDescription:
+def described(driver: MirrorPartition, fetchers: MirrorFetcherManager, now_ms: int) -> PartitionDescription:
     """The row of a partition whose state is loaded."""
     status, log = driver.status, driver.partition.log
-    lag = lag_of(driver, now_ms)
+    lag = lag_of(driver, fetchers, now_ms)
     return PartitionDescription(
         driver.id.topic,
         driver.id.partition,
-        status.source_offset,
+        driver.progress.source_offset,
         -1 if log is None else log.log_end_offset,
         lag.records if lag.is_known else -1,
         status.state,
@@ -116,7 +115,7 @@ def described(driver: MirrorPartition, now_ms: int) -> PartitionDescription:
 
 
 def _reason(driver: MirrorPartition) -> str | None:
-    pair = (driver.status.state, driver.wanted)
+    pair = (driver.status.state, driver.led.wanted)
     reason = driver.status.reason or STATE_REASONS.get(pair)
     remedy = REMEDIES.get(pair)
     is_told = reason is None or remedy is None or reason.endswith(WHAT_TO_DO)

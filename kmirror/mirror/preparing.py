@@ -11,28 +11,33 @@
     5 MIRRORING (the caller's transition); the first fetch verifies the last batch against the source (C36b)
 
 Every wait is bounded by mirror.truncation.backoff.ms; then the whole attempt is made again, from the question on. Nothing
-is lost by that: a cut that was made is found made, and a bump that is owed is remembered by the driver.
+is lost by that: a cut that was made is found made, and a bump that is owed is remembered (`LedPartition`).
+
+`Preparing.align` changes no state. It returns the event that the attempt amounts to, for the table (`mirror_state_machine`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from kmirror.common.errors import KmirrorError
+from kmirror.common.ports import Clock
 from kmirror.common.sentinels import NO_EPOCH, NO_LAST_MIRROR_EPOCH
-from kmirror.mirror.last_mirror_epoch import NotYetError, RejectedError, decide_last_mirror_epoch
+from kmirror.mirror.last_mirror_epoch import RejectedError, decide_last_mirror_epoch
+from kmirror.mirror.led_partition import LedPartition
 from kmirror.mirror.local_log import cut, cut_fully, first_offset_above, summarize_log
 from kmirror.mirror.log_alignment import AlignmentPoint, alignment_point
 from kmirror.mirror.log_completeness import has_holes
 from kmirror.mirror.log_questions import Action, Inquiry, Verdict
 from kmirror.mirror.log_verifier import complete_or_identical, identical_beginning, same_beginning, verify_before, verify_log
+from kmirror.mirror.mirror_safeguards import MirrorSafeguards
+from kmirror.mirror.mirror_state_machine import MirrorEvent, MirrorGuard
 from kmirror.mirror.replicas import behind, not_cut, outside_isr
 from kmirror.mirror.truncation_guard import is_guarded, readable_until, records_lost, refusal
 
-if TYPE_CHECKING:
-    from kmirror.mirror.mirror_partition import MirrorPartition
-
 EVERYTHING = AlignmentPoint(0, True)
+_E = MirrorEvent
 
 
 class ReplicasMissingError(KmirrorError):
@@ -43,169 +48,199 @@ class ReplicasMissingError(KmirrorError):
         super().__init__(text)
 
 
-async def align(driver: MirrorPartition) -> None:
-    """One attempt at D5. NotYetError: try again later. RejectedError: the partition fails."""
-    services = driver.services
-    mirror = driver.mirror
-    mirror.check_not_suspended()
-    answers = await mirror.survey(driver.id.topic, own_cluster_id=services.cluster_id)
-    mirror.check_not_suspended()
-    last_mirror_epoch = decide_last_mirror_epoch(
-        answers,
-        mirror_name=driver.id.mirror_name,
-        topic_partition=driver.id.topic_partition,
-        topic_id=driver.id.topic_id,
-        own_cluster_id=services.cluster_id,
-        safeguards=services.safeguards,
-    )
-    _check_replicas(driver)
-    if driver.status.is_prepared_again:
-        await _refuse_a_lost_source(driver)
-    if services.safeguards.lme_truncation:
-        await _cut(driver, await _alignment_point(driver, last_mirror_epoch))
-    if driver.bump_pending and services.safeguards.bump_after_cut:
-        await driver.bump(driver.partition.leader_epoch)
-    await wait_for_replicas(driver)
+class Outcome(NamedTuple):
+    """What an attempt amounts to: the event for the table, what tells its rows apart, and why."""
+
+    event: MirrorEvent
+    guard: MirrorGuard = MirrorGuard.ALWAYS
+    reason: str | None = None
 
 
-async def wait_for_replicas(driver: MirrorPartition) -> None:
-    """Until every replica that counts has a log end not beyond the leader's, and the ISR is large enough."""
-    partition = driver.partition
+class Preparing:
+    """Of one partition. `inquire` asks the source's leader; NotYetError when it does not tell."""
 
-    def ready() -> str | None:
-        _check_replicas(driver)
-        late = not_cut(partition, partition.leader_log.log_end_offset, all_replicas=driver.unclean_supported)
-        if late:
-            return f"replicas {late} have not truncated to {partition.leader_log.log_end_offset} yet"
-        if len(partition.in_sync_replicas) < partition.effective_min_isr:
-            return f"the ISR {sorted(partition.in_sync_replicas)} is below min.insync.replicas {partition.effective_min_isr}"
-        return None
+    __slots__ = ("_clock", "_cluster_id", "_inquire", "_led", "_missing_since_ms", "_replica_lag_time_max_ms", "_safeguards")
 
-    await driver.wait_until(ready)
+    def __init__(
+        self,
+        led: LedPartition,
+        inquire: Callable[[Inquiry], Awaitable[Verdict]],
+        clock: Clock,
+        *,
+        safeguards: MirrorSafeguards,
+        cluster_id: str,
+        replica_lag_time_max_ms: int,
+    ) -> None:
+        self._led = led
+        self._inquire = inquire
+        self._clock = clock
+        self._safeguards = safeguards
+        self._cluster_id = cluster_id
+        self._replica_lag_time_max_ms = replica_lag_time_max_ms
+        self._missing_since_ms: int | None = None
 
+    def begin(self) -> None:
+        """The partition is in PREPARING, or in MIRRORING, from now on: missing replicas have all the time again."""
+        self._missing_since_ms = None
 
-async def _alignment_point(driver: MirrorPartition, last_mirror_epoch: int) -> AlignmentPoint:
-    log = driver.log
-    if last_mirror_epoch == NO_LAST_MIRROR_EPOCH:
-        return await _what_the_source_has(driver) or EVERYTHING
-    above = await driver.services.runtime.run_blocking(lambda: first_offset_above(log, last_mirror_epoch))
-    if above is not None and driver.cleaned_until() > above:
-        return EVERYTHING  # our cleaner has dropped what the records from there on replaced
-    point = alignment_point(
-        last_mirror_epoch,
-        above,
-        has_batches=log.last_batch() is not None,
-        log_start_offset=log.log_start_offset,
-        log_end_offset=log.log_end_offset,
-    )
-    if point.truncate_fully or log.batch_before(point.offset) is None or not driver.services.safeguards.first_fetch_verified:
-        return point
-    verdict = await _ask(driver, verify_before(log, point.offset, cleaned_until=driver.cleaned_until))
-    return _point(await _ask(driver, complete_or_identical(log, verdict)))
+    async def align(self, *, stored_epoch: int, is_prepared_again: bool) -> Outcome:
+        """One attempt at D5; other errors than those that are events: try again later. `stored_epoch`: the last mirror epoch that is stored
+        here. `is_prepared_again`: the partition was MIRRORING until now (D3-31)."""
+        try:
+            await self._align(stored_epoch, is_prepared_again=is_prepared_again)
+        except RejectedError as error:
+            return Outcome(_E.SOURCE_REJECTED, reason=str(error))
+        except ReplicasMissingError as error:
+            guard = MirrorGuard.DEADLINE_PASSED if error.deadline_passed else MirrorGuard.DEADLINE_AHEAD
+            return Outcome(_E.REPLICAS_MISSING, guard, str(error))
+        return Outcome(_E.ALIGNED)
 
+    async def _align(self, stored_epoch: int, *, is_prepared_again: bool) -> None:
+        led, safeguards = self._led, self._safeguards
+        mirror = led.mirror
+        mirror.check_not_suspended()
+        answers = await mirror.survey(led.id.topic, own_cluster_id=self._cluster_id)
+        mirror.check_not_suspended()
+        last_mirror_epoch = decide_last_mirror_epoch(
+            answers,
+            mirror_name=self._led.id.mirror_name,
+            topic_partition=self._led.id.topic_partition,
+            topic_id=self._led.id.topic_id,
+            own_cluster_id=self._cluster_id,
+            safeguards=safeguards,
+        )
+        self._check_replicas()
+        if is_prepared_again:
+            await self._refuse_a_lost_source()
+        if safeguards.lme_truncation:
+            await self._cut(await self._alignment_point(last_mirror_epoch, stored_epoch, is_added=not is_prepared_again))
+        if led.is_bump_owed and safeguards.bump_after_cut:
+            await led.bump(led.partition.leader_epoch)
+        await self.wait_for_replicas()
 
-async def _ask(driver: MirrorPartition, inquiry: Inquiry) -> Verdict:
-    verdict = await driver.services.fetchers.inquire(driver, inquiry)
-    if verdict is None:
-        raise NotYetError("the source's topic is another one")
-    return verdict
+    async def wait_for_replicas(self) -> None:
+        """Until every replica that counts has a log end not beyond the leader's, and the ISR is large enough."""
+        partition = self._led.partition
+
+        def ready() -> str | None:
+            self._check_replicas()
+            late = not_cut(partition, partition.leader_log.log_end_offset, all_replicas=self._led.unclean_supported)
+            if late:
+                return f"replicas {late} have not truncated to {partition.leader_log.log_end_offset} yet"
+            if len(partition.in_sync_replicas) < partition.effective_min_isr:
+                return f"the ISR {sorted(partition.in_sync_replicas)} is below min.insync.replicas {partition.effective_min_isr}"
+            return None
+
+        await self._led.wait_until(ready)
+
+    async def _alignment_point(self, last_mirror_epoch: int, stored_epoch: int, *, is_added: bool) -> AlignmentPoint:
+        log = self._led.log
+        if last_mirror_epoch == NO_LAST_MIRROR_EPOCH:
+            return await self._what_the_source_has(stored_epoch, is_added=is_added) or EVERYTHING
+        above = await self._led.run_blocking(lambda: first_offset_above(log, last_mirror_epoch))
+        if above is not None and self._led.cleaned_until() > above:
+            return EVERYTHING  # our cleaner has dropped what the records from there on replaced
+        point = alignment_point(
+            last_mirror_epoch,
+            above,
+            has_batches=log.last_batch() is not None,
+            log_start_offset=log.log_start_offset,
+            log_end_offset=log.log_end_offset,
+        )
+        if point.truncate_fully or log.batch_before(point.offset) is None or not self._safeguards.first_fetch_verified:
+            return point
+        verdict = await self._inquire(verify_before(log, point.offset, cleaned_until=self._led.cleaned_until))
+        return _point(await self._inquire(complete_or_identical(log, verdict)))
+
+    async def _what_the_source_has(self, stored_epoch: int, *, is_added: bool) -> AlignmentPoint | None:
+        """Without a last mirror epoch: where to cut instead of dropping everything. None: nowhere. RejectedError: the source has lost what was mirrored.
+
+        Of a log that grew from the source's one equal batch proves all before it. No other log, and none that a cleaner may have been in here or
+        there: a value whose tombstone the source has dropped would stay. There only what is identical from the beginning on is kept."""
+        log = self._led.log
+        if log.last_batch() is None or not self._safeguards.kept_when_added_again:
+            return None
+        mirrored_until = await self._mirrored_until(stored_epoch)
+        if mirrored_until is not None:
+            verdict = await self._inquire(verify_before(log, mirrored_until, cleaned_until=self._led.cleaned_until))
+            await self._refuse_loss(verdict, until=min(mirrored_until, readable_until(self._led.partition)), is_added=is_added)
+            if not await self._may_be_cleaned():
+                beginning = await self._inquire(same_beginning(log))
+                return _point(verdict if beginning.action is Action.KEEP else beginning)
+        return _point(await self._inquire(identical_beginning(log)))
+
+    async def _may_be_cleaned(self) -> bool:
+        """By a cleaner here, or by that of a leader that this replica was built from: then only the holes tell."""
+        log = self._led.log
+        if log.config.compact or self._led.cleaned_until():
+            return True
+        return await self._led.run_blocking(lambda: has_holes(log, log.log_end_offset))
+
+    async def _mirrored_until(self, stored_epoch: int) -> int | None:
+        """Where what was mirrored from this source before ends, if anything tells that it was: an own reset behind it, or a last mirror epoch that
+        is stored here (D4; D3-31 stores it, too)."""
+        log, source_cluster_id = self._led.log, self._led.mirror.source_cluster_id
+        if not source_cluster_id:
+            return None
+        run_blocking = self._led.run_blocking
+        summary = await run_blocking(lambda: summarize_log(log, source_cluster_id))
+        if summary.own_reset_offset is not None or stored_epoch == NO_EPOCH:
+            return summary.own_reset_offset
+        above = await run_blocking(lambda: first_offset_above(log, stored_epoch))
+        return log.log_end_offset if above is None else above
+
+    async def _refuse_a_lost_source(self) -> None:
+        """Of a partition that was MIRRORING until now (D3-31): what is about to go is a copy, and nobody has ordered that. RejectedError: the source
+        has lost it. A leader that takes over while it is PREPARING knows it by the last mirror epoch that is stored (`_mirrored_until`); known hole:
+        not where the source has one, too."""
+        if self._led.log.last_batch() is None:
+            return
+        verdict = await self._inquire(verify_log(self._led.log, cleaned_until=self._led.cleaned_until))
+        await self._refuse_loss(verdict, until=readable_until(self._led.partition), is_added=False)
+
+    async def _refuse_loss(self, verdict: Verdict, *, until: int, is_added: bool) -> None:
+        """RejectedError where the guard does not let a verdict take what lies before `until`."""
+        log, limit = self._led.log, self._led.max_truncation_records(is_added=is_added)
+        if not self._safeguards.loss_refused or not is_guarded(verdict, limit):
+            return
+        lost = await self._led.run_blocking(lambda: records_lost(log, verdict, until=until))
+        reason = refusal(verdict, lost, limit)
+        if reason is not None:
+            raise RejectedError(reason)
+
+    async def _cut(self, point: AlignmentPoint) -> None:
+        partition = self._led.partition
+        log = self._led.log
+        if log.log_end_offset > point.offset and log.last_batch() is not None:
+            all_replicas = self._led.unclean_supported
+
+            def caught_up() -> str | None:
+                late = behind(partition, partition.leader_log.log_end_offset, all_replicas=all_replicas)
+                return f"replicas {late} have not caught up to {partition.leader_log.log_end_offset} yet" if late else None
+
+            await self._led.wait_until(caught_up)
+        if point.truncate_fully:
+            is_fresh = log.last_batch() is None and log.log_end_offset == point.offset
+            removed = 0 if is_fresh else cut_fully(partition, 0)
+        else:
+            removed = cut(partition, point.offset)
+        if removed > 0:
+            self._led.note_cut()
+
+    def _check_replicas(self) -> None:
+        """With unclean-election support all replicas must be in sync; after 2 x replica.lag.time.max.ms they never will (B29)."""
+        missing = outside_isr(self._led.partition) if self._led.unclean_supported else []
+        now_ms = self._clock.monotonic_ms()
+        if not missing:
+            self._missing_since_ms = None
+            return
+        if self._missing_since_ms is None:
+            self._missing_since_ms = now_ms
+        limit_ms = 2 * self._replica_lag_time_max_ms
+        passed = now_ms - self._missing_since_ms > limit_ms
+        text = f"replicas {missing} are not in the ISR, and mirror.support.unclean.leader.election needs all"
+        raise ReplicasMissingError(f"{text}; more than {limit_ms} ms have passed" if passed else text, deadline_passed=passed)
 
 
 def _point(verdict: Verdict) -> AlignmentPoint:
     return AlignmentPoint(verdict.offset, False) if verdict.action is Action.CUT else EVERYTHING
-
-
-async def _what_the_source_has(driver: MirrorPartition) -> AlignmentPoint | None:
-    """Without a last mirror epoch: where to cut instead of dropping everything. None: nowhere. RejectedError: the source has lost what was mirrored.
-
-    Of a log that grew from the source's one equal batch proves all before it. No other log, and none that a cleaner may have been in here or
-    there: a value whose tombstone the source has dropped would stay. There only what is identical from the beginning on is kept."""
-    services, log = driver.services, driver.log
-    if log.last_batch() is None or not services.safeguards.kept_when_added_again:
-        return None
-    mirrored_until = await _mirrored_until(driver)
-    if mirrored_until is not None:
-        verdict = await _ask(driver, verify_before(log, mirrored_until, cleaned_until=driver.cleaned_until))
-        await _refuse_loss(driver, verdict, until=min(mirrored_until, readable_until(driver.partition)))
-        if not await _may_be_cleaned(driver):
-            beginning = await _ask(driver, same_beginning(log))
-            return _point(verdict if beginning.action is Action.KEEP else beginning)
-    return _point(await _ask(driver, identical_beginning(log)))
-
-
-async def _may_be_cleaned(driver: MirrorPartition) -> bool:
-    """By a cleaner here, or by that of a leader that this replica was built from: then only the holes tell."""
-    log = driver.log
-    if log.config.compact or driver.cleaned_until():
-        return True
-    return await driver.services.runtime.run_blocking(lambda: has_holes(log, log.log_end_offset))
-
-
-async def _mirrored_until(driver: MirrorPartition) -> int | None:
-    """Where what was mirrored from this source before ends, if anything tells that it was: an own reset behind it, or a last mirror epoch that
-    is stored here (D4; D3-31 stores it, too)."""
-    log, source_cluster_id, stored = driver.log, driver.mirror.source_cluster_id, driver.status.last_mirror_epoch
-    if not source_cluster_id:
-        return None
-    run_blocking = driver.services.runtime.run_blocking
-    summary = await run_blocking(lambda: summarize_log(log, source_cluster_id))
-    if summary.own_reset_offset is not None or stored == NO_EPOCH:
-        return summary.own_reset_offset
-    above = await run_blocking(lambda: first_offset_above(log, stored))
-    return log.log_end_offset if above is None else above
-
-
-async def _refuse_a_lost_source(driver: MirrorPartition) -> None:
-    """Of a partition that was MIRRORING until now (D3-31): what is about to go is a copy, and nobody has ordered that. RejectedError: the source
-    has lost it. A leader that takes over while it is PREPARING knows it by the last mirror epoch that is stored (`_mirrored_until`); known hole:
-    not where the source has one, too."""
-    if driver.log.last_batch() is None:
-        return
-    verdict = await _ask(driver, verify_log(driver.log, cleaned_until=driver.cleaned_until))
-    await _refuse_loss(driver, verdict, until=readable_until(driver.partition))
-
-
-async def _refuse_loss(driver: MirrorPartition, verdict: Verdict, *, until: int) -> None:
-    """RejectedError where the guard does not let a verdict take what lies before `until`."""
-    log, limit = driver.log, driver.max_truncation_records
-    if not driver.services.safeguards.loss_refused or not is_guarded(verdict, limit):
-        return
-    lost = await driver.services.runtime.run_blocking(lambda: records_lost(log, verdict, until=until))
-    reason = refusal(verdict, lost, limit)
-    if reason is not None:
-        raise RejectedError(reason)
-
-
-async def _cut(driver: MirrorPartition, point: AlignmentPoint) -> None:
-    partition = driver.partition
-    log = driver.log
-    if log.log_end_offset > point.offset and log.last_batch() is not None:
-        all_replicas = driver.unclean_supported
-
-        def caught_up() -> str | None:
-            late = behind(partition, partition.leader_log.log_end_offset, all_replicas=all_replicas)
-            return f"replicas {late} have not caught up to {partition.leader_log.log_end_offset} yet" if late else None
-
-        await driver.wait_until(caught_up)
-    if point.truncate_fully:
-        is_fresh = log.last_batch() is None and log.log_end_offset == point.offset
-        removed = 0 if is_fresh else cut_fully(partition, 0)
-    else:
-        removed = cut(partition, point.offset)
-    if removed > 0:
-        driver.note_cut()
-
-
-def _check_replicas(driver: MirrorPartition) -> None:
-    """With unclean-election support all replicas must be in sync; after 2 x replica.lag.time.max.ms they never will (B29)."""
-    missing = outside_isr(driver.partition) if driver.unclean_supported else []
-    now_ms = driver.services.runtime.clock.monotonic_ms()
-    if not missing:
-        driver.status.missing_since_ms = None
-        return
-    if driver.status.missing_since_ms is None:
-        driver.status.missing_since_ms = now_ms
-    limit_ms = 2 * driver.services.config.replica_lag_time_max_ms
-    passed = now_ms - driver.status.missing_since_ms > limit_ms
-    text = f"replicas {missing} are not in the ISR, and mirror.support.unclean.leader.election needs all"
-    raise ReplicasMissingError(f"{text}; more than {limit_ms} ms have passed" if passed else text, deadline_passed=passed)

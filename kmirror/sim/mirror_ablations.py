@@ -50,6 +50,7 @@ from kmirror.common.errors import Errors
 from kmirror.controller import mirror_state_topic, replication_control_manager
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
 from kmirror.mirror import (
+    fetcher_inquiries,
     last_mirror_epoch,
     log_comparison,
     log_verifier,
@@ -59,6 +60,7 @@ from kmirror.mirror import (
     preparing,
     stopping,
 )
+from kmirror.mirror.fetch_failures import REFUSED, FetchFailures
 from kmirror.mirror.log_alignment import AlignmentPoint, LogSummary
 from kmirror.mirror.log_questions import Action, Verdict
 from kmirror.mirror.mirror import Mirror
@@ -68,6 +70,7 @@ from kmirror.mirror.mirror_partition import MirrorPartition
 from kmirror.mirror.mirror_state_client import MirrorStateClient
 from kmirror.mirror.mirror_state_machine import IGNORED, MirrorEvent, MirrorGuard, MirrorPartitionState, Row, WantedState
 from kmirror.mirror.share_group_sync import ShareGroupSync
+from kmirror.mirror.stopping import Stopping
 from kmirror.replica import log_verification
 from kmirror.replica.abstract_fetcher import AbstractFetcher
 from kmirror.replica.client_epochs import ClientEpochs
@@ -186,9 +189,8 @@ def _as_if_mirrored(last_mirror_epoch_to_store: Any) -> Any:
 
 
 def _of_leader(persist: Any) -> Any:
-    async def run(driver: MirrorPartition, summary: LogSummary) -> None:
-        await driver.store_last_mirror_epoch(driver.partition.leader_epoch)
-        driver.status.last_mirror_epoch = driver.partition.leader_epoch
+    async def run(self: Stopping, summary: LogSummary) -> None:
+        await self._stored.store_last_mirror_epoch(self._led.partition.leader_epoch)
 
     return run
 
@@ -227,11 +229,10 @@ def _any_reset(ends_in_own_reset: Any) -> Any:
 
 
 def _cut_first(stop: Any) -> Any:
-    async def run(driver: MirrorPartition) -> None:
-        driver.services.fetchers.remove_partition(driver.id.topic_partition)
-        if not await stopping.is_stopped_already(driver):
-            await stopping._truncate(driver, await stopping._summarize(driver))
-        await stop(driver)
+    async def run(self: Stopping) -> None:
+        if not await self.is_stopped_already():
+            await self._truncate(await self._summarize())
+        await stop(self)
 
     return run
 
@@ -302,9 +303,9 @@ def _of_all(on_failure: Any) -> Any:
 
 
 def _refusals_fail(delay: Any) -> Any:
-    def run(self: MirrorFetcher, partition: Any, reason: str) -> None:
-        if reason == mirror_fetcher.REFUSED:
-            self._reject(partition, reason)
+    def run(self: FetchFailures, partition: Any, reason: str) -> None:
+        if reason == REFUSED:
+            self.reject(partition, reason)
         else:
             delay(self, partition, reason)
 
@@ -336,16 +337,16 @@ MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "start_inside_batch": [(MirrorFetcher, "_append", _where_asked)],
     "deleted_source_pauses": [(Mirror, "pause_name", _nothing_async)],
     "reset_is_last": [(LogSummary, "ends_in_own_reset", _any_reset)],
-    "bump_before_cut": [(stopping, "stop", _cut_first)],
-    "epoch_kept_on_entry": [(stopping, "last_mirror_epoch_on_entry", _no_epoch)],
+    "bump_before_cut": [(Stopping, "stop", _cut_first)],
+    "epoch_kept_on_entry": [(Stopping, "last_mirror_epoch_on_entry", _no_epoch)],
     "start_over_at_source": [
-        (mirror_fetcher, "verify_log", _at_local_start),
+        (fetcher_inquiries, "verify_log", _at_local_start),
         (preparing, "verify_before", _cut_at_local_start),
     ],
     "epoch_entry_with_batch": [(Partition, "make_leader", _with_an_entry)],
-    "lost_reset_again": [(stopping, "is_reset_lost", _never_async)],
+    "lost_reset_again": [(Stopping, "is_reset_lost", _never_async)],
     "leader_knows": [(last_mirror_epoch, "_knows", _always)],
-    "epoch_of_batches": [(stopping, "_persist_last_mirror_epoch", _of_leader)],
+    "epoch_of_batches": [(Stopping, "_persist_last_mirror_epoch", _of_leader)],
     "lme_above_log": [(preparing, "alignment_point", _undefined_is_zero)],
     "offsets_while_mirrored": [(partition_states, "mirroring_partitions", _all_of_them)],
     "share_groups_synced": [(ShareGroupSync, "sync", _no_failures_async)],
@@ -355,7 +356,7 @@ MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "states_by_birth_count": [(MirrorCoordinator, "_partition_count", _of_now)],
     "stopped_log_believed": [(LogSummary, "is_written_since_own_reset", _never)],
     "state_topic_not_grown": [(replication_control_manager, "check_no_new_partitions", _nothing)],
-    "refusal_is_no_verdict": [(MirrorFetcher, "_delay", _refusals_fail)],
+    "refusal_is_no_verdict": [(FetchFailures, "delay", _refusals_fail)],
     "errors_of_one_partition": [(AbstractFetcher, "_on_failure", _of_all)],
     "batch_epochs_hidden": [(ClientEpochs, "records", _as_they_are)],
     "offset_epochs_hidden": [(ClientEpochs, "told", _as_they_are)],

@@ -53,7 +53,7 @@ def test_d3_12_batches_are_appended_as_they_are(tmp_path, versions):
         world.source.append("t", b"later")
         await world.settle()
         assert world.log_bytes("t") == world.source_bytes("t")
-        assert driver.log.high_watermark == driver.status.source_offset == 7
+        assert driver.log.high_watermark == driver.progress.source_offset == 7
         assert driver.given_back == [] and driver.cuts == 0
 
     scripted_source.run(scenario)

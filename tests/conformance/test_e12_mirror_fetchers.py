@@ -349,7 +349,7 @@ def test_fm2_a_source_that_is_down_is_asked_again_and_the_last_offset_stays(tmp_
         await world.advance(20 * BACKOFF_MS, step_ms=250)
         assert len(driver.failures) in range(10, 23)
         lag = world.fetchers.lag_of(driver)
-        assert (driver.status.source_offset, lag.records) == (3, 0)
+        assert (driver.progress.source_offset, lag.records) == (3, 0)
         assert 19_000 <= lag.time_ms <= 21_500, "nothing is known to be caught up since then"
         world.source.down.clear()
         world.source.append("t", b"d")

@@ -316,7 +316,7 @@ def test_fm18_what_was_not_mirrored_at_failover_is_lost_and_counted_as_lag(tmp_p
         await machine.mirroring(batch(0, b"a"), batch(1, b"b"))
         machine.source.down.update(machine.source.addresses.values())
         machine.source.log("t").batches.append(batch(2, b"too late"))
-        machine.driver().status.source_offset = 3
+        machine.driver().progress.source_offset = 3
         assert machine.mirror.describe(MIRROR)[0].lag == 1
         machine.name("m.removed")
         await machine.reach("STOPPED")

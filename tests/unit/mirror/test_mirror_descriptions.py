@@ -196,10 +196,9 @@ def test_a_source_that_hangs_is_noticed_by_its_silence(tmp_path: Path) -> None:
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
         await machine.mirroring(batch(0, b"a", epoch=1))
-        driver = machine.driver()
-        before = driver.services.fetchers.known_as_of_ms
-        at_ms = before(driver)
-        driver.services.fetchers.known_as_of_ms = lambda driver: at_ms  # type: ignore[method-assign]
+        assert machine.mirror is not None
+        at_ms = machine.mirror.fetchers.known_as_of_ms(machine.driver())
+        machine.mirror.fetchers.known_as_of_ms = lambda driver: at_ms  # type: ignore[method-assign]
         await machine.advance(9_000, step_ms=500)
         assert row(machine).lag == 0
         await machine.advance(3_000, step_ms=500)
@@ -314,7 +313,7 @@ def test_a_source_whose_high_watermark_fell_back_is_not_behind_us(tmp_path: Path
         machine.source.log("t").high_watermark = 1
         await machine.advance(1_000)
         driver = machine.driver()
-        driver.status.source_offset = 1
+        driver.progress.source_offset = 1
         assert (row(machine).lag, row(machine).last_lag.records) == (0, 0)
         assert machine.mirror.fetchers.lag_of(driver).records == 0
         assert metrics(machine)["MaxLag"] == 0

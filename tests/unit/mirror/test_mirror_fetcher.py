@@ -19,7 +19,7 @@ def test_records_arrive_as_they_are(tmp_path):
         world.source.append("t", b"c")
         await world.settle()
         assert world.log_bytes("t") == world.source_bytes("t") != b""
-        assert driver.status.source_offset == driver.log.log_end_offset == driver.log.high_watermark == 3
+        assert driver.progress.source_offset == driver.log.log_end_offset == driver.log.high_watermark == 3
         assert (driver.given_back, driver.status.reason) == ([], None)
 
     scripted_source.run(scenario)

@@ -143,7 +143,7 @@ def test_a_failover_waited_for_a_source_that_does_not_say_who_leads(tmp_path: Pa
             await asyncio.get_running_loop().create_future()
 
         machine.source.answer = never  # type: ignore[method-assign]
-        machine.driver().services.fetchers.remove_partition(machine.driver().id.topic_partition)
+        machine.mirror.fetchers.remove_partition(machine.driver().id.topic_partition)
         machine.driver().wake()
         await machine.settle()
         assert machine.state() == "MIRRORING" and asked
@@ -241,7 +241,7 @@ def test_no_kind_of_batch_is_written_to_a_mirror(tmp_path: Path, kind: str) -> N
         await machine.settle()
         assert machine.produce(own) is Errors.READ_ONLY_TOPIC
         machine.driver().partition.set_read_only(None)
-        machine.driver().status.loaded = False
+        machine.driver().status.forget()
         machine.driver()._apply_read_only()
         assert machine.produce(own) is Errors.NOT_LEADER_OR_FOLLOWER, "its state is not known"
         assert machine.log().log_end_offset == 1

@@ -66,7 +66,7 @@ def test_a_bump_of_ours_is_no_election(tmp_path: Path) -> None:
 
         machine.mirror.states.read_one = read_one  # type: ignore[method-assign]
         epoch = machine.registration().leader_epoch
-        bump = asyncio.ensure_future(machine.driver().bump(epoch))
+        bump = asyncio.ensure_future(machine.driver().led.bump(epoch))
         await machine.settle()
         await bump
         assert machine.registration().leader_epoch > epoch

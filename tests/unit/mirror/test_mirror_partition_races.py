@@ -10,9 +10,9 @@ from mirror_machine import MIRROR, REFRESH_MS, MirrorMachine, run
 from scripted_source import batch
 
 from kmirror.common.errors import ApiException, Errors
-from kmirror.mirror import stopping
 from kmirror.mirror.mirror_coordinator_shard import StateWrite, StoredState
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
+from kmirror.mirror.stopping import Stopping
 from kmirror.wire.messages.config_record import ConfigRecord
 from kmirror.wire.primitives import ProtocolReadError
 
@@ -87,13 +87,13 @@ def test_a_disk_that_cannot_be_read_made_the_removal_of_a_failed_partition_spin(
         await machine.reach("FAILED")
         tries = 0
 
-        async def unreadable(driver: Any) -> int:
+        async def unreadable(stopping: Stopping) -> int:
             nonlocal tries
             tries += 1
             await asyncio.sleep(0)
             raise OSError("the disk is gone")
 
-        monkeypatch.setattr(stopping, "last_mirror_epoch_on_entry", unreadable)
+        monkeypatch.setattr(Stopping, "last_mirror_epoch_on_entry", unreadable)
         machine.name("m.removed")
         await machine.advance(10_000)
         assert 1 <= tries <= 4, "one try every mirror.truncation.backoff.ms"

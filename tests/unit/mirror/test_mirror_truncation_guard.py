@@ -56,7 +56,7 @@ def test_a_topic_made_anew_at_a_source_without_ids_emptied_the_mirror(tmp_path: 
         machine = MirrorMachine(str(tmp_path), versions=KAFKA_2_1)
         await machine.mirroring(*NINE)
         source_has(machine, *[batch(offset, b"new", epoch=epoch) for offset in range(count)], epoch=epoch)
-        machine.driver().services.fetchers.remove_partition(machine.driver().id.topic_partition)
+        machine.mirror.fetchers.remove_partition(machine.driver().id.topic_partition)
         machine.driver().wake()  # its connection was lost meanwhile
         await machine.advance(70_000, step_ms=500)
         failed_and_kept(machine, "nothing of the log is the source's")
