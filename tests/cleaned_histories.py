@@ -15,8 +15,8 @@ from typing import NamedTuple
 from broker_doubles import NOW_MS, BrokerWorld
 
 from kmirror.common.errors import Errors
-from kmirror.mirror.log_questions import Action, BatchAt, EarliestOffset, EndOfEpoch, Inquiry, Verdict
-from kmirror.mirror.source_end_point import EpochEnd, FetchedPartition
+from kmirror.mirror.logs.log_questions import Action, BatchAt, EarliestOffset, EndOfEpoch, Inquiry, Verdict
+from kmirror.mirror.source.source_end_point import EpochEnd, FetchedPartition
 from kmirror.record.builder import build_batch, empty_batch, rebuild_batch
 from kmirror.record.record import Record
 from kmirror.record.record_batch import RecordBatch, iter_batches

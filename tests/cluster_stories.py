@@ -29,7 +29,7 @@ from kmirror.coordinator.group.group_records import OffsetAndMetadata, offset_co
 from kmirror.coordinator.transaction.transaction_log import transaction_record
 from kmirror.coordinator.transaction.transaction_metadata import TransactionMetadata
 from kmirror.coordinator.transaction.transaction_state import TransactionState
-from kmirror.mirror.mirror_records import last_mirror_epochs_record, partition_state_record
+from kmirror.mirror.coordination.mirror_records import last_mirror_epochs_record, partition_state_record
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.builder import build_batch

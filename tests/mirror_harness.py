@@ -23,7 +23,7 @@ from kmirror.common.errors import ApiException
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
 from kmirror.embedded import EmbeddedCluster
-from kmirror.mirror.mirror_records import LastMirrorEpochs, MirrorStateRecord, PartitionStateTombstone, read_record
+from kmirror.mirror.coordination.mirror_records import LastMirrorEpochs, MirrorStateRecord, PartitionStateTombstone, read_record
 from kmirror.network.client import NetworkClient
 from kmirror.record.builder import build_batch
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker

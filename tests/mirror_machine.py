@@ -21,13 +21,13 @@ from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import MetadataProvenance
-from kmirror.mirror.local_log import batch_headers
-from kmirror.mirror.log_alignment import AlignmentHeader
+from kmirror.mirror.coordination.mirror_records import MirrorStateRecord, read_record
+from kmirror.mirror.logs.local_log import batch_headers
+from kmirror.mirror.logs.log_alignment import AlignmentHeader
 from kmirror.mirror.mirror_manager import MirrorManager
-from kmirror.mirror.mirror_partition import MirrorPartition
-from kmirror.mirror.mirror_records import MirrorStateRecord, read_record
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.mirror.partition.mirror_partition import MirrorPartition
 from kmirror.mirror.ports import MirrorConfig
 from kmirror.network.client import DisconnectError
 from kmirror.record.record_batch import RecordBatch, iter_batches

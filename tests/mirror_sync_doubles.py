@@ -33,18 +33,18 @@ from kmirror.metadata.image import (
 )
 from kmirror.metadata.mirror_names import association_of
 from kmirror.metadata.registrations import PartitionRegistration
-from kmirror.mirror.acl_sync import AclSync
-from kmirror.mirror.config_sync import ConfigSync
-from kmirror.mirror.destination_groups import DestinationGroups
-from kmirror.mirror.destination_share_groups import DestinationShareGroups
-from kmirror.mirror.group_offset_sync import GroupOffsetSync
-from kmirror.mirror.mirror import Mirror
-from kmirror.mirror.mirror_coordinator_shard import StoredState
-from kmirror.mirror.mirror_metadata_manager import MirrorMetadataManager
+from kmirror.mirror.coordination.mirror_coordinator_shard import StoredState
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.ports import MirrorConfig
-from kmirror.mirror.share_group_sync import ShareGroupSync
-from kmirror.mirror.topic_sync import TopicSync
+from kmirror.mirror.source.mirror import Mirror
+from kmirror.mirror.sync.acl_sync import AclSync
+from kmirror.mirror.sync.config_sync import ConfigSync
+from kmirror.mirror.sync.destination_groups import DestinationGroups
+from kmirror.mirror.sync.destination_share_groups import DestinationShareGroups
+from kmirror.mirror.sync.group_offset_sync import GroupOffsetSync
+from kmirror.mirror.sync.mirror_metadata_manager import MirrorMetadataManager
+from kmirror.mirror.sync.share_group_sync import ShareGroupSync
+from kmirror.mirror.sync.topic_sync import TopicSync
 from kmirror.network.client import AuthenticationError, DisconnectError, UnsupportedVersionError
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.runtime import SimWorld

@@ -22,12 +22,12 @@ from broker_doubles import NOW_MS, BrokerWorld, FakeController
 from kmirror.common.errors import Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.mirror.mirror import Mirror
-from kmirror.mirror.mirror_coordinator import MirrorPartitionId
-from kmirror.mirror.mirror_fetcher_manager import MirrorFetcherManager
+from kmirror.mirror.coordination.mirror_coordinator import MirrorPartitionId
+from kmirror.mirror.fetch.mirror_fetcher_manager import MirrorFetcherManager
+from kmirror.mirror.fetch.source_progress import SourceProgress
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS
 from kmirror.mirror.ports import MirrorConfig
-from kmirror.mirror.source_progress import SourceProgress
+from kmirror.mirror.source.mirror import Mirror
 from kmirror.network.client import DisconnectError, UnsupportedVersionError
 from kmirror.network.client_metrics import ClientMetrics
 from kmirror.record.builder import build_batch

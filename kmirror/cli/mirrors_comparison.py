@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, AdminClient
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirror.log_alignment import AlignmentHeader
-from kmirror.mirror.log_questions import BatchAt, EarliestOffset, EndOfEpoch, Inquiry, Question, Verdict
-from kmirror.mirror.source_end_point import EpochEnd, FetchedPartition
+from kmirror.mirror.logs.log_alignment import AlignmentHeader
+from kmirror.mirror.logs.log_questions import BatchAt, EarliestOffset, EndOfEpoch, Inquiry, Question, Verdict
+from kmirror.mirror.source.source_end_point import EpochEnd, FetchedPartition
 from kmirror.storage.batch_header import BatchHeader
 
 UNKNOWN = -1

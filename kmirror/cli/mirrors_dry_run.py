@@ -36,9 +36,9 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.mirror.log_alignment import AlignmentHeader, Transaction, TransactionScan, alignment_point, header_of, lso_fixpoint
-from kmirror.mirror.log_questions import Action
-from kmirror.mirror.log_verifier import identical_beginning, same_beginning, verify_before
+from kmirror.mirror.logs.log_alignment import AlignmentHeader, Transaction, TransactionScan, alignment_point, header_of, lso_fixpoint
+from kmirror.mirror.logs.log_questions import Action
+from kmirror.mirror.logs.log_verifier import identical_beginning, same_beginning, verify_before
 from kmirror.record.record_batch import iter_batches
 from kmirror.storage.batch_header import unpack_header
 

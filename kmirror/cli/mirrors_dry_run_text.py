@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kmirror.cli.mirrors_dry_run import DroppedRecords
-from kmirror.mirror.log_alignment import Transaction
+from kmirror.mirror.logs.log_alignment import Transaction
 
 
 def loss_text(losses: Iterable[DroppedRecords]) -> str:

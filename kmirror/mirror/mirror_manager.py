@@ -24,28 +24,28 @@ from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import RESOURCE_MIRROR, MetadataImage
 from kmirror.metadata.registrations import PartitionRegistration
-from kmirror.mirror.acl_sync import AclSync
-from kmirror.mirror.channels import source_clients
-from kmirror.mirror.config_sync import ConfigSync
-from kmirror.mirror.destination_groups import DestinationGroups, LocalGroupCoordinator
-from kmirror.mirror.destination_share_groups import DestinationShareGroups, LocalShareGroups
-from kmirror.mirror.group_offset_sync import GroupOffsetSync
-from kmirror.mirror.leader_epoch_bumper import LeaderEpochBumper
-from kmirror.mirror.mirror import SOURCE_CLUSTER_ID_CONFIG, Mirror
-from kmirror.mirror.mirror_coordinator import MirrorCoordinator, MirrorPartitionId
-from kmirror.mirror.mirror_fetcher_manager import MirrorFetcherManager
-from kmirror.mirror.mirror_metadata_manager import MirrorMetadataManager
+from kmirror.mirror.coordination.mirror_coordinator import MirrorCoordinator, MirrorPartitionId
+from kmirror.mirror.coordination.mirror_state_client import MirrorStateClient
+from kmirror.mirror.fetch.mirror_fetcher_manager import MirrorFetcherManager
 from kmirror.mirror.mirror_metrics import register_mirror_metrics
-from kmirror.mirror.mirror_partition import MirrorPartition
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
-from kmirror.mirror.mirror_services import MirrorServices
-from kmirror.mirror.mirror_state_client import MirrorStateClient
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.mirrored_topics import ALL_PARTITIONS, MirroredTopics
-from kmirror.mirror.partition_description import MirroredPartitionLag, PartitionDescription, described, lag_of
+from kmirror.mirror.partition.leader_epoch_bumper import LeaderEpochBumper
+from kmirror.mirror.partition.mirror_partition import MirrorPartition
+from kmirror.mirror.partition.mirror_services import MirrorServices
+from kmirror.mirror.partition.partition_description import MirroredPartitionLag, PartitionDescription, described, lag_of
 from kmirror.mirror.ports import MirrorConfig, SourceClientFactory
-from kmirror.mirror.share_group_sync import ShareGroupSync
-from kmirror.mirror.topic_sync import TopicSync
+from kmirror.mirror.source.channels import source_clients
+from kmirror.mirror.source.mirror import SOURCE_CLUSTER_ID_CONFIG, Mirror
+from kmirror.mirror.sync.acl_sync import AclSync
+from kmirror.mirror.sync.config_sync import ConfigSync
+from kmirror.mirror.sync.destination_groups import DestinationGroups, LocalGroupCoordinator
+from kmirror.mirror.sync.destination_share_groups import DestinationShareGroups, LocalShareGroups
+from kmirror.mirror.sync.group_offset_sync import GroupOffsetSync
+from kmirror.mirror.sync.mirror_metadata_manager import MirrorMetadataManager
+from kmirror.mirror.sync.share_group_sync import ShareGroupSync
+from kmirror.mirror.sync.topic_sync import TopicSync
 from kmirror.network.node_channels import BrokerChannel, ControllerChannel
 from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope

@@ -24,10 +24,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from kmirror.common.metrics import MetricName, MetricsRegistry, Value, sensor_metric
-from kmirror.mirror.fetcher_stats import FetcherStats
+from kmirror.mirror.fetch.fetcher_stats import FetcherStats
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
-from kmirror.mirror.partition_description import MirroredPartitionLag
-from kmirror.mirror.source_cluster import SourceNode
+from kmirror.mirror.partition.partition_description import MirroredPartitionLag
+from kmirror.mirror.source.source_cluster import SourceNode
 from kmirror.network.client_metrics import ClientMetrics
 
 Reading = tuple[MetricName, Value]

@@ -224,20 +224,20 @@ _NOTHING_TO_DO: Final[dict[MirrorEvent, tuple[MirrorPartitionState, ...]]] = {
 }
 
 ELSEWHERE: Final = (
-    Elsewhere("D3-2", "the coordinator is not available, or loads", "mirror_partition_status:MirrorPartitionStatus.load"),
-    Elsewhere("D3-7", "the last mirror epoch cannot be had now", "last_mirror_epoch:decide_last_mirror_epoch"),
-    Elsewhere("D3-8", "the ISR is below min ISR", "preparing:Preparing.wait_for_replicas"),
-    Elsewhere("D3-11", "the source has no last mirror epoch", "preparing:Preparing.align"),
-    Elsewhere("D3-12", "records are fetched", "mirror_fetcher:MirrorFetcher._append"),
-    Elsewhere("D3-13", "the source's leader moved, is fenced or unreachable", "mirror_fetcher:MirrorFetcher._find_leader"),
-    Elsewhere("D3-14", "the source answers OFFSET_OUT_OF_RANGE", "log_verifier:out_of_range"),
-    Elsewhere("D3-15", "the source's epochs diverge, or its log ends before ours", "log_verifier:diverged"),
-    Elsewhere("D3-24", "a step fails", "mirror_partition:MirrorPartition._try_step"),
-    Elsewhere("D3-26", "the leadership is lost", "mirror_partition:MirrorPartition.resign"),
+    Elsewhere("D3-2", "the coordinator is not available, or loads", "partition.mirror_partition_status:MirrorPartitionStatus.load"),
+    Elsewhere("D3-7", "the last mirror epoch cannot be had now", "source.last_mirror_epoch:decide_last_mirror_epoch"),
+    Elsewhere("D3-8", "the ISR is below min ISR", "partition.preparing:Preparing.wait_for_replicas"),
+    Elsewhere("D3-11", "the source has no last mirror epoch", "partition.preparing:Preparing.align"),
+    Elsewhere("D3-12", "records are fetched", "fetch.mirror_fetcher:MirrorFetcher._append"),
+    Elsewhere("D3-13", "the source's leader moved, is fenced or unreachable", "fetch.mirror_fetcher:MirrorFetcher._find_leader"),
+    Elsewhere("D3-14", "the source answers OFFSET_OUT_OF_RANGE", "logs.log_verifier:out_of_range"),
+    Elsewhere("D3-15", "the source's epochs diverge, or its log ends before ours", "logs.log_verifier:diverged"),
+    Elsewhere("D3-24", "a step fails", "partition.mirror_partition:MirrorPartition._try_step"),
+    Elsewhere("D3-26", "the leadership is lost", "partition.mirror_partition:MirrorPartition.resign"),
     Elsewhere("D3-32", "the mirror's configuration is altered", "mirror_manager:MirrorManager._reconnect"),
-    Elsewhere("D3-33", "the mirror is deleted", "mirror_coordinator_shard:MirrorCoordinatorShard.delete_mirror"),
+    Elsewhere("D3-33", "the mirror is deleted", "coordination.mirror_coordinator_shard:MirrorCoordinatorShard.delete_mirror"),
     Elsewhere("D3-34", "the destination topic is deleted", "mirror_manager:MirrorManager._forget_deleted_topic"),
-    Elsewhere("D3-35", "another source cluster answers", "mirror:Mirror.check_not_suspended"),
+    Elsewhere("D3-35", "another source cluster answers", "source.mirror:Mirror.check_not_suspended"),
 )
 """Rules of D3 that commit no state; each is code of its own."""
 

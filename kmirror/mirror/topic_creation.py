@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import INTERNAL_TOPICS
-from kmirror.mirror.config_sync import compare_configs, excluded_properties, topic_defaults
-from kmirror.mirror.mirror import Mirror
 from kmirror.mirror.mirror_manager import MirrorManager
-from kmirror.mirror.source_cluster import SourceCluster, SourceError, SourceTopic
-from kmirror.mirror.source_metadata import describe_topic_configs
-from kmirror.mirror.topic_sync import in_requests
+from kmirror.mirror.source.mirror import Mirror
+from kmirror.mirror.source.source_cluster import SourceCluster, SourceError, SourceTopic
+from kmirror.mirror.source.source_metadata import describe_topic_configs
+from kmirror.mirror.sync.config_sync import compare_configs, excluded_properties, topic_defaults
+from kmirror.mirror.sync.topic_sync import in_requests
 from kmirror.network.client import UnsupportedVersionError
 from kmirror.network.node_channels import ControllerChannel
 from kmirror.runtime.api import Runtime

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kmirror.mirror.mirror_partition import MirrorPartition
+from kmirror.mirror.partition.mirror_partition import MirrorPartition
 from kmirror.replica.log_dir_move import LogDirMove
 from kmirror.sim.mirror_ablations import Replacement
 from kmirror.storage import log_append

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from kmirror.common.errors import ApiException
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirror.log_alignment import source_of_reset
+from kmirror.mirror.logs.log_alignment import source_of_reset
 from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import RecordBatch, next_batch_size
 from kmirror.sim.disk import SimDisk

@@ -49,28 +49,23 @@ from typing import Any
 from kmirror.common.errors import Errors
 from kmirror.controller import mirror_state_topic, replication_control_manager
 from kmirror.coordinator.common.replica_log import ReplicaManagerLog
-from kmirror.mirror import (
-    fetcher_inquiries,
-    last_mirror_epoch,
-    log_comparison,
-    log_verifier,
-    mirror_fetcher,
-    mirror_state_machine,
-    partition_states,
-    preparing,
-    stopping,
-)
-from kmirror.mirror.fetch_failures import REFUSED, FetchFailures
-from kmirror.mirror.log_alignment import AlignmentPoint, LogSummary
-from kmirror.mirror.log_questions import Action, Verdict
-from kmirror.mirror.mirror import Mirror
-from kmirror.mirror.mirror_coordinator import MirrorCoordinator
-from kmirror.mirror.mirror_fetcher import MirrorFetcher
-from kmirror.mirror.mirror_partition import MirrorPartition
-from kmirror.mirror.mirror_state_client import MirrorStateClient
+from kmirror.mirror import mirror_state_machine
+from kmirror.mirror.coordination.mirror_coordinator import MirrorCoordinator
+from kmirror.mirror.coordination.mirror_state_client import MirrorStateClient
+from kmirror.mirror.fetch import fetcher_inquiries, mirror_fetcher
+from kmirror.mirror.fetch.fetch_failures import REFUSED, FetchFailures
+from kmirror.mirror.fetch.mirror_fetcher import MirrorFetcher
+from kmirror.mirror.logs import log_comparison, log_verifier
+from kmirror.mirror.logs.log_alignment import AlignmentPoint, LogSummary
+from kmirror.mirror.logs.log_questions import Action, Verdict
 from kmirror.mirror.mirror_state_machine import IGNORED, MirrorEvent, MirrorGuard, MirrorPartitionState, Row, WantedState
-from kmirror.mirror.share_group_sync import ShareGroupSync
-from kmirror.mirror.stopping import Stopping
+from kmirror.mirror.partition import preparing, stopping
+from kmirror.mirror.partition.mirror_partition import MirrorPartition
+from kmirror.mirror.partition.stopping import Stopping
+from kmirror.mirror.source import last_mirror_epoch
+from kmirror.mirror.source.mirror import Mirror
+from kmirror.mirror.sync import partition_states
+from kmirror.mirror.sync.share_group_sync import ShareGroupSync
 from kmirror.replica import log_verification
 from kmirror.replica.abstract_fetcher import AbstractFetcher
 from kmirror.replica.client_epochs import ClientEpochs

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
-from kmirror.mirror.mirror_records import LastMirrorEpochs, MirrorStateRecord, PartitionStateRecord, read_record
+from kmirror.mirror.coordination.mirror_records import LastMirrorEpochs, MirrorStateRecord, PartitionStateRecord, read_record
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.record.record_batch import RecordBatch
 from kmirror.sim.events import LastMirrorEpochWritten, LogKey, Order, StateWritten

@@ -14,7 +14,7 @@ from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
 from kmirror.metadata.features import MIRROR_VERSION, MV_MIRROR
 from kmirror.metadata.image import RESOURCE_MIRROR, RESOURCE_TOPIC
 from kmirror.metadata.mirror_names import parse_association
-from kmirror.mirror.mirror_records import LastMirrorEpochs, last_mirror_epochs_record, read_record
+from kmirror.mirror.coordination.mirror_records import LastMirrorEpochs, last_mirror_epochs_record, read_record
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.record.control_record import ControlRecordType, build_mirror_pid_reset
 from kmirror.record.record_batch import RecordBatch

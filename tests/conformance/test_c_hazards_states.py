@@ -21,9 +21,9 @@ from kmirror.controller.controller_result import ControllerResult
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
 from kmirror.metadata.image import RESOURCE_TOPIC, ConfigResource
 from kmirror.metadata.mirror_names import parse_association
-from kmirror.mirror.local_log import cut
-from kmirror.mirror.mirror_coordinator_shard import MirrorCoordinatorShard, StateWrite
-from kmirror.mirror.mirror_records import LastMirrorEpochs, last_mirror_epochs_record, read_record
+from kmirror.mirror.coordination.mirror_coordinator_shard import MirrorCoordinatorShard, StateWrite
+from kmirror.mirror.coordination.mirror_records import LastMirrorEpochs, last_mirror_epochs_record, read_record
+from kmirror.mirror.logs.local_log import cut
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.network.client import DisconnectError
 from kmirror.record.builder import build_batch

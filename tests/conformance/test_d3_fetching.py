@@ -9,9 +9,9 @@ from scripted_source import KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, NEWEST, MirrorWorld
 
 from kmirror.common.errors import Errors
 from kmirror.common.uuid import Uuid
-from kmirror.mirror.local_log import cut_fully
-from kmirror.mirror.log_questions import Action
-from kmirror.mirror.log_verifier import diverged
+from kmirror.mirror.logs.local_log import cut_fully
+from kmirror.mirror.logs.log_questions import Action
+from kmirror.mirror.logs.log_verifier import diverged
 from kmirror.network.client import AuthenticationError
 from kmirror.record.builder import build_batch
 from kmirror.record.record_batch import RecordBatch

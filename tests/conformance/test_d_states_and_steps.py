@@ -12,9 +12,9 @@ from scripted_source import SOURCE_CLUSTER_ID, batch
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
 from kmirror.common.uuid import Uuid
-from kmirror.mirror.local_log import cut, cut_fully
-from kmirror.mirror.mirror_coordinator_shard import CLEAR_LAST_MIRROR_EPOCH, StateWrite
-from kmirror.mirror.mirror_records import LastMirrorEpochs, PartitionStateRecord
+from kmirror.mirror.coordination.mirror_coordinator_shard import CLEAR_LAST_MIRROR_EPOCH, StateWrite
+from kmirror.mirror.coordination.mirror_records import LastMirrorEpochs, PartitionStateRecord
+from kmirror.mirror.logs.local_log import cut, cut_fully
 from kmirror.mirror.mirror_safeguards import MirrorSafeguards
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.record.control_record import build_mirror_pid_reset

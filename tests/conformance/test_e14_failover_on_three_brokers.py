@@ -24,7 +24,7 @@ from mirror_harness import (
 from kmirror import EmbeddedCluster
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirror.log_alignment import source_of_reset
+from kmirror.mirror.logs.log_alignment import source_of_reset
 from kmirror.record.record_batch import RecordBatch, iter_batches
 from kmirror.server.kafka_server import KafkaServer
 

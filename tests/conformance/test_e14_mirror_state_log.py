@@ -7,7 +7,7 @@ from mirror_harness import FAST_MIRROR, add, create_mirror, create_topic, log_by
 
 from kmirror import EmbeddedCluster
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
-from kmirror.mirror.mirror_records import last_mirror_epochs_record, partition_state_record
+from kmirror.mirror.coordination.mirror_records import last_mirror_epochs_record, partition_state_record
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.record.builder import build_batch
 from kmirror.record.record import Record

@@ -13,7 +13,7 @@ from scripted_source import batch
 
 from kmirror.common.errors import Errors
 from kmirror.common.uuid import Uuid
-from kmirror.mirror.mirror_coordinator_shard import StateWrite
+from kmirror.mirror.coordination.mirror_coordinator_shard import StateWrite
 from kmirror.mirror.mirror_safeguards import MirrorSafeguards
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.replica.leader_end_point import FetchData, PartitionFetchState

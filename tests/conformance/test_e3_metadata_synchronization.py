@@ -16,8 +16,8 @@ from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import StandardAcl
 from kmirror.metadata.mirror_filters import acl_rules
 from kmirror.metadata.resource_configs import parse_acl_rule, validate_mirror_configs
-from kmirror.mirror.acl_sync import selected
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.mirror.sync.acl_sync import selected
 from kmirror.mirror.topic_creation import create_missing_topics
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages import create_partitions, create_topics, incremental_alter_configs

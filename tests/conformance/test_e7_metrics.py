@@ -31,12 +31,12 @@ from kmirror import EmbeddedCluster
 from kmirror.cli.kmirror import main
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirror.fetcher_stats import FetcherStats
-from kmirror.mirror.mirror_metadata_manager import SyncErrors
+from kmirror.mirror.fetch.fetcher_stats import FetcherStats
 from kmirror.mirror.mirror_metrics import STATE_GAUGES, register_mirror_metrics
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
-from kmirror.mirror.partition_description import NEVER_KNOWN, MirroredPartitionLag, PartitionLag
-from kmirror.mirror.source_cluster import SourceNode
+from kmirror.mirror.partition.partition_description import NEVER_KNOWN, MirroredPartitionLag, PartitionLag
+from kmirror.mirror.source.source_cluster import SourceNode
+from kmirror.mirror.sync.mirror_metadata_manager import SyncErrors
 from kmirror.network.client_metrics import ClientMetrics
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.mirror_dialect import MIRROR_API_KEYS

@@ -10,8 +10,6 @@ import re
 import pytest
 
 from kmirror.metadata.mirror_names import parse_association
-from kmirror.mirror import mirror_partition, preparing
-from kmirror.mirror.mirror_actions import MirrorActions
 from kmirror.mirror.mirror_state_machine import (
     ELSEWHERE,
     IGNORED,
@@ -28,6 +26,8 @@ from kmirror.mirror.mirror_state_machine import (
     lookup,
     wanted_state,
 )
+from kmirror.mirror.partition import mirror_partition, preparing
+from kmirror.mirror.partition.mirror_actions import MirrorActions
 
 S = MirrorPartitionState
 E = MirrorEvent

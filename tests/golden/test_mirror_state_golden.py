@@ -12,8 +12,8 @@ from golden_vectors import golden_dir
 
 from kmirror.coordinator.common.coordinator_runtime import replay_batch
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
-from kmirror.mirror.mirror_coordinator_shard import MirrorCoordinatorShard
-from kmirror.mirror.mirror_records import (
+from kmirror.mirror.coordination.mirror_coordinator_shard import MirrorCoordinatorShard
+from kmirror.mirror.coordination.mirror_records import (
     LastMirrorEpochs,
     PartitionStateRecord,
     last_mirror_epochs_record,

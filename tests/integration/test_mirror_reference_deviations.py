@@ -50,7 +50,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.controller.storage_tool import FormatOptions, format_node
 from kmirror.embedded import EmbeddedCluster
-from kmirror.mirror.mirror_records import LastMirrorEpochs, MirrorStateRecord
+from kmirror.mirror.coordination.mirror_records import LastMirrorEpochs, MirrorStateRecord
 from kmirror.network.client import UnsupportedVersionError
 from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record_batch import iter_batches

@@ -13,8 +13,8 @@ from kmirror.cli.mirrors import main
 from kmirror.common.addresses import parse_bootstrap_servers
 from kmirror.embedded import EmbeddedCluster
 from kmirror.embedded_security import Security
-from kmirror.mirror.channels import source_clients
 from kmirror.mirror.ports import MirrorConfig
+from kmirror.mirror.source.channels import source_clients
 from kmirror.network.client import AuthenticationError, DisconnectError
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run

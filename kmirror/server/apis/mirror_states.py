@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kmirror.common.errors import ApiException, Errors
-from kmirror.mirror.mirror_coordinator_shard import PartitionKey, StateWrite, StoredState
+from kmirror.mirror.coordination.mirror_coordinator_shard import PartitionKey, StateWrite, StoredState
+from kmirror.mirror.coordination.state_offset_tag import NOT_TOLD, leader_epoch_of, state_offset_of, state_offset_tag
 from kmirror.mirror.mirror_manager import MirrorManager
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
-from kmirror.mirror.state_offset_tag import NOT_TOLD, leader_epoch_of, state_offset_of, state_offset_tag
 from kmirror.server.broker_api_table import MIRRORING
 from kmirror.server.kafka_apis import KafkaApis
 from kmirror.server.request import Request

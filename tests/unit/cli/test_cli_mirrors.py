@@ -14,7 +14,7 @@ from kmirror.cli.mirrors_dry_run_text import loss_json, loss_text
 from kmirror.cli.mirrors_tables import describe_json, list_table, topic_list
 from kmirror.cli.tool_options import UsageError
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirror.log_alignment import AlignmentHeader
+from kmirror.mirror.logs.log_alignment import AlignmentHeader
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from broker_doubles import NOW_MS
 from cleaned_histories import batches_of, carried_out, case, keyed, live, log_of, verdict_of, without_records
 from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, MirrorMachine, run
 
-from kmirror.mirror.log_completeness import has_holes, is_complete
-from kmirror.mirror.log_questions import KEEP, Action, Inquiry, Verdict
-from kmirror.mirror.log_verifier import diverged, out_of_range, verify_log
+from kmirror.mirror.logs.log_completeness import has_holes, is_complete
+from kmirror.mirror.logs.log_questions import KEEP, Action, Inquiry, Verdict
+from kmirror.mirror.logs.log_verifier import diverged, out_of_range, verify_log
 from kmirror.record.builder import build_batch
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
 from kmirror.record.record import Record
@@ -181,7 +181,7 @@ def test_a_long_log_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """No step takes the worker for long, and a transaction may begin in one part and end in another."""
 
     async def scenario() -> None:
-        monkeypatch.setattr("kmirror.mirror.log_completeness.ALONE_IN_ITS_REQUEST_BYTES", 1)
+        monkeypatch.setattr("kmirror.mirror.logs.log_completeness.ALONE_IN_ITS_REQUEST_BYTES", 1)
         first = keyed((0, b"a", b"1"), (1, b"b", b"1"))
         rest = [in_transaction(2, b"a"), *[keyed((n, b"c", b"1")) for n in range(3, 9)], marker(9, ControlRecordType.COMMIT)]
         log = log_of(tmp_path, [without_records(first, 0), *rest])
@@ -195,7 +195,7 @@ def test_keys_beyond_the_limit_are_taken_for_missing(tmp_path: Path, monkeypatch
         whole = [keyed((n, b"k%d" % (n % 3), b"v")) for n in range(6)]
         log = log_of(tmp_path, whole[3:])
         assert answer_of(log, whole, 6)
-        monkeypatch.setattr("kmirror.mirror.log_completeness.MISSING_KEYS_LIMIT", 2)
+        monkeypatch.setattr("kmirror.mirror.logs.log_completeness.MISSING_KEYS_LIMIT", 2)
         assert not answer_of(log, whole, 6)
 
     run(scenario)

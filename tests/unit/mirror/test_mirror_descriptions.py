@@ -15,7 +15,7 @@ from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
 from kmirror.common.uuid import Uuid
 from kmirror.mirror.mirror_metrics import lag_readings, partition_readings
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
-from kmirror.mirror.partition_description import STATE_REASONS
+from kmirror.mirror.partition.partition_description import STATE_REASONS
 from kmirror.wire.mirror_tags import last_known_lag_of, last_known_lag_tag, reason_of, reason_tag
 
 DISK = "a disk of this broker failed: no space left; it goes on when a replica with a healthy disk leads, or when the log directory is back"

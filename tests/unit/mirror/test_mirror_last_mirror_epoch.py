@@ -9,9 +9,16 @@ import pytest
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.mirror.last_mirror_epoch import BrokerAnswer, NotYetError, RejectedError, SourceAnswers, decide_last_mirror_epoch
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS, MirrorSafeguards
-from kmirror.mirror.source_cluster import SourceMetadata, SourceMirror, SourceMirrorPartition, SourceNode, SourcePartition, SourceTopic
+from kmirror.mirror.source.last_mirror_epoch import BrokerAnswer, NotYetError, RejectedError, SourceAnswers, decide_last_mirror_epoch
+from kmirror.mirror.source.source_cluster import (
+    SourceMetadata,
+    SourceMirror,
+    SourceMirrorPartition,
+    SourceNode,
+    SourcePartition,
+    SourceTopic,
+)
 
 T0 = TopicPartition("t", 0)
 TOPIC_ID = Uuid(b"\1" * 16)

@@ -13,10 +13,10 @@ from scripted_source import batch
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
-from kmirror.mirror import mirror_state_client as client
-from kmirror.mirror.mirror_coordinator_shard import CLEAR_LAST_MIRROR_EPOCH, StateWrite, StoredState
+from kmirror.mirror.coordination import mirror_state_client as client
+from kmirror.mirror.coordination.mirror_coordinator_shard import CLEAR_LAST_MIRROR_EPOCH, StateWrite, StoredState
+from kmirror.mirror.coordination.state_offset_tag import NOT_TOLD, NOTHING_STORED
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
-from kmirror.mirror.state_offset_tag import NOT_TOLD, NOTHING_STORED
 from kmirror.network.client import DisconnectError
 from kmirror.server.apis import mirror_states as handlers
 from kmirror.wire.messages import read_mirror_states, write_mirror_states

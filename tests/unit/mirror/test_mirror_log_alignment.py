@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kmirror.common.sentinels import NO_EPOCH
-from kmirror.mirror.log_alignment import (
+from kmirror.mirror.logs.log_alignment import (
     AlignmentHeader,
     AlignmentPoint,
     Transaction,

@@ -8,8 +8,8 @@ import pytest
 from cleaned_histories import batches_of, carried_out, case, end_of, keyed, live, log_of, verdict_of, without_records
 from mirror_machine import MirrorMachine, run
 
-from kmirror.mirror.log_questions import Action, EndOfEpoch, Inquiry, Loss, Verdict
-from kmirror.mirror.log_verifier import diverged, out_of_range, verify_before, verify_log
+from kmirror.mirror.logs.log_questions import Action, EndOfEpoch, Inquiry, Loss, Verdict
+from kmirror.mirror.logs.log_verifier import diverged, out_of_range, verify_before, verify_log
 from kmirror.sim.ablations import Ablations
 
 FIRST = keyed((0, b"customer-1", b"personal data"), (1, b"x", b"1"))

@@ -12,8 +12,8 @@ from mirror_sync_doubles import SourceDouble, SourceGroupDouble, SyncBench
 
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirror.config_sync import compare_configs, excluded_properties
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
+from kmirror.mirror.sync.config_sync import compare_configs, excluded_properties
 from kmirror.mirror.topic_creation import create_missing_topics
 from kmirror.wire.messages import create_topics
 

@@ -13,7 +13,7 @@ from scripted_source import batch
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
-from kmirror.mirror.mirror_records import LastMirrorEpochs, PartitionStateTombstone
+from kmirror.mirror.coordination.mirror_records import LastMirrorEpochs, PartitionStateTombstone
 from kmirror.wire.messages import bump_leader_epochs
 from kmirror.wire.messages.config_record import ConfigRecord
 

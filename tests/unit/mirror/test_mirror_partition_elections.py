@@ -11,8 +11,8 @@ from mirror_machine import MIRROR, MirrorMachine, run
 from scripted_source import batch
 
 from kmirror.common.errors import Errors
-from kmirror.mirror.local_log import cut
-from kmirror.mirror.mirror_coordinator_shard import StateWrite, StoredState
+from kmirror.mirror.coordination.mirror_coordinator_shard import StateWrite, StoredState
+from kmirror.mirror.logs.local_log import cut
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 
 

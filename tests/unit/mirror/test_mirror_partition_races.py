@@ -10,9 +10,9 @@ from mirror_machine import MIRROR, REFRESH_MS, MirrorMachine, run
 from scripted_source import batch
 
 from kmirror.common.errors import ApiException, Errors
-from kmirror.mirror.mirror_coordinator_shard import StateWrite, StoredState
+from kmirror.mirror.coordination.mirror_coordinator_shard import StateWrite, StoredState
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
-from kmirror.mirror.stopping import Stopping
+from kmirror.mirror.partition.stopping import Stopping
 from kmirror.wire.messages.config_record import ConfigRecord
 from kmirror.wire.primitives import ProtocolReadError
 

@@ -10,8 +10,8 @@ from mirror_machine import MirrorMachine, run
 from kmirror.common.errors import Errors, KmirrorError
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult
-from kmirror.mirror.mirror_coordinator_shard import CLEAR_LAST_MIRROR_EPOCH, MirrorCoordinatorShard, StateWrite, StoredState
-from kmirror.mirror.mirror_records import last_mirror_epochs_record, partition_state_record, read_record, tombstones
+from kmirror.mirror.coordination.mirror_coordinator_shard import CLEAR_LAST_MIRROR_EPOCH, MirrorCoordinatorShard, StateWrite, StoredState
+from kmirror.mirror.coordination.mirror_records import last_mirror_epochs_record, partition_state_record, read_record, tombstones
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.record.record_batch import iter_batches
 from kmirror.storage.fetch_data_info import FetchIsolation

@@ -13,7 +13,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import RESOURCE_MIRROR, RESOURCE_TOPIC, ConfigResource, MetadataImage, MetadataProvenance
-from kmirror.mirror.mirror_coordinator_shard import StateWrite, StoredState
+from kmirror.mirror.coordination.mirror_coordinator_shard import StateWrite, StoredState
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.mirror.mirrored_topics import MirroredTopics
 from kmirror.wire.messages.config_record import ConfigRecord

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kmirror.mirror.channels import source_clients
 from kmirror.mirror.ports import MirrorConfig
-from kmirror.mirror.source_cluster import SourceError
+from kmirror.mirror.source.channels import source_clients
+from kmirror.mirror.source.source_cluster import SourceError
 from kmirror.network.client import DisconnectError
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.runtime import SimWorld

@@ -10,7 +10,7 @@ from typing import Any
 from mirror_machine import MIRROR, MirrorMachine, run
 
 from kmirror.common.errors import Errors
-from kmirror.mirror.mirror_coordinator_shard import StoredState
+from kmirror.mirror.coordination.mirror_coordinator_shard import StoredState
 from kmirror.mirror.topic_creation import create_missing_topics
 from kmirror.wire.messages import create_topics
 

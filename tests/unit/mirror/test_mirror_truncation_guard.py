@@ -9,8 +9,8 @@ from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, WITH_MIRRORS, MirrorMachi
 from scripted_source import KAFKA_2_1, batch
 
 from kmirror.common.errors import Errors
-from kmirror.mirror.mirror_coordinator_shard import StateWrite
-from kmirror.mirror.mirror_fetcher import MirrorFetcher
+from kmirror.mirror.coordination.mirror_coordinator_shard import StateWrite
+from kmirror.mirror.fetch.mirror_fetcher import MirrorFetcher
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.wire.api_keys import ApiKeys
 

@@ -13,8 +13,8 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicIdPartition
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.broker_queues import BrokerQueues
+from kmirror.mirror.partition.step_loop import PAUSE_AFTER_FAILURE_MS, StepLoop
 from kmirror.mirror.request_batcher import RequestBatcher, UnansweredError
-from kmirror.mirror.step_loop import PAUSE_AFTER_FAILURE_MS, StepLoop
 from kmirror.replica.alter_partition import AlterPartitionItem, AlterPartitionManager
 from kmirror.runtime.api import TaskScope
 from kmirror.runtime.log_scheduler import RuntimeLogScheduler

@@ -13,7 +13,7 @@ from kmirror.coordinator.group.group_records import OffsetAndMetadata, offset_co
 from kmirror.coordinator.transaction.transaction_log import transaction_record
 from kmirror.coordinator.transaction.transaction_metadata import TransactionMetadata
 from kmirror.coordinator.transaction.transaction_state import TransactionState
-from kmirror.mirror.mirror_records import last_mirror_epochs_record, partition_state_record, tombstones
+from kmirror.mirror.coordination.mirror_records import last_mirror_epochs_record, partition_state_record, tombstones
 from kmirror.mirror.mirror_state_machine import VALID_TRANSITIONS, MirrorPartitionState
 from kmirror.record.builder import build_batch
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker, build_mirror_pid_reset

@@ -1,0 +1,381 @@
+"""MirrorFetcher: copies batches from one source broker for one mirror (the KIP's MirrorFetcherThread, as a task).
+
+One fetcher per (fetcher id, source broker, mirror): mirrors never share one, for their credentials differ. It has one fetch
+in flight (B27), a long poll in an incremental session; what a round costs is what changed, however many partitions are idle. Its parts:
+
+    fetcher_partitions   whose log is compared with the source's first, who is fetched next and who waits
+    fetcher_inquiries    how logs are compared, and what is cut
+    fetch_failures       what happens to a partition with which the fetcher cannot go on
+    FetchTarget          into what it copies, and who hears what comes of it (`fetched_mirror_partition`)
+
+What is done with an answer is D3-12 ... D3-16:
+
+* records: appended as they are, at the local log end; the high watermark follows our own ISR, the log start the source's
+* OFFSET_OUT_OF_RANGE, diverging epochs: cut where the source says, never more than that; after a cut the partition is given
+  back to its target, which bumps the leader epoch before anything is appended (F1)
+* another leader: the answer says who (Fetch v12), and where (v16): the partition moves to that broker's fetcher at once; else, and
+  when the connection is lost, it is given back and its target asks for Metadata, after the backoff. Nothing is cut by that
+* a batch that cannot be one, a topic id that is not ours, a source that lost its log (`truncation_guard`): the partition fails
+* a refused authorization or login: asked again after the backoff, for as long as it lasts; the reason shows meanwhile
+
+A source without topic ids (before Fetch v13) does not say that a topic was made anew while nobody asked for it, and where the new one is longer
+it goes on in the middle of another log. So there what was out of sight (a delay, a session that was lost, a pause of our own) is compared again.
+
+The position of a partition is its log's end and nothing else, so no answer can be appended twice or with a hole. A partition
+that was removed, or added anew, while its answer was under way is not touched by it.
+
+Throttle (THR1 to THR3). While the rate of throttled partitions is above mirror.replication.throttled.rate, they are left out of the
+fetch; the others go on, and the fetch waits no longer than the throttle does. A fetch with throttled partitions asks for no more than
+a tenth of a second's worth, so that the rate is met closely.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from kmirror.common.errors import Errors, KmirrorError
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirror.fetch.fetch_failures import REFUSED, FetchFailures
+from kmirror.mirror.fetch.fetched_mirror_partition import FetchedMirrorPartition, FetcherOwner
+from kmirror.mirror.fetch.fetcher_inquiries import FetcherInquiries
+from kmirror.mirror.fetch.fetcher_partitions import FetcherPartitions
+from kmirror.mirror.fetch.fetcher_stats import FetcherStats
+from kmirror.mirror.logs.local_log import cut_fully
+from kmirror.mirror.logs.log_verifier import diverged, out_of_range
+from kmirror.mirror.mirror_safeguards import MirrorSafeguards
+from kmirror.mirror.ports import MirrorConfig
+from kmirror.mirror.source.source_cluster import SourceError
+from kmirror.mirror.source.source_end_point import FetchedPartition, SourceEndPoint
+from kmirror.mirror.source.source_fetch_session import SESSION_ERRORS, FetchPosition
+from kmirror.network.client_metrics import ClientMetrics
+from kmirror.record.record_batch import CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, RecordBatch, next_batch_size
+from kmirror.replica.replication_quota_manager import ReplicationQuotaManager
+from kmirror.runtime.api import Runtime
+
+ANY_EPOCH = 2**31 - 1
+THROTTLED_FETCHES_A_SECOND = 10
+OUT_OF_SIGHT_MS = 1_000
+"""No topic is deleted, made anew and filled in less."""
+
+_LEADER_ERRORS = frozenset(
+    {
+        Errors.NOT_LEADER_OR_FOLLOWER,
+        Errors.FENCED_LEADER_EPOCH,
+        Errors.UNKNOWN_LEADER_EPOCH,
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
+        Errors.UNKNOWN_TOPIC_ID,
+        Errors.LEADER_NOT_AVAILABLE,
+        Errors.REPLICA_NOT_AVAILABLE,
+        Errors.KAFKA_STORAGE_ERROR,
+    }
+)
+_log = logging.getLogger(__name__)
+
+
+class MirrorFetcher:
+    """One task. `add` and `remove` take effect at once."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        end_point: SourceEndPoint,
+        name: str,
+        *,
+        config: MirrorConfig,
+        safeguards: MirrorSafeguards,
+        quota: ReplicationQuotaManager,
+        complete_delayed: Callable[[Sequence[TopicPartition]], None],
+        owner: FetcherOwner,
+    ) -> None:
+        """`complete_delayed` tells those who wait for local logs (our followers' fetches) that these logs have grown."""
+        self.name = name
+        self.stats = FetcherStats(runtime.clock)
+        self._runtime = runtime
+        self._end_point = end_point
+        self._config = config
+        self._quota = quota
+        self._complete_delayed = complete_delayed
+        self._owner = owner
+        backoff_ms = config.mirror_fetch_backoff_ms
+        self._partitions = FetcherPartitions(quota)
+        self._failures = FetchFailures(runtime, self._partitions, name, backoff_ms=backoff_ms)
+        self._failures_of = self._failures.of
+        self._inquiries = FetcherInquiries(
+            runtime, end_point, self._partitions, self._failures, name, safeguards=safeguards, backoff_ms=backoff_ms
+        )
+        self._appended: list[TopicPartition] = []
+        self._seen_ms = -1
+        self._ask_all = True
+        self._waiter: asyncio.Future[None] | None = None
+
+    # --- owner's side -------------------------------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._partitions.all
+
+    @property
+    def node_id(self) -> int:
+        return self._end_point.node.id
+
+    def owns(self, topic_partition: TopicPartition) -> bool:
+        return topic_partition in self._partitions.all
+
+    def known_as_of_ms(self, partition: FetchedMirrorPartition) -> int:
+        """When the source last told where the partition ends there (monotonic); an answer in a session tells it of what it leaves out, too."""
+        return self._partitions.known_as_of_ms(partition)
+
+    def partition(self, topic_partition: TopicPartition) -> FetchedMirrorPartition | None:
+        return self._partitions.all.get(topic_partition)
+
+    @property
+    def client_metrics(self) -> ClientMetrics:
+        """What its connection counts."""
+        return self._end_point.client_metrics
+
+    def add(self, partition: FetchedMirrorPartition) -> None:
+        """Fetch the partition from now on, after its log was compared with the source's."""
+        self._partitions.put(partition)
+        partition.progress.fetcher_name = self.name
+        self._inquiries.verify(partition)
+        self._wake()
+
+    def remove(self, topic_partition: TopicPartition) -> None:
+        """From now on the partition is not touched: every change of a log follows a look at whether the partition is still ours."""
+        self._partitions.remove(topic_partition)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._round()
+
+    def on_unexpected_end(self, error: Exception) -> None:
+        """What was under way is not known any more: the partitions go back, are added again after the backoff, and their logs are compared
+        with the source's first."""
+        self._ask_all = True
+        self._appended.clear()
+        for partition in list(self._partitions.all.values()):
+            self._failures.give_back(partition, f"the fetcher ended unexpectedly: {error!r}")
+
+    def close(self) -> None:
+        self._end_point.close()
+
+    # --- what is next for a partition ---------------------------------------------------------------------------------
+
+    def _end_delays(self) -> None:
+        for partition in self._partitions.whose_delay_is_over(self._runtime.clock.monotonic_ms()):
+            with self._failures_of(partition):
+                if partition.inquiry is not None:  # a damaged batch ended it
+                    self._inquiries.verify(partition)
+                elif self._end_point.asks_by_name:
+                    self._inquiries.verify_what_was_out_of_sight(partition)
+                else:
+                    self._partitions.fetch_next(partition)
+
+    def _was_out_of_sight(self) -> bool:
+        """Whether nobody asked for so long that a topic may be another one under the same name."""
+        if not self._end_point.asks_by_name or self._seen_ms < 0:
+            return False
+        return self._runtime.clock.monotonic_ms() - self._seen_ms > OUT_OF_SIGHT_MS
+
+    def _verify_again(self) -> None:
+        """Compare the logs of all that would be fetched."""
+        self._seen_ms = -1
+        for topic_partition in list(self._partitions.due):
+            partition = self._partitions.all[topic_partition]
+            with self._failures_of(partition):
+                self._inquiries.verify_what_was_out_of_sight(partition)
+
+    # --- the round ----------------------------------------------------------------------------------------------------
+
+    async def _round(self) -> None:
+        if self._partitions.delayed:
+            self._end_delays()
+        while self._partitions.inquiring:
+            await self._inquiries.ask()
+        if self._partitions.behind_source_start:
+            self._follow_log_starts()
+        positions, wait_ms, max_bytes = self._what_to_ask()
+        if not positions:
+            await self._wait(wait_ms)
+            return
+        if self._was_out_of_sight():
+            self._verify_again()
+            return
+        touched = self._partitions.take_touched()
+        ask_all, self._ask_all = self._ask_all, False
+        was_full = self._end_point.session.is_full
+        try:
+            answers = await self._end_point.fetch(positions, None if ask_all else touched, max_wait_ms=wait_ms, max_bytes=max_bytes)
+        except KmirrorError as error:
+            self._ask_all = True
+            if isinstance(error, SourceError) and error.error in SESSION_ERRORS and self._end_point.asks_by_name and not was_full:
+                self._verify_again()
+                return
+            for topic_partition in list(self._partitions.due):
+                self._failures.give_back(self._partitions.all[topic_partition], str(error))
+            return
+        self._seen_ms = self._runtime.clock.monotonic_ms()
+        self._partitions.answered(self._seen_ms, leaves_throttled_out=len(positions) < len(self._partitions.due))
+        self.stats.fetched(sum([len(fetched.records) for fetched in answers.values()]))
+        for partition in self._handle_all(answers):
+            await self._classify(partition)
+
+    def _handle_all(self, answers: Mapping[TopicPartition, FetchedPartition]) -> list[FetchedMirrorPartition]:
+        """Returns the partitions whose batches of a higher epoch than the source's were left out. Our followers hear of all appends together."""
+        higher_epochs = []
+        for topic_partition, fetched in answers.items():
+            position = self._partitions.due.get(topic_partition)
+            if position is None or topic_partition in self._partitions.touched:
+                continue
+            partition = self._partitions.all[topic_partition]
+            with self._failures_of(partition):
+                if not self._handle(partition, position, fetched):
+                    higher_epochs.append(partition)
+        appended, self._appended = self._appended, []
+        if appended:
+            self._complete_delayed(appended)
+        return higher_epochs
+
+    def _what_to_ask(self) -> tuple[Mapping[TopicPartition, FetchPosition], int, int]:
+        """Positions, how long the fetch (or, without any, the fetcher) waits, and how much it asks for."""
+        if not self._partitions.all:
+            return {}, 0, 0
+        config = self._config
+        wait_ms, max_bytes = config.replica_fetch_wait_max_ms, config.replica_fetch_response_max_bytes
+        quota, due = self._quota, self._partitions.due
+        if quota.is_unused:
+            return due, wait_ms, max_bytes
+        self._ask_all = True
+        throttled = [topic_partition for topic_partition in due if quota.is_throttled(topic_partition)]
+        pause_ms = quota.pause_ms() if throttled else 0
+        if pause_ms > 0:
+            positions = {topic_partition: position for topic_partition, position in due.items() if not quota.is_throttled(topic_partition)}
+            return positions, min(wait_ms, pause_ms), max_bytes
+        if throttled:
+            max_bytes = min(max_bytes, max(1, quota.upper_bound // THROTTLED_FETCHES_A_SECOND))
+        return due, wait_ms, max_bytes
+
+    async def _wait(self, pause_ms: int) -> None:
+        """For a partition, until the first delay is over, or for what a throttle demands."""
+        waiter: asyncio.Future[None] = self._runtime.create_future()
+        self._waiter = waiter
+        now_ms = self._runtime.clock.monotonic_ms()
+        ends = [partition.delayed_until_ms - now_ms for partition in self._partitions.delayed.values()]
+        if self._partitions.due:
+            ends.append(pause_ms)
+        timer = self._runtime.call_later_ms(max(1, min(ends)), self._wake) if ends else None
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def _handle(self, partition: FetchedMirrorPartition, position: FetchPosition, fetched: FetchedPartition) -> bool:
+        """False when batches of a higher epoch than the source's were left out."""
+        error = fetched.error
+        if error is Errors.NONE:
+            return self._handle_data(partition, position, fetched)
+        log = partition.log
+        if error is Errors.OFFSET_OUT_OF_RANGE:
+            self._partitions.inquire(partition, out_of_range(log, cleaned_until=partition.target.cleaned_until))
+        elif error is Errors.OFFSET_MOVED_TO_TIERED_STORAGE:
+            _log.warning("%s: offset %d is in the source's remote storage only", partition.topic_partition, position.offset)
+            self._partitions.inquire(partition, out_of_range(log, cleaned_until=partition.target.cleaned_until, local=True))
+        elif error in _LEADER_ERRORS:
+            self._find_leader(partition, fetched)
+        elif error is Errors.INCONSISTENT_TOPIC_ID:
+            self._failures.reject(partition, "the source's topic has another id")
+        elif error is Errors.TOPIC_AUTHORIZATION_FAILED:
+            self._failures.delay(partition, REFUSED)
+        else:
+            self._failures.delay(partition, f"source broker {self.node_id}: {error.name}")
+        return True
+
+    def _find_leader(self, partition: FetchedMirrorPartition, fetched: FetchedPartition) -> None:
+        """Where the answer says a leader of a newer epoch, or, once, another one of this epoch, go there; else through Metadata."""
+        leader = fetched.leader
+        if leader is not None and leader.leader_epoch >= 0:
+            is_newer = leader.leader_epoch > partition.source_epoch
+            is_other = leader.leader_epoch == partition.source_epoch and leader.leader_id != self.node_id and not partition.was_redirected
+            if (is_newer or is_other) and self._owner.redirect(partition, leader):
+                return
+        self._failures.give_back(partition, f"source broker {self.node_id}: {fetched.error.name}")
+
+    def _handle_data(self, partition: FetchedMirrorPartition, position: FetchPosition, fetched: FetchedPartition) -> bool:
+        log = partition.log
+        if fetched.diverging_epoch >= 0:
+            cleaned_until = partition.target.cleaned_until
+            inquiry = diverged(log, fetched.diverging_epoch, fetched.diverging_end_offset, cleaned_until=cleaned_until)
+            self._partitions.inquire(partition, inquiry)
+            return True
+        partition.verdicts = 0
+        if log.log_end_offset != position.offset:
+            self._partitions.fetch_next(partition)
+            return True
+        skipped = False
+        if next_batch_size(fetched.records, 0) is None:
+            if len(fetched.records) > 0:  # since Fetch v3 the first batch comes whole, or not at all
+                self._failures.delay(
+                    partition, f"source broker {self.node_id} sent {len(fetched.records)} bytes of a batch, less than it has"
+                )
+                return True
+        else:
+            skipped = self._append(partition, fetched)
+            self._partitions.fetch_next(partition)
+        partition.progress.answered(
+            self._runtime.clock.monotonic_ms(),
+            high_watermark=fetched.high_watermark,
+            decided_end_offset=fetched.last_stable_offset if fetched.last_stable_offset >= 0 else fetched.high_watermark,
+            source_epoch=partition.source_epoch,
+            log_end_offset=log.log_end_offset,
+        )
+        partition.target.on_progress()
+        partition.source_start_offset = fetched.log_start_offset
+        self._follow_log_start(partition)
+        return not skipped
+
+    def _append(self, partition: FetchedMirrorPartition, fetched: FetchedPartition) -> bool:
+        """Whether batches of a higher epoch than the source's were left out."""
+        log = partition.log
+        records = fetched.records
+        if partition.last_epoch < 0 and records[HEADER_SIZE_UP_TO_MAGIC - 1] == CURRENT_MAGIC:
+            first = RecordBatch(records)
+            if 0 <= first.base_offset < log.log_end_offset <= first.last_offset and log.last_batch() is None:
+                cut_fully(partition.partition, first.base_offset)
+        accepted = ANY_EPOCH if partition.source_is_mirror or partition.source_epoch < 0 else partition.source_epoch
+        info = partition.partition.append_records_to_mirror_leader(records, source_leader_epoch=accepted)
+        self._appended.append(partition.topic_partition)
+        partition.corrupt_answers = 0
+        if info.last_leader_epoch is not None:
+            partition.last_epoch = info.last_leader_epoch
+        if not self._quota.is_unused and self._quota.is_throttled(partition.topic_partition):
+            self._quota.record(len(records))
+        return info.skipped_higher_epoch
+
+    async def _classify(self, partition: FetchedMirrorPartition) -> None:
+        """Higher epochs than the source's own are right where its topic is a mirror, too (D3-12); else somebody else leads there now."""
+        if not self._partitions.is_current(partition):
+            return
+        with self._failures_of(partition):
+            mirror, topic = partition.target.mirror, partition.topic_partition.topic
+            partition.source_is_mirror = mirror.is_known_chain(topic) or await mirror.is_source_topic_mirrored(topic)
+            if not partition.source_is_mirror:
+                self._failures.give_back(partition, "the source sent batches of a newer leader epoch than the one it was asked in")
+
+    def _follow_log_start(self, partition: FetchedMirrorPartition) -> None:
+        self._partitions.note_log_start(partition, is_behind=not partition.follow_log_start())
+
+    def _follow_log_starts(self) -> None:
+        for partition in list(self._partitions.behind_source_start.values()):
+            with self._failures_of(partition):
+                self._follow_log_start(partition)

@@ -1,0 +1,213 @@
+"""What our log has in common with the source's: inquiries, each a generator of questions to the source that ends in a verdict.
+
+`verify_log` (C36b), before the first append of a fetcher and after every new source epoch. Epoch numbers alone do not tell: two
+clusters hand them out independently, so equal numbers do not mean equal batches. What tells is the batches (`log_comparison`):
+
+    nothing is different                   keep all, above all what lies in holes that the source's cleaner left: tombstones
+    different right behind an equal one    cut behind the equal one
+    different, the border in a hole; or    start again at the source's log start: cut off, it may be a tombstone that the source no longer
+      our own cleaner was beyond it; or    has; left, a key that nobody has
+      another's was (`log_completeness`)
+    different, none equal                  start again at the source's log start, which the guard stops (`truncation_guard`)
+
+An empty log whose end lies above the source's log start begins there as well, or the records between would be skipped silently (F16).
+
+`out_of_range` (D3-14, D3-14b): retention at the source passed us: start at its log start. Else never everything for that alone: batches tell
+first, then the common point by epochs, stepping down to older epochs of ours while the source does not know one.
+
+`diverged` (D3-15): the source says where its epoch ends. The batches tell where the logs part; where they do not (our last ones lie in holes)
+what lies behind that end is different, and before it nothing is: a source whose epoch cache was built from a cleaned log has forgotten
+epochs without batches.
+
+A batch of the source that is damaged, or of a format that has no place here, says nothing of ours: nothing is cut for it, and it is an error
+(CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT), so that a mirror keeps what a source has lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any
+
+from kmirror.mirror.logs.local_log import first_offset_above
+from kmirror.mirror.logs.log_comparison import Comparison, compare, identical_until
+from kmirror.mirror.logs.log_completeness import is_complete
+from kmirror.mirror.logs.log_questions import (
+    KEEP,
+    Action,
+    ComparedLog,
+    EarliestOffset,
+    EndOfEpoch,
+    Inquiry,
+    Loss,
+    OnWorker,
+    Question,
+    Verdict,
+)
+from kmirror.mirror.source.source_cluster import SourceError
+from kmirror.mirror.source.source_end_point import EpochEnd
+from kmirror.storage.batch_header import BatchHeader
+from kmirror.storage.unified_log import UnifiedLog
+
+DIFFERS = "the log differs from the source's"
+CleanedUntil = Callable[[], int]
+
+
+def verify_log(log: UnifiedLog, *, cleaned_until: CleanedUntil) -> Inquiry:
+    """Compare our log with the source's. `cleaned_until`: how far our own cleaner has been."""
+    last = log.last_batch()
+    end = log.log_end_offset
+    if last is None and end == 0:
+        return KEEP
+    source_start = yield from _source_start()
+    if last is None or last.base_offset < source_start:
+        return _behind_retention(last, end, source_start)
+    found = yield from compare(log, source_start, until=end)
+    return (yield from complete(log, judge(log, found, source_start, until=end, cleaned_until=cleaned_until), source_start))
+
+
+def verify_before(log: ComparedLog, until: int, *, cleaned_until: CleanedUntil) -> Inquiry:
+    """What of our log before `until` is the source's, where all from there on goes anyway: the verdict is to CUT, or to START_OVER."""
+    source_start = yield from _source_start()
+    last = log.batch_before(until)
+    if last is None or last.base_offset < source_start:
+        return Verdict(Action.START_OVER, source_start, f"the source begins at {source_start}")
+    found = yield from compare(log, source_start, until=until)
+    verdict = judge(log, found, source_start, until=until, cleaned_until=cleaned_until)
+    if verdict.action is not Action.KEEP:
+        return verdict
+    if cleaned_until() > until:
+        return Verdict(Action.START_OVER, source_start, "our cleaner has removed what the records that were written here replaced")
+    return Verdict(Action.CUT, until)
+
+
+def same_beginning(log: ComparedLog) -> Inquiry:
+    """Whether our log begins where the source's does, or before. If not, all that a copy would bring is not here."""
+    source_start = yield from _source_start()
+    if log.log_start_offset > source_start:
+        return Verdict(Action.START_OVER, source_start, f"our log begins at {log.log_start_offset}, the source's at {source_start}")
+    return KEEP
+
+
+def identical_beginning(log: ComparedLog) -> Inquiry:
+    """What of our log is the source's byte for byte from its log start on: the verdict is to CUT behind that, or to START_OVER."""
+    source_start = yield from _source_start()
+    end = yield from identical_until(log, source_start)
+    if end == source_start:
+        return Verdict(Action.START_OVER, source_start, "the log begins with other batches than the source's")
+    return Verdict(Action.CUT, end, DIFFERS)
+
+
+def unverified() -> Inquiry:
+    """What is done instead without C36b: our log is taken for the beginning of the source's."""
+    yield from ()
+    return KEEP
+
+
+def out_of_range(log: UnifiedLog, *, cleaned_until: CleanedUntil, local: bool = False) -> Inquiry:
+    """Our log end is no offset that the source can be asked for. `local`: because it is only in remote storage there (FEA11)."""
+    source_start = yield from _source_start(local=local)
+    end = log.log_end_offset
+    if end < source_start:
+        return Verdict(Action.START_OVER, source_start, f"the source begins at {source_start}")
+    found = yield from compare(log, source_start, until=end)
+    if found.different is not None:
+        return (yield from complete(log, judge(log, found, source_start, until=end, cleaned_until=cleaned_until), source_start))
+    epoch = log.latest_batch_epoch()
+    while epoch is not None and epoch >= 0:
+        told: EpochEnd = yield EndOfEpoch(epoch)
+        if told.epoch == epoch and told.end_offset >= 0:
+            return (yield from complete(log, (yield from _cut_by_epochs(log, epoch, told.end_offset)), source_start))
+        limit = min(told.epoch, epoch - 1)
+        epoch = yield OnWorker(partial(_largest_epoch_up_to, log, limit))
+    return Verdict(Action.WAIT, reason=f"the source knows no epoch of our log, which ends at {end}")
+
+
+def diverged(log: UnifiedLog, epoch: int, source_end_offset: int, *, cleaned_until: CleanedUntil) -> Inquiry:
+    """The source's log has `epoch` until `source_end_offset`, ours goes on differently."""
+    reason = f"epoch {epoch} ends at {source_end_offset} at the source"
+    source_start = yield from _source_start()
+    last, end = log.last_batch(), log.log_end_offset
+    if last is None or last.base_offset < source_start:
+        return (yield from _cut_by_epochs(log, epoch, source_end_offset))
+    found = yield from compare(log, source_start, until=end)
+    if found.different is None and found.is_border_known:
+        behind = log.log_end_offset > last.next_offset
+        return Verdict(Action.CUT if behind else Action.KEEP, last.next_offset, reason)
+    if found.different is None:
+        equal_until = log.log_start_offset if found.equal is None else found.equal.next_offset
+        beyond = log.batch_containing(max(source_end_offset, equal_until))
+        if beyond is None or source_end_offset < 0:
+            return Verdict(Action.KEEP, reason=reason, ignores_epochs=True)
+        found = Comparison(found.equal, beyond, beyond.base_offset >= equal_until and log.batch_containing(equal_until) == beyond)
+    verdict = judge(log, found, source_start, until=end, cleaned_until=cleaned_until)
+    return (yield from complete(log, verdict, source_start))._replace(reason=reason)
+
+
+def judge(log: ComparedLog, found: Comparison, source_start: int, *, until: int, cleaned_until: CleanedUntil) -> Verdict:
+    """The table above."""
+    equal, different = found.equal, found.different
+    if different is None:
+        if equal is not None and found.is_border_known and equal.next_offset < until:
+            return Verdict(Action.CUT, equal.next_offset, DIFFERS)  # a gap that our cleaner left behind our last batch: fetched again
+        return KEEP
+    if equal is None:
+        return Verdict(Action.START_OVER, source_start, "nothing of the log is the source's", Loss.EVERYTHING)
+    if not found.is_border_known:
+        reason = f"{DIFFERS} at {different.base_offset}, and what a cleaner removed before hides from where on"
+        return Verdict(Action.START_OVER, source_start, reason, Loss.COUNTED)
+    if cleaned_until() > equal.next_offset:
+        reason = f"{DIFFERS} from {different.base_offset} on, and our cleaner has removed what the records there replaced"
+        return Verdict(Action.START_OVER, source_start, reason, Loss.COUNTED)
+    return Verdict(Action.CUT, equal.next_offset, DIFFERS, Loss.COUNTED)
+
+
+def complete(log: UnifiedLog, verdict: Verdict, source_start: int) -> Inquiry:
+    """`verdict`, or to START_OVER where its cut would leave less than the source has: a cleaner, not ours, dropped what the records that go replaced."""
+    if verdict.action is not Action.CUT or log.batch_containing(verdict.offset) is None:
+        return verdict
+    if (yield from is_complete(log, source_start, verdict.offset)):
+        return verdict
+    reason = f"{DIFFERS} from {verdict.offset} on, and what the records there replaced has been removed by a cleaner"
+    return Verdict(Action.START_OVER, source_start, reason, Loss.COUNTED)
+
+
+def complete_or_identical(log: UnifiedLog, verdict: Verdict) -> Inquiry:
+    """`verdict` of `verify_before`; where its cut would leave less than the source has, what is identical from the beginning on."""
+    source_start = yield from _source_start()
+    found = yield from complete(log, verdict, source_start)
+    return verdict if found is verdict else (yield from identical_beginning(log))
+
+
+def _behind_retention(last: BatchHeader | None, end: int, source_start: int) -> Verdict:
+    """Nothing of ours can be compared: the source begins behind it, or it is empty."""
+    if end < source_start or (last is None and end == source_start):
+        return KEEP
+    return Verdict(Action.START_OVER, source_start, f"the source begins at {source_start}")
+
+
+def _cut_by_epochs(log: UnifiedLog, epoch: int, source_end_offset: int) -> Inquiry:
+    """Where batches do not tell: at the end of the epoch there, or of ours if that is earlier."""
+    reason = f"epoch {epoch} ends at {source_end_offset} at the source"
+    above: int | None = yield OnWorker(partial(first_offset_above, log, epoch))
+    target = min(log.log_end_offset if above is None else above, source_end_offset)
+    if target < log.log_start_offset:
+        return Verdict(Action.START_OVER, (yield from _source_start()), reason, Loss.EVERYTHING)
+    return Verdict(Action.CUT, target, reason, Loss.COUNTED if target > log.log_start_offset else Loss.EVERYTHING)
+
+
+def _source_start(*, local: bool = False) -> Generator[Question, Any, int]:
+    """Where a log may be started over; an answer without an offset is none, whatever its error code."""
+    source_start: int = yield EarliestOffset(local)
+    if source_start < 0:
+        raise SourceError(f"the source says that its log begins at {source_start}")
+    return source_start
+
+
+def _largest_epoch_up_to(log: UnifiedLog, limit: int) -> int | None:
+    best: int | None = None
+    for header in log.batch_headers(log.log_start_offset):
+        if header.partition_leader_epoch > limit:
+            break
+        best = header.partition_leader_epoch
+    return best

@@ -1,0 +1,33 @@
+"""What the mirrored partitions that this broker leads share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kmirror.metadata.image import MetadataImage
+from kmirror.mirror.coordination.mirror_state_client import MirrorStateClient
+from kmirror.mirror.fetch.mirror_fetcher_manager import MirrorFetcherManager
+from kmirror.mirror.mirror_safeguards import MirrorSafeguards
+from kmirror.mirror.partition.leader_epoch_bumper import LeaderEpochBumper
+from kmirror.mirror.ports import MirrorConfig
+from kmirror.mirror.source.mirror import Mirror
+from kmirror.replica.replica_manager import ReplicaManager
+from kmirror.runtime.api import Runtime, TaskScope
+
+
+@dataclass(slots=True)
+class MirrorServices:
+    """What every partition of this broker's mirrors shares."""
+
+    runtime: Runtime
+    config: MirrorConfig
+    safeguards: MirrorSafeguards
+    cluster_id: str
+    states: MirrorStateClient
+    fetchers: MirrorFetcherManager
+    replica_manager: ReplicaManager
+    image: Callable[[], MetadataImage]
+    mirror: Callable[[str], Mirror]
+    bumper: LeaderEpochBumper
+    scope: TaskScope

@@ -1,0 +1,122 @@
+"""What DescribeMirrors and the metrics say of a partition that this broker leads.
+
+The lag is the source's high watermark as it was answered last, less our log end (B25, B51). It is known while the partition is fetched: the
+source answered within `LAG_KNOWN_FOR_MS`, and nothing keeps the partition from going on. Else it is -1, unknown, and the lag that
+was known last is told beside it, with its age: a source that is away may have gained any number of records since. Of a partition that is
+STOPPED, or on its way there, the lag is the difference to what the source told last; nothing more will come of it.
+
+A partition that does not move has a reason. Where the driver met none, the state has one: somebody else is waited for, or an operator.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirror.fetch.mirror_fetcher_manager import MirrorFetcherManager
+from kmirror.mirror.logs.truncation_guard import WHAT_TO_DO
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState, WantedState
+from kmirror.mirror.partition.mirror_partition import MirrorPartition
+
+LAG_KNOWN_FOR_MS = 10_000
+_S = MirrorPartitionState
+_W = WantedState
+
+STATE_REASONS: Final[dict[tuple[MirrorPartitionState, WantedState], str]] = {
+    (_S.UNKNOWN, _W.RUN): "no state is stored yet",
+    (_S.PREPARING, _W.RUN): "its log is being aligned with the source's",
+    (_S.PREPARING, _W.PAUSE): "its log is aligned with the source's before it is paused",
+    (_S.PAUSING, _W.PAUSE): "its fetcher is being removed",
+    (_S.STOPPING, _W.RUN): "it is being stopped before it is mirrored again",
+    (_S.STOPPING, _W.PAUSE): "it is being stopped: the source's topic was deleted",
+    (_S.STOPPING, _W.STOP): "it is being stopped",
+    (_S.STOPPED, _W.RUN): "it waits for the source: whether the topic there is still the same",
+    (_S.STOPPED, _W.PAUSE): "the source's topic was deleted, or is another one now; it is writable here",
+    (_S.FAILED, _W.RUN): "the reason is not known here",
+    (_S.FAILED, _W.PAUSE): "the reason is not known here",
+    (_S.FAILED, _W.STOP): "it is being stopped",
+}
+"""Where the driver has no reason of its own. MIRRORING that is wanted, PAUSED that is wanted and STOPPED that is wanted have none."""
+
+REMEDIES: Final[dict[tuple[MirrorPartitionState, WantedState], str]] = {
+    (_S.STOPPED, _W.RUN): "to mirror the topic that the source has now, delete this one and add it again",
+    (_S.STOPPED, _W.PAUSE): "delete this one and add it again if the source has the topic, or remove it from the mirror",
+    (_S.FAILED, _W.RUN): "remove the topic from the mirror and add it again",
+    (_S.FAILED, _W.PAUSE): "remove the topic from the mirror and add it again",
+}
+
+
+class PartitionLag(NamedTuple):
+    """In records. -1: never known. `age_ms`: since the source told it, -1 if it never did."""
+
+    records: int
+    age_ms: int
+    is_known: bool
+    """Whether it holds now."""
+
+
+NEVER_KNOWN = PartitionLag(-1, -1, False)
+
+
+class MirroredPartitionLag(NamedTuple):
+    """The lag of a partition that is being mirrored, for the metrics. `fetcher_name`: of the fetcher that had the partition last;
+    None where none had it yet."""
+
+    topic_partition: TopicPartition
+    fetcher_name: str | None
+    lag: PartitionLag
+
+
+class PartitionDescription(NamedTuple):
+    """A row of DescribeMirrors; -1 is unknown. `last_lag` is what was known last, whether or not `lag` is."""
+
+    topic: str
+    partition: int
+    source_offset: int
+    destination_offset: int
+    lag: int
+    state: MirrorPartitionState
+    last_mirror_epoch: int
+    reason: str | None
+    last_lag: PartitionLag = NEVER_KNOWN
+
+
+def lag_of(driver: MirrorPartition, fetchers: MirrorFetcherManager, now_ms: int) -> PartitionLag:
+    """At `now_ms` by the monotonic clock."""
+    status, progress, log = driver.status, driver.progress, driver.partition.log
+    if progress.source_offset < 0 or log is None:
+        return NEVER_KNOWN
+    records = max(0, progress.source_offset - log.log_end_offset)
+    as_of_ms = fetchers.known_as_of_ms(driver)
+    age_ms = max(0, now_ms - as_of_ms) if as_of_ms >= 0 else -1
+    if status.state in (_S.STOPPING, _S.STOPPED):
+        return PartitionLag(records, age_ms, True)
+    is_known = 0 <= age_ms <= LAG_KNOWN_FOR_MS
+    if status.state is _S.MIRRORING:
+        is_known = is_known and status.reason is None and fetchers.owns(driver.id.topic_partition)
+    return PartitionLag(records, age_ms, is_known)
+
+
+def described(driver: MirrorPartition, fetchers: MirrorFetcherManager, now_ms: int) -> PartitionDescription:
+    """The row of a partition whose state is loaded."""
+    status, log = driver.status, driver.partition.log
+    lag = lag_of(driver, fetchers, now_ms)
+    return PartitionDescription(
+        driver.id.topic,
+        driver.id.partition,
+        driver.progress.source_offset,
+        -1 if log is None else log.log_end_offset,
+        lag.records if lag.is_known else -1,
+        status.state,
+        status.last_mirror_epoch,
+        _reason(driver),
+        lag,
+    )
+
+
+def _reason(driver: MirrorPartition) -> str | None:
+    pair = (driver.status.state, driver.led.wanted)
+    reason = driver.status.reason or STATE_REASONS.get(pair)
+    remedy = REMEDIES.get(pair)
+    is_told = reason is None or remedy is None or reason.endswith(WHAT_TO_DO)
+    return reason if is_told else f"{reason}; {remedy}"

@@ -1,0 +1,135 @@
+"""What the metadata syncs ask of a source: topic configs, access rules, groups and their offsets.
+
+Each in the highest version that both sides speak, over the mirror's metadata connections. OffsetFetch stays below version 10,
+which names topics by id: a topic of ours may have another id than the source's where the source has no ids.
+
+Errors: `SourceError` where there is no usable answer; what is wrong with a part of an answer is told beside the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from kmirror.common.acl import AclOperation, AclPermissionType, PatternType, ResourceType, known
+from kmirror.common.errors import Errors
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.metadata.image import RESOURCE_TOPIC, StandardAcl
+from kmirror.mirror.source.source_cluster import SourceCluster, SourceError, SourceNode
+from kmirror.wire.messages import describe_acls, describe_configs, list_groups, offset_fetch
+
+CONFIG_SOURCE_DYNAMIC_TOPIC = 1
+TOPICS_PER_REQUEST = 50
+GROUPS_PER_REQUEST = 50
+SEVERAL_GROUPS_VERSION = 8
+LAST_VERSION_WITH_NAMES = 9
+
+
+class CommittedOffset(NamedTuple):
+    """What a group committed for a partition."""
+
+    offset: int
+    metadata: str
+
+
+GroupOffsets = dict[TopicPartition, CommittedOffset]
+
+
+async def describe_topic_configs(source: SourceCluster, topics: Iterable[str]) -> tuple[dict[str, dict[str, str]], list[str]]:
+    """The dynamic overrides of topics (never broker defaults, C17), and what is wrong with those that have no answer."""
+    found: dict[str, dict[str, str]] = {}
+    failures = []
+    for names in _chunks(sorted(topics), TOPICS_PER_REQUEST):
+        resources = [
+            describe_configs.DescribeConfigsResource(resource_type=RESOURCE_TOPIC, resource_name=name, configuration_keys=None)
+            for name in names
+        ]
+        response = await source.ask_any(describe_configs.DescribeConfigsRequest(resources=resources))
+        answers = {entry.resource_name: entry for entry in response.results}
+        failures += [f"configs of source topic {name}: the answer leaves it out" for name in names if name not in answers]
+        for entry in (answers[name] for name in names if name in answers):
+            if entry.error_code:
+                text = entry.error_message or Errors.for_code(entry.error_code).message
+                failures.append(f"configs of source topic {entry.resource_name}: {text}")
+                continue
+            found[entry.resource_name] = {
+                config.name: config.value
+                for config in entry.configs
+                if config.config_source == CONFIG_SOURCE_DYNAMIC_TOPIC and config.value is not None
+            }
+    return found, failures
+
+
+async def describe_all_acls(source: SourceCluster) -> set[StandardAcl]:
+    """Every rule of the source, less those with numbers that we do not know."""
+    request = describe_acls.DescribeAclsRequest(
+        resource_type_filter=ResourceType.ANY,
+        resource_name_filter=None,
+        pattern_type_filter=PatternType.ANY,
+        principal_filter=None,
+        host_filter=None,
+        operation=AclOperation.ANY,
+        permission_type=AclPermissionType.ANY,
+    )
+    response = await source.ask_any(request)
+    if response.error_code:
+        error = Errors.for_code(response.error_code)
+        raise SourceError(f"DescribeAcls: {response.error_message or error.message}", error)
+    rules = set()
+    for resource in response.resources:
+        for row in resource.acls:
+            acl = StandardAcl(
+                known(ResourceType, resource.resource_type),
+                resource.resource_name,
+                known(PatternType, resource.pattern_type),
+                row.principal,
+                row.host,
+                known(AclOperation, row.operation),
+                known(AclPermissionType, row.permission_type),
+            )
+            if all((acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type)):
+                rules.add(acl)
+    return rules
+
+
+async def list_group_types(source: SourceCluster, node: SourceNode) -> dict[str, str]:
+    """Groups that this broker coordinates, in whatever state (B37): id -> type in lower case, "" before ListGroups v5."""
+    response = await source.send(node, list_groups.ListGroupsRequest())
+    if response.error_code:
+        error = Errors.for_code(response.error_code)
+        raise SourceError(f"ListGroups at source broker {node.id}: {error.message}", error)
+    return {row.group_id: row.group_type.lower() for row in response.groups}
+
+
+async def fetch_group_offsets(source: SourceCluster, node: SourceNode, groups: Sequence[str]) -> Mapping[str, GroupOffsets | Errors]:
+    """All offsets that groups committed, asked of their coordinator; or the group's error. Of these groups and no others, whatever the answer has."""
+    version = await source.api_version(node, offset_fetch.OffsetFetchRequest.API_KEY, max_version=LAST_VERSION_WITH_NAMES)
+    found: dict[str, GroupOffsets | Errors] = {}
+    if version < SEVERAL_GROUPS_VERSION:
+        for group in groups:
+            single = await source.send(node, offset_fetch.OffsetFetchRequest(group_id=group, topics=None), version=version)
+            found[group] = _offsets(single)
+        return found
+    for ids in _chunks(groups, GROUPS_PER_REQUEST):
+        request = offset_fetch.OffsetFetchRequest(
+            groups=[offset_fetch.OffsetFetchRequestGroup(group_id=group, topics=None) for group in ids]
+        )
+        response = await source.send(node, request, version=version)
+        answers = {row.group_id: _offsets(row) for row in response.groups}
+        found.update({group: answers.get(group, Errors.GROUP_ID_NOT_FOUND) for group in ids})
+    return found
+
+
+def _offsets(answer: offset_fetch.OffsetFetchResponse | offset_fetch.OffsetFetchResponseGroup) -> GroupOffsets | Errors:
+    if answer.error_code:
+        return Errors.for_code(answer.error_code)
+    offsets: GroupOffsets = {}
+    for topic in answer.topics:
+        for row in topic.partitions:
+            if not row.error_code and row.committed_offset >= 0:
+                offsets[TopicPartition(topic.name, row.partition_index)] = CommittedOffset(row.committed_offset, row.metadata or "")
+    return offsets
+
+
+def _chunks(items: Sequence[str], size: int) -> list[Sequence[str]]:
+    return [items[start : start + size] for start in range(0, len(items), size)]
