@@ -38,12 +38,13 @@ foreign: $(STAMP)  ## other clients' own suites (cargo, Go, Node)
 	$(BIN)/python tools/foreign_suites.py
 	$(BIN)/python -m pytest tests/interop/foreign -m foreign
 
-lint: $(STAMP)  ## ruff, generated files, layers, types
+lint: $(STAMP)  ## ruff, generated files, layers, circles of imports, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python tools/generate_messages.py --check
 	$(BIN)/python tools/generate_record_schemas.py --check
 	$(BIN)/lint-imports
+	$(BIN)/python tools/import_circles.py
 	$(BIN)/mypy
 
 bench: $(STAMP)  ## every benchmark; python -m benches --list names them

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import html
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import msgspec
+
+from kmirror.cli.html_page import escaped, html_page
 
 STATE_COLOURS = {
     "PREPARING": "#e0a030",
@@ -18,6 +21,10 @@ STATE_COLOURS = {
     "FAILED": "#b02020",
     "UNKNOWN": "#dddddd",
 }
+_WIDTH: Final = 920
+_LEFT: Final = 150
+_TOP: Final = 20
+"""Width of the pictures, and the space for names at their left and above them, in SVG's units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,26 +114,60 @@ def write_reports(report: DemoReport, folder: Path) -> tuple[Path, Path]:
 
 
 def _page(report: DemoReport) -> str:
-    rows = "".join(f"<tr><td>{html.escape(name)}</td><td>{html.escape(value)}</td></tr>" for name, value in report.rows())
-    story = "".join(f"<tr><td>{at:.1f} s</td><td>{html.escape(text)}</td></tr>" for at, text in report.story)
-    legend = "".join(f'<span style="background:{colour}">{state}</span>' for state, colour in STATE_COLOURS.items())
-    return f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>kmirror demo</title><style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }}
-table {{ border-collapse: collapse; width: 100%; }} td {{ border-bottom: 1px solid #ddd; padding: .3rem .6rem; vertical-align: top; }}
-.legend span {{ color: #fff; padding: .1rem .5rem; margin-right: .3rem; border-radius: 3px; font-size: 12px; }}
-pre {{ background: #f6f6f6; padding: .8rem; overflow: auto; }} svg text {{ font: 11px system-ui, sans-serif; }}
-</style></head><body><h1>Mirror, failover, failback</h1><table>{rows}</table>
-<h2>States over time</h2><p class="legend">{legend}</p>{_states(report)}
-<h2>Lag over time</h2>{_lag(report)}
-<h2>What happened</h2><table>{story}</table>
-<h2>Dry run of the failover</h2><pre>{html.escape(report.failover_preview)}</pre>
-<h2>Dry run of the failback</h2><pre>{html.escape(report.failback_preview)}</pre>
-<h2>Comparison of the logs</h2><pre>{html.escape(report.comparison)}</pre></body></html>
-"""
+    return html_page(
+        "kmirror demo",
+        f"<h1>Mirror, failover, failback</h1>{_table(report.rows())}",
+        f'<h2>States over time</h2><ul class="legend">{_legend(report)}</ul>{_states(report)}',
+        f"<h2>Lag over time</h2>{_lag(report)}",
+        f"<h2>What happened</h2>{_table((f'{at:.1f} s', text) for at, text in report.story)}",
+        f"<h2>Dry run of the failover</h2><pre>{escaped(report.failover_preview)}</pre>",
+        f"<h2>Dry run of the failback</h2><pre>{escaped(report.failback_preview)}</pre>",
+        f"<h2>Comparison of the logs</h2><pre>{escaped(report.comparison)}</pre>",
+    )
 
 
-def _end_s(report: DemoReport) -> float:
-    return max([report.duration_s, *(sample.at_s for sample in report.timeline)], default=1.0) or 1.0
+def _table(rows: Iterable[tuple[str, str]]) -> str:
+    cells = "".join(f"<tr><td>{escaped(name)}</td><td>{escaped(value)}</td></tr>" for name, value in rows)
+    return f'<table class="timed">{cells}</table>'
+
+
+def _legend(report: DemoReport) -> str:
+    """Returns an entry for each state that the pictures show."""
+    seen = {sample.state for sample in report.timeline}
+    return "".join(f'<li><i style="background:{colour}"></i>{state}</li>' for state, colour in STATE_COLOURS.items() if state in seen)
+
+
+@dataclass(frozen=True, slots=True)
+class _TimeAxis:
+    """Maps seconds to the pictures' width, from the first sample to the last.
+
+    Comparing the logs, which follows, would take half of the width.
+    """
+
+    begin_s: int
+    end_s: float
+    killed_at_s: float
+
+    def x(self, at_s: float) -> float:
+        return _LEFT + (at_s - self.begin_s) * (_WIDTH - _LEFT - 10) / (self.end_s - self.begin_s)
+
+    def picture(self, height: int, *parts: str) -> str:
+        """Returns the whole picture: `parts` from `_TOP` on over `height` units, the moment of the kill, and seconds below."""
+        step = next((step for step in (1, 2, 5, 10, 30, 60, 300) if self.end_s - self.begin_s <= 12 * step), 600)
+        bottom = _TOP + height
+        ticks = "".join(
+            f'<text x="{self.x(second):.1f}" y="{bottom + 14}" text-anchor="middle">{second} s</text>'
+            for second in range(self.begin_s, int(self.end_s) + 1, step)
+        )
+        x = self.x(self.killed_at_s)
+        kill = f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 2}" y2="{bottom}" stroke="#b02020" stroke-dasharray="4 3"/>'
+        kill += f'<text x="{x:.1f}" y="{_TOP - 6}" text-anchor="middle">north is killed</text>'
+        return f'<svg viewBox="0 0 {_WIDTH} {bottom + 20}" width="100%">{"".join(parts)}{kill}{ticks}</svg>'
+
+
+def _axis(report: DemoReport) -> _TimeAxis:
+    seen = [*(sample.at_s for sample in report.timeline), *(sample.at_s for sample in report.lag), report.killed_at_s]
+    return _TimeAxis(int(min(seen)), max(seen) + 0.5, report.killed_at_s)
 
 
 def _lanes(report: DemoReport) -> dict[tuple[str, str, int], list[Sample]]:
@@ -138,25 +179,19 @@ def _lanes(report: DemoReport) -> dict[tuple[str, str, int], list[Sample]]:
 
 def _states(report: DemoReport) -> str:
     """Returns one bar per partition, coloured by state."""
-    scale, parts = 760 / _end_s(report), []
-    lanes = _lanes(report)
+    axis, parts, lanes = _axis(report), [], _lanes(report)
     for index, ((cluster, topic, partition), samples) in enumerate(lanes.items()):
-        y = 8 + 22 * index
-        parts.append(f'<text x="0" y="{y + 12}">{html.escape(cluster)} {html.escape(topic)}-{partition}</text>')
-        ends = [sample.at_s for sample in samples[1:]] + [_end_s(report)]
+        y = _TOP + 22 * index
+        parts.append(f'<text x="4" y="{y + 12}">{escaped(cluster)} {escaped(topic)}-{partition}</text>')
+        ends = [sample.at_s for sample in samples[1:]] + [axis.end_s]
         for sample, end in zip(samples, ends, strict=True):
-            width = max((end - sample.at_s) * scale, 1)
+            x = axis.x(sample.at_s)
             title = f"{sample.state} from {sample.at_s:.2f} s, lag {sample.lag}"
             parts.append(
-                f'<rect x="{150 + sample.at_s * scale:.1f}" y="{y}" width="{width:.1f}" height="16" fill="{STATE_COLOURS.get(sample.state, "#ddd")}">'
-                f"<title>{html.escape(title)}</title></rect>"
+                f'<rect x="{x:.1f}" y="{y}" width="{max(axis.x(end) - x, 1):.1f}" height="16" fill="{STATE_COLOURS.get(sample.state, "#dddddd")}">'
+                f"<title>{escaped(title)}</title></rect>"
             )
-    return f'<svg viewBox="0 0 920 {16 + 22 * len(lanes)}" width="100%">{"".join(parts)}{_kill_line(report, scale, 16 + 22 * len(lanes))}</svg>'
-
-
-def _kill_line(report: DemoReport, scale: float, height: int) -> str:
-    x = 150 + report.killed_at_s * scale
-    return f'<line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{height}" stroke="#b02020" stroke-dasharray="4 3"><title>north is killed</title></line>'
+    return axis.picture(22 * len(lanes), *parts)
 
 
 def _lag(report: DemoReport) -> str:
@@ -164,13 +199,12 @@ def _lag(report: DemoReport) -> str:
     points = sorted((sample.at_s, sample.records) for sample in report.lag)
     if not points:
         return "<p>The source was not asked.</p>"
-    top, scale = max(max(records for _, records in points), 1), 760 / _end_s(report)
-    bars = "".join(
-        f'<rect x="{150 + at * scale - 1:.1f}" y="{118 - 108 * records / top:.1f}" width="2" height="{2 + 108 * records / top:.1f}" fill="#4a6fa5">'
-        f"<title>{records:,} records at {at:.2f} s</title></rect>"
-        for at, records in points
-    )
-    return (
-        f'<svg viewBox="0 0 920 130" width="100%"><text x="0" y="14">{top:,} records</text><text x="0" y="122">0</text>'
-        f"{bars}{_kill_line(report, scale, 124)}</svg>"
-    )
+    axis, top, height = _axis(report), max(max(records for _, records in points), 1), 110
+    bars = []
+    for at_s, records in points:
+        size = 2 + (height - 2) * records / top
+        bars.append(
+            f'<rect x="{axis.x(at_s) - 1:.1f}" y="{_TOP + height - size:.1f}" width="2" height="{size:.1f}" fill="#4a6fa5">'
+            f"<title>{records:,} records at {at_s:.2f} s</title></rect>"
+        )
+    return axis.picture(height, f'<text x="4" y="{_TOP + 10}">{top:,} records</text><text x="4" y="{_TOP + height}">0</text>', *bars)

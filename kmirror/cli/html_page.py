@@ -30,7 +30,7 @@ body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding
 h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}
 .verdict{border-left:.5rem solid;padding:.75rem 1rem;margin:1rem 0;background:var(--soft);overflow-wrap:anywhere}
 .equal,.sound{border-color:#27ae60}.different{border-color:#c0392b}.error{border-color:#8e44ad}
-td .equal,td .different,td .error,td .sound{border-left:.4rem solid;padding-left:.4rem}
+td .equal,td .different,td .error,td .sound{border-left-width:.4rem;border-left-style:solid;padding-left:.4rem}
 table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.35rem .6rem;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:anywhere}
 th{font-weight:600}.pictured td:last-child{width:40%}
 .kind{display:inline-block;padding:0 .5rem;border-radius:.6rem;color:#fff;white-space:nowrap}
@@ -41,6 +41,7 @@ th{font-weight:600}.pictured td:last-child{width:40%}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:0 .75rem;margin:.25rem 0}dt{opacity:.7}dd{margin:0}
 dd.changed{font-weight:700}svg{display:block;width:100%;background:var(--soft)}
 details{border-bottom:1px solid var(--line);padding:.4rem 0}details details{margin-left:1rem}summary{cursor:pointer;overflow-wrap:anywhere}code{font-size:.9em}
+pre{background:var(--soft);padding:.8rem;overflow:auto}svg text{font:11px system-ui,sans-serif;fill:currentColor}.timed td:first-child{white-space:nowrap}
 """
 
 

@@ -13,6 +13,7 @@ import tomllib
 import pytest
 
 import kmirror
+from tools.import_circles import circles
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GENERATED = ("kmirror/wire/messages/", "kmirror/wire/json_schemas.py", "kmirror/wire/message_json_schemas.py")
@@ -148,3 +149,11 @@ def test_tools_load_nothing_heavy_before_they_know_what_to_do() -> None:
     code += "print([m for m in sys.modules if m.split('.')[0] in ('numpy', 'msgspec', 'asyncio', 'confluent_kafka', 'rich')])"
     done = subprocess.run([sys.executable, "-c", code, *COMMAND_TOOLS, *OPTION_TOOLS], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_circle_of_imports_is_found() -> None:
+    imported = {"a": {"b", "d"}, "b": {"c"}, "c": {"a"}, "d": {"d2"}, "d2": {"d"}, "e": {"a"}}
+    found = circles(imported)
+    assert sorted(sorted(set(circle)) for circle in found) == [["a", "b", "c"], ["d", "d2"]]
+    assert all(circle[0] == circle[-1] and circle[at + 1] in imported[circle[at]] for circle in found for at in range(len(circle) - 1))
+    assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
