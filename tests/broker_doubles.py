@@ -243,7 +243,3 @@ def batch_of(*values: bytes, **options: Any) -> bytearray:
     base_offset = options.get("base_offset", 0)
     records = [Record(offset=base_offset + index, timestamp=NOW_MS, key=None, value=value) for index, value in enumerate(values)]
     return bytearray(build_batch(records, **options))
-
-
-def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(scenario())

@@ -393,7 +393,3 @@ class MirrorMachine(BrokerWorld):
 
 def states(*names: str) -> list[MirrorPartitionState]:
     return [MirrorPartitionState[name] for name in names]
-
-
-def run(scenario: Callable[[], Any]) -> None:
-    asyncio.run(scenario())

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import bisect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -549,21 +549,3 @@ def offsets(data: bytes) -> list[int]:
         found.append(each.base_offset)
         position += each.size_in_bytes
     return found
-
-
-def run(scenario: Callable[[], Any]) -> None:
-    """Run a scenario and end what it left running."""
-
-    async def main() -> None:
-        try:
-            await scenario()
-        finally:
-            for task in _others():
-                task.cancel()
-            await asyncio.gather(*_others(), return_exceptions=True)
-
-    asyncio.run(main())
-
-
-def _others() -> Iterable[asyncio.Task[Any]]:
-    return [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mirror_machine import MIRROR, MirrorMachine, run
+from mirror_machine import MIRROR, MirrorMachine
 from scripted_source import batch
 
 from kmirror.common.acl import ResourceType
@@ -67,7 +67,7 @@ def test_a8_the_reset_is_the_batch_of_98_bytes() -> None:
     assert read.is_control and not read.is_transactional
 
 
-def test_a11_a_bump_is_a_whole_partition_record_and_the_association_a_topic_config(tmp_path: Path) -> None:
+async def test_a11_a_bump_is_a_whole_partition_record_and_the_association_a_topic_config(tmp_path: Path) -> None:
     """No field of a release to come: what any reader of Kafka 4 replays."""
 
     class Watched(MirrorMachine):
@@ -78,20 +78,16 @@ def test_a11_a_bump_is_a_whole_partition_record_and_the_association_a_topic_conf
             super().apply(*records)
 
     applied: list[Any] = []
-
-    async def scenario() -> None:
-        machine = Watched(str(tmp_path))
-        await machine.mirroring(batch(0, b"a", epoch=3))
-        before = machine.registration()
-        applied.clear()
-        machine.name("m.removed")
-        await machine.reach("STOPPED")
-        bumps = [message for message in machine.mirror_controller.requests if isinstance(message, bump.BumpLeaderEpochsRequest)]
-        assert [row.min_leader_epoch for message in bumps for topic in message.topics for row in topic.partitions] == [3]
-        records = [record for record in applied if isinstance(record, PartitionRecord)]
-        assert [(row.leader_epoch, row.partition_epoch, row.isr) for row in records] == [(4, before.partition_epoch + 1, [1])]
-        names = [record for record in applied if isinstance(record, ConfigRecord) and record.name == "mirror.name"]
-        assert [(row.resource_type, row.resource_name, row.value) for row in names] == [(RESOURCE_TOPIC, "t", f"{MIRROR}.removed")]
-        await machine.close()
-
-    run(scenario)
+    machine = Watched(str(tmp_path))
+    await machine.mirroring(batch(0, b"a", epoch=3))
+    before = machine.registration()
+    applied.clear()
+    machine.name("m.removed")
+    await machine.reach("STOPPED")
+    bumps = [message for message in machine.mirror_controller.requests if isinstance(message, bump.BumpLeaderEpochsRequest)]
+    assert [row.min_leader_epoch for message in bumps for topic in message.topics for row in topic.partitions] == [3]
+    records = [record for record in applied if isinstance(record, PartitionRecord)]
+    assert [(row.leader_epoch, row.partition_epoch, row.isr) for row in records] == [(4, before.partition_epoch + 1, [1])]
+    names = [record for record in applied if isinstance(record, ConfigRecord) and record.name == "mirror.name"]
+    assert [(row.resource_type, row.resource_name, row.value) for row in names] == [(RESOURCE_TOPIC, "t", f"{MIRROR}.removed")]
+    await machine.close()

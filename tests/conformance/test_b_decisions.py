@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from mirror_harness import FAST_MIRROR, add, assert_equal_logs, create_mirror, create_topic, numbered, produce, send, wait_caught_up
-from mirror_machine import MIRROR, MirrorMachine, run
+from mirror_machine import MIRROR, MirrorMachine
 from scripted_source import batch
 
 from kmirror import EmbeddedCluster
@@ -36,49 +36,43 @@ def test_b3_what_stopping_follows_on() -> None:
 
 
 @pytest.mark.parametrize("state", ["PREPARING", "MIRRORING", "PAUSED"])
-def test_b3_a_removal_stops_from_each_state(tmp_path: Path, state: str) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        machine.source.create("t")
-        machine.at_source(batch(0, b"a"))
-        if state == "PREPARING":
-            machine.source.down.update(machine.source.addresses.values())
-        machine.topic()
-        await machine.reach("PREPARING" if state == "PREPARING" else "MIRRORING")
-        if state == "PAUSED":
-            machine.name(f"{MIRROR}.paused")
-        await machine.reach(state)
-        machine.name(f"{MIRROR}.paused.removed" if state == "PAUSED" else f"{MIRROR}.removed")
-        await machine.reach("STOPPED")
-        assert machine.states_written()[-2:] == ["STOPPING", "STOPPED"]
-        await machine.close()
-
-    run(scenario)
+async def test_b3_a_removal_stops_from_each_state(tmp_path: Path, state: str) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    machine.source.create("t")
+    machine.at_source(batch(0, b"a"))
+    if state == "PREPARING":
+        machine.source.down.update(machine.source.addresses.values())
+    machine.topic()
+    await machine.reach("PREPARING" if state == "PREPARING" else "MIRRORING")
+    if state == "PAUSED":
+        machine.name(f"{MIRROR}.paused")
+    await machine.reach(state)
+    machine.name(f"{MIRROR}.paused.removed" if state == "PAUSED" else f"{MIRROR}.removed")
+    await machine.reach("STOPPED")
+    assert machine.states_written()[-2:] == ["STOPPING", "STOPPED"]
+    await machine.close()
 
 
-def test_b4_failed_is_left_by_remove_and_begun_anew_by_add(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        damaged = bytearray(batch(1, b"b"))
-        damaged[-1] ^= 1
-        machine.source.create("t")
-        machine.at_source(batch(0, b"a"), bytes(damaged))
-        machine.topic()
-        await machine.reach("FAILED", within_ms=90_000)
-        await machine.advance(60_000, step_ms=1_000)
-        assert machine.state() == "FAILED", "time alone mends nothing"
-        machine.name(f"{MIRROR}.removed")
-        await machine.reach("STOPPED")
-        machine.source.log("t").batches[1:] = [batch(1, b"b")]
-        machine.name(MIRROR)
-        await machine.reach("MIRRORING")
-        await machine.advance(600)
-        assert machine.log().log_end_offset == 2
-        written = machine.states_written()
-        assert written[written.index("FAILED") :] == ["FAILED", "STOPPING", "STOPPED", "PREPARING", "MIRRORING"]
-        await machine.close()
-
-    run(scenario)
+async def test_b4_failed_is_left_by_remove_and_begun_anew_by_add(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    damaged = bytearray(batch(1, b"b"))
+    damaged[-1] ^= 1
+    machine.source.create("t")
+    machine.at_source(batch(0, b"a"), bytes(damaged))
+    machine.topic()
+    await machine.reach("FAILED", within_ms=90_000)
+    await machine.advance(60_000, step_ms=1_000)
+    assert machine.state() == "FAILED", "time alone mends nothing"
+    machine.name(f"{MIRROR}.removed")
+    await machine.reach("STOPPED")
+    machine.source.log("t").batches[1:] = [batch(1, b"b")]
+    machine.name(MIRROR)
+    await machine.reach("MIRRORING")
+    await machine.advance(600)
+    assert machine.log().log_end_offset == 2
+    written = machine.states_written()
+    assert written[written.index("FAILED") :] == ["FAILED", "STOPPING", "STOPPED", "PREPARING", "MIRRORING"]
+    await machine.close()
 
 
 def test_b21_there_is_no_state_initializing() -> None:
@@ -164,20 +158,17 @@ def test_errors_are_told_from_version_0_on(api_key: ApiKeys) -> None:
     assert read.error_code == 42
 
 
-def test_b51_an_open_transaction_keeps_lag_above_0_and_nothing_more_is_fetched(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(batch(0, b"decided"))
-        machine.source.log("t").last_stable_offset = 1
-        machine.at_source(batch(1, b"open"), batch(2, b"behind it"))
-        await machine.advance(5_000)
-        assert machine.log().log_end_offset == 1
-        row = machine.mirror.describe(MIRROR)[0]
-        assert (row.source_offset, row.destination_offset, row.lag) == (3, 1, 2)
-        machine.source.log("t").last_stable_offset = 3
-        machine.source.notify()
-        await machine.advance(1_000)
-        assert machine.log().log_end_offset == 3 and machine.mirror.describe(MIRROR)[0].lag == 0
-        await machine.close()
-
-    run(scenario)
+async def test_b51_an_open_transaction_keeps_lag_above_0_and_nothing_more_is_fetched(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(batch(0, b"decided"))
+    machine.source.log("t").last_stable_offset = 1
+    machine.at_source(batch(1, b"open"), batch(2, b"behind it"))
+    await machine.advance(5_000)
+    assert machine.log().log_end_offset == 1
+    row = machine.mirror.describe(MIRROR)[0]
+    assert (row.source_offset, row.destination_offset, row.lag) == (3, 1, 2)
+    machine.source.log("t").last_stable_offset = 3
+    machine.source.notify()
+    await machine.advance(1_000)
+    assert machine.log().log_end_offset == 3 and machine.mirror.describe(MIRROR)[0].lag == 0
+    await machine.close()

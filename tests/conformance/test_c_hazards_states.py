@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from metadata_doubles import ControllerDouble
-from mirror_machine import MIRROR, OWN_CLUSTER_ID, REFRESH_MS, T0, MirrorMachine, run
+from mirror_machine import MIRROR, OWN_CLUSTER_ID, REFRESH_MS, T0, MirrorMachine
 from scripted_source import SOURCE_CLUSTER_ID, batch
 from storage_doubles import StorageWorld
 
@@ -60,23 +60,20 @@ def marker(offset: int, producer_id: int, *, epoch: int = 0, commit: bool = True
 # --- C1 ---------------------------------------------------------------------------------------------------------------
 
 
-def test_c1_the_cleaner_never_takes_the_state_topic(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(batch(0, b"a"))
-        machine.set_configs(MIRROR_STATE_TOPIC_NAME, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
-        machine.create_topic("plain", configs={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
-        for name in (MIRROR_STATE_TOPIC_NAME, "plain"):
-            log = machine.partition(name).leader_log
-            log.append_as_leader(bytearray(build_batch([Record(0, 1_750_000_000_000, b"key", b"value")])), leader_epoch=0)
-            log.roll()
-            log.update_high_watermark(log.log_end_offset)
-        logs = {log.topic_partition: log for log in machine.log_manager.all_logs()}
-        manager = LogCleanerManager(StorageWorld().ports, [str(tmp_path)], logs)
-        assert [log.topic_partition.topic for log in manager.deletable_logs()] == ["plain"]
-        await machine.close()
-
-    run(scenario)
+async def test_c1_the_cleaner_never_takes_the_state_topic(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(batch(0, b"a"))
+    machine.set_configs(MIRROR_STATE_TOPIC_NAME, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
+    machine.create_topic("plain", configs={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
+    for name in (MIRROR_STATE_TOPIC_NAME, "plain"):
+        log = machine.partition(name).leader_log
+        log.append_as_leader(bytearray(build_batch([Record(0, 1_750_000_000_000, b"key", b"value")])), leader_epoch=0)
+        log.roll()
+        log.update_high_watermark(log.log_end_offset)
+    logs = {log.topic_partition: log for log in machine.log_manager.all_logs()}
+    manager = LogCleanerManager(StorageWorld().ports, [str(tmp_path)], logs)
+    assert [log.topic_partition.topic for log in manager.deletable_logs()] == ["plain"]
+    await machine.close()
 
 
 @pytest.mark.item("B1")
@@ -99,78 +96,64 @@ def test_c1_a_reader_takes_every_record_and_the_newest_of_a_partition_wins() -> 
 # --- C2, C4, C5 -------------------------------------------------------------------------------------------------------
 
 
-def test_c2_the_cut_is_repeated_until_nothing_is_open(tmp_path: Path) -> None:
+async def test_c2_the_cut_is_repeated_until_nothing_is_open(tmp_path: Path) -> None:
     """The KIP's log up to offset 3: the LSO is 2, and cutting there would reopen 4001."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(
-            transactional(0, 4001, b"A"), transactional(1, 4001, b"B", sequence=1), transactional(2, 4002, b"X"), marker(3, 4001)
-        )
-        assert machine.log().last_stable_offset == 2
-        machine.name("m.removed")
-        await machine.reach("STOPPED")
-        assert [(header.base_offset, header.is_control) for header in machine.headers()] == [(0, True)]
-        log = machine.log()
-        assert log.last_stable_offset == log.log_end_offset == 1
-        assert not log.producer_state_manager.ongoing_transactions
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(
+        transactional(0, 4001, b"A"), transactional(1, 4001, b"B", sequence=1), transactional(2, 4002, b"X"), marker(3, 4001)
+    )
+    assert machine.log().last_stable_offset == 2
+    machine.name("m.removed")
+    await machine.reach("STOPPED")
+    assert [(header.base_offset, header.is_control) for header in machine.headers()] == [(0, True)]
+    log = machine.log()
+    assert log.last_stable_offset == log.log_end_offset == 1
+    assert not log.producer_state_manager.ongoing_transactions
+    await machine.close()
 
 
-def test_c4_what_will_be_dropped_is_logged_before_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(batch(0, b"a"), transactional(1, 7, b"open", b"too"), batch(3, b"behind"))
-        caplog.set_level(logging.INFO)
-        machine.name("m.removed")
-        await machine.reach("STOPPED")
-        told = next(record for record in caplog.records if "will be dropped" in record.getMessage())
-        cut = next(record for record in caplog.records if "cut from" in record.getMessage())
-        assert "3 records in 2 batches from offset 1 on will be dropped" in told.getMessage()
-        assert caplog.records.index(told) < caplog.records.index(cut)
-        await machine.close()
-
-    run(scenario)
+async def test_c4_what_will_be_dropped_is_logged_before_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(batch(0, b"a"), transactional(1, 7, b"open", b"too"), batch(3, b"behind"))
+    caplog.set_level(logging.INFO)
+    machine.name("m.removed")
+    await machine.reach("STOPPED")
+    told = next(record for record in caplog.records if "will be dropped" in record.getMessage())
+    cut = next(record for record in caplog.records if "cut from" in record.getMessage())
+    assert "3 records in 2 batches from offset 1 on will be dropped" in told.getMessage()
+    assert caplog.records.index(told) < caplog.records.index(cut)
+    await machine.close()
 
 
-def test_c5_the_last_mirror_epoch_is_that_of_the_last_batch(tmp_path: Path) -> None:
+async def test_c5_the_last_mirror_epoch_is_that_of_the_last_batch(tmp_path: Path) -> None:
     """The leader's own epoch is 9, no batch has it."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(batch(0, b"a", epoch=1), batch(1, b"b", epoch=3), epoch=9)
-        machine.name("m.removed")
-        driver = await machine.reach("STOPPED")
-        assert driver.status.last_mirror_epoch == 3
-        assert [header.leader_epoch for header in machine.headers()] == [1, 3, 9]
-        assert [entry.epoch for entry in machine.log().leader_epoch_cache.epoch_entries] == [1, 3, 9]
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(batch(0, b"a", epoch=1), batch(1, b"b", epoch=3), epoch=9)
+    machine.name("m.removed")
+    driver = await machine.reach("STOPPED")
+    assert driver.status.last_mirror_epoch == 3
+    assert [header.leader_epoch for header in machine.headers()] == [1, 3, 9]
+    assert [entry.epoch for entry in machine.log().leader_epoch_cache.epoch_entries] == [1, 3, 9]
+    await machine.close()
 
 
 # --- C3, C6 -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.item("B7")
-def test_c3_a_last_mirror_epoch_above_every_local_epoch_cuts_nothing(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 9)})}
-        machine.source.create("t")
-        machine.at_source(batch(0, b"a", epoch=1), batch(1, b"b", epoch=2))
-        machine.topic(value=None)
-        machine.local(batch(0, b"a", epoch=1))
-        machine.name(MIRROR)
-        await machine.reach("MIRRORING")
-        assert machine.headers()[0].base_offset == 0 and machine.registration().leader_epoch == 0, "nothing was cut, nothing bumped"
-        await machine.advance(600)
-        assert machine.log().log_end_offset == 2
-        await machine.close()
-
-    run(scenario)
+async def test_c3_a_last_mirror_epoch_above_every_local_epoch_cuts_nothing(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 9)})}
+    machine.source.create("t")
+    machine.at_source(batch(0, b"a", epoch=1), batch(1, b"b", epoch=2))
+    machine.topic(value=None)
+    machine.local(batch(0, b"a", epoch=1))
+    machine.name(MIRROR)
+    await machine.reach("MIRRORING")
+    assert machine.headers()[0].base_offset == 0 and machine.registration().leader_epoch == 0, "nothing was cut, nothing bumped"
+    await machine.advance(600)
+    assert machine.log().log_end_offset == 2
+    await machine.close()
 
 
 def _down(machine: MirrorMachine) -> None:
@@ -198,210 +181,180 @@ def _still_mirroring(machine: MirrorMachine) -> None:
 
 @pytest.mark.parametrize("trouble", [_down, _silent_mirrors, _loading, _still_mirroring])
 @pytest.mark.item("B46")
-def test_c6_an_answer_that_is_missing_or_not_final_never_cuts_to_nothing(tmp_path: Path, trouble: Any) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path), source_brokers=2)
-        machine.source_mirrors = dict(STOPPED_THERE)
-        machine.source.create("t")
-        machine.at_source(batch(0, b"a", epoch=1), batch(1, b"b", epoch=2))
-        machine.topic(value=None)
-        machine.local(batch(0, b"a", epoch=1), batch(1, b"own", epoch=1 + 1))
-        trouble(machine)
-        machine.name(MIRROR)
-        await machine.advance(3 * BACKOFF_MS)
-        assert machine.state() == "PREPARING" and machine.log().log_end_offset == 2
-        assert machine.driver().status.reason
-        machine.source.down.clear()
-        machine.refusing.clear()
-        machine.source_mirrors = dict(STOPPED_THERE)
-        machine.source.override = machine._answer_mirrors
-        await machine.reach("MIRRORING")
-        assert machine.headers()[0].base_offset == 0
-        await machine.close()
-
-    run(scenario)
+async def test_c6_an_answer_that_is_missing_or_not_final_never_cuts_to_nothing(tmp_path: Path, trouble: Any) -> None:
+    machine = MirrorMachine(str(tmp_path), source_brokers=2)
+    machine.source_mirrors = dict(STOPPED_THERE)
+    machine.source.create("t")
+    machine.at_source(batch(0, b"a", epoch=1), batch(1, b"b", epoch=2))
+    machine.topic(value=None)
+    machine.local(batch(0, b"a", epoch=1), batch(1, b"own", epoch=1 + 1))
+    trouble(machine)
+    machine.name(MIRROR)
+    await machine.advance(3 * BACKOFF_MS)
+    assert machine.state() == "PREPARING" and machine.log().log_end_offset == 2
+    assert machine.driver().status.reason
+    machine.source.down.clear()
+    machine.refusing.clear()
+    machine.source_mirrors = dict(STOPPED_THERE)
+    machine.source.override = machine._answer_mirrors
+    await machine.reach("MIRRORING")
+    assert machine.headers()[0].base_offset == 0
+    await machine.close()
 
 
 @pytest.mark.item("B46")
-def test_c6_one_dead_broker_is_asked_again_and_a_definite_none_starts_over(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        machine.topic(value=None)
-        machine.local(batch(0, b"own", epoch=0))
-        machine.name(MIRROR)
-        await machine.reach("MIRRORING")
-        assert machine.headers() == [], "the source has no such mirror: all of it is the source's now"
-        await machine.close()
-
-    run(scenario)
+async def test_c6_one_dead_broker_is_asked_again_and_a_definite_none_starts_over(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    machine.topic(value=None)
+    machine.local(batch(0, b"own", epoch=0))
+    machine.name(MIRROR)
+    await machine.reach("MIRRORING")
+    assert machine.headers() == [], "the source has no such mirror: all of it is the source's now"
+    await machine.close()
 
 
 # --- C9, C10 ----------------------------------------------------------------------------------------------------------
 
 
-def test_c9_the_reset_ends_producers_and_all_kinds_of_transactions(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        machine.topic(value=None)
-        machine.local(transactional(0, 7, b"open"), transactional(1, 8, b"ended"), marker(2, 8))
-        state = machine.log().producer_state_manager
-        assert state.active_producers.keys() == {7, 8} and state.ongoing_transactions and state.unreplicated_transactions
-        machine.partition("t").append_records_to_leader(
-            bytearray(build_mirror_pid_reset("dc-east", timestamp=0)), origin=AppendOrigin.COORDINATOR, required_acks=1
-        )
-        assert state.is_empty and not state.ongoing_transactions and not state.unreplicated_transactions
-        assert machine.log().first_unstable_offset is None
-        await machine.close()
-
-    run(scenario)
+async def test_c9_the_reset_ends_producers_and_all_kinds_of_transactions(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    machine.topic(value=None)
+    machine.local(transactional(0, 7, b"open"), transactional(1, 8, b"ended"), marker(2, 8))
+    state = machine.log().producer_state_manager
+    assert state.active_producers.keys() == {7, 8} and state.ongoing_transactions and state.unreplicated_transactions
+    machine.partition("t").append_records_to_leader(
+        bytearray(build_mirror_pid_reset("dc-east", timestamp=0)), origin=AppendOrigin.COORDINATOR, required_acks=1
+    )
+    assert state.is_empty and not state.ongoing_transactions and not state.unreplicated_transactions
+    assert machine.log().first_unstable_offset is None
+    await machine.close()
 
 
 @pytest.mark.parametrize("snapshot", [False, True])
-def test_c10_recovery_and_snapshots_apply_the_reset_where_it_stands(tmp_path: Path, snapshot: bool) -> None:
+async def test_c10_recovery_and_snapshots_apply_the_reset_where_it_stands(tmp_path: Path, snapshot: bool) -> None:
     """Producer 7 is before it, 8 behind it: after the crash a sequence of 7 is a new one, one of 8 a known one."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path / "before"))
-        topic_id = machine.topic(value=None)
-        plain = {"producer_epoch": 0, "base_sequence": 0}
-        machine.produce(batch(0, b"a", producer_id=7, **plain))
-        machine.partition("t").append_records_to_leader(
-            bytearray(build_mirror_pid_reset("dc-east", timestamp=0)), origin=AppendOrigin.COORDINATOR, required_acks=1
-        )
-        machine.produce(batch(0, b"b", producer_id=8, **plain))
-        if snapshot:
-            machine.log().roll()
-        shutil.copytree(tmp_path / "before" / "t-0", tmp_path / "after" / "t-0")
-        again = MirrorMachine(str(tmp_path / "after"))
-        again.source.topic_ids["t"] = topic_id
-        again.topic(value=None, at_source=False)
-        assert again.log().producer_state_manager.active_producers.keys() == {8}
-        assert again.produce(batch(0, b"a", producer_id=7, **plain)) is Errors.NONE
-        assert again.log().log_end_offset == 4
-        again.produce(batch(0, b"b", producer_id=8, **plain))
-        assert again.log().log_end_offset == 4, "a duplicate of 8"
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path / "before"))
+    topic_id = machine.topic(value=None)
+    plain = {"producer_epoch": 0, "base_sequence": 0}
+    machine.produce(batch(0, b"a", producer_id=7, **plain))
+    machine.partition("t").append_records_to_leader(
+        bytearray(build_mirror_pid_reset("dc-east", timestamp=0)), origin=AppendOrigin.COORDINATOR, required_acks=1
+    )
+    machine.produce(batch(0, b"b", producer_id=8, **plain))
+    if snapshot:
+        machine.log().roll()
+    shutil.copytree(tmp_path / "before" / "t-0", tmp_path / "after" / "t-0")
+    again = MirrorMachine(str(tmp_path / "after"))
+    again.source.topic_ids["t"] = topic_id
+    again.topic(value=None, at_source=False)
+    assert again.log().producer_state_manager.active_producers.keys() == {8}
+    assert again.produce(batch(0, b"a", producer_id=7, **plain)) is Errors.NONE
+    assert again.log().log_end_offset == 4
+    again.produce(batch(0, b"b", producer_id=8, **plain))
+    assert again.log().log_end_offset == 4, "a duplicate of 8"
 
 
 # --- C11, C12 ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_c11_stopping_completes_with_a_dead_source(tmp_path: Path, known: bool) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        if known:
-            await machine.mirroring(batch(0, b"a"))
-        machine.source.down.update(machine.source.addresses.values())
-        if not known:
-            machine.topic(value=None)
-            machine.local(batch(0, b"a"))
-            machine.name(MIRROR)
-            await machine.advance(1_000)
-            assert machine.state() == "PREPARING"
-        before = len(machine.source.requests)
-        machine.name("m.removed")
-        await machine.reach("STOPPED", within_ms=1_000)
-        assert machine.headers()[-1].reset_source == (SOURCE_CLUSTER_ID if known else "")
-        assert len(machine.source.requests) == before, "the source was asked nothing"
-        assert machine.produce(batch(0, b"new")) is Errors.NONE
-        await machine.close()
-
-    run(scenario)
-
-
-def test_c12_a_cluster_id_is_any_text(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        machine.source.cluster_id = "dc-east"
+async def test_c11_stopping_completes_with_a_dead_source(tmp_path: Path, known: bool) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    if known:
         await machine.mirroring(batch(0, b"a"))
-        assert machine.cache.image.configs.mirror(MIRROR)["source.cluster.id"] == "dc-east"
-        machine.name("m.removed")
-        await machine.reach("STOPPED")
-        assert machine.headers()[-1].reset_source == "dc-east"
-        await machine.close()
+    machine.source.down.update(machine.source.addresses.values())
+    if not known:
+        machine.topic(value=None)
+        machine.local(batch(0, b"a"))
+        machine.name(MIRROR)
+        await machine.advance(1_000)
+        assert machine.state() == "PREPARING"
+    before = len(machine.source.requests)
+    machine.name("m.removed")
+    await machine.reach("STOPPED", within_ms=1_000)
+    assert machine.headers()[-1].reset_source == (SOURCE_CLUSTER_ID if known else "")
+    assert len(machine.source.requests) == before, "the source was asked nothing"
+    assert machine.produce(batch(0, b"new")) is Errors.NONE
+    await machine.close()
 
-    run(scenario)
+
+async def test_c12_a_cluster_id_is_any_text(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    machine.source.cluster_id = "dc-east"
+    await machine.mirroring(batch(0, b"a"))
+    assert machine.cache.image.configs.mirror(MIRROR)["source.cluster.id"] == "dc-east"
+    machine.name("m.removed")
+    await machine.reach("STOPPED")
+    assert machine.headers()[-1].reset_source == "dc-east"
+    await machine.close()
 
 
 # --- C14 --------------------------------------------------------------------------------------------------------------
 
 
-def test_c14_a_deleted_source_topic_stays_stopped_and_writable(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path), others=(2,))
-        await machine.mirroring(batch(0, b"a"))
-        del machine.source.topic_ids["t"]
-        await machine.reach("STOPPED", within_ms=90_000)
-        assert machine.cache.image.configs.topic("t")["mirror.name"] == "m.paused", "nothing starts again by itself"
-        machine.source.topic_ids["t"] = Uuid.random(machine.runtime.random)
-        machine.name(MIRROR)  # even if somebody asks for it while another topic has the name
-        machine.change()
-        await machine.advance(40_000)
-        assert machine.state() == "STOPPED" and machine.log().log_end_offset == 2
-        assert machine.produce(batch(0, b"mine")) is Errors.NONE
-        machine.name("m.removed")
-        await machine.advance(1_000)
-        assert machine.state() == "STOPPED"
-        await machine.close()
-
-    run(scenario)
+async def test_c14_a_deleted_source_topic_stays_stopped_and_writable(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path), others=(2,))
+    await machine.mirroring(batch(0, b"a"))
+    del machine.source.topic_ids["t"]
+    await machine.reach("STOPPED", within_ms=90_000)
+    assert machine.cache.image.configs.topic("t")["mirror.name"] == "m.paused", "nothing starts again by itself"
+    machine.source.topic_ids["t"] = Uuid.random(machine.runtime.random)
+    machine.name(MIRROR)  # even if somebody asks for it while another topic has the name
+    machine.change()
+    await machine.advance(40_000)
+    assert machine.state() == "STOPPED" and machine.log().log_end_offset == 2
+    assert machine.produce(batch(0, b"mine")) is Errors.NONE
+    machine.name("m.removed")
+    await machine.advance(1_000)
+    assert machine.state() == "STOPPED"
+    await machine.close()
 
 
 @pytest.mark.item("B5")
-def test_d3_22_a_paused_partition_whose_source_topic_was_replaced_between_two_refreshes_stops_like_the_others(tmp_path: Path) -> None:
+async def test_d3_22_a_paused_partition_whose_source_topic_was_replaced_between_two_refreshes_stops_like_the_others(tmp_path: Path) -> None:
     """Another leader has set X.paused (B5) before this one's second look, by which the source has another topic of the name."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(batch(0, b"a"))
-        machine.name("m.paused")
-        await machine.reach("PAUSED")
-        ours = machine.source.topic_ids.pop("t")
-        await machine.advance(REFRESH_MS, step_ms=1_000)
-        assert machine.state() == "PAUSED", "a single refresh is not trusted"
-        machine.source.topic_ids["t"] = Uuid.random(machine.runtime.random)
-        await machine.reach("STOPPED", within_ms=REFRESH_MS + 1_000)
-        assert machine.source.topic_ids["t"] != ours and machine.produce(batch(0, b"mine")) is Errors.NONE
-        await machine.advance(2 * REFRESH_MS, step_ms=1_000)
-        assert machine.state() == "STOPPED" and machine.states_written()[-2:] == ["STOPPING", "STOPPED"]
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(batch(0, b"a"))
+    machine.name("m.paused")
+    await machine.reach("PAUSED")
+    ours = machine.source.topic_ids.pop("t")
+    await machine.advance(REFRESH_MS, step_ms=1_000)
+    assert machine.state() == "PAUSED", "a single refresh is not trusted"
+    machine.source.topic_ids["t"] = Uuid.random(machine.runtime.random)
+    await machine.reach("STOPPED", within_ms=REFRESH_MS + 1_000)
+    assert machine.source.topic_ids["t"] != ours and machine.produce(batch(0, b"mine")) is Errors.NONE
+    await machine.advance(2 * REFRESH_MS, step_ms=1_000)
+    assert machine.state() == "STOPPED" and machine.states_written()[-2:] == ["STOPPING", "STOPPED"]
+    await machine.close()
 
 
 # --- C23 to C28 -------------------------------------------------------------------------------------------------------
 
 
-def test_c24_the_wanted_state_is_a_level(tmp_path: Path) -> None:
+async def test_c24_the_wanted_state_is_a_level(tmp_path: Path) -> None:
     """Whatever happens in whatever order, it ends where `mirror.name` says, also when the leadership moved in between."""
-
-    async def scenario() -> None:
-        for seed in range(12):
-            machine = MirrorMachine(str(tmp_path / str(seed)), others=(2,))
-            random = machine.runtime.random
-            await machine.mirroring(batch(0, b"a"))
-            for _ in range(12):
-                value = ("m", "m.paused", "m.removed", "m.paused.removed")[random.randrange(4)]
-                if not machine.cache.image.configs.topic("t")["mirror.name"].endswith(".removed") or value == "m":
-                    machine.name(value)
-                if random.randrange(3) == 0:
-                    machine.change(leader=2)
-                    machine.change(leader=1)
-                for _ in range(random.randrange(40)):
-                    await machine.settle() if random.randrange(8) == 0 else machine.runtime.advance(1)
-            association = parse_association(machine.cache.image.configs.topic("t")["mirror.name"])
-            assert association is not None
-            await machine.advance(40_000)
-            expected = {(False, False): {"MIRRORING"}, (True, False): {"PAUSED", "MIRRORING", "STOPPED"}}
-            wanted = {"STOPPED"} if association.removed else expected[association.paused, association.removed]
-            if association.paused and not association.removed and machine.state() == "MIRRORING":
-                raise AssertionError("paused, but it goes on")
-            assert machine.state() in wanted, (seed, association, machine.states_written())
-            await machine.close()
-
-    run(scenario)
+    for seed in range(12):
+        machine = MirrorMachine(str(tmp_path / str(seed)), others=(2,))
+        random = machine.runtime.random
+        await machine.mirroring(batch(0, b"a"))
+        for _ in range(12):
+            value = ("m", "m.paused", "m.removed", "m.paused.removed")[random.randrange(4)]
+            if not machine.cache.image.configs.topic("t")["mirror.name"].endswith(".removed") or value == "m":
+                machine.name(value)
+            if random.randrange(3) == 0:
+                machine.change(leader=2)
+                machine.change(leader=1)
+            for _ in range(random.randrange(40)):
+                await machine.settle() if random.randrange(8) == 0 else machine.runtime.advance(1)
+        association = parse_association(machine.cache.image.configs.topic("t")["mirror.name"])
+        assert association is not None
+        await machine.advance(40_000)
+        expected = {(False, False): {"MIRRORING"}, (True, False): {"PAUSED", "MIRRORING", "STOPPED"}}
+        wanted = {"STOPPED"} if association.removed else expected[association.paused, association.removed]
+        if association.paused and not association.removed and machine.state() == "MIRRORING":
+            raise AssertionError("paused, but it goes on")
+        assert machine.state() in wanted, (seed, association, machine.states_written())
+        await machine.close()
 
 
 def test_c25_the_map_has_one_mirrors_topics_only() -> None:
@@ -420,81 +373,76 @@ def test_c26_a_hundred_thousand_partitions_over_fifty_stay_below_a_mebibyte() ->
     assert record.value is not None and len(record.value) < 1 << 20
 
 
-def test_c26_an_epoch_that_has_no_room_keeps_its_partition_stopping_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_c26_an_epoch_that_has_no_room_keeps_its_partition_stopping_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With room for 400 bytes: in a cluster it takes a mirror with more partitions than a record of a megabyte names."""
 
     def without_a_floor(settings: LogSettings, topic: str, overrides: Mapping[str, str]) -> LogConfig:
         return LogConfig.from_props(overrides, defaults=settings.default_log_config)
 
-    async def scenario() -> None:
-        monkeypatch.setattr(LogSettings, "over_defaults", without_a_floor)
-        machine = MirrorMachine(str(tmp_path))
-        machine.set_configs(MIRROR_STATE_TOPIC_NAME, {"max.message.bytes": "400"})
-        for name in ("t", "x" * 200, "y" * 200):
-            machine.source.create(name)
-            machine.at_source(batch(0, b"a", epoch=1), topic=name)
-            machine.topic(name)
-            await machine.reach("MIRRORING", name)
-        await machine.advance(600)
-        machine.name("m.removed", "x" * 200)
-        await machine.reach("STOPPED", "x" * 200)
-        machine.name("m.removed", "y" * 200)
-        await machine.advance(1_000)
-        assert machine.state("y" * 200) == "STOPPING"
-        assert "RECORD_LIST_TOO_LARGE" in str(machine.driver("y" * 200).status.reason)
-        machine.name("m.paused")
-        await machine.reach("PAUSED")
-        machine.set_configs(MIRROR_STATE_TOPIC_NAME, {"max.message.bytes": "1048576"})
-        await machine.reach("STOPPED", "y" * 200)
-        await machine.close()
-
-    run(scenario)
+    monkeypatch.setattr(LogSettings, "over_defaults", without_a_floor)
+    machine = MirrorMachine(str(tmp_path))
+    machine.set_configs(MIRROR_STATE_TOPIC_NAME, {"max.message.bytes": "400"})
+    for name in ("t", "x" * 200, "y" * 200):
+        machine.source.create(name)
+        machine.at_source(batch(0, b"a", epoch=1), topic=name)
+        machine.topic(name)
+        await machine.reach("MIRRORING", name)
+    await machine.advance(600)
+    machine.name("m.removed", "x" * 200)
+    await machine.reach("STOPPED", "x" * 200)
+    machine.name("m.removed", "y" * 200)
+    await machine.advance(1_000)
+    assert machine.state("y" * 200) == "STOPPING"
+    assert "RECORD_LIST_TOO_LARGE" in str(machine.driver("y" * 200).status.reason)
+    machine.name("m.paused")
+    await machine.reach("PAUSED")
+    machine.set_configs(MIRROR_STATE_TOPIC_NAME, {"max.message.bytes": "1048576"})
+    await machine.reach("STOPPED", "y" * 200)
+    await machine.close()
 
 
-def test_c27_a_malformed_batch_fails_its_partition_alone_and_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        machine.source.create("t", partitions=2)
-        machine.at_source(batch(0, b"a"))
-        machine.at_source(batch(0, b"b"), number=1)
-        machine.topic(partitions=2)
-        for number in (0, 1):
-            await machine.reach("MIRRORING", number=number)
-        await machine.advance(600)
-        broken = bytearray(batch(1, b"c"))
-        broken[-1] ^= 0xFF
-        machine.at_source(bytes(broken))
-        await machine.reach("FAILED")
-        assert "malformed batch from the source" in str(machine.driver().status.reason)
-        assert any(record.levelno == logging.ERROR and "malformed batch" in record.getMessage() for record in caplog.records)
-        machine.at_source(batch(1, b"d"), number=1)
-        await machine.advance(600)
-        assert machine.state(number=1) == "MIRRORING" and machine.log(number=1).log_end_offset == 2
-        reasons = {row.partition: row.reason for row in machine.mirror.describe(MIRROR)}
-        assert reasons[1] is None and "malformed" in str(reasons[0])
-        await machine.close()
-
-    run(scenario)
+async def test_c27_a_malformed_batch_fails_its_partition_alone_and_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    machine.source.create("t", partitions=2)
+    machine.at_source(batch(0, b"a"))
+    machine.at_source(batch(0, b"b"), number=1)
+    machine.topic(partitions=2)
+    for number in (0, 1):
+        await machine.reach("MIRRORING", number=number)
+    await machine.advance(600)
+    broken = bytearray(batch(1, b"c"))
+    broken[-1] ^= 0xFF
+    machine.at_source(bytes(broken))
+    await machine.reach("FAILED")
+    assert "malformed batch from the source" in str(machine.driver().status.reason)
+    assert any(record.levelno == logging.ERROR and "malformed batch" in record.getMessage() for record in caplog.records)
+    machine.at_source(batch(1, b"d"), number=1)
+    await machine.advance(600)
+    assert machine.state(number=1) == "MIRRORING" and machine.log(number=1).log_end_offset == 2
+    reasons = {row.partition: row.reason for row in machine.mirror.describe(MIRROR)}
+    assert reasons[1] is None and "malformed" in str(reasons[0])
+    await machine.close()
 
 
-def test_c28_stopping_is_tried_again_with_its_reason_also_after_a_disk_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(batch(0, b"a"))
-        machine.mirror_controller.fail = lambda request: ApiException(Errors.REQUEST_TIMED_OUT, "no controller")
-        machine.name("m.removed")
-        await machine.advance(3 * BACKOFF_MS)
-        assert machine.state() == "STOPPING" and machine.driver().status.reason == "REQUEST_TIMED_OUT: no controller"
-        assert sum("no controller" in record.getMessage() for record in caplog.records) == 1, "said once, not at every try"
-        assert len([request for request in machine.mirror_controller.requests if "Bump" in type(request).__name__]) in (3, 4)
-        machine.driver().on_storage_error("the disk is gone")
-        await machine.settle()
-        assert machine.state() == "STOPPING" and "the disk is gone" in str(machine.driver().status.reason)
-        machine.mirror_controller.fail = lambda request: None
-        await machine.reach("STOPPED", within_ms=BACKOFF_MS + 1_000)
-        await machine.close()
-
-    run(scenario)
+async def test_c28_stopping_is_tried_again_with_its_reason_also_after_a_disk_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(batch(0, b"a"))
+    machine.mirror_controller.fail = lambda request: ApiException(Errors.REQUEST_TIMED_OUT, "no controller")
+    machine.name("m.removed")
+    await machine.advance(3 * BACKOFF_MS)
+    assert machine.state() == "STOPPING" and machine.driver().status.reason == "REQUEST_TIMED_OUT: no controller"
+    assert sum("no controller" in record.getMessage() for record in caplog.records) == 1, "said once, not at every try"
+    assert len([request for request in machine.mirror_controller.requests if "Bump" in type(request).__name__]) in (3, 4)
+    machine.driver().on_storage_error("the disk is gone")
+    await machine.settle()
+    assert machine.state() == "STOPPING" and "the disk is gone" in str(machine.driver().status.reason)
+    machine.mirror_controller.fail = lambda request: None
+    await machine.reach("STOPPED", within_ms=BACKOFF_MS + 1_000)
+    await machine.close()
 
 
 # --- C34, C35 ---------------------------------------------------------------------------------------------------------
@@ -511,78 +459,64 @@ async def waits_with_its_own_record(machine: MirrorMachine) -> None:
 
 @pytest.mark.parametrize("name", [MIRROR, "another"])
 @pytest.mark.parametrize("source_cluster_id", [OWN_CLUSTER_ID, ""])
-def test_c34_the_source_mirrors_the_topic_from_us(tmp_path: Path, name: str, source_cluster_id: str) -> None:
+async def test_c34_the_source_mirrors_the_topic_from_us(tmp_path: Path, name: str, source_cluster_id: str) -> None:
     """Or may do so: a mirror there whose source is not known yet."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        machine.source_mirrors = {name: (source_cluster_id, {T0: ("PREPARING", -1)})}
-        await waits_with_its_own_record(machine)
-        assert "mirror loop" in str(machine.driver().status.reason)
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path))
+    machine.source_mirrors = {name: (source_cluster_id, {T0: ("PREPARING", -1)})}
+    await waits_with_its_own_record(machine)
+    assert "mirror loop" in str(machine.driver().status.reason)
+    await machine.close()
 
 
-def test_c34_another_mirror_of_ours_there_that_does_not_answer_is_asked_again(tmp_path: Path) -> None:
+async def test_c34_another_mirror_of_ours_there_that_does_not_answer_is_asked_again(tmp_path: Path) -> None:
     """Whether it has our topic is not known; the mirror of this name is not there at all, which alone would empty the log."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        machine.source_mirrors = {"another": (OWN_CLUSTER_ID, {})}
-        machine.refusing["another"] = Errors.COORDINATOR_NOT_AVAILABLE
-        await waits_with_its_own_record(machine)
-        assert "mirror another: COORDINATOR_NOT_AVAILABLE" in str(machine.driver().status.reason)
-        machine.refusing.clear()
-        await machine.reach("MIRRORING")
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path))
+    machine.source_mirrors = {"another": (OWN_CLUSTER_ID, {})}
+    machine.refusing["another"] = Errors.COORDINATOR_NOT_AVAILABLE
+    await waits_with_its_own_record(machine)
+    assert "mirror another: COORDINATOR_NOT_AVAILABLE" in str(machine.driver().status.reason)
+    machine.refusing.clear()
+    await machine.reach("MIRRORING")
+    await machine.close()
 
 
-def test_c35_a_target_inside_a_batch_is_lowered_and_the_cut_has_two_phases(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path), others=(2,))
-        machine.source_mirrors = dict(STOPPED_THERE)
-        machine.source.create("t")
-        machine.at_source(batch(0, b"a", epoch=1), batch(1, b"b", epoch=3))
-        machine.topic(value=None, replicas=(1, 2))
-        machine.local(batch(0, b"a", epoch=1), batch(1, b"x", b"y", b"z", epoch=2))
-        await machine.follow(2, 2)
-        machine.name(MIRROR)
-        await machine.advance(1_000)
-        assert machine.log().log_end_offset == 4, "before all in the ISR have caught up nothing is cut"
-        await machine.follow(2, 4)
-        await machine.advance(BACKOFF_MS)
-        assert machine.log().log_end_offset == 1 and machine.state() == "PREPARING"
-        assert machine.registration().leader_epoch == 1, "bumped, so that the follower verifies its log"
-        await machine.follow(2, 1)
-        await machine.reach("MIRRORING")
-        machine.topic("plain", value=None)
-        machine.local(batch(0, b"a"), batch(1, b"p", b"q", b"r"), topic="plain")
-        assert cut(machine.partition("plain"), 2) == 3 and machine.log("plain").log_end_offset == 1
-        await machine.close()
-
-    run(scenario)
+async def test_c35_a_target_inside_a_batch_is_lowered_and_the_cut_has_two_phases(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path), others=(2,))
+    machine.source_mirrors = dict(STOPPED_THERE)
+    machine.source.create("t")
+    machine.at_source(batch(0, b"a", epoch=1), batch(1, b"b", epoch=3))
+    machine.topic(value=None, replicas=(1, 2))
+    machine.local(batch(0, b"a", epoch=1), batch(1, b"x", b"y", b"z", epoch=2))
+    await machine.follow(2, 2)
+    machine.name(MIRROR)
+    await machine.advance(1_000)
+    assert machine.log().log_end_offset == 4, "before all in the ISR have caught up nothing is cut"
+    await machine.follow(2, 4)
+    await machine.advance(BACKOFF_MS)
+    assert machine.log().log_end_offset == 1 and machine.state() == "PREPARING"
+    assert machine.registration().leader_epoch == 1, "bumped, so that the follower verifies its log"
+    await machine.follow(2, 1)
+    await machine.reach("MIRRORING")
+    machine.topic("plain", value=None)
+    machine.local(batch(0, b"a"), batch(1, b"p", b"q", b"r"), topic="plain")
+    assert cut(machine.partition("plain"), 2) == 3 and machine.log("plain").log_end_offset == 1
+    await machine.close()
 
 
 # --- C38, C40, C41 ----------------------------------------------------------------------------------------------------
 
 
-def test_c38_until_the_state_is_loaded_a_produce_may_be_tried_again(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path), others=(2,))
-        await machine.mirroring(batch(0, b"a"))
-        machine.name("m.removed")
-        await machine.reach("STOPPED")
-        machine.change(leader=2)
-        machine.change(leader=1)
-        assert machine.produce(batch(0, b"early")) is Errors.NOT_LEADER_OR_FOLLOWER
-        await machine.settle()
-        assert machine.produce(batch(0, b"late")) is Errors.NONE
-        await machine.close()
-
-    run(scenario)
+async def test_c38_until_the_state_is_loaded_a_produce_may_be_tried_again(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path), others=(2,))
+    await machine.mirroring(batch(0, b"a"))
+    machine.name("m.removed")
+    await machine.reach("STOPPED")
+    machine.change(leader=2)
+    machine.change(leader=1)
+    assert machine.produce(batch(0, b"early")) is Errors.NOT_LEADER_OR_FOLLOWER
+    await machine.settle()
+    assert machine.produce(batch(0, b"late")) is Errors.NONE
+    await machine.close()
 
 
 def test_c40_numbers_come_with_the_name_of_their_revision() -> None:
@@ -595,22 +529,19 @@ def test_c40_numbers_come_with_the_name_of_their_revision() -> None:
         mirror_dialect.mirror_dialect("kip-2026-05")
 
 
-def test_c41_a_marker_for_a_mirror_is_answered_and_not_appended(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        machine.topic(value=None)
-        machine.local(transactional(0, 7, b"open"))
-        machine.source.down.update(machine.source.addresses.values())
-        machine.name(MIRROR)
-        await machine.settle()
-        assert machine.state() == "PREPARING"
-        request = WriteTxnMarkersRequest([WritableTxnMarker(7, 0, False, [WritableTxnMarkerTopic("t", [0])], 0, 0)])
-        response = await machine.ask(ApiKeys.WRITE_TXN_MARKERS, request, 2)
-        assert response.markers[0].topics[0].partitions[0].error_code == 0
-        assert machine.log().log_end_offset == 1
-        await machine.close()
-
-    run(scenario)
+async def test_c41_a_marker_for_a_mirror_is_answered_and_not_appended(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    machine.topic(value=None)
+    machine.local(transactional(0, 7, b"open"))
+    machine.source.down.update(machine.source.addresses.values())
+    machine.name(MIRROR)
+    await machine.settle()
+    assert machine.state() == "PREPARING"
+    request = WriteTxnMarkersRequest([WritableTxnMarker(7, 0, False, [WritableTxnMarkerTopic("t", [0])], 0, 0)])
+    response = await machine.ask(ApiKeys.WRITE_TXN_MARKERS, request, 2)
+    assert response.markers[0].topics[0].partitions[0].error_code == 0
+    assert machine.log().log_end_offset == 1
+    await machine.close()
 
 
 def test_c23_delete_mirror_clears_topics_that_were_paused_when_they_were_removed() -> None:

@@ -46,162 +46,131 @@ async def mirroring(world: MirrorWorld, *batches: int, epoch: int = 0) -> script
 
 
 @pytest.mark.parametrize("versions", AGES)
-def test_d3_12_batches_are_appended_as_they_are(tmp_path, versions):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path), versions)
-        driver = await mirroring(world, 3, 1, 2, epoch=4)
-        world.source.append("t", b"later")
-        await world.settle()
-        assert world.log_bytes("t") == world.source_bytes("t")
-        assert driver.log.high_watermark == driver.progress.source_offset == 7
-        assert driver.given_back == [] and driver.cuts == 0
-
-    scripted_source.run(scenario)
+async def test_d3_12_batches_are_appended_as_they_are(tmp_path, versions):
+    world = MirrorWorld(str(tmp_path), versions)
+    driver = await mirroring(world, 3, 1, 2, epoch=4)
+    world.source.append("t", b"later")
+    await world.settle()
+    assert world.log_bytes("t") == world.source_bytes("t")
+    assert driver.log.high_watermark == driver.progress.source_offset == 7
+    assert driver.given_back == [] and driver.cuts == 0
 
 
-def test_d3_12_batches_of_a_later_epoch_than_the_sources_are_left_out(tmp_path):
+async def test_d3_12_batches_of_a_later_epoch_than_the_sources_are_left_out(tmp_path):
     """Another leader wrote them; whether they follow what we have is asked again, of it."""
-
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        driver = await mirroring(world, 1)
-        world.source.append("t", b"of epoch 3", epoch=3)
-        await world.settle()
-        assert driver.log.log_end_offset == 1
-        assert driver.given_back == ["the source sent batches of a newer leader epoch than the one it was asked in"]
-
-    scripted_source.run(scenario)
+    world = MirrorWorld(str(tmp_path))
+    driver = await mirroring(world, 1)
+    world.source.append("t", b"of epoch 3", epoch=3)
+    await world.settle()
+    assert driver.log.log_end_offset == 1
+    assert driver.given_back == ["the source sent batches of a newer leader epoch than the one it was asked in"]
 
 
-def test_d3_12_in_a_chain_batches_exceed_the_sources_epoch(tmp_path):
+async def test_d3_12_in_a_chain_batches_exceed_the_sources_epoch(tmp_path):
     """The source's topic is a mirror, too: its batches carry the epochs of the cluster before it."""
-
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        driver = await mirroring(world, 1)
-        world.source.mirrored_topics.add("t")
-        world.source.append("t", b"of epoch 3", epoch=3)
-        await world.advance(600)
-        assert world.log_bytes("t") == world.source_bytes("t")
-        assert driver.given_back == []
-
-    scripted_source.run(scenario)
+    world = MirrorWorld(str(tmp_path))
+    driver = await mirroring(world, 1)
+    world.source.mirrored_topics.add("t")
+    world.source.append("t", b"of epoch 3", epoch=3)
+    await world.advance(600)
+    assert world.log_bytes("t") == world.source_bytes("t")
+    assert driver.given_back == []
 
 
 @pytest.mark.parametrize("versions", AGES)
 @pytest.mark.parametrize("tells_leader", [True, False])
-def test_d3_13_a_new_source_leader_is_found_and_nothing_is_cut(tmp_path, versions, tells_leader):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path), versions, brokers=2)
-        driver = await mirroring(world, 3, 2)
-        world.source.log("t").tells_leader = tells_leader
-        world.source.elect("t", leader=2, epoch=1)
-        world.source.append("t", b"by broker 2")
-        answered = versions[1] >= 12 and tells_leader
-        await world.advance(600 if answered else BACKOFF_MS + 700)
-        assert world.log_bytes("t") == world.source_bytes("t")
-        assert (driver.cuts, len(driver.given_back)) == (0, 0 if answered else 1)
-        assert {address for address, _, _, _ in world.source.requests[-2:]} == {("source-2", 9092)}
-
-    scripted_source.run(scenario)
+async def test_d3_13_a_new_source_leader_is_found_and_nothing_is_cut(tmp_path, versions, tells_leader):
+    world = MirrorWorld(str(tmp_path), versions, brokers=2)
+    driver = await mirroring(world, 3, 2)
+    world.source.log("t").tells_leader = tells_leader
+    world.source.elect("t", leader=2, epoch=1)
+    world.source.append("t", b"by broker 2")
+    answered = versions[1] >= 12 and tells_leader
+    await world.advance(600 if answered else BACKOFF_MS + 700)
+    assert world.log_bytes("t") == world.source_bytes("t")
+    assert (driver.cuts, len(driver.given_back)) == (0, 0 if answered else 1)
+    assert {address for address, _, _, _ in world.source.requests[-2:]} == {("source-2", 9092)}
 
 
 @pytest.mark.parametrize("error", [Errors.NOT_LEADER_OR_FOLLOWER, Errors.FENCED_LEADER_EPOCH, Errors.UNKNOWN_LEADER_EPOCH])
-def test_d3_13_an_error_that_stays_is_asked_about_once_a_backoff(tmp_path, error):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        driver = await mirroring(world, 1)
-        world.source.log("t").error = error
-        world.source.log("t").tells_leader = False
-        world.source.notify()
-        await world.settle()
-        before = len(world.source.requests)
-        await world.advance(5 * BACKOFF_MS)
-        assert len(driver.given_back) <= 7
-        assert len(world.source.requests) - before <= 6 * 5
-        assert error.name in driver.status.reason
-        world.source.log("t").error = Errors.NONE
-        world.source.append("t", b"again")
-        await world.advance(2 * BACKOFF_MS)
-        assert world.log_bytes("t") == world.source_bytes("t") and driver.status.reason is None
-
-    scripted_source.run(scenario)
+async def test_d3_13_an_error_that_stays_is_asked_about_once_a_backoff(tmp_path, error):
+    world = MirrorWorld(str(tmp_path))
+    driver = await mirroring(world, 1)
+    world.source.log("t").error = error
+    world.source.log("t").tells_leader = False
+    world.source.notify()
+    await world.settle()
+    before = len(world.source.requests)
+    await world.advance(5 * BACKOFF_MS)
+    assert len(driver.given_back) <= 7
+    assert len(world.source.requests) - before <= 6 * 5
+    assert error.name in driver.status.reason
+    world.source.log("t").error = Errors.NONE
+    world.source.append("t", b"again")
+    await world.advance(2 * BACKOFF_MS)
+    assert world.log_bytes("t") == world.source_bytes("t") and driver.status.reason is None
 
 
-def test_d3_13_a_broker_that_went_away_comes_back_at_another_address(tmp_path):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path), brokers=2)
-        driver = await mirroring(world, 2)
-        world.source.down.add(("source-1", 9092))
-        world.source.notify()
-        await world.advance(3 * BACKOFF_MS)
-        assert driver.failures or driver.given_back
-        world.source.addresses[1] = ("moved", 9999)
-        world.source.append("t", b"from there")
-        await world.advance(3 * BACKOFF_MS)
-        assert world.log_bytes("t") == world.source_bytes("t")
-        assert world.source.requests[-1][0] == ("moved", 9999)
-        assert driver.cuts == 0
-
-    scripted_source.run(scenario)
+async def test_d3_13_a_broker_that_went_away_comes_back_at_another_address(tmp_path):
+    world = MirrorWorld(str(tmp_path), brokers=2)
+    driver = await mirroring(world, 2)
+    world.source.down.add(("source-1", 9092))
+    world.source.notify()
+    await world.advance(3 * BACKOFF_MS)
+    assert driver.failures or driver.given_back
+    world.source.addresses[1] = ("moved", 9999)
+    world.source.append("t", b"from there")
+    await world.advance(3 * BACKOFF_MS)
+    assert world.log_bytes("t") == world.source_bytes("t")
+    assert world.source.requests[-1][0] == ("moved", 9999)
+    assert driver.cuts == 0
 
 
 @pytest.mark.parametrize("versions", AGES)
-def test_d3_14_retention_at_the_source_passed_us(tmp_path, versions):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path), versions)
-        driver = await mirroring(world, 3)
-        world.source.down.add(("source-1", 9092))
-        world.source.notify()
-        await world.settle()
-        log = world.source.log("t")
-        log.start = 100
-        log.batches[:] = [batch(100, b"x", b"y", epoch=0)]
-        world.source.down.clear()
-        await world.advance(3 * BACKOFF_MS)
-        assert (driver.log.log_start_offset, driver.log.log_end_offset) == (100, 102)
-        assert world.log_bytes("t") == world.source_bytes("t")
-        assert driver.cuts == 1
-
-    scripted_source.run(scenario)
+async def test_d3_14_retention_at_the_source_passed_us(tmp_path, versions):
+    world = MirrorWorld(str(tmp_path), versions)
+    driver = await mirroring(world, 3)
+    world.source.down.add(("source-1", 9092))
+    world.source.notify()
+    await world.settle()
+    log = world.source.log("t")
+    log.start = 100
+    log.batches[:] = [batch(100, b"x", b"y", epoch=0)]
+    world.source.down.clear()
+    await world.advance(3 * BACKOFF_MS)
+    assert (driver.log.log_start_offset, driver.log.log_end_offset) == (100, 102)
+    assert world.log_bytes("t") == world.source_bytes("t")
+    assert driver.cuts == 1
 
 
-def test_d3_14_the_sources_log_starts_inside_a_batch(tmp_path):
+async def test_d3_14_the_sources_log_starts_inside_a_batch(tmp_path):
     """F11: an empty mirror takes the whole batch in which the source's log starts, and its log start follows."""
-
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        world.source.create("t")
-        log = world.source.log("t")
-        log.batches[:] = [batch(0, b"a", b"b", b"c"), batch(3, b"d")]
-        log.start = 1
-        (driver,) = await world.mirror_topic("t")
-        await world.advance(600)
-        assert read_log_offsets(world) == offsets(world.source_bytes("t")) == [0, 3]
-        assert (driver.log.log_start_offset, driver.log.log_end_offset) == (1, 4)
-        assert driver.rejected is None and driver.cuts == 0
-
-    scripted_source.run(scenario)
+    world = MirrorWorld(str(tmp_path))
+    world.source.create("t")
+    log = world.source.log("t")
+    log.batches[:] = [batch(0, b"a", b"b", b"c"), batch(3, b"d")]
+    log.start = 1
+    (driver,) = await world.mirror_topic("t")
+    await world.advance(600)
+    assert read_log_offsets(world) == offsets(world.source_bytes("t")) == [0, 3]
+    assert (driver.log.log_start_offset, driver.log.log_end_offset) == (1, 4)
+    assert driver.rejected is None and driver.cuts == 0
 
 
 @pytest.mark.parametrize("versions", AGES)
-def test_d3_14b_out_of_range_never_empties_a_log_that_has_something_in_common(tmp_path, versions):
+async def test_d3_14b_out_of_range_never_empties_a_log_that_has_something_in_common(tmp_path, versions):
     """An unclean election at the source: its log is shorter, and goes on differently in a later epoch."""
-
-    async def scenario():
-        world = MirrorWorld(str(tmp_path), versions)
-        driver = await mirroring(world, 2, 2, 2)
-        log = world.source.log("t")
-        log.batches[:] = log.batches[:1]
-        log.epoch = 5
-        world.source.notify()
-        await world.advance(4 * BACKOFF_MS)
-        assert driver.log.log_end_offset == 2 and driver.cuts == 1
-        world.source.append("t", b"of epoch 5")
-        await world.advance(600)
-        assert world.log_bytes("t") == world.source_bytes("t")
-
-    scripted_source.run(scenario)
+    world = MirrorWorld(str(tmp_path), versions)
+    driver = await mirroring(world, 2, 2, 2)
+    log = world.source.log("t")
+    log.batches[:] = log.batches[:1]
+    log.epoch = 5
+    world.source.notify()
+    await world.advance(4 * BACKOFF_MS)
+    assert driver.log.log_end_offset == 2 and driver.cuts == 1
+    world.source.append("t", b"of epoch 5")
+    await world.advance(600)
+    assert world.log_bytes("t") == world.source_bytes("t")
 
 
 async def mirroring_two_epochs(world):
@@ -215,276 +184,223 @@ async def mirroring_two_epochs(world):
     return driver, log
 
 
-def test_d3_14b_steps_down_to_an_epoch_that_the_source_knows(tmp_path):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path), KAFKA_2_8)
-        driver, log = await mirroring_two_epochs(world)
-        log.batches[:] = log.batches[:1]
-        log.epoch = 3
-        world.source.append("t", b"of epoch 3")
-        await world.advance(4 * BACKOFF_MS)
-        assert world.log_bytes("t") == world.source_bytes("t") and driver.cuts == 1
-
-    scripted_source.run(scenario)
+async def test_d3_14b_steps_down_to_an_epoch_that_the_source_knows(tmp_path):
+    world = MirrorWorld(str(tmp_path), KAFKA_2_8)
+    driver, log = await mirroring_two_epochs(world)
+    log.batches[:] = log.batches[:1]
+    log.epoch = 3
+    world.source.append("t", b"of epoch 3")
+    await world.advance(4 * BACKOFF_MS)
+    assert world.log_bytes("t") == world.source_bytes("t") and driver.cuts == 1
 
 
-def test_d3_14b_a_source_that_knows_none_of_our_epochs_is_asked_once_a_backoff(tmp_path):
+async def test_d3_14b_a_source_that_knows_none_of_our_epochs_is_asked_once_a_backoff(tmp_path):
     """Deviation 8: the reference implementation asks 900 times a second."""
+    world = MirrorWorld(str(tmp_path))
+    driver = await mirroring(world, 2)
 
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        driver = await mirroring(world, 2)
+    def out_of_range(request):
+        if isinstance(request, fetch.FetchRequest) and request.isolation_level == 1:
+            row = fetch.PartitionData(partition_index=0, error_code=Errors.OFFSET_OUT_OF_RANGE, high_watermark=-1, records=b"")
+            topic = fetch.FetchableTopicResponse(topic_id=world.source.topic_ids["t"], partitions=[row])
+            return fetch.FetchResponse(session_id=1, responses=[topic])
+        if type(request).__name__ == "OffsetForLeaderEpochRequest":
+            world.source.override, given = None, world.source.override
+            response = world.source._end_of_epochs(request)
+            world.source.override = given
+            response.topics[0].partitions[0].leader_epoch = response.topics[0].partitions[0].end_offset = -1
+            return response
+        return None
 
-        def out_of_range(request):
-            if isinstance(request, fetch.FetchRequest) and request.isolation_level == 1:
-                row = fetch.PartitionData(partition_index=0, error_code=Errors.OFFSET_OUT_OF_RANGE, high_watermark=-1, records=b"")
-                topic = fetch.FetchableTopicResponse(topic_id=world.source.topic_ids["t"], partitions=[row])
-                return fetch.FetchResponse(session_id=1, responses=[topic])
-            if type(request).__name__ == "OffsetForLeaderEpochRequest":
-                world.source.override, given = None, world.source.override
-                response = world.source._end_of_epochs(request)
-                world.source.override = given
-                response.topics[0].partitions[0].leader_epoch = response.topics[0].partitions[0].end_offset = -1
-                return response
-            return None
-
-        world.source.override = out_of_range
-        await world.advance(600)
-        before = len(world.source.requests)
-        await world.advance(10 * BACKOFF_MS)
-        assert len(world.source.requests) - before <= 11 * 4
-        assert driver.log.log_end_offset == 2 and driver.cuts == 0
-        assert "knows no epoch of our log" in driver.status.reason
-
-    scripted_source.run(scenario)
+    world.source.override = out_of_range
+    await world.advance(600)
+    before = len(world.source.requests)
+    await world.advance(10 * BACKOFF_MS)
+    assert len(world.source.requests) - before <= 11 * 4
+    assert driver.log.log_end_offset == 2 and driver.cuts == 0
+    assert "knows no epoch of our log" in driver.status.reason
 
 
 @pytest.mark.parametrize("versions", AGES)
-def test_d3_15_a_log_that_goes_on_differently_is_cut_where_the_sources_epoch_ends(tmp_path, versions):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path), versions)
-        driver = await mirroring(world, 2, 2)
-        log = world.source.log("t")
-        log.batches[:] = [*log.batches[:1], batch(2, b"other", b"records", b"here", epoch=1)]
-        log.epoch = 1
-        world.source.notify()
-        await world.advance(4 * BACKOFF_MS)
-        assert world.log_bytes("t") == world.source_bytes("t")
-        assert driver.cuts == 1 and driver.log.log_start_offset == 0
-
-    scripted_source.run(scenario)
+async def test_d3_15_a_log_that_goes_on_differently_is_cut_where_the_sources_epoch_ends(tmp_path, versions):
+    world = MirrorWorld(str(tmp_path), versions)
+    driver = await mirroring(world, 2, 2)
+    log = world.source.log("t")
+    log.batches[:] = [*log.batches[:1], batch(2, b"other", b"records", b"here", epoch=1)]
+    log.epoch = 1
+    world.source.notify()
+    await world.advance(4 * BACKOFF_MS)
+    assert world.log_bytes("t") == world.source_bytes("t")
+    assert driver.cuts == 1 and driver.log.log_start_offset == 0
 
 
-def test_d3_15_an_epoch_that_goes_on_longer_at_the_source_is_cut_where_ours_ends(tmp_path):
+async def test_d3_15_an_epoch_that_goes_on_longer_at_the_source_is_cut_where_ours_ends(tmp_path):
     """Ours goes on with an epoch that the source does not have; up to the end of the source's, all of that would stay."""
-
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        driver, log = await mirroring_two_epochs(world)
-        log.batches[1:] = [batch(2, b"x", b"y", b"z", epoch=1)]
-        log.epoch = 1
-        inquiry = diverged(driver.log, 1, 5, cleaned_until=lambda: 0)
-        assert verdict_of(inquiry, log.batches)[:2] == (Action.CUT, 2)
-
-    scripted_source.run(scenario)
+    world = MirrorWorld(str(tmp_path))
+    driver, log = await mirroring_two_epochs(world)
+    log.batches[1:] = [batch(2, b"x", b"y", b"z", epoch=1)]
+    log.epoch = 1
+    inquiry = diverged(driver.log, 1, 5, cleaned_until=lambda: 0)
+    assert verdict_of(inquiry, log.batches)[:2] == (Action.CUT, 2)
 
 
-def test_d3_15_a_point_below_our_log_start_starts_the_log_over(tmp_path):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        driver = await mirroring(world, 2, 2)
-        driver.max_truncation_records = -1
-        log = world.source.log("t")
-        log.start = 2
-        world.source.append("t", b"e")
-        await world.settle()
-        assert driver.log.log_start_offset == 2
-        log.batches[:] = [batch(0, b"z", epoch=1), batch(1, b"y", b"x", b"w", epoch=1)]
-        log.start, log.epoch = 0, 1
-        world.source.notify()
-        await world.advance(4 * BACKOFF_MS)
-        assert world.log_bytes("t") == world.source_bytes("t") and driver.log.log_start_offset == 0
-
-    scripted_source.run(scenario)
+async def test_d3_15_a_point_below_our_log_start_starts_the_log_over(tmp_path):
+    world = MirrorWorld(str(tmp_path))
+    driver = await mirroring(world, 2, 2)
+    driver.max_truncation_records = -1
+    log = world.source.log("t")
+    log.start = 2
+    world.source.append("t", b"e")
+    await world.settle()
+    assert driver.log.log_start_offset == 2
+    log.batches[:] = [batch(0, b"z", epoch=1), batch(1, b"y", b"x", b"w", epoch=1)]
+    log.start, log.epoch = 0, 1
+    world.source.notify()
+    await world.advance(4 * BACKOFF_MS)
+    assert world.log_bytes("t") == world.source_bytes("t") and driver.log.log_start_offset == 0
 
 
-def test_d3_15_a_high_watermark_that_falls_back_cuts_nothing(tmp_path):
+async def test_d3_15_a_high_watermark_that_falls_back_cuts_nothing(tmp_path):
     """After a restart the source's high watermark and last stable offset are behind what they were; its log is not."""
-
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        driver = await mirroring(world, 2, 2)
-        world.source.forget_sessions()
-        world.source.log("t").high_watermark = 1
-        world.source.elect("t", leader=1, epoch=1)
-        await world.advance(3 * BACKOFF_MS)
-        assert driver.log.log_end_offset == 4 and driver.cuts == 0
-        assert "does not serve the batch at 2 yet" in driver.status.reason
-        world.source.log("t").high_watermark = None
-        world.source.append("t", b"after all")
-        await world.advance(3 * BACKOFF_MS)
-        assert world.log_bytes("t") == world.source_bytes("t") and driver.cuts == 0
-
-    scripted_source.run(scenario)
+    world = MirrorWorld(str(tmp_path))
+    driver = await mirroring(world, 2, 2)
+    world.source.forget_sessions()
+    world.source.log("t").high_watermark = 1
+    world.source.elect("t", leader=1, epoch=1)
+    await world.advance(3 * BACKOFF_MS)
+    assert driver.log.log_end_offset == 4 and driver.cuts == 0
+    assert "does not serve the batch at 2 yet" in driver.status.reason
+    world.source.log("t").high_watermark = None
+    world.source.append("t", b"after all")
+    await world.advance(3 * BACKOFF_MS)
+    assert world.log_bytes("t") == world.source_bytes("t") and driver.cuts == 0
 
 
-def test_d3_16_a_malformed_batch_fails_its_partition_alone(tmp_path):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        world.source.create("t", partitions=2)
-        bad = bytearray(batch(0, b"broken"))
-        bad[-1] ^= 1
-        world.source.log("t", 0).batches.append(bytes(bad))
-        world.source.append("t", b"sound", partition=1)
-        failing, sound = await world.mirror_topic("t", partitions=2)
-        await world.advance(3 * BACKOFF_MS)
-        assert failing.rejected is not None and failing.rejected.startswith("malformed batch from the source: Record is corrupt")
-        assert failing.log.log_end_offset == 0
-        world.source.append("t", b"more", partition=1)
-        await world.advance(600)
-        assert world.log_bytes("t", 1) == world.source_bytes("t", 1) and sound.rejected is None
-
-    scripted_source.run(scenario)
+async def test_d3_16_a_malformed_batch_fails_its_partition_alone(tmp_path):
+    world = MirrorWorld(str(tmp_path))
+    world.source.create("t", partitions=2)
+    bad = bytearray(batch(0, b"broken"))
+    bad[-1] ^= 1
+    world.source.log("t", 0).batches.append(bytes(bad))
+    world.source.append("t", b"sound", partition=1)
+    failing, sound = await world.mirror_topic("t", partitions=2)
+    await world.advance(3 * BACKOFF_MS)
+    assert failing.rejected is not None and failing.rejected.startswith("malformed batch from the source: Record is corrupt")
+    assert failing.log.log_end_offset == 0
+    world.source.append("t", b"more", partition=1)
+    await world.advance(600)
+    assert world.log_bytes("t", 1) == world.source_bytes("t", 1) and sound.rejected is None
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_d3_16_messages_of_old_formats_fail_the_partition_with_a_clear_reason(tmp_path, magic):
+async def test_d3_16_messages_of_old_formats_fail_the_partition_with_a_clear_reason(tmp_path, magic):
     """A source that has never rewritten what producers of Kafka 0.10 sent; nothing of it is appended."""
-
-    async def scenario():
-        world = MirrorWorld(str(tmp_path), KAFKA_2_1)
-        world.source.create("t")
-        message = b"\0\0\0\0" + bytes([magic, 0]) + (b"\0" * 8 if magic else b"") + b"\xff\xff\xff\xff" + b"\0\0\0\x05hello"
-        world.source.log("t").batches.append((0).to_bytes(8, "big") + len(message).to_bytes(4, "big") + message)
-        world.source.log("t").high_watermark = 1
-        (driver,) = await world.mirror_topic("t")
-        await world.advance(600)
-        assert driver.rejected is not None and f"message format v{magic}" in driver.rejected
-        assert driver.log.log_end_offset == 0
-
-    scripted_source.run(scenario)
+    world = MirrorWorld(str(tmp_path), KAFKA_2_1)
+    world.source.create("t")
+    message = b"\0\0\0\0" + bytes([magic, 0]) + (b"\0" * 8 if magic else b"") + b"\xff\xff\xff\xff" + b"\0\0\0\x05hello"
+    world.source.log("t").batches.append((0).to_bytes(8, "big") + len(message).to_bytes(4, "big") + message)
+    world.source.log("t").high_watermark = 1
+    (driver,) = await world.mirror_topic("t")
+    await world.advance(600)
+    assert driver.rejected is not None and f"message format v{magic}" in driver.rejected
+    assert driver.log.log_end_offset == 0
 
 
 @pytest.mark.parametrize("versions", [pytest.param(NEWEST, id="by_id"), pytest.param(KAFKA_2_8, id="by_name")])
-def test_d3_16_a_topic_made_anew_under_another_id_fails_and_cuts_nothing(tmp_path, versions):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path), versions)
-        driver = await mirroring(world, 2, 2)
-        world.source.topic_ids["t"] = Uuid.random(world.runtime.random)
-        world.source.log("t").batches[:] = [batch(0, b"of the new topic")]
-        world.source.notify()
-        await world.advance(4 * BACKOFF_MS)
-        assert driver.rejected is not None and str(world.source.topic_ids["t"]) in driver.rejected
-        assert driver.log.log_end_offset == 4 and driver.cuts == 0
-
-    scripted_source.run(scenario)
+async def test_d3_16_a_topic_made_anew_under_another_id_fails_and_cuts_nothing(tmp_path, versions):
+    world = MirrorWorld(str(tmp_path), versions)
+    driver = await mirroring(world, 2, 2)
+    world.source.topic_ids["t"] = Uuid.random(world.runtime.random)
+    world.source.log("t").batches[:] = [batch(0, b"of the new topic")]
+    world.source.notify()
+    await world.advance(4 * BACKOFF_MS)
+    assert driver.rejected is not None and str(world.source.topic_ids["t"]) in driver.rejected
+    assert driver.log.log_end_offset == 4 and driver.cuts == 0
 
 
-def test_d3_16_a_refused_topic_is_asked_for_again_for_as_long_as_it_is_refused(tmp_path):
+async def test_d3_16_a_refused_topic_is_asked_for_again_for_as_long_as_it_is_refused(tmp_path):
     """It failed after two refresh intervals, and the way out of FAILED copied everything again."""
-
-    async def scenario():
-        world = MirrorWorld(str(tmp_path), mirror_metadata_refresh_interval_ms=2_000)
-        driver = await mirroring(world, 1)
-        for _ in range(2):
-            world.source.log("t").error = Errors.TOPIC_AUTHORIZATION_FAILED
-            world.source.notify()
-            await world.advance(20_000, step_ms=250)
-            assert driver.rejected is None and driver.status.reason == "the source refuses to let us read the topic"
-            world.source.log("t").error = Errors.NONE
-            world.source.append("t", b"allowed")
-            await world.advance(2_000)
-            assert world.log_bytes("t") == world.source_bytes("t") and driver.status.reason is None
-
-    scripted_source.run(scenario)
-
-
-def test_d3_16_a_refused_login_is_tried_again_for_as_long_as_it_is_refused(tmp_path):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path), mirror_metadata_refresh_interval_ms=2_000)
-        driver = await mirroring(world, 1)
-        world.source.override = lambda request: AuthenticationError("the login at source-1:9092 failed: wrong password")
+    world = MirrorWorld(str(tmp_path), mirror_metadata_refresh_interval_ms=2_000)
+    driver = await mirroring(world, 1)
+    for _ in range(2):
+        world.source.log("t").error = Errors.TOPIC_AUTHORIZATION_FAILED
         world.source.notify()
         await world.advance(20_000, step_ms=250)
-        assert driver.rejected is None and "wrong password" in driver.status.reason
-        world.source.override = lambda request: None
+        assert driver.rejected is None and driver.status.reason == "the source refuses to let us read the topic"
+        world.source.log("t").error = Errors.NONE
         world.source.append("t", b"allowed")
-        await world.advance(3_000)
+        await world.advance(2_000)
         assert world.log_bytes("t") == world.source_bytes("t") and driver.status.reason is None
 
-    scripted_source.run(scenario)
+
+async def test_d3_16_a_refused_login_is_tried_again_for_as_long_as_it_is_refused(tmp_path):
+    world = MirrorWorld(str(tmp_path), mirror_metadata_refresh_interval_ms=2_000)
+    driver = await mirroring(world, 1)
+    world.source.override = lambda request: AuthenticationError("the login at source-1:9092 failed: wrong password")
+    world.source.notify()
+    await world.advance(20_000, step_ms=250)
+    assert driver.rejected is None and "wrong password" in driver.status.reason
+    world.source.override = lambda request: None
+    world.source.append("t", b"allowed")
+    await world.advance(3_000)
+    assert world.log_bytes("t") == world.source_bytes("t") and driver.status.reason is None
 
 
 @pytest.mark.parametrize("equal", [0, 1, 23, 39])
-def test_c36b_other_batches_in_equal_epochs_are_found_before_anything_is_fetched(tmp_path, equal):
+async def test_c36b_other_batches_in_equal_epochs_are_found_before_anything_is_fetched(tmp_path, equal):
     """Two clusters hand out epochs on their own: what the source has from some batch on is another history in the same epoch."""
-
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        driver = await mirroring(world, *[2] * 40)
-        driver.max_truncation_records = -1 if equal == 0 else 80
-        world.fetchers.remove_partition(driver.id.topic_partition)
-        log = world.source.log("t")
-        log.batches[equal:] = [batch(2 * number, b"other", b"history", epoch=0) for number in range(equal, 45)]
-        world.source.requests.clear()
-        driver.start()
-        await world.advance(3 * BACKOFF_MS)
-        assert world.log_bytes("t") == world.source_bytes("t")
-        assert driver.cuts == 1
-        assert len(world.source.fetches(long_polls=False)) <= 14, "steps double, then halve"
-
-    scripted_source.run(scenario)
+    world = MirrorWorld(str(tmp_path))
+    driver = await mirroring(world, *[2] * 40)
+    driver.max_truncation_records = -1 if equal == 0 else 80
+    world.fetchers.remove_partition(driver.id.topic_partition)
+    log = world.source.log("t")
+    log.batches[equal:] = [batch(2 * number, b"other", b"history", epoch=0) for number in range(equal, 45)]
+    world.source.requests.clear()
+    driver.start()
+    await world.advance(3 * BACKOFF_MS)
+    assert world.log_bytes("t") == world.source_bytes("t")
+    assert driver.cuts == 1
+    assert len(world.source.fetches(long_polls=False)) <= 14, "steps double, then halve"
 
 
-def test_c36b_an_empty_log_that_ends_above_the_sources_start_begins_there(tmp_path):
+async def test_c36b_an_empty_log_that_ends_above_the_sources_start_begins_there(tmp_path):
     """F16: the records between would be skipped silently."""
-
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        driver = await mirroring(world, 2, 2)
-        world.fetchers.remove_partition(driver.id.topic_partition)
-        cut_fully(driver.partition, 3)
-        driver.start()
-        await world.advance(3 * BACKOFF_MS)
-        assert world.log_bytes("t") == world.source_bytes("t") and driver.log.log_start_offset == 0
-
-    scripted_source.run(scenario)
+    world = MirrorWorld(str(tmp_path))
+    driver = await mirroring(world, 2, 2)
+    world.fetchers.remove_partition(driver.id.topic_partition)
+    cut_fully(driver.partition, 3)
+    driver.start()
+    await world.advance(3 * BACKOFF_MS)
+    assert world.log_bytes("t") == world.source_bytes("t") and driver.log.log_start_offset == 0
 
 
 @pytest.mark.parametrize("policy", ["compact", "delete"])
-def test_c36b_what_the_sources_cleaner_rewrote_is_equal_also_where_the_topic_is_compacted_no_more(tmp_path, policy):
+async def test_c36b_what_the_sources_cleaner_rewrote_is_equal_also_where_the_topic_is_compacted_no_more(tmp_path, policy):
     """One record of the last batch is gone there: the CRC is another one, all else is as it was."""
-
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        world.source.create("t")
-        world.source.append("t", b"a", b"b")
-        world.source.append("t", b"c", b"d")
-        (driver,) = await world.mirror_topic("t", configs={"cleanup.policy": policy})
-        await world.advance(600)
-        world.fetchers.remove_partition(driver.id.topic_partition)
-        log = world.source.log("t")
-        whole = RecordBatch(log.batches[1])
-        kept = [record for record in whole.records() if record.value == b"d"]
-        log.batches[1] = bytes(build_batch(kept, base_offset=2, partition_leader_epoch=whole.partition_leader_epoch))
-        driver.start()
-        await world.advance(3 * BACKOFF_MS)
-        assert driver.cuts == 0
-        assert world.log_bytes("t") != world.source_bytes("t") and driver.log.log_end_offset == 4
-
-    scripted_source.run(scenario)
+    world = MirrorWorld(str(tmp_path))
+    world.source.create("t")
+    world.source.append("t", b"a", b"b")
+    world.source.append("t", b"c", b"d")
+    (driver,) = await world.mirror_topic("t", configs={"cleanup.policy": policy})
+    await world.advance(600)
+    world.fetchers.remove_partition(driver.id.topic_partition)
+    log = world.source.log("t")
+    whole = RecordBatch(log.batches[1])
+    kept = [record for record in whole.records() if record.value == b"d"]
+    log.batches[1] = bytes(build_batch(kept, base_offset=2, partition_leader_epoch=whole.partition_leader_epoch))
+    driver.start()
+    await world.advance(3 * BACKOFF_MS)
+    assert driver.cuts == 0
+    assert world.log_bytes("t") != world.source_bytes("t") and driver.log.log_end_offset == 4
 
 
 @pytest.mark.parametrize("change", [{"producer_id": 8}, {"producer_epoch": 2}, {"base_sequence": 4}, {"epoch": 1}, {}])
-def test_c36b_every_producer_field_tells_batches_apart_also_in_a_compacted_topic(tmp_path, change):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        fields = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 3}
-        world.source.create("t")
-        world.source.log("t").batches.append(batch(0, b"a", **fields))
-        (driver,) = await world.mirror_topic("t")
-        await world.advance(600)
-        theirs = RecordBatch(batch(0, b"a", **(fields | change)))
-        assert same_batch(driver.log.last_batch(), theirs) is (not change)
-
-    scripted_source.run(scenario)
+async def test_c36b_every_producer_field_tells_batches_apart_also_in_a_compacted_topic(tmp_path, change):
+    world = MirrorWorld(str(tmp_path))
+    fields = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 3}
+    world.source.create("t")
+    world.source.log("t").batches.append(batch(0, b"a", **fields))
+    (driver,) = await world.mirror_topic("t")
+    await world.advance(600)
+    theirs = RecordBatch(batch(0, b"a", **(fields | change)))
+    assert same_batch(driver.log.last_batch(), theirs) is (not change)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import scripted_source
 from mirror_harness import FAST_MIRROR, add, create_mirror, create_topic, log_bytes, produce, send, wait_caught_up
 from scripted_source import MirrorWorld, batch
 
@@ -78,130 +77,106 @@ def byte_rate(world: MirrorWorld) -> float:
 
 
 @pytest.mark.parametrize("replicas", ["0:1", "*", "5:1,0:1,1:7"])
-def test_thr1_the_rate_holds_for_the_replicas_that_are_listed(tmp_path, replicas):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        await throttled(world, partitions=1, replicas=replicas)
-        await world.advance(30_000, step_ms=20)
-        assert size(world) == pytest.approx(30 * RATE, rel=0.05)
-
-    scripted_source.run(scenario)
+async def test_thr1_the_rate_holds_for_the_replicas_that_are_listed(tmp_path, replicas):
+    world = MirrorWorld(str(tmp_path))
+    await throttled(world, partitions=1, replicas=replicas)
+    await world.advance(30_000, step_ms=20)
+    assert size(world) == pytest.approx(30 * RATE, rel=0.05)
 
 
 @pytest.mark.parametrize("replicas", ["0:2", "1:1", ""])
-def test_thr1_replicas_that_are_not_listed_are_not_throttled(tmp_path, replicas):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        await throttled(world, partitions=1, replicas=replicas)
-        await world.advance(1_000)
-        assert world.log_bytes("t") == world.source_bytes("t")
-
-    scripted_source.run(scenario)
+async def test_thr1_replicas_that_are_not_listed_are_not_throttled(tmp_path, replicas):
+    world = MirrorWorld(str(tmp_path))
+    await throttled(world, partitions=1, replicas=replicas)
+    await world.advance(1_000)
+    assert world.log_bytes("t") == world.source_bytes("t")
 
 
-def test_thr1_the_throttles_of_replication_say_nothing_of_mirrors(tmp_path):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        world.source.create("t")
-        fill(world, 0, 400)
-        for name in ("leader.replication.throttled.rate", "follower.replication.throttled.rate"):
-            world.broker.apply(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="1", name=name, value="1000"))
-        configs = {"leader.replication.throttled.replicas": "*", "follower.replication.throttled.replicas": "*"}
-        await world.mirror_topic("t", configs=configs)
-        await world.advance(1_000)
-        assert world.log_bytes("t") == world.source_bytes("t")
-        quotas = world.broker.replica_manager.quotas
-        assert not quotas.leader.is_quota_exceeded and not quotas.follower.is_quota_exceeded
-
-    scripted_source.run(scenario)
+async def test_thr1_the_throttles_of_replication_say_nothing_of_mirrors(tmp_path):
+    world = MirrorWorld(str(tmp_path))
+    world.source.create("t")
+    fill(world, 0, 400)
+    for name in ("leader.replication.throttled.rate", "follower.replication.throttled.rate"):
+        world.broker.apply(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="1", name=name, value="1000"))
+    configs = {"leader.replication.throttled.replicas": "*", "follower.replication.throttled.replicas": "*"}
+    await world.mirror_topic("t", configs=configs)
+    await world.advance(1_000)
+    assert world.log_bytes("t") == world.source_bytes("t")
+    quotas = world.broker.replica_manager.quotas
+    assert not quotas.leader.is_quota_exceeded and not quotas.follower.is_quota_exceeded
 
 
-def test_thr2_cfg15_cfg9_changes_work_at_once_the_brokers_own_before_the_clusters(tmp_path):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        set_rate(world, RATE // 10, broker="")
-        await throttled(world, partitions=1, batches=4_000)
-        await world.advance(10_000, step_ms=20)
-        assert size(world) == pytest.approx(10 * RATE, rel=0.1), "the broker's own"
-        set_rate(world, None)
-        before = size(world)
-        await world.advance(25_000, step_ms=100)
-        before, slow = size(world), size(world) - before
-        assert slow == pytest.approx(25 * RATE // 10, rel=0.1), "the cluster's default"
-        set_rate(world, 5 * RATE)
-        await world.advance(20_000, step_ms=20)
-        assert size(world) - before == pytest.approx(20 * 5 * RATE, rel=0.05)
-        world.broker.set_configs("t", {REPLICAS_CONFIG: None})
-        await world.advance(1_000)
-        assert world.log_bytes("t") == world.source_bytes("t"), "no longer throttled at all"
-
-    scripted_source.run(scenario)
+async def test_thr2_cfg15_cfg9_changes_work_at_once_the_brokers_own_before_the_clusters(tmp_path):
+    world = MirrorWorld(str(tmp_path))
+    set_rate(world, RATE // 10, broker="")
+    await throttled(world, partitions=1, batches=4_000)
+    await world.advance(10_000, step_ms=20)
+    assert size(world) == pytest.approx(10 * RATE, rel=0.1), "the broker's own"
+    set_rate(world, None)
+    before = size(world)
+    await world.advance(25_000, step_ms=100)
+    before, slow = size(world), size(world) - before
+    assert slow == pytest.approx(25 * RATE // 10, rel=0.1), "the cluster's default"
+    set_rate(world, 5 * RATE)
+    await world.advance(20_000, step_ms=20)
+    assert size(world) - before == pytest.approx(20 * 5 * RATE, rel=0.05)
+    world.broker.set_configs("t", {REPLICAS_CONFIG: None})
+    await world.advance(1_000)
+    assert world.log_bytes("t") == world.source_bytes("t"), "no longer throttled at all"
 
 
-def test_thr3_other_partitions_of_the_fetcher_go_on_and_do_not_slow_the_throttled_one(tmp_path):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        await throttled(world, partitions=3)
-        await world.advance(1_500, step_ms=20)
-        for number in (1, 2):
-            assert world.log_bytes("t", number) == world.source_bytes("t", number)
-        assert len(world.fetchers.running()) == 1
-        for second in range(10):
-            world.source.append("t", b"second %d" % second, partition=1)
-            await world.advance(1_000, step_ms=50)
-            assert world.log_bytes("t", 1) == world.source_bytes("t", 1), "not delayed"
-        assert size(world) == pytest.approx(11.5 * RATE, rel=0.1)
-
-    scripted_source.run(scenario)
+async def test_thr3_other_partitions_of_the_fetcher_go_on_and_do_not_slow_the_throttled_one(tmp_path):
+    world = MirrorWorld(str(tmp_path))
+    await throttled(world, partitions=3)
+    await world.advance(1_500, step_ms=20)
+    for number in (1, 2):
+        assert world.log_bytes("t", number) == world.source_bytes("t", number)
+    assert len(world.fetchers.running()) == 1
+    for second in range(10):
+        world.source.append("t", b"second %d" % second, partition=1)
+        await world.advance(1_000, step_ms=50)
+        assert world.log_bytes("t", 1) == world.source_bytes("t", 1), "not delayed"
+    assert size(world) == pytest.approx(11.5 * RATE, rel=0.1)
 
 
-def test_thr3_a_rate_of_0_lets_nothing_through(tmp_path):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        world.source.create("t")
-        fill(world, 0, 10)
-        set_rate(world, 0)
-        (driver,) = await world.mirror_topic("t", configs={REPLICAS_CONFIG: "*"})
-        await world.advance(30_000, step_ms=250)
-        assert driver.log.log_end_offset == 0 and driver.given_back == []
-        set_rate(world, None)
-        await world.advance(2_000)
-        assert world.log_bytes("t") == world.source_bytes("t")
-
-    scripted_source.run(scenario)
+async def test_thr3_a_rate_of_0_lets_nothing_through(tmp_path):
+    world = MirrorWorld(str(tmp_path))
+    world.source.create("t")
+    fill(world, 0, 10)
+    set_rate(world, 0)
+    (driver,) = await world.mirror_topic("t", configs={REPLICAS_CONFIG: "*"})
+    await world.advance(30_000, step_ms=250)
+    assert driver.log.log_end_offset == 0 and driver.given_back == []
+    set_rate(world, None)
+    await world.advance(2_000)
+    assert world.log_bytes("t") == world.source_bytes("t")
 
 
-def test_thr6_met16_byte_rate_is_the_throttled_traffic(tmp_path):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        await throttled(world)
-        await world.advance(15_000, step_ms=20)
-        assert size(world, 1) > 4 * size(world, 0) / 2, "the other partition's bytes are not in it"
-        assert byte_rate(world) == pytest.approx(RATE, rel=0.1)
-        world.fetchers.remove_partition(TopicPartition("t", 0))
-        await world.advance(15_000, step_ms=500)
-        assert byte_rate(world) == 0
-
-    scripted_source.run(scenario)
+async def test_thr6_met16_byte_rate_is_the_throttled_traffic(tmp_path):
+    world = MirrorWorld(str(tmp_path))
+    await throttled(world)
+    await world.advance(15_000, step_ms=20)
+    assert size(world, 1) > 4 * size(world, 0) / 2, "the other partition's bytes are not in it"
+    assert byte_rate(world) == pytest.approx(RATE, rel=0.1)
+    world.fetchers.remove_partition(TopicPartition("t", 0))
+    await world.advance(15_000, step_ms=500)
+    assert byte_rate(world) == 0
 
 
-def test_thr4_a_fetcher_that_the_source_throttles_asks_again_when_it_may(tmp_path):
-    async def scenario():
-        world = MirrorWorld(str(tmp_path))
-        world.source.create("t")
-        (driver,) = await world.mirror_topic("t")
-        await world.advance(600)
-        world.source.throttle_time_ms = 3_000
-        await world.advance(600)
-        before = world.source.count(fetch.FetchRequest)
-        await world.advance(2_300)
-        assert world.source.count(fetch.FetchRequest) == before
-        world.source.throttle_time_ms = 0
-        world.source.append("t", b"a")
-        await world.advance(1_500)
-        assert world.log_bytes("t") == world.source_bytes("t") and driver.given_back == []
-
-    scripted_source.run(scenario)
+async def test_thr4_a_fetcher_that_the_source_throttles_asks_again_when_it_may(tmp_path):
+    world = MirrorWorld(str(tmp_path))
+    world.source.create("t")
+    (driver,) = await world.mirror_topic("t")
+    await world.advance(600)
+    world.source.throttle_time_ms = 3_000
+    await world.advance(600)
+    before = world.source.count(fetch.FetchRequest)
+    await world.advance(2_300)
+    assert world.source.count(fetch.FetchRequest) == before
+    world.source.throttle_time_ms = 0
+    world.source.append("t", b"a")
+    await world.advance(1_500)
+    assert world.log_bytes("t") == world.source_bytes("t") and driver.given_back == []
 
 
 # --- on the wire ------------------------------------------------------------------------------------------------------

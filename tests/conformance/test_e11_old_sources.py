@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import scripted_source
 from scripted_source import KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, NEWEST, MirrorWorld
 
 from kmirror.common.uuid import Uuid
@@ -22,29 +21,25 @@ FIRST_FETCH_WITH_IDS, FIRST_FETCH_WITH_EPOCHS, FIRST_METADATA_WITH_EPOCHS = 13, 
 
 
 @pytest.mark.parametrize("versions", AGES)
-def test_versions_are_agreed_on_each_connection(tmp_path, versions):
+async def test_versions_are_agreed_on_each_connection(tmp_path, versions):
     """Every request in the highest version that both know; the log is the source's whatever its age."""
-
-    async def scenario():
-        world = MirrorWorld(str(tmp_path), versions)
-        world.source.create("t")
-        world.source.log("t").epoch = 4
-        world.source.append("t", b"a", b"b")
-        await world.mirror_topic("t")
-        await world.advance(600)
-        world.source.append("t", b"c")
-        await world.advance(1_100)
-        assert world.log_bytes("t") == world.source_bytes("t")
-        for _, _, version, message in world.source.requests:
-            key = ApiKeys(message.API_KEY)
-            assert version == versions[key], key
-        fetches = world.source.fetches()
-        rows = [row for request in fetches for topic in request.topics for row in topic.partitions]
-        names = {topic.topic for request in fetches for topic in request.topics}
-        ids = {topic.topic_id for request in fetches for topic in request.topics}
-        by_id = versions[ApiKeys.FETCH] >= FIRST_FETCH_WITH_IDS
-        assert (names, ids) == (({""}, {world.source.topic_ids["t"]}) if by_id else ({"t"}, {Uuid.ZERO}))
-        assert {row.last_fetched_epoch for row in rows} == ({-1, 4} if versions[ApiKeys.FETCH] >= FIRST_FETCH_WITH_EPOCHS else {-1})
-        assert {row.current_leader_epoch for row in rows} == ({4} if versions[ApiKeys.METADATA] >= FIRST_METADATA_WITH_EPOCHS else {-1})
-
-    scripted_source.run(scenario)
+    world = MirrorWorld(str(tmp_path), versions)
+    world.source.create("t")
+    world.source.log("t").epoch = 4
+    world.source.append("t", b"a", b"b")
+    await world.mirror_topic("t")
+    await world.advance(600)
+    world.source.append("t", b"c")
+    await world.advance(1_100)
+    assert world.log_bytes("t") == world.source_bytes("t")
+    for _, _, version, message in world.source.requests:
+        key = ApiKeys(message.API_KEY)
+        assert version == versions[key], key
+    fetches = world.source.fetches()
+    rows = [row for request in fetches for topic in request.topics for row in topic.partitions]
+    names = {topic.topic for request in fetches for topic in request.topics}
+    ids = {topic.topic_id for request in fetches for topic in request.topics}
+    by_id = versions[ApiKeys.FETCH] >= FIRST_FETCH_WITH_IDS
+    assert (names, ids) == (({""}, {world.source.topic_ids["t"]}) if by_id else ({"t"}, {Uuid.ZERO}))
+    assert {row.last_fetched_epoch for row in rows} == ({-1, 4} if versions[ApiKeys.FETCH] >= FIRST_FETCH_WITH_EPOCHS else {-1})
+    assert {row.current_leader_epoch for row in rows} == ({4} if versions[ApiKeys.METADATA] >= FIRST_METADATA_WITH_EPOCHS else {-1})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from broker_doubles import BrokerWorld
 from log_folders import open_log, write_log
-from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, MirrorMachine, run
+from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, MirrorMachine
 from scripted_source import batch
 
 from kmirror.common.errors import Errors
@@ -41,98 +41,82 @@ async def ask_as_follower(world: BrokerWorld, topic_id: Uuid, *, mirror_leader_e
     return response.responses[0].partitions[0]
 
 
-def test_rs13_c36_a_leader_tells_its_logs_latest_epoch_to_those_that_ask(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path), others=(2,))
-        topic_id = machine.topic(value="m.removed", replicas=(1, 2))
-        machine.local(batch(0, b"a", epoch=1), batch(1, b"b", epoch=6))
-        assert (await ask_as_follower(machine, topic_id, mirror_leader_epoch=0)).mirror_leader_epoch == 6
-        assert (await ask_as_follower(machine, topic_id, mirror_leader_epoch=-1)).mirror_leader_epoch == -1
-        await machine.close()
-
-    run(scenario)
+async def test_rs13_c36_a_leader_tells_its_logs_latest_epoch_to_those_that_ask(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path), others=(2,))
+    topic_id = machine.topic(value="m.removed", replicas=(1, 2))
+    machine.local(batch(0, b"a", epoch=1), batch(1, b"b", epoch=6))
+    assert (await ask_as_follower(machine, topic_id, mirror_leader_epoch=0)).mirror_leader_epoch == 6
+    assert (await ask_as_follower(machine, topic_id, mirror_leader_epoch=-1)).mirror_leader_epoch == -1
+    await machine.close()
 
 
 @pytest.mark.parametrize(("asked", "appended"), [(0, 1), (1, 2), (6, 3)])
-def test_rs13_c36_a_batch_above_the_epoch_of_the_request_is_not_appended(tmp_path: Path, asked: int, appended: int) -> None:
+async def test_rs13_c36_a_batch_above_the_epoch_of_the_request_is_not_appended(tmp_path: Path, asked: int, appended: int) -> None:
     """The largest epoch seen goes with the next request, and then the rest is taken."""
-
-    async def scenario() -> None:
-        world = BrokerWorld(str(tmp_path), others=(2,))
-        topic_id = world.create_topic("t", replicas=(1, 2), leader=2, configs={"mirror.name": "m"})
-        hooks = ReplicaFetcher(world.replica_manager)
-        assert hooks.first_mirror_leader_epoch(T0) == 0, "a follower begins with 0"
-        state = PartitionFetchState(topic_id, 0, 0, None, asked)
-        records = batch(0, b"a", epoch=0) + batch(1, b"b", epoch=1) + batch(2, b"c", epoch=6)
-        data = FetchData(Errors.NONE, 3, 0, records, mirror_leader_epoch=6)
-        assert hooks.process_partition_data(T0, state, data)[0] == appended
-        assert hooks.next_mirror_leader_epoch(T0, state, data) == 6
-        world.set_configs("t", {"mirror.name": None})
-        assert hooks.first_mirror_leader_epoch(T0) == -1, "not a mirror's partition"
-
-    run(scenario)
+    world = BrokerWorld(str(tmp_path), others=(2,))
+    topic_id = world.create_topic("t", replicas=(1, 2), leader=2, configs={"mirror.name": "m"})
+    hooks = ReplicaFetcher(world.replica_manager)
+    assert hooks.first_mirror_leader_epoch(T0) == 0, "a follower begins with 0"
+    state = PartitionFetchState(topic_id, 0, 0, None, asked)
+    records = batch(0, b"a", epoch=0) + batch(1, b"b", epoch=1) + batch(2, b"c", epoch=6)
+    data = FetchData(Errors.NONE, 3, 0, records, mirror_leader_epoch=6)
+    assert hooks.process_partition_data(T0, state, data)[0] == appended
+    assert hooks.next_mirror_leader_epoch(T0, state, data) == 6
+    world.set_configs("t", {"mirror.name": None})
+    assert hooks.first_mirror_leader_epoch(T0) == -1, "not a mirror's partition"
 
 
 @pytest.mark.item("B7")
-def test_s7_records_beyond_the_last_mirror_epoch_go_before_mirroring(tmp_path: Path) -> None:
+async def test_s7_records_beyond_the_last_mirror_epoch_go_before_mirroring(tmp_path: Path) -> None:
     """The KIP's three steps: an unclean leader wrote epoch 2 over what epoch 1 had; the last mirror epoch is 1."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})}
-        machine.source.create("t")
-        common = [batch(0, b"a", epoch=0), batch(1, b"b", b"c", epoch=1)]
-        machine.at_source(*common, batch(3, b"after the failover", epoch=2))
-        machine.topic(value=None)
-        machine.local(*common, batch(3, b"of the unclean leader", b"another", epoch=2))
-        machine.name(MIRROR)
-        await machine.reach("MIRRORING")
-        await machine.advance(600)
-        log = machine.log()
-        assert (
-            b"".join(machine.source.log("t").batches)
-            == log.read(0, 1 << 20, FetchIsolation.LOG_END, min_one_message=True).records.to_bytes()
-        )
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path))
+    machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})}
+    machine.source.create("t")
+    common = [batch(0, b"a", epoch=0), batch(1, b"b", b"c", epoch=1)]
+    machine.at_source(*common, batch(3, b"after the failover", epoch=2))
+    machine.topic(value=None)
+    machine.local(*common, batch(3, b"of the unclean leader", b"another", epoch=2))
+    machine.name(MIRROR)
+    await machine.reach("MIRRORING")
+    await machine.advance(600)
+    log = machine.log()
+    assert (
+        b"".join(machine.source.log("t").batches) == log.read(0, 1 << 20, FetchIsolation.LOG_END, min_one_message=True).records.to_bytes()
+    )
+    await machine.close()
 
 
 @pytest.mark.parametrize("flag", [False, True])
 @pytest.mark.item("B28")
-def test_s8_three_unclean_elections(tmp_path: Path, caplog: Any, flag: bool) -> None:
+async def test_s8_three_unclean_elections(tmp_path: Path, caplog: Any, flag: bool) -> None:
     """A replica outside the ISR is elected three times. Flag off: PREPARING never waited for it, each election is only logged. Flag on: each
     prepares again, and goes on when every replica has what the leader has."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path), others=(2,))
-        configs = {"mirror_support_unclean_leader_election": "true"} if flag else {}
-        machine.source.create("t")
-        machine.at_source(batch(0, b"a"), batch(1, b"b"))
-        machine.topic(replicas=(1, 2), **configs)
-        machine.change(isr=(1,), bump=0)
-        await machine.advance(BACKOFF_MS)
-        assert machine.state() == ("PREPARING" if flag else "MIRRORING")
+    machine = MirrorMachine(str(tmp_path), others=(2,))
+    configs = {"mirror_support_unclean_leader_election": "true"} if flag else {}
+    machine.source.create("t")
+    machine.at_source(batch(0, b"a"), batch(1, b"b"))
+    machine.topic(replicas=(1, 2), **configs)
+    machine.change(isr=(1,), bump=0)
+    await machine.advance(BACKOFF_MS)
+    assert machine.state() == ("PREPARING" if flag else "MIRRORING")
+    machine.followers.add(2)
+    machine.change(isr=(1, 2), bump=0)
+    await machine.reach("MIRRORING")
+    for number in range(3):
+        machine.followers.clear()
+        machine.change(leader=2, isr=(2,), recovering=True)
+        await machine.settle()
+        machine.change(leader=1, isr=(1,), recovering=True)
+        await machine.advance(BACKOFF_MS + 1_000)
+        assert machine.state() == ("PREPARING" if flag else "MIRRORING"), number
         machine.followers.add(2)
         machine.change(isr=(1, 2), bump=0)
         await machine.reach("MIRRORING")
-        for number in range(3):
-            machine.followers.clear()
-            machine.change(leader=2, isr=(2,), recovering=True)
-            await machine.settle()
-            machine.change(leader=1, isr=(1,), recovering=True)
-            await machine.advance(BACKOFF_MS + 1_000)
-            assert machine.state() == ("PREPARING" if flag else "MIRRORING"), number
-            machine.followers.add(2)
-            machine.change(isr=(1, 2), bump=0)
-            await machine.reach("MIRRORING")
-        await machine.advance(BACKOFF_MS)
-        assert machine.states_written().count("PREPARING") == (4 if flag else 1)
-        assert "elected uncleanly while mirroring" in caplog.text
-        assert machine.log().log_end_offset == 2
-        await machine.close()
-
-    run(scenario)
+    await machine.advance(BACKOFF_MS)
+    assert machine.states_written().count("PREPARING") == (4 if flag else 1)
+    assert "elected uncleanly while mirroring" in caplog.text
+    assert machine.log().log_end_offset == 2
+    await machine.close()
 
 
 COMMON = [batch(0, b"a", epoch=0)]
@@ -176,16 +160,12 @@ async def third_unclean_election(tmp_path: Path, *, flag: bool, verified: bool) 
         pytest.param(False, True, True, id="flag-off-and-batches-compared"),
     ],
 )
-def test_s8_a_replica_that_missed_the_cut_is_elected(tmp_path: Path, flag: bool, verified: bool, equal: bool) -> None:
+async def test_s8_a_replica_that_missed_the_cut_is_elected(tmp_path: Path, flag: bool, verified: bool, equal: bool) -> None:
     """Without the flag the divergence stays and only a comparison of logs finds it, as the KIP says, unless equal epochs are not believed
     (C36b); with it the cut is made by whoever is elected."""
-
-    async def scenario() -> None:
-        machine = await third_unclean_election(tmp_path, flag=flag, verified=verified)
-        assert machine.log().log_end_offset == 4, "the ends are equal, whatever is between"
-        machine.log().flush()
-        verdict = diff_logs(open_log(tmp_path / "t-0"), open_log(write_log(tmp_path / "source" / "t-0", *SOURCE_LOG)))
-        assert verdict.status is (Status.EQUAL if equal else Status.DIFFERENT), verdict
-        await machine.close()
-
-    run(scenario)
+    machine = await third_unclean_election(tmp_path, flag=flag, verified=verified)
+    assert machine.log().log_end_offset == 4, "the ends are equal, whatever is between"
+    machine.log().flush()
+    verdict = diff_logs(open_log(tmp_path / "t-0"), open_log(write_log(tmp_path / "source" / "t-0", *SOURCE_LOG)))
+    assert verdict.status is (Status.EQUAL if equal else Status.DIFFERENT), verdict
+    await machine.close()

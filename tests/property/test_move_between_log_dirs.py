@@ -3,13 +3,13 @@ after the move is what the current log had (a cut did not reach the future log, 
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from mirror_machine import run
 from move_machine import MoveMachine
 
 STEPS = st.one_of(
@@ -81,4 +81,4 @@ def test_the_log_behind_a_move_is_the_log_before_it(leader: int, steps: Steps) -
         machine.stop()
 
     with tempfile.TemporaryDirectory() as root:
-        run(lambda: scenario(Path(root)))
+        asyncio.run(scenario(Path(root)))

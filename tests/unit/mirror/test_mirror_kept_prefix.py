@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from added_topics import NINE, added_again, polled_offsets, removed_and_written
-from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, WITH_MIRRORS, MirrorMachine, run
+from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, WITH_MIRRORS, MirrorMachine
 from scripted_source import KAFKA_2_1, batch
 
 from kmirror.mirror.mirror_safeguards import MirrorSafeguards
@@ -42,26 +42,20 @@ def is_full_copy(machine: MirrorMachine) -> bool:
 
 
 @pytest.mark.parametrize("versions", [WITH_MIRRORS, KAFKA_2_1], ids=["newest", "2.1"])
-def test_a_first_add_keeps_what_is_the_sources(tmp_path: Path, versions: dict[ApiKeys, int]) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path), versions=versions)
-        await with_local_data(machine, *NINE[:5], *OURS)
-        assert machine.state() == "MIRRORING" and is_full_copy(machine)
-        assert min(polled_offsets(machine)) == 5, "nothing is copied twice"
-        assert machine.registration().leader_epoch == 1, "the cut is followed by a bump (F1)"
-        await machine.close()
-
-    run(scenario)
+async def test_a_first_add_keeps_what_is_the_sources(tmp_path: Path, versions: dict[ApiKeys, int]) -> None:
+    machine = MirrorMachine(str(tmp_path), versions=versions)
+    await with_local_data(machine, *NINE[:5], *OURS)
+    assert machine.state() == "MIRRORING" and is_full_copy(machine)
+    assert min(polled_offsets(machine)) == 5, "nothing is copied twice"
+    assert machine.registration().leader_epoch == 1, "the cut is followed by a bump (F1)"
+    await machine.close()
 
 
-def test_without_the_rule_a_first_add_copies_everything(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path), safeguards=MirrorSafeguards(kept_when_added_again=False))
-        await with_local_data(machine, *NINE[:5], *OURS)
-        assert is_full_copy(machine) and min(polled_offsets(machine)) == 0
-        await machine.close()
-
-    run(scenario)
+async def test_without_the_rule_a_first_add_copies_everything(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path), safeguards=MirrorSafeguards(kept_when_added_again=False))
+    await with_local_data(machine, *NINE[:5], *OURS)
+    assert is_full_copy(machine) and min(polled_offsets(machine)) == 0
+    await machine.close()
 
 
 @pytest.mark.parametrize(
@@ -75,73 +69,58 @@ def test_without_the_rule_a_first_add_copies_everything(tmp_path: Path) -> None:
         (NINE, 9),
     ],
 )
-def test_an_equal_batch_of_a_log_that_nobody_mirrored_proves_only_itself(tmp_path: Path, batches: list[bytes], copied_from: int) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await with_local_data(machine, *batches)
-        assert machine.state() == "MIRRORING" and is_full_copy(machine)
-        assert min(polled_offsets(machine)) == copied_from
-        await machine.close()
+async def test_an_equal_batch_of_a_log_that_nobody_mirrored_proves_only_itself(
+    tmp_path: Path, batches: list[bytes], copied_from: int
+) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    await with_local_data(machine, *batches)
+    assert machine.state() == "MIRRORING" and is_full_copy(machine)
+    assert min(polled_offsets(machine)) == copied_from
+    await machine.close()
 
-    run(scenario)
 
-
-def test_nothing_that_was_written_here_makes_the_first_add_fail(tmp_path: Path) -> None:
+async def test_nothing_that_was_written_here_makes_the_first_add_fail(tmp_path: Path) -> None:
     """S1: the guard is for what was mirrored."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await with_local_data(machine, *NINE[:2], *[batch(n, b"x", epoch=1) for n in range(2, 9)], mirror_max_truncation_records="0")
-        assert machine.state() == "MIRRORING" and is_full_copy(machine)
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path))
+    await with_local_data(machine, *NINE[:2], *[batch(n, b"x", epoch=1) for n in range(2, 9)], mirror_max_truncation_records="0")
+    assert machine.state() == "MIRRORING" and is_full_copy(machine)
+    await machine.close()
 
 
-def test_states_that_were_lost_cost_no_copy(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        machine.source.create("t")
-        machine.at_source(*NINE)
-        machine.topic()
-        machine.local(*NINE[:8])
-        machine.log().update_high_watermark(8)
-        await machine.reach("MIRRORING")
-        await machine.advance(1_000)
-        assert is_full_copy(machine) and min(polled_offsets(machine)) == 8
-        assert machine.registration().leader_epoch == 0, "nothing was cut"
-        await machine.close()
-
-    run(scenario)
+async def test_states_that_were_lost_cost_no_copy(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    machine.source.create("t")
+    machine.at_source(*NINE)
+    machine.topic()
+    machine.local(*NINE[:8])
+    machine.log().update_high_watermark(8)
+    await machine.reach("MIRRORING")
+    await machine.advance(1_000)
+    assert is_full_copy(machine) and min(polled_offsets(machine)) == 8
+    assert machine.registration().leader_epoch == 0, "nothing was cut"
+    await machine.close()
 
 
 @pytest.mark.parametrize("cleaned", [False, True])
-def test_a_compacted_topic_keeps_what_no_cleaner_has_touched(tmp_path: Path, cleaned: bool) -> None:
+async def test_a_compacted_topic_keeps_what_no_cleaner_has_touched(tmp_path: Path, cleaned: bool) -> None:
     """A key whose value and tombstone the source has dropped would stay for ever behind a border that is right."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await removed_and_written(machine, cleanup_policy="compact")
-        if cleaned:
-            del machine.source.log("t").batches[2]
-        await added_again(machine)
-        assert machine.state() == "MIRRORING" and is_full_copy(machine)
-        assert min(polled_offsets(machine)) == (2 if cleaned else 9)
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path))
+    await removed_and_written(machine, cleanup_policy="compact")
+    if cleaned:
+        del machine.source.log("t").batches[2]
+    await added_again(machine)
+    assert machine.state() == "MIRRORING" and is_full_copy(machine)
+    assert min(polled_offsets(machine)) == (2 if cleaned else 9)
+    await machine.close()
 
 
-def test_what_our_retention_took_while_the_topic_was_ours_is_copied_again(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await removed_and_written(machine)
-        machine.log().maybe_increment_log_start_offset(3, LogStartOffsetIncrementReason.SEGMENT_DELETION)
-        await added_again(machine)
-        assert machine.state() == "MIRRORING" and is_full_copy(machine) and machine.log().log_start_offset == 0
-        await machine.close()
-
-    run(scenario)
+async def test_what_our_retention_took_while_the_topic_was_ours_is_copied_again(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    await removed_and_written(machine)
+    machine.log().maybe_increment_log_start_offset(3, LogStartOffsetIncrementReason.SEGMENT_DELETION)
+    await added_again(machine)
+    assert machine.state() == "MIRRORING" and is_full_copy(machine) and machine.log().log_start_offset == 0
+    await machine.close()
 
 
 # --- an unclean election here (D3-31) ---------------------------------------------------------------------------------
@@ -153,74 +132,63 @@ async def elected_uncleanly(machine: MirrorMachine, **configs: str) -> None:
     machine.change(recovering=True)
 
 
-def test_an_unclean_election_here_costs_no_copy(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await elected_uncleanly(machine)
-        await machine.advance(3_000)
-        assert machine.states_written()[-2:] == ["PREPARING", "MIRRORING"]
-        assert is_full_copy(machine) and min(polled_offsets(machine)) == 9
-        await machine.close()
-
-    run(scenario)
+async def test_an_unclean_election_here_costs_no_copy(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    await elected_uncleanly(machine)
+    await machine.advance(3_000)
+    assert machine.states_written()[-2:] == ["PREPARING", "MIRRORING"]
+    assert is_full_copy(machine) and min(polled_offsets(machine)) == 9
+    await machine.close()
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["same leader", "leader changed"])
-def test_an_unclean_election_here_does_not_follow_a_source_that_lost_its_log(tmp_path: Path, again: bool) -> None:
+async def test_an_unclean_election_here_does_not_follow_a_source_that_lost_its_log(tmp_path: Path, again: bool) -> None:
     """The KIP's full truncation would: both sides lose their disk in one incident."""
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(*NINE, **UNCLEAN)
+    answer, silent = machine.source.override, again
 
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(*NINE, **UNCLEAN)
-        answer, silent = machine.source.override, again
+    def override(request: Any) -> Any:
+        if silent:
+            raise DisconnectError("the source is silent")
+        return None if answer is None else answer(request)
 
-        def override(request: Any) -> Any:
-            if silent:
-                raise DisconnectError("the source is silent")
-            return None if answer is None else answer(request)
-
-        machine.source.override = override
-        log = machine.source.log("t")
-        log.batches[:], log.epoch = [], 3
-        machine.source.forget_sessions()
-        machine.change(recovering=True)
-        if again:
-            await machine.reach("PREPARING")
-            machine.change(bump=1)  # what this leader knew is gone
-            silent = False
-        await machine.reach("FAILED")
-        assert machine.log().log_end_offset == 9
-        assert "--accept-truncation" in (machine.driver().status.reason or "")
-        await machine.close()
-
-    run(scenario)
+    machine.source.override = override
+    log = machine.source.log("t")
+    log.batches[:], log.epoch = [], 3
+    machine.source.forget_sessions()
+    machine.change(recovering=True)
+    if again:
+        await machine.reach("PREPARING")
+        machine.change(bump=1)  # what this leader knew is gone
+        silent = False
+    await machine.reach("FAILED")
+    assert machine.log().log_end_offset == 9
+    assert "--accept-truncation" in (machine.driver().status.reason or "")
+    await machine.close()
 
 
 # --- a failback that an operator ordered ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("turns", range(0, 240, 8))
-def test_a_leader_change_at_any_step_of_a_failback_stops_nothing(tmp_path: Path, turns: int) -> None:
+async def test_a_leader_change_at_any_step_of_a_failback_stops_nothing(tmp_path: Path, turns: int) -> None:
     """F16: the cut to the last mirror epoch leaves what the source has not. It goes by the same order, whoever leads then."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        machine.source.create("t")
-        machine.at_source(*[batch(offset, b"source", epoch=2) for offset in range(9)])
-        machine.topic(value=None)
-        machine.local(*[batch(offset, b"here", epoch=1) for offset in range(9)])
-        machine.log().update_high_watermark(9)
-        machine.source_mirrors[MIRROR] = (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})
-        machine.name(MIRROR)
-        for turn in range(turns):
-            await asyncio.sleep(0)
-            if turn % 40 == 39:
-                machine.runtime.advance(100)
-        machine.change(leader=2, replicas=(1, 2), isr=(1, 2))
-        machine.change(leader=1, replicas=(1,), isr=(1,))
-        await machine.advance(8_000)
-        assert machine.state() == "MIRRORING", machine.driver().status.reason
-        assert {header.leader_epoch for header in machine.headers()} == {2} and machine.log().log_end_offset == 9
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path))
+    machine.source.create("t")
+    machine.at_source(*[batch(offset, b"source", epoch=2) for offset in range(9)])
+    machine.topic(value=None)
+    machine.local(*[batch(offset, b"here", epoch=1) for offset in range(9)])
+    machine.log().update_high_watermark(9)
+    machine.source_mirrors[MIRROR] = (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})
+    machine.name(MIRROR)
+    for turn in range(turns):
+        await asyncio.sleep(0)
+        if turn % 40 == 39:
+            machine.runtime.advance(100)
+    machine.change(leader=2, replicas=(1, 2), isr=(1, 2))
+    machine.change(leader=1, replicas=(1,), isr=(1,))
+    await machine.advance(8_000)
+    assert machine.state() == "MIRRORING", machine.driver().status.reason
+    assert {header.leader_epoch for header in machine.headers()} == {2} and machine.log().log_end_offset == 9
+    await machine.close()

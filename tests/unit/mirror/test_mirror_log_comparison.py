@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from cleaned_histories import batches_of, carried_out, case, end_of, keyed, live, log_of, verdict_of, without_records
-from mirror_machine import MirrorMachine, run
+from mirror_machine import MirrorMachine
 
 from kmirror.mirror.logs.log_questions import Action, EndOfEpoch, Inquiry, Loss, Verdict
 from kmirror.mirror.logs.log_verifier import diverged, out_of_range, verify_before, verify_log
@@ -15,25 +15,21 @@ from kmirror.sim.ablations import Ablations
 FIRST = keyed((0, b"customer-1", b"personal data"), (1, b"x", b"1"))
 
 
-def test_a_key_that_was_deleted_came_back_when_the_mirror_was_resumed(tmp_path: Path) -> None:
+async def test_a_key_that_was_deleted_came_back_when_the_mirror_was_resumed(tmp_path: Path) -> None:
     """Issue 15, A5: a compacted mirror is paused for longer than the source keeps tombstones. Nothing parted; the source's cleaner took the value,
     its tombstone and the last batch, and the mirror cut its own tombstone behind the last equal batch."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        ours = [FIRST, keyed((2, b"a", b"1")), keyed((3, b"customer-1", None)), keyed((4, b"b", b"1"))]
-        await machine.mirroring(*ours, cleanup_policy="compact")
-        machine.name("m.paused")
-        await machine.reach("PAUSED")
-        machine.source.log("t").batches[:] = [without_records(FIRST, 0), ours[1], keyed((5, b"b", b"2"))]
-        machine.name("m")
-        await machine.reach("MIRRORING")
-        await machine.advance(5_000)
-        assert live(batches_of(machine.log())) == {b"x": b"1", b"a": b"1", b"b": b"2"}
-        assert machine.registration().leader_epoch == 0, "nothing was cut"
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path))
+    ours = [FIRST, keyed((2, b"a", b"1")), keyed((3, b"customer-1", None)), keyed((4, b"b", b"1"))]
+    await machine.mirroring(*ours, cleanup_policy="compact")
+    machine.name("m.paused")
+    await machine.reach("PAUSED")
+    machine.source.log("t").batches[:] = [without_records(FIRST, 0), ours[1], keyed((5, b"b", b"2"))]
+    machine.name("m")
+    await machine.reach("MIRRORING")
+    await machine.advance(5_000)
+    assert live(batches_of(machine.log())) == {b"x": b"1", b"a": b"1", b"b": b"2"}
+    assert machine.registration().leader_epoch == 0, "nothing was cut"
+    await machine.close()
 
 
 def test_without_the_rule_about_holes_the_key_is_back(tmp_path: Path) -> None:
@@ -42,87 +38,66 @@ def test_without_the_rule_about_holes_the_key_is_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("block", range(6))
-def test_after_any_two_cleaned_histories_the_live_keys_are_the_sources(tmp_path: Path, block: int) -> None:
+async def test_after_any_two_cleaned_histories_the_live_keys_are_the_sources(tmp_path: Path, block: int) -> None:
     """Beside an oracle that knows both histories before any cleaner (`cleaned_histories`)."""
-
-    async def scenario() -> None:
-        for seed in range(1000 + block * 60, 1060 + block * 60):
-            found = case(seed)
-            log = log_of(tmp_path / str(seed), found.ours)
-            inquiry = verify_log(log, cleaned_until=lambda found=found: found.cleaned_until)
-            verdict = verdict_of(inquiry, found.theirs)
-            left = carried_out(verdict, found.ours, found.theirs)
-            if found.is_provable or not found.has_parted:
-                assert live(left) == live(found.theirs_whole), seed
-            if not found.is_provable:
-                assert left[: len(found.ours)] == found.ours, seed
-
-    run(scenario)
+    for seed in range(1000 + block * 60, 1060 + block * 60):
+        found = case(seed)
+        log = log_of(tmp_path / str(seed), found.ours)
+        inquiry = verify_log(log, cleaned_until=lambda found=found: found.cleaned_until)
+        verdict = verdict_of(inquiry, found.theirs)
+        left = carried_out(verdict, found.ours, found.theirs)
+        if found.is_provable or not found.has_parted:
+            assert live(left) == live(found.theirs_whole), seed
+        if not found.is_provable:
+            assert left[: len(found.ours)] == found.ours, seed
 
 
-def test_where_the_border_lies_in_a_hole_nothing_is_guessed(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        log = log_of(tmp_path, [FIRST, keyed((2, b"customer-1", None)), keyed((3, b"a", b"ours"), epoch=2)])
-        source = [without_records(FIRST, 0), keyed((3, b"a", b"theirs"))]
-        verdict = verdict_of(verify_log(log, cleaned_until=lambda: 0), source)
-        assert (verdict.action, verdict.offset, verdict.loss) == (Action.START_OVER, 0, Loss.COUNTED)
-
-    run(scenario)
+async def test_where_the_border_lies_in_a_hole_nothing_is_guessed(tmp_path: Path) -> None:
+    log = log_of(tmp_path, [FIRST, keyed((2, b"customer-1", None)), keyed((3, b"a", b"ours"), epoch=2)])
+    source = [without_records(FIRST, 0), keyed((3, b"a", b"theirs"))]
+    verdict = verdict_of(verify_log(log, cleaned_until=lambda: 0), source)
+    assert (verdict.action, verdict.offset, verdict.loss) == (Action.START_OVER, 0, Loss.COUNTED)
 
 
-def test_where_our_own_cleaner_was_behind_the_border_everything_is_copied_again(tmp_path: Path) -> None:
+async def test_where_our_own_cleaner_was_behind_the_border_everything_is_copied_again(tmp_path: Path) -> None:
     """It dropped a=1 for a=ours, which goes now; the source still has a=1."""
-
-    async def scenario() -> None:
-        first = keyed((0, b"a", b"1"), (1, b"b", b"1"))
-        log = log_of(tmp_path, [without_records(first, 0), keyed((2, b"a", b"ours"))])
-        source = [first, keyed((2, b"c", b"theirs"))]
-        assert verdict_of(verify_log(log, cleaned_until=lambda: 3), source).action is Action.START_OVER
-        assert verdict_of(verify_log(log, cleaned_until=lambda: 2), source).action is Action.START_OVER, "another's cleaner did"
-
-    run(scenario)
+    first = keyed((0, b"a", b"1"), (1, b"b", b"1"))
+    log = log_of(tmp_path, [without_records(first, 0), keyed((2, b"a", b"ours"))])
+    source = [first, keyed((2, b"c", b"theirs"))]
+    assert verdict_of(verify_log(log, cleaned_until=lambda: 3), source).action is Action.START_OVER
+    assert verdict_of(verify_log(log, cleaned_until=lambda: 2), source).action is Action.START_OVER, "another's cleaner did"
 
 
-def test_what_our_own_cleaner_did_before_the_border_stays(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        first = keyed((0, b"a", b"1"), (1, b"a", b"2"))
-        log = log_of(tmp_path, [without_records(first, 0), keyed((2, b"a", b"ours"))])
-        source = [first, keyed((2, b"c", b"theirs"))]
-        assert verdict_of(verify_log(log, cleaned_until=lambda: 3), source).action is Action.START_OVER
-        assert verdict_of(verify_log(log, cleaned_until=lambda: 2), source)[:2] == (Action.CUT, 2)
-
-    run(scenario)
+async def test_what_our_own_cleaner_did_before_the_border_stays(tmp_path: Path) -> None:
+    first = keyed((0, b"a", b"1"), (1, b"a", b"2"))
+    log = log_of(tmp_path, [without_records(first, 0), keyed((2, b"a", b"ours"))])
+    source = [first, keyed((2, b"c", b"theirs"))]
+    assert verdict_of(verify_log(log, cleaned_until=lambda: 3), source).action is Action.START_OVER
+    assert verdict_of(verify_log(log, cleaned_until=lambda: 2), source)[:2] == (Action.CUT, 2)
 
 
-def test_an_epoch_that_the_source_has_forgotten_with_its_batches_cuts_nothing(tmp_path: Path) -> None:
+async def test_an_epoch_that_the_source_has_forgotten_with_its_batches_cuts_nothing(tmp_path: Path) -> None:
     """A source's replica that copied a cleaned log knows no epoch without batches: it says that epoch 0 ends where epoch 2 begins. What we have of
     epoch 1 before that lies in a hole; behind it, it would be different."""
-
-    async def scenario() -> None:
-        first = keyed((0, b"a", b"1"), (1, b"b", b"1"), epoch=0)
-        ours = [first, keyed((2, b"a", None), epoch=1), keyed((3, b"c", b"1"), epoch=1)]
-        source = [without_records(first, 0), keyed((5, b"c", b"2"), epoch=2)]
-        log = log_of(tmp_path, ours)
-        verdict = verdict_of(diverged(log, 0, 5, cleaned_until=lambda: 0), source)
-        assert (verdict.action, verdict.ignores_epochs) == (Action.KEEP, True)
-        verdict = verdict_of(diverged(log, 0, 3, cleaned_until=lambda: 0), source)
-        assert verdict.action is Action.START_OVER, "what is behind 3 is different, what is before lies in a hole"
-        verdict = verdict_of(diverged(log, 0, 2, cleaned_until=lambda: 0), source)
-        assert verdict[:2] == (Action.CUT, 2)
-
-    run(scenario)
+    first = keyed((0, b"a", b"1"), (1, b"b", b"1"), epoch=0)
+    ours = [first, keyed((2, b"a", None), epoch=1), keyed((3, b"c", b"1"), epoch=1)]
+    source = [without_records(first, 0), keyed((5, b"c", b"2"), epoch=2)]
+    log = log_of(tmp_path, ours)
+    verdict = verdict_of(diverged(log, 0, 5, cleaned_until=lambda: 0), source)
+    assert (verdict.action, verdict.ignores_epochs) == (Action.KEEP, True)
+    verdict = verdict_of(diverged(log, 0, 3, cleaned_until=lambda: 0), source)
+    assert verdict.action is Action.START_OVER, "what is behind 3 is different, what is before lies in a hole"
+    verdict = verdict_of(diverged(log, 0, 2, cleaned_until=lambda: 0), source)
+    assert verdict[:2] == (Action.CUT, 2)
 
 
-def test_a_source_that_ends_before_us_is_followed_to_the_last_equal_batch(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        ours = [keyed((offset, b"k", b"%d" % offset)) for offset in range(9)]
-        log = log_of(tmp_path, ours)
-        for count in range(1, 9):
-            verdict = verdict_of(out_of_range(log, cleaned_until=lambda: 0), ours[:count])
-            assert (verdict.action, verdict.offset, verdict.loss) == (Action.CUT, count, Loss.COUNTED)
-        assert verdict_of(out_of_range(log, cleaned_until=lambda: 0), []).loss is Loss.EVERYTHING
-
-    run(scenario)
+async def test_a_source_that_ends_before_us_is_followed_to_the_last_equal_batch(tmp_path: Path) -> None:
+    ours = [keyed((offset, b"k", b"%d" % offset)) for offset in range(9)]
+    log = log_of(tmp_path, ours)
+    for count in range(1, 9):
+        verdict = verdict_of(out_of_range(log, cleaned_until=lambda: 0), ours[:count])
+        assert (verdict.action, verdict.offset, verdict.loss) == (Action.CUT, count, Loss.COUNTED)
+    assert verdict_of(out_of_range(log, cleaned_until=lambda: 0), []).loss is Loss.EVERYTHING
 
 
 def test_an_epoch_that_began_without_a_batch_is_not_asked_for(tmp_path: Path) -> None:
@@ -149,14 +124,11 @@ def test_an_epoch_that_began_without_a_batch_is_not_asked_for(tmp_path: Path) ->
     assert (verdict[:2], asked) == ((Action.CUT, 2), [2])
 
 
-def test_of_a_log_with_writes_of_ours_the_part_before_them_is_compared(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        ours = [keyed((offset, b"k", b"%d" % offset)) for offset in range(9)]
-        log = log_of(tmp_path, ours)
-        source = [*ours[:6], keyed((6, b"k", b"theirs"))]
-        assert verdict_of(verify_before(log, 6, cleaned_until=lambda: 0), source)[:2] == (Action.CUT, 6)
-        assert verdict_of(verify_before(log, 5, cleaned_until=lambda: 0), source)[:2] == (Action.CUT, 5)
-        assert verdict_of(verify_before(log, 8, cleaned_until=lambda: 0), source)[:2] == (Action.CUT, 6)
-        assert end_of(source) == 7
-
-    run(scenario)
+async def test_of_a_log_with_writes_of_ours_the_part_before_them_is_compared(tmp_path: Path) -> None:
+    ours = [keyed((offset, b"k", b"%d" % offset)) for offset in range(9)]
+    log = log_of(tmp_path, ours)
+    source = [*ours[:6], keyed((6, b"k", b"theirs"))]
+    assert verdict_of(verify_before(log, 6, cleaned_until=lambda: 0), source)[:2] == (Action.CUT, 6)
+    assert verdict_of(verify_before(log, 5, cleaned_until=lambda: 0), source)[:2] == (Action.CUT, 5)
+    assert verdict_of(verify_before(log, 8, cleaned_until=lambda: 0), source)[:2] == (Action.CUT, 6)
+    assert end_of(source) == 7

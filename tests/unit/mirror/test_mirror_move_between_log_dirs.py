@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mirror_machine import MIRROR, T0, MirrorMachine, run
+from mirror_machine import MIRROR, T0, MirrorMachine
 from scripted_source import batch
 
 from kmirror.common.errors import Errors
@@ -19,37 +19,33 @@ def values(log: UnifiedLog) -> list[bytes]:
     return [bytes(record.value or b"") for each in iter_batches(memoryview(data)) for record in each.records()]
 
 
-def test_a_failback_during_a_move_put_the_batches_back_that_it_had_cut(tmp_path: Path) -> None:
+async def test_a_failback_during_a_move_put_the_batches_back_that_it_had_cut(tmp_path: Path) -> None:
     """Copied, waiting for the controller, then cut and mirrored anew in equal epochs: the ends met again, and foreign batches took over."""
-
-    async def scenario() -> None:
-        one, two = tmp_path / "one", tmp_path / "two"
-        one.mkdir()
-        two.mkdir()
-        machine = MirrorMachine(str(one), props={"log.dirs": f"{one},{two}"})
-        machine.source.create("t")
-        machine.at_source(*[batch(n, b"source-%d" % n, epoch=1) for n in range(20)])
-        machine.topic(value=None)
-        for n in range(10):
-            machine.local(batch(n, b"own-%d" % n, epoch=1))
-        log = machine.log()
-        target = str(two) if log.parent_dir == str(one) else str(one)
-        ids = {str(path): Uuid.random(machine.runtime.random) for path in (one, two)}
-        machine.log_manager.directory_id = lambda path: ids[path]
-        accept = []
-        machine.replica_manager.alter_log_dirs.on_assignment = lambda topic, directory, done: accept.append(done)
-        assert machine.replica_manager.alter_log_dirs.alter_replica_log_dir(T0, target) is Errors.NONE
-        await machine.advance(500)
-        future = machine.log_manager.future_log(T0)
-        assert future is not None and future.log_end_offset == 10 and accept, "copied; the controller has not accepted yet"
-        machine.name(MIRROR)
-        await machine.reach("MIRRORING")
-        await machine.advance(600)
-        for done in accept:
-            done()
-        await machine.advance(1000)
-        assert machine.log() is future and future.parent_dir == target
-        assert values(future) == [b"source-%d" % n for n in range(20)]
-        await machine.close()
-
-    run(scenario)
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    machine = MirrorMachine(str(one), props={"log.dirs": f"{one},{two}"})
+    machine.source.create("t")
+    machine.at_source(*[batch(n, b"source-%d" % n, epoch=1) for n in range(20)])
+    machine.topic(value=None)
+    for n in range(10):
+        machine.local(batch(n, b"own-%d" % n, epoch=1))
+    log = machine.log()
+    target = str(two) if log.parent_dir == str(one) else str(one)
+    ids = {str(path): Uuid.random(machine.runtime.random) for path in (one, two)}
+    machine.log_manager.directory_id = lambda path: ids[path]
+    accept = []
+    machine.replica_manager.alter_log_dirs.on_assignment = lambda topic, directory, done: accept.append(done)
+    assert machine.replica_manager.alter_log_dirs.alter_replica_log_dir(T0, target) is Errors.NONE
+    await machine.advance(500)
+    future = machine.log_manager.future_log(T0)
+    assert future is not None and future.log_end_offset == 10 and accept, "copied; the controller has not accepted yet"
+    machine.name(MIRROR)
+    await machine.reach("MIRRORING")
+    await machine.advance(600)
+    for done in accept:
+        done()
+    await machine.advance(1000)
+    assert machine.log() is future and future.parent_dir == target
+    assert values(future) == [b"source-%d" % n for n in range(20)]
+    await machine.close()

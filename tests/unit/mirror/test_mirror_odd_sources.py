@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import scripted_source
 from scripted_source import Driver, MirrorWorld, batch
 
 from kmirror.record.record_batch import RecordBatch
@@ -99,30 +98,23 @@ def fetch_again(world: MirrorWorld) -> None:
         pytest.param(batch(5, b"a", b"b") + SECOND, id="goes-back"),
     ],
 )
-def test_offsets_that_do_not_ascend_ended_the_fetcher_or_were_asked_for_for_ever(tmp_path: Path, records: bytes) -> None:
-    async def scenario() -> None:
-        world = source_with(tmp_path, FIRST)
-        answer_for_t(world, rewritten(records=records))
-        driver = await mirrored(world)
-        assert driver.rejected is not None and "malformed batch from the source: Out of order offsets" in driver.rejected
-        assert (driver.log.log_start_offset, driver.log.log_end_offset) == (0, 0)
-        assert_neighbour_is_well(world)
-
-    scripted_source.run(scenario)
+async def test_offsets_that_do_not_ascend_ended_the_fetcher_or_were_asked_for_for_ever(tmp_path: Path, records: bytes) -> None:
+    world = source_with(tmp_path, FIRST)
+    answer_for_t(world, rewritten(records=records))
+    driver = await mirrored(world)
+    assert driver.rejected is not None and "malformed batch from the source: Out of order offsets" in driver.rejected
+    assert (driver.log.log_start_offset, driver.log.log_end_offset) == (0, 0)
+    assert_neighbour_is_well(world)
 
 
-def test_offsets_that_do_not_fit_one_segment_ended_the_fetcher(tmp_path: Path) -> None:
+async def test_offsets_that_do_not_fit_one_segment_ended_the_fetcher(tmp_path: Path) -> None:
     """More than 2^31 apart in one answer: no broker of Kafka's sends that, others may."""
-
-    async def scenario() -> None:
-        world = source_with(tmp_path, FIRST, at(2**33), at(2**34))
-        driver = await mirrored(world)
-        log = driver.log
-        assert [log.batch_before(end).base_offset for end in (2**62, 2**34, 2**33)] == [2**34, 2**33, 0]
-        assert (driver.rejected, log.log_end_offset) == (None, 2**34 + 2)
-        assert_neighbour_is_well(world)
-
-    scripted_source.run(scenario)
+    world = source_with(tmp_path, FIRST, at(2**33), at(2**34))
+    driver = await mirrored(world)
+    log = driver.log
+    assert [log.batch_before(end).base_offset for end in (2**62, 2**34, 2**33)] == [2**34, 2**33, 0]
+    assert (driver.rejected, log.log_end_offset) == (None, 2**34 + 2)
+    assert_neighbour_is_well(world)
 
 
 @pytest.mark.parametrize(
@@ -139,51 +131,40 @@ def test_offsets_that_do_not_fit_one_segment_ended_the_fetcher(tmp_path: Path) -
         ),
     ],
 )
-def test_answers_that_lead_nowhere_were_asked_for_in_a_busy_loop(tmp_path: Path, fields: dict[str, Any], reason: str) -> None:
-    async def scenario() -> None:
-        world = source_with(tmp_path, FIRST)
-        answer_for_t(world, rewritten(**fields))
-        driver = await mirrored(world)
-        assert (driver.rejected, driver.status.reason) == (None, reason)
-        assert_neighbour_is_well(world)
-
-    scripted_source.run(scenario)
+async def test_answers_that_lead_nowhere_were_asked_for_in_a_busy_loop(tmp_path: Path, fields: dict[str, Any], reason: str) -> None:
+    world = source_with(tmp_path, FIRST)
+    answer_for_t(world, rewritten(**fields))
+    driver = await mirrored(world)
+    assert (driver.rejected, driver.status.reason) == (None, reason)
+    assert_neighbour_is_well(world)
 
 
-def test_epochs_that_go_down_at_the_source_had_the_log_cut_and_its_epoch_bumped_again_and_again(tmp_path: Path) -> None:
+async def test_epochs_that_go_down_at_the_source_had_the_log_cut_and_its_epoch_bumped_again_and_again(tmp_path: Path) -> None:
     """What was copied was then cut for it, and copied again. The batches are equal, whatever the epochs say: they stay."""
-
-    async def scenario() -> None:
-        world = source_with(tmp_path, batch(0, b"a", epoch=3), batch(1, b"b", epoch=5), batch(2, b"c", epoch=4))
-        world.source.log("t").epoch = 5
-        driver = await mirrored(world)
-        assert driver.cuts == 0 and world.log_bytes("t") == world.source_bytes("t")
-        assert driver.status.reason == "the source's answers do not fit one another: epoch 4 ends at 1 at the source"
-        assert_neighbour_is_well(world)
-
-    scripted_source.run(scenario)
+    world = source_with(tmp_path, batch(0, b"a", epoch=3), batch(1, b"b", epoch=5), batch(2, b"c", epoch=4))
+    world.source.log("t").epoch = 5
+    driver = await mirrored(world)
+    assert driver.cuts == 0 and world.log_bytes("t") == world.source_bytes("t")
+    assert driver.status.reason == "the source's answers do not fit one another: epoch 4 ends at 1 at the source"
+    assert_neighbour_is_well(world)
 
 
-def test_a_log_start_that_is_none_emptied_the_log(tmp_path: Path) -> None:
+async def test_a_log_start_that_is_none_emptied_the_log(tmp_path: Path) -> None:
     """ListOffsets answered -1 without an error, for a log in which nothing is ours: it was emptied and began at -1."""
-
-    async def scenario() -> None:
-        world = source_with(tmp_path, FIRST, SECOND)
-        driver = await mirrored(world)
-        driver.max_truncation_records = -1
-        before = world.log_bytes("t")
-        world.source.log("t").batches = [batch(0, b"y", b"z"), batch(2, b"z")]
-        world.source.log("t").start = -1
-        fetch_again(world)
-        await world.advance(5_000, step_ms=250)
-        assert world.log_bytes("t") == before
-        assert driver.status.reason == "the source says that its log begins at -1"
-        assert_neighbour_is_well(world)
-        world.source.log("t").start = 0
-        await world.advance(5_000, step_ms=250)
-        assert (world.log_bytes("t"), driver.status.reason) == (world.source_bytes("t"), None)
-
-    scripted_source.run(scenario)
+    world = source_with(tmp_path, FIRST, SECOND)
+    driver = await mirrored(world)
+    driver.max_truncation_records = -1
+    before = world.log_bytes("t")
+    world.source.log("t").batches = [batch(0, b"y", b"z"), batch(2, b"z")]
+    world.source.log("t").start = -1
+    fetch_again(world)
+    await world.advance(5_000, step_ms=250)
+    assert world.log_bytes("t") == before
+    assert driver.status.reason == "the source says that its log begins at -1"
+    assert_neighbour_is_well(world)
+    world.source.log("t").start = 0
+    await world.advance(5_000, step_ms=250)
+    assert (world.log_bytes("t"), driver.status.reason) == (world.source_bytes("t"), None)
 
 
 @pytest.mark.parametrize(
@@ -194,33 +175,26 @@ def test_a_log_start_that_is_none_emptied_the_log(tmp_path: Path) -> None:
         pytest.param(patched(SECOND, MAGIC, b"\x09"), "malformed batch from the source: Invalid magic found in record: 9", id="the-magic"),
     ],
 )
-def test_what_the_source_had_damaged_was_cut_off_here(tmp_path: Path, damaged: bytes, reason: str) -> None:
+async def test_what_the_source_had_damaged_was_cut_off_here(tmp_path: Path, damaged: bytes, reason: str) -> None:
     """The comparison took a damaged batch for a different one, and the mirror lost its copy, the only good one."""
-
-    async def scenario() -> None:
-        world = source_with(tmp_path, FIRST, SECOND)
-        driver = await mirrored(world)
-        world.source.log("t").batches = [FIRST, damaged]
-        fetch_again(world)
-        await world.advance(5_000, step_ms=250)
-        assert world.log_bytes("t") == FIRST + SECOND
-        assert driver.rejected is not None and driver.rejected.startswith(reason)
-        assert_neighbour_is_well(world)
-
-    scripted_source.run(scenario)
+    world = source_with(tmp_path, FIRST, SECOND)
+    driver = await mirrored(world)
+    world.source.log("t").batches = [FIRST, damaged]
+    fetch_again(world)
+    await world.advance(5_000, step_ms=250)
+    assert world.log_bytes("t") == FIRST + SECOND
+    assert driver.rejected is not None and driver.rejected.startswith(reason)
+    assert_neighbour_is_well(world)
 
 
-def test_a_batch_that_was_damaged_once_is_compared_again(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        world = source_with(tmp_path, FIRST, SECOND)
-        driver = await mirrored(world)
-        world.source.log("t").batches = [FIRST, patched(SECOND, CRC, b"\x00\x01")]
-        fetch_again(world)
-        await world.settle()
-        assert driver.status.reason is not None and driver.status.reason.startswith("malformed batch from the source")
-        world.source.log("t").batches = [FIRST, batch(2, b"other")]
-        world.source.append("t", b"d")
-        await world.advance(5_000, step_ms=250)
-        assert (world.log_bytes("t"), driver.cuts, driver.rejected) == (world.source_bytes("t"), 1, None)
-
-    scripted_source.run(scenario)
+async def test_a_batch_that_was_damaged_once_is_compared_again(tmp_path: Path) -> None:
+    world = source_with(tmp_path, FIRST, SECOND)
+    driver = await mirrored(world)
+    world.source.log("t").batches = [FIRST, patched(SECOND, CRC, b"\x00\x01")]
+    fetch_again(world)
+    await world.settle()
+    assert driver.status.reason is not None and driver.status.reason.startswith("malformed batch from the source")
+    world.source.log("t").batches = [FIRST, batch(2, b"other")]
+    world.source.append("t", b"d")
+    await world.advance(5_000, step_ms=250)
+    assert (world.log_bytes("t"), driver.cuts, driver.rejected) == (world.source_bytes("t"), 1, None)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mirror_machine import MIRROR, MirrorMachine, run
+from mirror_machine import MIRROR, MirrorMachine
 from scripted_source import batch
 
 from kmirror.common.errors import ApiException, Errors
@@ -52,202 +52,171 @@ def controls(machine: MirrorMachine) -> int:
 # --- bumps that are awaited ---------------------------------------------------------------------------------------------
 
 
-def test_the_reset_waits_until_this_broker_leads_in_the_new_epoch(tmp_path: Path) -> None:
+async def test_the_reset_waits_until_this_broker_leads_in_the_new_epoch(tmp_path: Path) -> None:
     """D4: in the old epoch it would share it with the source's next batch, which a follower may have."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(batch(0, b"a", epoch=5))
-        bumps = LateBumps(machine)
-        machine.name("m.removed")
-        await machine.advance(3_000)
-        assert machine.state() == "STOPPING" and bumps.waiting, "the controller has answered"
-        assert controls(machine) == 0 and "STOPPED" not in machine.states_written()
-        bumps.tell()
-        await machine.reach("STOPPED")
-        reset = machine.headers()[-1]
-        assert reset.is_control and reset.leader_epoch == machine.registration().leader_epoch > 5
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(batch(0, b"a", epoch=5))
+    bumps = LateBumps(machine)
+    machine.name("m.removed")
+    await machine.advance(3_000)
+    assert machine.state() == "STOPPING" and bumps.waiting, "the controller has answered"
+    assert controls(machine) == 0 and "STOPPED" not in machine.states_written()
+    bumps.tell()
+    await machine.reach("STOPPED")
+    reset = machine.headers()[-1]
+    assert reset.is_control and reset.leader_epoch == machine.registration().leader_epoch > 5
+    await machine.close()
 
 
-def test_nothing_is_appended_behind_a_cut_until_this_broker_leads_in_the_new_epoch(tmp_path: Path) -> None:
+async def test_nothing_is_appended_behind_a_cut_until_this_broker_leads_in_the_new_epoch(tmp_path: Path) -> None:
     """D5, F1: a slow follower would keep its own batches beside the source's in one epoch."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        machine.source.create("t")
-        machine.at_source(batch(0, b"the source's", epoch=1))
-        machine.topic(value=None)
-        machine.local(batch(0, b"mine", epoch=0))
-        bumps = LateBumps(machine)
-        machine.name(MIRROR)
-        await machine.advance(3_000)
-        assert bumps.waiting and machine.log().log_end_offset == 0 and machine.state() == "PREPARING"
-        bumps.tell()
-        await machine.reach("MIRRORING")
-        await machine.advance(1_000)
-        assert [header.leader_epoch for header in machine.headers()] == [1]
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path))
+    machine.source.create("t")
+    machine.at_source(batch(0, b"the source's", epoch=1))
+    machine.topic(value=None)
+    machine.local(batch(0, b"mine", epoch=0))
+    bumps = LateBumps(machine)
+    machine.name(MIRROR)
+    await machine.advance(3_000)
+    assert bumps.waiting and machine.log().log_end_offset == 0 and machine.state() == "PREPARING"
+    bumps.tell()
+    await machine.reach("MIRRORING")
+    await machine.advance(1_000)
+    assert [header.leader_epoch for header in machine.headers()] == [1]
+    await machine.close()
 
 
 # --- a source that need not answer --------------------------------------------------------------------------------------
 
 
-def test_a_failover_does_not_wait_for_a_source_that_is_silent(tmp_path: Path) -> None:
+async def test_a_failover_does_not_wait_for_a_source_that_is_silent(tmp_path: Path) -> None:
     """PREPARING hangs in a question that is never answered; no time passes, so no timeout helps."""
+    machine = MirrorMachine(str(tmp_path))
+    machine.source.create("t")
+    asked: list[Any] = []
 
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        machine.source.create("t")
-        asked: list[Any] = []
+    async def never(*arguments: Any, **options: Any) -> Any:
+        asked.append(arguments)
+        await asyncio.get_running_loop().create_future()
 
-        async def never(*arguments: Any, **options: Any) -> Any:
-            asked.append(arguments)
-            await asyncio.get_running_loop().create_future()
+    make = machine.make_client
 
-        make = machine.make_client
+    def make_silent(client_id: str, configs: dict[str, str]) -> Any:
+        client = make(client_id, configs)
+        client.send = never
+        return client
 
-        def make_silent(client_id: str, configs: dict[str, str]) -> Any:
-            client = make(client_id, configs)
-            client.send = never
-            return client
-
-        machine.mirror._client_factory = make_silent  # type: ignore[union-attr]
-        machine.topic()
+    machine.mirror._client_factory = make_silent  # type: ignore[union-attr]
+    machine.topic()
+    await machine.settle()
+    assert machine.state() == "PREPARING" and asked
+    machine.name("m.removed")
+    for _ in range(5):
         await machine.settle()
-        assert machine.state() == "PREPARING" and asked
-        machine.name("m.removed")
-        for _ in range(5):
-            await machine.settle()
-        assert machine.state() == "STOPPED"
-        assert machine.produce(batch(0, b"own")) is Errors.NONE
-        await machine.close()
-
-    run(scenario)
+    assert machine.state() == "STOPPED"
+    assert machine.produce(batch(0, b"own")) is Errors.NONE
+    await machine.close()
 
 
-def test_a_failover_waited_for_a_source_that_does_not_say_who_leads(tmp_path: Path) -> None:
+async def test_a_failover_waited_for_a_source_that_does_not_say_who_leads(tmp_path: Path) -> None:
     """MIRRORING, and the fetcher's connection was lost: who leads there now is asked, and never answered."""
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(batch(0, b"a", epoch=1))
+    asked: list[Any] = []
 
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(batch(0, b"a", epoch=1))
-        asked: list[Any] = []
+    async def never(*arguments: Any) -> Any:
+        asked.append(arguments)
+        await asyncio.get_running_loop().create_future()
 
-        async def never(*arguments: Any) -> Any:
-            asked.append(arguments)
-            await asyncio.get_running_loop().create_future()
-
-        machine.source.answer = never  # type: ignore[method-assign]
-        machine.mirror.fetchers.remove_partition(machine.driver().id.topic_partition)
-        machine.driver().wake()
+    machine.source.answer = never  # type: ignore[method-assign]
+    machine.mirror.fetchers.remove_partition(machine.driver().id.topic_partition)
+    machine.driver().wake()
+    await machine.settle()
+    assert machine.state() == "MIRRORING" and asked
+    machine.name("m.removed")
+    for _ in range(5):
         await machine.settle()
-        assert machine.state() == "MIRRORING" and asked
-        machine.name("m.removed")
-        for _ in range(5):
-            await machine.settle()
-        assert machine.state() == "STOPPED"
-        await machine.close()
-
-    run(scenario)
+    assert machine.state() == "STOPPED"
+    await machine.close()
 
 
 # --- what is on disk before it is acted on ------------------------------------------------------------------------------
 
 
-def test_stopped_is_on_disk_before_clients_may_write(tmp_path: Path, monkeypatch: Any) -> None:
+async def test_stopped_is_on_disk_before_clients_may_write(tmp_path: Path, monkeypatch: Any) -> None:
     """D2, F9: one replica that loses STOPPED with the power stops the topic again, and cuts what was acknowledged. The topic of this test has
     no flush.messages: the coordinator flushes by itself."""
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(batch(0, b"a", epoch=1))
+    partition, opened = machine.partition("t"), []
+    set_read_only = type(partition).set_read_only
 
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(batch(0, b"a", epoch=1))
-        partition, opened = machine.partition("t"), []
-        set_read_only = type(partition).set_read_only
+    def watched(self: Any, reason: Any) -> None:
+        if self is partition and reason is None:
+            states = machine.partition(MIRROR_STATE_TOPIC_NAME).leader_log
+            opened.append((machine.states_written()[-1], states.recovery_point, states.log_end_offset))
+        set_read_only(self, reason)
 
-        def watched(self: Any, reason: Any) -> None:
-            if self is partition and reason is None:
-                states = machine.partition(MIRROR_STATE_TOPIC_NAME).leader_log
-                opened.append((machine.states_written()[-1], states.recovery_point, states.log_end_offset))
-            set_read_only(self, reason)
-
-        monkeypatch.setattr(type(partition), "set_read_only", watched)
-        machine.name("m.removed")
-        await machine.reach("STOPPED")
-        assert opened and all(state == "STOPPED" and flushed == end for state, flushed, end in opened)
-        await machine.close()
-
-    run(scenario)
+    monkeypatch.setattr(type(partition), "set_read_only", watched)
+    machine.name("m.removed")
+    await machine.reach("STOPPED")
+    assert opened and all(state == "STOPPED" and flushed == end for state, flushed, end in opened)
+    await machine.close()
 
 
-def test_every_state_is_on_disk_before_it_is_acted_on(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(batch(0, b"a", epoch=1))
-        log = machine.partition(MIRROR_STATE_TOPIC_NAME).leader_log
-        for name, state in (("m.paused", "PAUSED"), ("m", "MIRRORING"), ("m.removed", "STOPPED")):
-            machine.name(name)
-            await machine.reach(state)
-            assert log.recovery_point == log.log_end_offset
-        await machine.close()
-
-    run(scenario)
+async def test_every_state_is_on_disk_before_it_is_acted_on(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(batch(0, b"a", epoch=1))
+    log = machine.partition(MIRROR_STATE_TOPIC_NAME).leader_log
+    for name, state in (("m.paused", "PAUSED"), ("m", "MIRRORING"), ("m.removed", "STOPPED")):
+        machine.name(name)
+        await machine.reach(state)
+        assert log.recovery_point == log.log_end_offset
+    await machine.close()
 
 
-def test_the_reset_is_on_disk_before_stopped_is_stored(tmp_path: Path, monkeypatch: Any) -> None:
+async def test_the_reset_is_on_disk_before_stopped_is_stored(tmp_path: Path, monkeypatch: Any) -> None:
     """A power loss would leave STOPPED, and producers and transactions of the source that nothing ends."""
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(batch(0, b"a", epoch=1))
+    states, stored = machine.mirror.states, []
+    write_one = states.write_one
 
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(batch(0, b"a", epoch=1))
-        states, stored = machine.mirror.states, []
-        write_one = states.write_one
+    async def watched(partition: Any, write: Any) -> int:
+        if write.state.name == "STOPPED":
+            stored.append((machine.log().recovery_point, machine.log().log_end_offset, controls(machine)))
+        return await write_one(partition, write)
 
-        async def watched(partition: Any, write: Any) -> int:
-            if write.state.name == "STOPPED":
-                stored.append((machine.log().recovery_point, machine.log().log_end_offset, controls(machine)))
-            return await write_one(partition, write)
-
-        monkeypatch.setattr(states, "write_one", watched)
-        machine.name("m.removed")
-        await machine.reach("STOPPED")
-        assert stored == [(2, 2, 1)], "recovery point, log end, resets"
-        await machine.close()
-
-    run(scenario)
+    monkeypatch.setattr(states, "write_one", watched)
+    machine.name("m.removed")
+    await machine.reach("STOPPED")
+    assert stored == [(2, 2, 1)], "recovery point, log end, resets"
+    await machine.close()
 
 
 # --- read-only for every kind of batch ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_kind_of_batch_is_written_to_a_mirror(tmp_path: Path, kind: str) -> None:
+async def test_no_kind_of_batch_is_written_to_a_mirror(tmp_path: Path, kind: str) -> None:
     """D1. An idempotent producer's next batch in a mirror would never be the source's."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(batch(0, b"a", epoch=1))
-        own = batch(0, b"own", **KINDS[kind])
-        assert machine.produce(own) is Errors.READ_ONLY_TOPIC
-        machine.name("m.paused")
-        await machine.reach("PAUSED")
-        assert machine.produce(own) is Errors.READ_ONLY_TOPIC
-        machine.driver().on_rejected("malformed batch")
-        machine.name("m")
-        await machine.settle()
-        assert machine.produce(own) is Errors.READ_ONLY_TOPIC
-        machine.driver().partition.set_read_only(None)
-        machine.driver().status.forget()
-        machine.driver()._apply_read_only()
-        assert machine.produce(own) is Errors.NOT_LEADER_OR_FOLLOWER, "its state is not known"
-        assert machine.log().log_end_offset == 1
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(batch(0, b"a", epoch=1))
+    own = batch(0, b"own", **KINDS[kind])
+    assert machine.produce(own) is Errors.READ_ONLY_TOPIC
+    machine.name("m.paused")
+    await machine.reach("PAUSED")
+    assert machine.produce(own) is Errors.READ_ONLY_TOPIC
+    machine.driver().on_rejected("malformed batch")
+    machine.name("m")
+    await machine.settle()
+    assert machine.produce(own) is Errors.READ_ONLY_TOPIC
+    machine.driver().partition.set_read_only(None)
+    machine.driver().status.forget()
+    machine.driver()._apply_read_only()
+    assert machine.produce(own) is Errors.NOT_LEADER_OR_FOLLOWER, "its state is not known"
+    assert machine.log().log_end_offset == 1
+    await machine.close()
 
 
 # --- tombstones ---------------------------------------------------------------------------------------------------------
@@ -261,70 +230,59 @@ def delete_mirror(machine: MirrorMachine, *topics: str) -> None:
     machine.apply(*(ConfigRecord(resource_type=64, resource_name=MIRROR, name=name, value=None) for name in names))
 
 
-def test_a_deleted_mirror_leaves_tombstones_of_both_keys(tmp_path: Path) -> None:
+async def test_a_deleted_mirror_leaves_tombstones_of_both_keys(tmp_path: Path) -> None:
     """D3-33. Without them a mirror of the same name finds states that are none of its own."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path), state_partitions=2)
-        machine.source.create("t", partitions=4)
-        machine.topic(partitions=4)
-        for number in range(4):
-            await machine.reach("MIRRORING", number=number)
-        machine.name("m.removed")
-        for number in range(4):
-            await machine.reach("STOPPED", number=number)
-        assert all(machine.states_written(number) for number in (0, 1)), "both partitions have states"
-        delete_mirror(machine, "t")
-        await machine.advance(1_000)
-        for number in (0, 1):
-            records = machine.state_records(number)
-            assert LastMirrorEpochs(MIRROR, None) in records[-2:] and PartitionStateTombstone(MIRROR) in records[-2:]
-        found = await machine.mirror.coordinator.read_states(MIRROR, [("t", 0)])  # type: ignore[union-attr]
-        assert found["t", 0].state.name == "UNKNOWN" and found["t", 0].last_mirror_epoch == -1
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path), state_partitions=2)
+    machine.source.create("t", partitions=4)
+    machine.topic(partitions=4)
+    for number in range(4):
+        await machine.reach("MIRRORING", number=number)
+    machine.name("m.removed")
+    for number in range(4):
+        await machine.reach("STOPPED", number=number)
+    assert all(machine.states_written(number) for number in (0, 1)), "both partitions have states"
+    delete_mirror(machine, "t")
+    await machine.advance(1_000)
+    for number in (0, 1):
+        records = machine.state_records(number)
+        assert LastMirrorEpochs(MIRROR, None) in records[-2:] and PartitionStateTombstone(MIRROR) in records[-2:]
+    found = await machine.mirror.coordinator.read_states(MIRROR, [("t", 0)])  # type: ignore[union-attr]
+    assert found["t", 0].state.name == "UNKNOWN" and found["t", 0].last_mirror_epoch == -1
+    await machine.close()
 
 
-def test_tombstones_on_a_disk_that_fails_are_left_to_the_next_coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tombstones_on_a_disk_that_fails_are_left_to_the_next_coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seed 211591: a full disk under `__mirror_state` was reported as a mistake of the program."""
+    machine = MirrorMachine(str(tmp_path), others=(2,))
+    await machine.mirroring(batch(0, b"a", epoch=1))
+    machine.name("m.removed")
+    await machine.reach("STOPPED")
+    shards = machine.mirror.coordinator._shards  # type: ignore[union-attr]
+    with monkeypatch.context() as patch:
 
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path), others=(2,))
-        await machine.mirroring(batch(0, b"a", epoch=1))
-        machine.name("m.removed")
-        await machine.reach("STOPPED")
-        shards = machine.mirror.coordinator._shards  # type: ignore[union-attr]
-        with monkeypatch.context() as patch:
+        async def fail(*arguments: object, **named: object) -> None:
+            raise ApiException(Errors.KAFKA_STORAGE_ERROR, "the disk is full")
 
-            async def fail(*arguments: object, **named: object) -> None:
-                raise ApiException(Errors.KAFKA_STORAGE_ERROR, "the disk is full")
-
-            patch.setattr(shards, "write", fail)
-            delete_mirror(machine, "t")
-            await machine.settle()
-        assert machine.runtime.failure_count == 0 and PartitionStateTombstone(MIRROR) not in machine.state_records()
-        machine.change(topic=MIRROR_STATE_TOPIC_NAME, leader=-1)
-        machine.change(topic=MIRROR_STATE_TOPIC_NAME, leader=1)
-        await machine.advance(1_000)
-        assert LastMirrorEpochs(MIRROR, None) in machine.state_records() and PartitionStateTombstone(MIRROR) in machine.state_records()
-        await machine.close()
-
-    run(scenario)
-
-
-def test_a_mirror_that_was_deleted_while_nobody_led_its_states_leaves_tombstones(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path), others=(2,))
-        await machine.mirroring(batch(0, b"a", epoch=1))
-        machine.name("m.removed")
-        await machine.reach("STOPPED")
-        machine.change(topic=MIRROR_STATE_TOPIC_NAME, leader=-1)
+        patch.setattr(shards, "write", fail)
         delete_mirror(machine, "t")
         await machine.settle()
-        machine.change(topic=MIRROR_STATE_TOPIC_NAME, leader=1)
-        await machine.advance(1_000)
-        assert LastMirrorEpochs(MIRROR, None) in machine.state_records() and PartitionStateTombstone(MIRROR) in machine.state_records()
-        await machine.close()
+    assert machine.runtime.failure_count == 0 and PartitionStateTombstone(MIRROR) not in machine.state_records()
+    machine.change(topic=MIRROR_STATE_TOPIC_NAME, leader=-1)
+    machine.change(topic=MIRROR_STATE_TOPIC_NAME, leader=1)
+    await machine.advance(1_000)
+    assert LastMirrorEpochs(MIRROR, None) in machine.state_records() and PartitionStateTombstone(MIRROR) in machine.state_records()
+    await machine.close()
 
-    run(scenario)
+
+async def test_a_mirror_that_was_deleted_while_nobody_led_its_states_leaves_tombstones(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path), others=(2,))
+    await machine.mirroring(batch(0, b"a", epoch=1))
+    machine.name("m.removed")
+    await machine.reach("STOPPED")
+    machine.change(topic=MIRROR_STATE_TOPIC_NAME, leader=-1)
+    delete_mirror(machine, "t")
+    await machine.settle()
+    machine.change(topic=MIRROR_STATE_TOPIC_NAME, leader=1)
+    await machine.advance(1_000)
+    assert LastMirrorEpochs(MIRROR, None) in machine.state_records() and PartitionStateTombstone(MIRROR) in machine.state_records()
+    await machine.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mirror_machine import MIRROR, MirrorMachine, run
+from mirror_machine import MIRROR, MirrorMachine
 from scripted_source import batch
 
 from kmirror.common.errors import Errors
@@ -50,95 +50,76 @@ def test_a_leader_epoch_that_no_bump_of_ours_explains_makes_the_state_unknown_un
         assert machine.log().log_end_offset == 2
         await machine.close()
 
-    run(scenario)
+    asyncio.run(scenario())
 
 
-def test_a_bump_of_ours_is_no_election(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(batch(0, b"a"))
-        asked: list[Any] = []
-        ask = machine.mirror.states.read_one
+async def test_a_bump_of_ours_is_no_election(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(batch(0, b"a"))
+    asked: list[Any] = []
+    ask = machine.mirror.states.read_one
 
-        async def read_one(partition: Any) -> StoredState:
-            asked.append(partition)
-            return await ask(partition)
+    async def read_one(partition: Any) -> StoredState:
+        asked.append(partition)
+        return await ask(partition)
 
-        machine.mirror.states.read_one = read_one  # type: ignore[method-assign]
-        epoch = machine.registration().leader_epoch
-        bump = asyncio.ensure_future(machine.driver().led.bump(epoch))
-        await machine.settle()
-        await bump
-        assert machine.registration().leader_epoch > epoch
-        assert asked == [] and machine.driver().status.loaded and machine.state() == "MIRRORING"
-        await machine.close()
-
-    run(scenario)
+    machine.mirror.states.read_one = read_one  # type: ignore[method-assign]
+    epoch = machine.registration().leader_epoch
+    bump = asyncio.ensure_future(machine.driver().led.bump(epoch))
+    await machine.settle()
+    await bump
+    assert machine.registration().leader_epoch > epoch
+    assert asked == [] and machine.driver().status.loaded and machine.state() == "MIRRORING"
+    await machine.close()
 
 
-def test_the_restart_of_a_single_broker_told_of_an_unclean_election_for_every_partition(
+async def test_the_restart_of_a_single_broker_told_of_an_unclean_election_for_every_partition(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """2,000 lines for 1,000 topics: the controller elects the one replica there is, uncleanly. Nothing else could have been elected."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(batch(0, b"a"))
-        for _ in range(2):
-            machine.change(recovering=True)
-            await machine.advance(1_000)
-        assert machine.state() == "MIRRORING" and machine.log().log_end_offset == 1
-        assert "uncleanly" not in caplog.text
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(batch(0, b"a"))
+    for _ in range(2):
+        machine.change(recovering=True)
+        await machine.advance(1_000)
+    assert machine.state() == "MIRRORING" and machine.log().log_end_offset == 1
+    assert "uncleanly" not in caplog.text
+    await machine.close()
 
 
-def test_a_cut_leaves_no_epoch_of_this_cluster_without_a_batch(tmp_path: Path) -> None:
+async def test_a_cut_leaves_no_epoch_of_this_cluster_without_a_batch(tmp_path: Path) -> None:
     """A leader of a topic that was no mirror yet noted its epoch at the log's end; the source's batches of lower epochs come behind it."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.settle()
-        machine.topic(value=None)
-        partition = machine.partition("t")
-        machine.change(bump=6)
-        assert machine.log().latest_epoch == 6 and machine.log().latest_batch_epoch() is None
-        assert cut(partition, partition.log.log_end_offset) == 0
-        assert machine.log().latest_epoch is None, "also where no batch is cut"
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path))
+    await machine.settle()
+    machine.topic(value=None)
+    partition = machine.partition("t")
+    machine.change(bump=6)
+    assert machine.log().latest_epoch == 6 and machine.log().latest_batch_epoch() is None
+    assert cut(partition, partition.log.log_end_offset) == 0
+    assert machine.log().latest_epoch is None, "also where no batch is cut"
+    await machine.close()
 
 
-def test_what_a_fetcher_rejected_under_an_earlier_leadership_failed_the_partition(tmp_path: Path) -> None:
+async def test_what_a_fetcher_rejected_under_an_earlier_leadership_failed_the_partition(tmp_path: Path) -> None:
     """Others led in between; what they did may be why it was so."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(batch(0, b"a"))
-        machine.driver().on_rejected("malformed batch")
-        machine.change(bump=2)
-        await machine.advance(3_000)
-        assert machine.states_written() == ["PREPARING", "MIRRORING"] and machine.driver().status.reason is None
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(batch(0, b"a"))
+    machine.driver().on_rejected("malformed batch")
+    machine.change(bump=2)
+    await machine.advance(3_000)
+    assert machine.states_written() == ["PREPARING", "MIRRORING"] and machine.driver().status.reason is None
+    await machine.close()
 
 
-def test_replicas_that_are_missing_were_told_anew_at_each_try(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_replicas_that_are_missing_were_told_anew_at_each_try(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The text had how long it has been so."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path), others=(2,))
-        machine.source.create("t")
-        machine.topic(replicas=(1, 2), mirror_support_unclean_leader_election="true")
-        machine.change(isr=(1,))
-        await machine.advance(50_000, step_ms=1000)
-        assert machine.state() == "PREPARING"
-        assert [record.getMessage() for record in caplog.records if "not in the ISR" in record.getMessage()] == [
-            "mirror m, t-0, PREPARING: replicas [2] are not in the ISR, and mirror.support.unclean.leader.election needs all"
-        ]
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path), others=(2,))
+    machine.source.create("t")
+    machine.topic(replicas=(1, 2), mirror_support_unclean_leader_election="true")
+    machine.change(isr=(1,))
+    await machine.advance(50_000, step_ms=1000)
+    assert machine.state() == "PREPARING"
+    assert [record.getMessage() for record in caplog.records if "not in the ISR" in record.getMessage()] == [
+        "mirror m, t-0, PREPARING: replicas [2] are not in the ISR, and mirror.support.unclean.leader.election needs all"
+    ]
+    await machine.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from mirror_machine import MirrorMachine, run
+from mirror_machine import MirrorMachine
 
 from kmirror.common.errors import Errors, KmirrorError
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
@@ -162,22 +162,18 @@ def test_a_removal_that_comes_late_leaves_what_the_new_topic_of_that_name_has() 
     assert shard.read("m", [("t", 0), ("t", 1)]) == {("t", 0): StoredState(S.MIRRORING, 5, True), ("t", 1): StoredState()}
 
 
-def test_a7_states_that_are_written_together_share_a_batch(tmp_path: Path) -> None:
+async def test_a7_states_that_are_written_together_share_a_batch(tmp_path: Path) -> None:
     """The KIP's dump shows one record a batch, as of a topic with one partition; readers take any number, and each batch costs a write."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path), state_partitions=2)
-        machine.topic(partitions=40)
-        for number in range(40):
-            await machine.reach("MIRRORING", number=number)
-        for where in range(2):
-            log = machine.partition(MIRROR_STATE_TOPIC_NAME, where).leader_log
-            data = log.read(0, 1 << 24, FetchIsolation.LOG_END, min_one_message=True).records.to_bytes()
-            batches = list(iter_batches(memoryview(data)))
-            records = sum(batch.last_offset - batch.base_offset + 1 for batch in batches)
-            assert records == len(machine.states_written(where)) > 30 and len(batches) <= records / 5
-            assert {batch.compression.name for batch in batches} == {"NONE"} and all(batch.producer_id == -1 for batch in batches)
-        assert len(machine.states_written(0)) + len(machine.states_written(1)) == 2 * 40
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path), state_partitions=2)
+    machine.topic(partitions=40)
+    for number in range(40):
+        await machine.reach("MIRRORING", number=number)
+    for where in range(2):
+        log = machine.partition(MIRROR_STATE_TOPIC_NAME, where).leader_log
+        data = log.read(0, 1 << 24, FetchIsolation.LOG_END, min_one_message=True).records.to_bytes()
+        batches = list(iter_batches(memoryview(data)))
+        records = sum(batch.last_offset - batch.base_offset + 1 for batch in batches)
+        assert records == len(machine.states_written(where)) > 30 and len(batches) <= records / 5
+        assert {batch.compression.name for batch in batches} == {"NONE"} and all(batch.producer_id == -1 for batch in batches)
+    assert len(machine.states_written(0)) + len(machine.states_written(1)) == 2 * 40
+    await machine.close()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mirror_machine import MirrorMachine, run
+from mirror_machine import MirrorMachine
 from scripted_source import batch
 
 from kmirror.common.errors import Errors
@@ -46,59 +47,49 @@ async def failed_over(machine: MirrorMachine) -> int:
     return end
 
 
-def test_a_topic_that_failed_over_keeps_what_was_acknowledged_when_the_state_topic_grows(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        before = await failed_over(machine)
-        for count in COUNTS:
-            grow(machine, count)
-            await machine.settle()
-            machine.change(bump=1)
-            await machine.advance(1_000)
-            assert machine.state() == "STOPPED"
-        assert machine.log().log_end_offset == before
-        assert machine.states_written() == ["PREPARING", "MIRRORING", "STOPPING", "STOPPED"]
-        await machine.close()
-
-    run(scenario)
+async def test_a_topic_that_failed_over_keeps_what_was_acknowledged_when_the_state_topic_grows(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    before = await failed_over(machine)
+    for count in COUNTS:
+        grow(machine, count)
+        await machine.settle()
+        machine.change(bump=1)
+        await machine.advance(1_000)
+        assert machine.state() == "STOPPED"
+    assert machine.log().log_end_offset == before
+    assert machine.states_written() == ["PREPARING", "MIRRORING", "STOPPING", "STOPPED"]
+    await machine.close()
 
 
-def test_a_mirror_whose_state_topic_grows_is_not_prepared_again(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring(*[batch(n, b"a", epoch=1) for n in range(9)])
-        machine.source.down.update(machine.source.addresses.values())
-        await machine.advance(500)
-        for count in COUNTS:
-            grow(machine, count)
-            await machine.settle()
-            machine.change(bump=1)
-            await machine.advance(1_000)
-            assert machine.state() == "MIRRORING"
-        assert machine.log().log_end_offset == 9
-        await machine.close()
-
-    run(scenario)
+async def test_a_mirror_whose_state_topic_grows_is_not_prepared_again(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring(*[batch(n, b"a", epoch=1) for n in range(9)])
+    machine.source.down.update(machine.source.addresses.values())
+    await machine.advance(500)
+    for count in COUNTS:
+        grow(machine, count)
+        await machine.settle()
+        machine.change(bump=1)
+        await machine.advance(1_000)
+        assert machine.state() == "MIRRORING"
+    assert machine.log().log_end_offset == 9
+    await machine.close()
 
 
-def test_the_number_of_partitions_that_the_topic_was_born_with_outlives_the_broker(tmp_path: Path) -> None:
+async def test_the_number_of_partitions_that_the_topic_was_born_with_outlives_the_broker(tmp_path: Path) -> None:
     """An older version made the topic: the leader of partition 0 has the number recorded, and a broker that starts later goes by it."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path), state_partitions=3)
-        coordinator = machine.mirror.coordinator
-        places = [coordinator.state_partition_of(f"key-{n}") for n in range(20)]
-        assert coordinator.unrecorded_partition_count == 3
-        await machine.mirroring(batch(0, b"a", epoch=1))
-        await machine.advance(31_000, step_ms=1_000)
-        assert machine.cache.image.configs.topic(MIRROR_STATE_TOPIC_NAME) == {"mirror.topic.num.partitions": "3"}
-        assert coordinator.unrecorded_partition_count is None
-        grow(machine, 8)
-        coordinator._seen_first = None  # as a broker that starts now
-        assert [coordinator.state_partition_of(f"key-{n}") for n in range(20)] == places
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path), state_partitions=3)
+    coordinator = machine.mirror.coordinator
+    places = [coordinator.state_partition_of(f"key-{n}") for n in range(20)]
+    assert coordinator.unrecorded_partition_count == 3
+    await machine.mirroring(batch(0, b"a", epoch=1))
+    await machine.advance(31_000, step_ms=1_000)
+    assert machine.cache.image.configs.topic(MIRROR_STATE_TOPIC_NAME) == {"mirror.topic.num.partitions": "3"}
+    assert coordinator.unrecorded_partition_count is None
+    grow(machine, 8)
+    coordinator._seen_first = None  # as a broker that starts now
+    assert [coordinator.state_partition_of(f"key-{n}") for n in range(20)] == places
+    await machine.close()
 
 
 def test_a_state_topic_that_grew_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -109,57 +100,46 @@ def test_a_state_topic_that_grew_is_told_once(tmp_path: Path, caplog: pytest.Log
         await machine.close()
 
     with caplog.at_level(logging.ERROR):
-        run(scenario)
+        asyncio.run(scenario())
     told = [record.getMessage() for record in caplog.records if "was made with" in record.getMessage()]
     assert told == [
         "__mirror_state has 4 partitions now; it was made with 3, and the states of mirrors stay in these. The others are not used"
     ]
 
 
-def test_another_state_topic_has_a_number_of_its_own(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path), state_partitions=3)
-        topic = machine.cache.image.topics.topic(MIRROR_STATE_TOPIC_NAME)
-        machine.apply(RemoveTopicRecord(topic_id=topic.id))
-        machine._make_state_topic(5, 1)
-        assert machine.mirror.coordinator.unrecorded_partition_count == 5
-        await machine.close()
-
-    run(scenario)
+async def test_another_state_topic_has_a_number_of_its_own(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path), state_partitions=3)
+    topic = machine.cache.image.topics.topic(MIRROR_STATE_TOPIC_NAME)
+    machine.apply(RemoveTopicRecord(topic_id=topic.id))
+    machine._make_state_topic(5, 1)
+    assert machine.mirror.coordinator.unrecorded_partition_count == 5
+    await machine.close()
 
 
-def test_a_topic_that_failed_over_keeps_what_was_acknowledged_when_its_state_is_lost(tmp_path: Path) -> None:
+async def test_a_topic_that_failed_over_keeps_what_was_acknowledged_when_its_state_is_lost(tmp_path: Path) -> None:
     """The log says that it was stopped, and that all after the reset was written here: it is not stopped again."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        before = await failed_over(machine)
-        replace_state_topic(machine)
-        await machine.reach("STOPPED")
-        assert machine.log().log_end_offset == before
-        assert machine.states_written() == ["STOPPED"]
-        assert machine.produce(batch(0, b"more")) is Errors.NONE
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path))
+    before = await failed_over(machine)
+    replace_state_topic(machine)
+    await machine.reach("STOPPED")
+    assert machine.log().log_end_offset == before
+    assert machine.states_written() == ["STOPPED"]
+    assert machine.produce(batch(0, b"more")) is Errors.NONE
+    await machine.close()
 
 
-def test_a_mirror_of_which_the_source_failed_back_is_stopped_when_its_state_is_lost(tmp_path: Path) -> None:
+async def test_a_mirror_of_which_the_source_failed_back_is_stopped_when_its_state_is_lost(tmp_path: Path) -> None:
     """An own reset of an earlier failover lies below what was mirrored since: the partner's reset behind it says so."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        before = await failed_over(machine)
-        assert machine.mirror.mirror("m").source_cluster_id
-        epoch = machine.registration().leader_epoch
-        reset = bytearray(build_mirror_pid_reset("somebody else", timestamp=0))
-        machine.local(_at(reset, before, epoch + 1), epoch=1 << 30)
-        replace_state_topic(machine)
-        await machine.reach("STOPPED")
-        assert machine.states_written() == ["STOPPING", "STOPPED"]
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path))
+    before = await failed_over(machine)
+    assert machine.mirror.mirror("m").source_cluster_id
+    epoch = machine.registration().leader_epoch
+    reset = bytearray(build_mirror_pid_reset("somebody else", timestamp=0))
+    machine.local(_at(reset, before, epoch + 1), epoch=1 << 30)
+    replace_state_topic(machine)
+    await machine.reach("STOPPED")
+    assert machine.states_written() == ["STOPPING", "STOPPED"]
+    await machine.close()
 
 
 def _at(data: bytearray, offset: int, epoch: int) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mirror_machine import MIRROR, MirrorMachine, run
+from mirror_machine import MIRROR, MirrorMachine
 
 from kmirror.common.errors import Errors
 from kmirror.mirror.coordination.mirror_coordinator_shard import StoredState
@@ -45,27 +45,21 @@ async def begin_creation(tmp_path: Path, *, timeout_ms: int) -> tuple[MirrorMach
     return machine, asyncio.ensure_future(creation), hear
 
 
-def test_a_coordinator_that_had_not_heard_of_the_new_topic_had_it_refused_as_unknown(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine, task, hear = await begin_creation(tmp_path, timeout_ms=5_000)
-        await machine.advance(1_000)
-        assert machine.cache.image.topics.topic("u") is not None and not task.done()
-        hear()
-        await machine.advance(100)
-        assert task.result() == {}
-        states = await machine.mirror.states.read(machine.mirror.mirror_partitions(MIRROR, ["u"]))
-        assert states == {("u", 0): StoredState()}
-        await machine.close()
-
-    run(scenario)
+async def test_a_coordinator_that_had_not_heard_of_the_new_topic_had_it_refused_as_unknown(tmp_path: Path) -> None:
+    machine, task, hear = await begin_creation(tmp_path, timeout_ms=5_000)
+    await machine.advance(1_000)
+    assert machine.cache.image.topics.topic("u") is not None and not task.done()
+    hear()
+    await machine.advance(100)
+    assert task.result() == {}
+    states = await machine.mirror.states.read(machine.mirror.mirror_partitions(MIRROR, ["u"]))
+    assert states == {("u", 0): StoredState()}
+    await machine.close()
 
 
-def test_a_topic_that_its_coordinator_does_not_hear_of_in_time_is_the_requests_error(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine, task, _ = await begin_creation(tmp_path, timeout_ms=500)
-        await machine.advance(700)
-        error = task.exception()
-        assert getattr(error, "error", None) is Errors.REQUEST_TIMED_OUT
-        await machine.close()
-
-    run(scenario)
+async def test_a_topic_that_its_coordinator_does_not_hear_of_in_time_is_the_requests_error(tmp_path: Path) -> None:
+    machine, task, _ = await begin_creation(tmp_path, timeout_ms=500)
+    await machine.advance(700)
+    error = task.exception()
+    assert getattr(error, "error", None) is Errors.REQUEST_TIMED_OUT
+    await machine.close()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from broker_doubles import run
 from move_machine import EPOCH, TOPIC_ID, MoveMachine
 from storage_doubles import ManualClock, SeededRandom
 
@@ -27,7 +27,7 @@ def play(root: Path, scenario: Scenario, *, leader: int = 1) -> None:
         await scenario(machine)
         machine.stop()
 
-    run(main)
+    asyncio.run(main())
 
 
 async def copied(machine: MoveMachine, batches: int = 6) -> None:
@@ -177,25 +177,21 @@ def test_a_log_that_begins_in_the_middle_of_a_batch_can_be_moved(tmp_path: Path,
 
 @pytest.mark.parametrize("late", [0, 2])
 @pytest.mark.parametrize("seed", range(6))
-def test_what_was_synced_before_a_move_is_there_after_a_power_loss_behind_it(seed: int, late: int) -> None:
+async def test_what_was_synced_before_a_move_is_there_after_a_power_loss_behind_it(seed: int, late: int) -> None:
     """The copy was renamed as it was in the page cache: of the only replica of a partition, records went that had been on the disk."""
     disk = SimDisk(ManualClock(), SeededRandom(seed), note=lambda text: None)
-
-    async def scenario() -> None:
-        machine = MoveMachine(Path("/data"), files=disk)
-        await copied(machine, 30)
-        for _ in range(late):
-            machine.append()
-        machine.log.flush()
-        await machine.finish()
-        machine.manager.kill()
-        disk.detach(power_loss=True)
-        disk.attach()
-        machine._start()
-        machine.check()
-        machine.stop()
-
-    run(scenario)
+    machine = MoveMachine(Path("/data"), files=disk)
+    await copied(machine, 30)
+    for _ in range(late):
+        machine.append()
+    machine.log.flush()
+    await machine.finish()
+    machine.manager.kill()
+    disk.detach(power_loss=True)
+    disk.attach()
+    machine._start()
+    machine.check()
+    machine.stop()
 
 
 def test_a_leaders_epoch_without_a_batch_is_there_behind_the_move(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from broker_doubles import NOW_MS, BrokerWorld, ManualRuntime, batch_of, run
+from broker_doubles import NOW_MS, BrokerWorld, ManualRuntime, batch_of
 from cleaned_histories import case, end_of, live, split
 
 from kmirror.common.errors import ApiException, Errors
@@ -105,63 +105,50 @@ class IdleLeader:
         return None
 
 
-def test_equal_logs_are_told_by_one_batch(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        follower, batches = Follower(tmp_path), history(b"a", b"bb", b"c")
-        follower.have(batches)
-        more = batches + history(b"dd", start=4)
-        assert follower.follow(more) == [3, 6]
-        assert follower.content() == b"".join(more)
-
-    run(scenario)
+async def test_equal_logs_are_told_by_one_batch(tmp_path: Path) -> None:
+    follower, batches = Follower(tmp_path), history(b"a", b"bb", b"c")
+    follower.have(batches)
+    more = batches + history(b"dd", start=4)
+    assert follower.follow(more) == [3, 6]
+    assert follower.content() == b"".join(more)
 
 
-def test_an_answer_that_had_no_room_for_the_batch_emptied_the_log(tmp_path: Path) -> None:
+async def test_an_answer_that_had_no_room_for_the_batch_emptied_the_log(tmp_path: Path) -> None:
     """Many partitions are verified at a time, and the response has room for some: the only batch of a log was cut for that, below the
     high watermark, and in the ISR."""
-
-    async def scenario() -> None:
-        follower, batches = Follower(tmp_path), history(b"aaa")
-        follower.have(batches)
-        offset = follower.hooks.first_fetch_offset(T0, 3)
-        for _ in range(3):
-            data = FetchData(Errors.NONE, 3, 0, b"")
-            offset, _ = follower.hooks.process_partition_data(T0, PartitionFetchState(follower.topic_id, offset, 0, 0), data)
-            assert (offset, follower.log.log_end_offset) == (0, 3)
-        data = FetchData(Errors.NONE, 3, 0, b"".join(batches))
+    follower, batches = Follower(tmp_path), history(b"aaa")
+    follower.have(batches)
+    offset = follower.hooks.first_fetch_offset(T0, 3)
+    for _ in range(3):
+        data = FetchData(Errors.NONE, 3, 0, b"")
         offset, _ = follower.hooks.process_partition_data(T0, PartitionFetchState(follower.topic_id, offset, 0, 0), data)
-        assert (offset, follower.log.log_end_offset, follower.hooks.verification.is_pending(T0)) == (3, 3, False)
-
-    run(scenario)
-
-
-def test_a_leader_whose_cleaner_took_the_last_batch_is_not_asked_for_ever(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        follower = Follower(tmp_path)
-        follower.have(history(b"aaa"))
-        offset = follower.hooks.first_fetch_offset(T0, 3)
-        for _ in range(50):
-            data = FetchData(Errors.NONE, 3, 0, b"")
-            offset, _ = follower.hooks.process_partition_data(T0, PartitionFetchState(follower.topic_id, offset, 0, 0), data)
-        assert not follower.hooks.verification.is_pending(T0)
-
-    run(scenario)
+        assert (offset, follower.log.log_end_offset) == (0, 3)
+    data = FetchData(Errors.NONE, 3, 0, b"".join(batches))
+    offset, _ = follower.hooks.process_partition_data(T0, PartitionFetchState(follower.topic_id, offset, 0, 0), data)
+    assert (offset, follower.log.log_end_offset, follower.hooks.verification.is_pending(T0)) == (3, 3, False)
 
 
-def test_a_history_of_equal_epochs_and_offsets_is_not_taken_for_the_leaders(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        follower = Follower(tmp_path)
-        common = history(b"a", b"b", b"c")
-        follower.have(common + history(b"x", b"y", b"z", start=3))
-        leader = common + history(b"1", b"2", start=3)
-        follower.follow(leader)
-        assert follower.content() == b"".join(leader)
+async def test_a_leader_whose_cleaner_took_the_last_batch_is_not_asked_for_ever(tmp_path: Path) -> None:
+    follower = Follower(tmp_path)
+    follower.have(history(b"aaa"))
+    offset = follower.hooks.first_fetch_offset(T0, 3)
+    for _ in range(50):
+        data = FetchData(Errors.NONE, 3, 0, b"")
+        offset, _ = follower.hooks.process_partition_data(T0, PartitionFetchState(follower.topic_id, offset, 0, 0), data)
+    assert not follower.hooks.verification.is_pending(T0)
 
-    run(scenario)
+
+async def test_a_history_of_equal_epochs_and_offsets_is_not_taken_for_the_leaders(tmp_path: Path) -> None:
+    follower = Follower(tmp_path)
+    common = history(b"a", b"b", b"c")
+    follower.have(common + history(b"x", b"y", b"z", start=3))
+    leader = common + history(b"1", b"2", start=3)
+    follower.follow(leader)
+    assert follower.content() == b"".join(leader)
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_any_two_histories_end_as_the_leaders(tmp_path: Path, seed: int) -> None:
+async def test_any_two_histories_end_as_the_leaders(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
 
     def some(count: int, start: int, letter: int) -> list[bytes]:
@@ -170,40 +157,33 @@ def test_any_two_histories_end_as_the_leaders(tmp_path: Path, seed: int) -> None
     def end_of(batches: list[bytes]) -> int:
         return 0 if not batches else int.from_bytes(batches[-1][:8], "big") + int.from_bytes(batches[-1][23:27], "big") + 1
 
-    async def scenario() -> None:
-        follower = Follower(tmp_path)
-        common = some(chance.randint(0, 12), 0, 97)
-        follower.have(common + some(chance.randint(0, 12), end_of(common), 107))
-        leader = common + some(chance.randint(0, 12), end_of(common), 117)
-        if chance.random() < 0.3:
-            leader = leader[: len(leader) // 2]
-        before = follower.content()
-        follower.follow(leader, batches_a_fetch=chance.choice((1, 2, 100)))
-        assert follower.content() == b"".join(leader)
-        shared = len(common[: len(leader)])
-        assert before.startswith(b"".join(common[:shared]))
-
-    run(scenario)
+    follower = Follower(tmp_path)
+    common = some(chance.randint(0, 12), 0, 97)
+    follower.have(common + some(chance.randint(0, 12), end_of(common), 107))
+    leader = common + some(chance.randint(0, 12), end_of(common), 117)
+    if chance.random() < 0.3:
+        leader = leader[: len(leader) // 2]
+    before = follower.content()
+    follower.follow(leader, batches_a_fetch=chance.choice((1, 2, 100)))
+    assert follower.content() == b"".join(leader)
+    shared = len(common[: len(leader)])
+    assert before.startswith(b"".join(common[:shared]))
 
 
-def test_the_followers_of_a_throttled_leader_were_not_verified(tmp_path: Path) -> None:
+async def test_the_followers_of_a_throttled_leader_were_not_verified(tmp_path: Path) -> None:
     """Most of its answers have no records; the log is compared when some come, and is not cut before."""
-
-    async def scenario() -> None:
-        follower = Follower(tmp_path, configs={"mirror.name": "m", "leader.replication.throttled.replicas": "0:2"})
-        follower.have(history(b"a", b"x"))
-        leader = history(b"a", b"b", b"c")
-        offset = follower.hooks.first_fetch_offset(T0, 2)
-        for _ in range(50):
-            data = FetchData(Errors.NONE, 3, 0, b"")
-            offset, _ = follower.hooks.process_partition_data(T0, PartitionFetchState(follower.topic_id, offset, 0, 0), data)
-            assert (offset, follower.log.log_end_offset) == (1, 2)
-        for answer in (leader[1:], leader, leader[1:]):
-            data = FetchData(Errors.NONE, 3, 0, b"".join(answer))
-            offset, _ = follower.hooks.process_partition_data(T0, PartitionFetchState(follower.topic_id, offset, 0, 0), data)
-        assert follower.content() == b"".join(leader)
-
-    run(scenario)
+    follower = Follower(tmp_path, configs={"mirror.name": "m", "leader.replication.throttled.replicas": "0:2"})
+    follower.have(history(b"a", b"x"))
+    leader = history(b"a", b"b", b"c")
+    offset = follower.hooks.first_fetch_offset(T0, 2)
+    for _ in range(50):
+        data = FetchData(Errors.NONE, 3, 0, b"")
+        offset, _ = follower.hooks.process_partition_data(T0, PartitionFetchState(follower.topic_id, offset, 0, 0), data)
+        assert (offset, follower.log.log_end_offset) == (1, 2)
+    for answer in (leader[1:], leader, leader[1:]):
+        data = FetchData(Errors.NONE, 3, 0, b"".join(answer))
+        offset, _ = follower.hooks.process_partition_data(T0, PartitionFetchState(follower.topic_id, offset, 0, 0), data)
+    assert follower.content() == b"".join(leader)
 
 
 @pytest.mark.parametrize(
@@ -211,182 +191,144 @@ def test_the_followers_of_a_throttled_leader_were_not_verified(tmp_path: Path) -
     [({"mirror.name": "m"}, 17), ({"mirror.name": "m"}, 45), ({"cleanup.policy": "compact"}, 45)],
     ids=["crc", "producer id", "producer id, compacted"],
 )
-def test_what_is_damaged_at_the_leader_is_not_cut_off_here(tmp_path: Path, configs: dict[str, str], at: int) -> None:
+async def test_what_is_damaged_at_the_leader_is_not_cut_off_here(tmp_path: Path, configs: dict[str, str], at: int) -> None:
     """It was taken for another batch, and the only good copy went."""
-
-    async def scenario() -> None:
-        follower, batches = Follower(tmp_path, configs=configs), history(b"a", b"bb", b"c")
-        follower.world.apply(FeatureLevelRecord(name="mirror.version", feature_level=1))
-        follower.have(batches)
-        kept = follower.content()
-        damaged = bytearray(batches[-1])
-        damaged[at] ^= 0x55
-        with pytest.raises(ApiException, match="Record is corrupt") as refused:
-            follower.follow([*batches[:-1], bytes(damaged)])
-        assert refused.value.error is Errors.CORRUPT_MESSAGE and follower.content() == kept
-        assert follower.follow(batches) and follower.content() == kept
-
-    run(scenario)
+    follower, batches = Follower(tmp_path, configs=configs), history(b"a", b"bb", b"c")
+    follower.world.apply(FeatureLevelRecord(name="mirror.version", feature_level=1))
+    follower.have(batches)
+    kept = follower.content()
+    damaged = bytearray(batches[-1])
+    damaged[at] ^= 0x55
+    with pytest.raises(ApiException, match="Record is corrupt") as refused:
+        follower.follow([*batches[:-1], bytes(damaged)])
+    assert refused.value.error is Errors.CORRUPT_MESSAGE and follower.content() == kept
+    assert follower.follow(batches) and follower.content() == kept
 
 
-def test_what_comes_damaged_behind_the_verified_part_is_fetched_again(tmp_path: Path) -> None:
+async def test_what_comes_damaged_behind_the_verified_part_is_fetched_again(tmp_path: Path) -> None:
     """The log was verified by then, and the next answer, to the old offset, made the partition a failed one."""
-
-    async def scenario() -> None:
-        follower, batches = Follower(tmp_path), history(b"a", b"bb", b"c")
-        follower.have(batches[:2])
-        offset = follower.hooks.first_fetch_offset(T0, follower.log.log_end_offset)
-        damaged = bytearray(batches[2])
-        damaged[-1] ^= 0x55
-        state = PartitionFetchState(follower.topic_id, offset, 99, 99)
-        with pytest.raises(ApiException, match="Record is corrupt") as refused:
-            follower.hooks.process_partition_data(T0, state, FetchData(Errors.NONE, 0, 0, batches[1] + bytes(damaged)))
-        assert refused.value.error is Errors.CORRUPT_MESSAGE
-        for answer, end in ((batches[1] + batches[2], 3), (batches[2], 4)):
-            data = FetchData(Errors.NONE, 0, 0, answer)
-            offset, _ = follower.hooks.process_partition_data(T0, replace(state, fetch_offset=offset), data)
-            assert offset == follower.log.log_end_offset == end
-        assert follower.content() == b"".join(batches)
-        with pytest.raises(ApiException, match="Offset mismatch"):
-            follower.hooks.process_partition_data(T0, state, data)
-
-    run(scenario)
+    follower, batches = Follower(tmp_path), history(b"a", b"bb", b"c")
+    follower.have(batches[:2])
+    offset = follower.hooks.first_fetch_offset(T0, follower.log.log_end_offset)
+    damaged = bytearray(batches[2])
+    damaged[-1] ^= 0x55
+    state = PartitionFetchState(follower.topic_id, offset, 99, 99)
+    with pytest.raises(ApiException, match="Record is corrupt") as refused:
+        follower.hooks.process_partition_data(T0, state, FetchData(Errors.NONE, 0, 0, batches[1] + bytes(damaged)))
+    assert refused.value.error is Errors.CORRUPT_MESSAGE
+    for answer, end in ((batches[1] + batches[2], 3), (batches[2], 4)):
+        data = FetchData(Errors.NONE, 0, 0, answer)
+        offset, _ = follower.hooks.process_partition_data(T0, replace(state, fetch_offset=offset), data)
+        assert offset == follower.log.log_end_offset == end
+    assert follower.content() == b"".join(batches)
+    with pytest.raises(ApiException, match="Offset mismatch"):
+        follower.hooks.process_partition_data(T0, state, data)
 
 
-def test_an_empty_log_that_begins_too_late_starts_over_and_a_divergence_begins_the_comparison_anew(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        follower = Follower(tmp_path)
-        follower.log.truncate_fully_and_start_at(10)
-        leader = history(b"a", b"b", start=5)
-        follower.follow(leader, leader_start=5)
-        assert (follower.log.log_start_offset, follower.content()) == (5, b"".join(leader))
-        follower.have(history(b"x", start=7))
-        follower.hooks.first_fetch_offset(T0, 8)
-        assert follower.hooks.truncate(T0, DivergingEpoch(0, 7))[0] == 6, "the base of what is the last batch now"
-        assert follower.hooks.verification.is_pending(T0)
-
-    run(scenario)
+async def test_an_empty_log_that_begins_too_late_starts_over_and_a_divergence_begins_the_comparison_anew(tmp_path: Path) -> None:
+    follower = Follower(tmp_path)
+    follower.log.truncate_fully_and_start_at(10)
+    leader = history(b"a", b"b", start=5)
+    follower.follow(leader, leader_start=5)
+    assert (follower.log.log_start_offset, follower.content()) == (5, b"".join(leader))
+    follower.have(history(b"x", start=7))
+    follower.hooks.first_fetch_offset(T0, 8)
+    assert follower.hooks.truncate(T0, DivergingEpoch(0, 7))[0] == 6, "the base of what is the last batch now"
+    assert follower.hooks.verification.is_pending(T0)
 
 
-def test_a_topic_whose_mirror_was_deleted_while_the_follower_was_away_is_verified(tmp_path: Path) -> None:
+async def test_a_topic_whose_mirror_was_deleted_while_the_follower_was_away_is_verified(tmp_path: Path) -> None:
     """F5: the name is gone, the follower's own batches of the same epoch are not."""
-
-    async def scenario() -> None:
-        follower = Follower(tmp_path, configs={"cleanup.policy": "delete"})
-        follower.world.apply(FeatureLevelRecord(name="mirror.version", feature_level=1))
-        common = history(b"a", b"b", b"c")
-        follower.have(common + history(b"x", b"y", b"z", start=3))
-        leader = common + history(b"1", b"2", start=3)
-        follower.follow(leader)
-        assert follower.content() == b"".join(leader)
-
-    run(scenario)
+    follower = Follower(tmp_path, configs={"cleanup.policy": "delete"})
+    follower.world.apply(FeatureLevelRecord(name="mirror.version", feature_level=1))
+    common = history(b"a", b"b", b"c")
+    follower.have(common + history(b"x", b"y", b"z", start=3))
+    leader = common + history(b"1", b"2", start=3)
+    follower.follow(leader)
+    assert follower.content() == b"".join(leader)
 
 
 @pytest.mark.parametrize(("theirs", "is_kept"), [("gone", True), ("rewritten", True), ("other epoch", False)])
 @pytest.mark.parametrize(
     "configs", [{"cleanup.policy": "compact"}, {"mirror.name": "m.removed"}, {"cleanup.policy": "compact", "mirror.name": "m"}]
 )
-def test_what_the_leaders_cleaner_did_is_no_difference(tmp_path: Path, theirs: str, is_kept: bool, configs: dict[str, str]) -> None:
+async def test_what_the_leaders_cleaner_did_is_no_difference(tmp_path: Path, theirs: str, is_kept: bool, configs: dict[str, str]) -> None:
     """The leader's batch may be gone, or have lost records; another epoch at its offset is a difference."""
-
-    async def scenario() -> None:
-        follower = Follower(tmp_path, configs=configs)
-        common = history(b"a", b"b")
-        follower.have(common + history(b"xx", start=2))
-        last = []
-        if theirs == "rewritten":
-            last = [without_records(history(b"xx", start=2)[0], 2)]
-        elif theirs == "other epoch":
-            last = history(b"yy", start=2, epoch=1)
-        before = follower.content()
-        follower.follow(common + last, max_rounds=30, high_watermark=4)
-        assert not follower.hooks.verification.is_pending(T0)
-        assert follower.content().startswith(before) is is_kept
-
-    run(scenario)
+    follower = Follower(tmp_path, configs=configs)
+    common = history(b"a", b"b")
+    follower.have(common + history(b"xx", start=2))
+    last = []
+    if theirs == "rewritten":
+        last = [without_records(history(b"xx", start=2)[0], 2)]
+    elif theirs == "other epoch":
+        last = history(b"yy", start=2, epoch=1)
+    before = follower.content()
+    follower.follow(common + last, max_rounds=30, high_watermark=4)
+    assert not follower.hooks.verification.is_pending(T0)
+    assert follower.content().startswith(before) is is_kept
 
 
-def test_a_follower_that_came_back_after_the_downgrade_of_the_feature_was_not_verified(tmp_path: Path) -> None:
+async def test_a_follower_that_came_back_after_the_downgrade_of_the_feature_was_not_verified(tmp_path: Path) -> None:
     """The mirrors were deleted and mirror.version lowered to 0 while it was away; its own batches of equal epochs stayed."""
-
-    async def scenario() -> None:
-        follower = Follower(tmp_path, configs={"cleanup.policy": "delete"})
-        common = history(b"a", b"b", b"c")
-        follower.have(common + history(b"x", b"y", b"z", start=3))
-        leader = common + history(b"1", b"2", start=3)
-        follower.follow(leader)
-        assert follower.content() == b"".join(leader)
-
-    run(scenario)
+    follower = Follower(tmp_path, configs={"cleanup.policy": "delete"})
+    common = history(b"a", b"b", b"c")
+    follower.have(common + history(b"x", b"y", b"z", start=3))
+    leader = common + history(b"1", b"2", start=3)
+    follower.follow(leader)
+    assert follower.content() == b"".join(leader)
 
 
 @pytest.mark.parametrize("common", [1, 2, 3])
-def test_the_end_of_an_idle_leaders_log_is_heard(tmp_path: Path, common: int) -> None:
+async def test_the_end_of_an_idle_leaders_log_is_heard(tmp_path: Path, common: int) -> None:
     """Mirrors, seed 17674: a follower that was ahead waited for the leader's next record to find that its own last ones are nobody's; and it
     counted as in sync."""
-
-    async def scenario() -> None:
-        follower, batches = Follower(tmp_path), history(b"a", b"bb", b"ccc")
-        follower.have(batches)
-        leader = IdleLeader(batches[:common])
-        fetcher = AbstractFetcher(ManualRuntime(), "f", leader, follower.hooks, backoff_ms=1)
-        begin = follower.hooks.first_fetch_offset(T0, follower.log.log_end_offset)
-        fetcher.add_partitions({T0: PartitionFetchState(follower.topic_id, begin, 0, 0)})
-        for _ in range(8):
-            await fetcher.do_work()
-        assert follower.content() == b"".join(batches[:common])
-        asked = leader.asked_for_end
+    follower, batches = Follower(tmp_path), history(b"a", b"bb", b"ccc")
+    follower.have(batches)
+    leader = IdleLeader(batches[:common])
+    fetcher = AbstractFetcher(ManualRuntime(), "f", leader, follower.hooks, backoff_ms=1)
+    begin = follower.hooks.first_fetch_offset(T0, follower.log.log_end_offset)
+    fetcher.add_partitions({T0: PartitionFetchState(follower.topic_id, begin, 0, 0)})
+    for _ in range(8):
         await fetcher.do_work()
-        assert leader.asked_for_end == asked <= 3
-
-    run(scenario)
+    assert follower.content() == b"".join(batches[:common])
+    asked = leader.asked_for_end
+    await fetcher.do_work()
+    assert leader.asked_for_end == asked <= 3
 
 
 @pytest.mark.parametrize("name", ["m", "m.removed", None])
-def test_a_tombstone_that_the_leader_has_dropped_was_cut(tmp_path: Path, name: str | None) -> None:
+async def test_a_tombstone_that_the_leader_has_dropped_was_cut(tmp_path: Path, name: str | None) -> None:
     """Issue 15, A5: a follower of a compacted topic was away for longer than tombstones are kept. Its last batches lie in a hole that the leader's
     cleaner left; they were cut behind the last equal batch, and the deleted key was back."""
-
-    async def scenario() -> None:
-        configs = {"cleanup.policy": "compact"} | ({} if name is None else {"mirror.name": name})
-        follower = Follower(tmp_path, configs=configs)
-        first = keyed((0, b"customer-1", b"personal data"), (1, b"x", b"1"))
-        ours = [first, keyed((2, b"a", b"1")), keyed((3, b"customer-1", None)), keyed((4, b"b", b"1"))]
-        follower.have(ours)
-        follower.follow([without_records(first, 0), ours[1], keyed((5, b"b", b"2"))], high_watermark=6)
-        assert live(split(follower.content())) == {b"x": b"1", b"a": b"1", b"b": b"2"}
-
-    run(scenario)
+    configs = {"cleanup.policy": "compact"} | ({} if name is None else {"mirror.name": name})
+    follower = Follower(tmp_path, configs=configs)
+    first = keyed((0, b"customer-1", b"personal data"), (1, b"x", b"1"))
+    ours = [first, keyed((2, b"a", b"1")), keyed((3, b"customer-1", None)), keyed((4, b"b", b"1"))]
+    follower.have(ours)
+    follower.follow([without_records(first, 0), ours[1], keyed((5, b"b", b"2"))], high_watermark=6)
+    assert live(split(follower.content())) == {b"x": b"1", b"a": b"1", b"b": b"2"}
 
 
-def test_a_difference_behind_a_hole_is_no_reason_to_guess_where_the_logs_part(tmp_path: Path) -> None:
+async def test_a_difference_behind_a_hole_is_no_reason_to_guess_where_the_logs_part(tmp_path: Path) -> None:
     """What we have in the hole may be the leader's tombstone, or a record that nobody else has: everything is copied again."""
-
-    async def scenario() -> None:
-        follower = Follower(tmp_path, configs={"cleanup.policy": "compact"})
-        first = keyed((0, b"customer-1", b"personal data"), (1, b"x", b"1"))
-        follower.have([first, keyed((2, b"customer-1", None)), keyed((3, b"a", b"ours"))])
-        leader = [without_records(first, 0), keyed((3, b"a", b"theirs"))]
-        follower.follow(leader, high_watermark=4)
-        assert follower.content() == b"".join(leader)
-
-    run(scenario)
+    follower = Follower(tmp_path, configs={"cleanup.policy": "compact"})
+    first = keyed((0, b"customer-1", b"personal data"), (1, b"x", b"1"))
+    follower.have([first, keyed((2, b"customer-1", None)), keyed((3, b"a", b"ours"))])
+    leader = [without_records(first, 0), keyed((3, b"a", b"theirs"))]
+    follower.follow(leader, high_watermark=4)
+    assert follower.content() == b"".join(leader)
 
 
 @pytest.mark.parametrize("block", range(6))
-def test_after_any_two_cleaned_histories_the_live_keys_are_the_leaders(tmp_path: Path, block: int) -> None:
-    async def scenario() -> None:
-        for seed in range(block * 25, block * 25 + 25):
-            found = case(seed)
-            follower = Follower(tmp_path / str(seed), configs={"cleanup.policy": "compact"})
-            follower.have(found.ours)
-            follower.world.replica_manager.log_manager.cleaned_until = lambda log, found=found: found.cleaned_until
-            follower.follow(found.theirs, high_watermark=end_of(found.theirs), batches_a_fetch=random.Random(seed).choice((1, 2, 100)))
-            left = split(follower.content())
-            if found.is_provable or not found.has_parted:
-                assert live(left) == live(found.theirs_whole), seed
-            if not found.is_provable:
-                assert left[: len(found.ours)] == found.ours, seed
-
-    run(scenario)
+async def test_after_any_two_cleaned_histories_the_live_keys_are_the_leaders(tmp_path: Path, block: int) -> None:
+    for seed in range(block * 25, block * 25 + 25):
+        found = case(seed)
+        follower = Follower(tmp_path / str(seed), configs={"cleanup.policy": "compact"})
+        follower.have(found.ours)
+        follower.world.replica_manager.log_manager.cleaned_until = lambda log, found=found: found.cleaned_until
+        follower.follow(found.theirs, high_watermark=end_of(found.theirs), batches_a_fetch=random.Random(seed).choice((1, 2, 100)))
+        left = split(follower.content())
+        if found.is_provable or not found.has_parted:
+            assert live(left) == live(found.theirs_whole), seed
+        if not found.is_provable:
+            assert left[: len(found.ours)] == found.ours, seed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from broker_doubles import BrokerWorld, ManualRuntime, batch_of, run
+from broker_doubles import BrokerWorld, ManualRuntime, batch_of
 from storage_doubles import ManualClock, SeededRandom
 
 from kmirror.common.errors import ApiException, Errors
@@ -137,46 +137,41 @@ def test_metrics_have_kafkas_names_and_rates() -> None:
     assert snapshot["kafka.server:type=ReplicaManager,name=PartitionCount"] == 3
 
 
-def test_isr_changes_go_to_the_controller_and_move_the_high_watermark(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        world = BrokerWorld(str(tmp_path), others=(2,))
-        asked: list[messages.AlterPartitionRequest] = []
+async def test_isr_changes_go_to_the_controller_and_move_the_high_watermark(tmp_path: Path) -> None:
+    world = BrokerWorld(str(tmp_path), others=(2,))
+    asked: list[messages.AlterPartitionRequest] = []
 
-        async def send(request: messages.AlterPartitionRequest) -> messages.AlterPartitionResponse:
-            asked.append(request)
-            if len(asked) == 1:
-                raise ApiException(Errors.REQUEST_TIMED_OUT, "no controller")
-            topic = request.topics[0]
-            row = messages.AlterPartitionResponsePartitionData(
-                partition_index=0,
-                leader_id=1,
-                leader_epoch=topic.partitions[0].leader_epoch,
-                isr=[member.broker_id for member in topic.partitions[0].new_isr_with_epochs],
-                partition_epoch=topic.partitions[0].partition_epoch + 1,
-            )
-            return messages.AlterPartitionResponse(
-                topics=[messages.AlterPartitionResponseTopicData(topic_id=topic.topic_id, partitions=[row])]
-            )
-
-        manager = AlterPartitionManager(world.runtime, 1, send, lambda broker_id: 10)
-        world.replica_manager._alter_partition_manager = manager
-        world.create_topic("t", replicas=(1, 2))
-        partition = world.partition("t")
-        partition.append_records_to_mirror_leader(_batch(), source_leader_epoch=0)
-        assert partition.log.high_watermark == 0
-        world.runtime.advance(30_001)
-        partition.maybe_shrink_isr()
-        assert partition.replicas.maximal_isr == (1, 2), "the proposal changes nothing before it is accepted"
-        await _settle(world)
-        assert (partition.in_sync_replicas, partition.partition_epoch, partition.log.high_watermark) == ((1,), 1, 1)
-        partition.update_follower_fetch_state(
-            replica_id=2, fetch_offset=1, follower_log_start_offset=0, leader_log_end_offset=1, broker_epoch=10
+    async def send(request: messages.AlterPartitionRequest) -> messages.AlterPartitionResponse:
+        asked.append(request)
+        if len(asked) == 1:
+            raise ApiException(Errors.REQUEST_TIMED_OUT, "no controller")
+        topic = request.topics[0]
+        row = messages.AlterPartitionResponsePartitionData(
+            partition_index=0,
+            leader_id=1,
+            leader_epoch=topic.partitions[0].leader_epoch,
+            isr=[member.broker_id for member in topic.partitions[0].new_isr_with_epochs],
+            partition_epoch=topic.partitions[0].partition_epoch + 1,
         )
-        await _settle(world)
-        assert partition.in_sync_replicas == (1, 2)
-        assert len(asked) == 3, "one was not answered"
+        return messages.AlterPartitionResponse(topics=[messages.AlterPartitionResponseTopicData(topic_id=topic.topic_id, partitions=[row])])
 
-    run(scenario)
+    manager = AlterPartitionManager(world.runtime, 1, send, lambda broker_id: 10)
+    world.replica_manager._alter_partition_manager = manager
+    world.create_topic("t", replicas=(1, 2))
+    partition = world.partition("t")
+    partition.append_records_to_mirror_leader(_batch(), source_leader_epoch=0)
+    assert partition.log.high_watermark == 0
+    world.runtime.advance(30_001)
+    partition.maybe_shrink_isr()
+    assert partition.replicas.maximal_isr == (1, 2), "the proposal changes nothing before it is accepted"
+    await _settle(world)
+    assert (partition.in_sync_replicas, partition.partition_epoch, partition.log.high_watermark) == ((1,), 1, 1)
+    partition.update_follower_fetch_state(
+        replica_id=2, fetch_offset=1, follower_log_start_offset=0, leader_log_end_offset=1, broker_epoch=10
+    )
+    await _settle(world)
+    assert partition.in_sync_replicas == (1, 2)
+    assert len(asked) == 3, "one was not answered"
 
 
 def _batch() -> bytearray:

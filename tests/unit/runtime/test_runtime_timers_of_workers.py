@@ -34,14 +34,11 @@ def test_timers_from_workers_run_on_the_loop_and_leave_its_heap_alone() -> None:
     asyncio.run(asyncio.wait_for(scenario(), 30))
 
 
-def test_a_timer_from_a_worker_that_is_cancelled_does_not_run() -> None:
-    async def scenario() -> None:
-        runtime = AsyncioRuntime()
-        ran: list[int] = []
-        timer = await runtime.run_blocking(lambda: runtime.call_later_ms(200, lambda: ran.append(1)))
-        timer.cancel()
-        await asyncio.sleep(0.4)
-        assert ran == []
-        runtime.close()
-
-    asyncio.run(scenario())
+async def test_a_timer_from_a_worker_that_is_cancelled_does_not_run() -> None:
+    runtime = AsyncioRuntime()
+    ran: list[int] = []
+    timer = await runtime.run_blocking(lambda: runtime.call_later_ms(200, lambda: ran.append(1)))
+    timer.cancel()
+    await asyncio.sleep(0.4)
+    assert ran == []
+    runtime.close()

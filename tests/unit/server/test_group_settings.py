@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from broker_doubles import BrokerWorld, run
+from broker_doubles import BrokerWorld
 
 from kmirror.common.errors import ApiException, ConfigError, Errors
 from kmirror.metadata.resource_configs import validate_group_configs
@@ -81,14 +81,11 @@ def test_the_bounds_are_those_of_the_properties() -> None:
 @pytest.mark.parametrize(
     ("level", "protocols", "is_enabled"), [(1, "classic,consumer", True), (0, "classic,consumer", False), (1, "classic", False)]
 )
-def test_the_consumer_protocol_needs_its_feature_and_the_brokers_leave(
+async def test_the_consumer_protocol_needs_its_feature_and_the_brokers_leave(
     tmp_path: Path, level: int, protocols: str, is_enabled: bool
 ) -> None:
-    async def scenario() -> None:
-        world = BrokerWorld(str(tmp_path), props={"group.coordinator.rebalance.protocols": protocols})
-        world.apply(FeatureLevelRecord(name="group.version", feature_level=level))
-        vars(world.apis)["authorize"] = lambda *asked: False
-        response = await world.ask(ApiKeys.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest(group_id="g"), 1)
-        assert response.error_code == (Errors.GROUP_AUTHORIZATION_FAILED if is_enabled else Errors.UNSUPPORTED_VERSION)
-
-    run(scenario)
+    world = BrokerWorld(str(tmp_path), props={"group.coordinator.rebalance.protocols": protocols})
+    world.apply(FeatureLevelRecord(name="group.version", feature_level=level))
+    vars(world.apis)["authorize"] = lambda *asked: False
+    response = await world.ask(ApiKeys.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest(group_id="g"), 1)
+    assert response.error_code == (Errors.GROUP_AUTHORIZATION_FAILED if is_enabled else Errors.UNSUPPORTED_VERSION)

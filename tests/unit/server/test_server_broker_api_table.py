@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_doubles import BrokerWorld, run
+from broker_doubles import BrokerWorld
 
 from kmirror.common.errors import Errors
 from kmirror.metadata.authorizer.auth_helper import AuthHelper
@@ -92,50 +92,41 @@ def watched(world: BrokerWorld, api_key: ApiKeys) -> list[Request]:
 
 
 @pytest.mark.parametrize("row", BEHIND_A_FEATURE, ids=lambda row: row.api_key.name)
-def test_a_feature_opens_its_gate_and_nothing_passes_before(tmp_path: Path, row: BrokerApi) -> None:
-    async def scenario() -> None:
-        world = BrokerWorld(str(tmp_path))
-        seen = watched(world, row.api_key)
-        message, version = API_TABLE[row.api_key].request(), API_TABLE[row.api_key].highest
-        response = await world.ask(row.api_key, message, version)
-        assert not seen
-        assert getattr(response, "error_code", Errors.UNSUPPORTED_VERSION) == Errors.UNSUPPORTED_VERSION
-        assert row.gate is not None
-        world.apply(FeatureLevelRecord(name=row.gate.feature, feature_level=1))
-        assert await world.ask(row.api_key, message, version) is NO_RESPONSE
-        assert [request.message for request in seen] == [message]
-
-    run(scenario)
+async def test_a_feature_opens_its_gate_and_nothing_passes_before(tmp_path: Path, row: BrokerApi) -> None:
+    world = BrokerWorld(str(tmp_path))
+    seen = watched(world, row.api_key)
+    message, version = API_TABLE[row.api_key].request(), API_TABLE[row.api_key].highest
+    response = await world.ask(row.api_key, message, version)
+    assert not seen
+    assert getattr(response, "error_code", Errors.UNSUPPORTED_VERSION) == Errors.UNSUPPORTED_VERSION
+    assert row.gate is not None
+    world.apply(FeatureLevelRecord(name=row.gate.feature, feature_level=1))
+    assert await world.ask(row.api_key, message, version) is NO_RESPONSE
+    assert [request.message for request in seen] == [message]
 
 
-def test_consumer_groups_need_their_protocol(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        world = BrokerWorld(str(tmp_path), props={"group.coordinator.rebalance.protocols": "classic"})
-        world.apply(FeatureLevelRecord(name="group.version", feature_level=1))
-        seen = watched(world, ApiKeys.CONSUMER_GROUP_HEARTBEAT)
-        message = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(group_id="g")
-        response = await world.ask(ApiKeys.CONSUMER_GROUP_HEARTBEAT, message, 1)
-        assert (response.error_code, response.error_message, seen) == (Errors.UNSUPPORTED_VERSION, None, [])
-
-    run(scenario)
+async def test_consumer_groups_need_their_protocol(tmp_path: Path) -> None:
+    world = BrokerWorld(str(tmp_path), props={"group.coordinator.rebalance.protocols": "classic"})
+    world.apply(FeatureLevelRecord(name="group.version", feature_level=1))
+    seen = watched(world, ApiKeys.CONSUMER_GROUP_HEARTBEAT)
+    message = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(group_id="g")
+    response = await world.ask(ApiKeys.CONSUMER_GROUP_HEARTBEAT, message, 1)
+    assert (response.error_code, response.error_message, seen) == (Errors.UNSUPPORTED_VERSION, None, [])
 
 
-def test_a_closed_gate_is_told_of_each_group_that_was_asked_about(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        world = BrokerWorld(str(tmp_path))
-        described = await world.ask(
-            ApiKeys.CONSUMER_GROUP_DESCRIBE, consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=["a", "b"]), 1
-        )
-        unsupported = Errors.UNSUPPORTED_VERSION
-        assert described.groups == [consumer_group_describe.DescribedGroup(group_id=name, error_code=unsupported) for name in ("a", "b")]
-        group = describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(group_id="s")
-        offsets = await world.ask(
-            ApiKeys.DESCRIBE_SHARE_GROUP_OFFSETS, describe_share_group_offsets.DescribeShareGroupOffsetsRequest(groups=[group]), 1
-        )
-        row = describe_share_group_offsets.DescribeShareGroupOffsetsResponseGroup
-        assert offsets.groups == [row(group_id="s", error_code=unsupported)]
-
-    run(scenario)
+async def test_a_closed_gate_is_told_of_each_group_that_was_asked_about(tmp_path: Path) -> None:
+    world = BrokerWorld(str(tmp_path))
+    described = await world.ask(
+        ApiKeys.CONSUMER_GROUP_DESCRIBE, consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=["a", "b"]), 1
+    )
+    unsupported = Errors.UNSUPPORTED_VERSION
+    assert described.groups == [consumer_group_describe.DescribedGroup(group_id=name, error_code=unsupported) for name in ("a", "b")]
+    group = describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(group_id="s")
+    offsets = await world.ask(
+        ApiKeys.DESCRIBE_SHARE_GROUP_OFFSETS, describe_share_group_offsets.DescribeShareGroupOffsetsRequest(groups=[group]), 1
+    )
+    row = describe_share_group_offsets.DescribeShareGroupOffsetsResponseGroup
+    assert offsets.groups == [row(group_id="s", error_code=unsupported)]
 
 
 class DenyEverything:
@@ -144,27 +135,21 @@ class DenyEverything:
 
 
 @pytest.mark.parametrize("row", CLUSTER_ACTIONS, ids=lambda row: row.api_key.name)
-def test_a_cluster_action_without_its_permission_does_not_reach_the_handler(tmp_path: Path, row: BrokerApi) -> None:
-    async def scenario() -> None:
-        world = BrokerWorld(str(tmp_path))
-        world.apply(FeatureLevelRecord(name="mirror.version", feature_level=1))
-        world.apis.auth = AuthHelper(DenyEverything())  # type: ignore[arg-type]
-        seen = watched(world, row.api_key)
-        response = await world.ask(row.api_key, API_TABLE[row.api_key].request(), API_TABLE[row.api_key].highest)
-        assert not seen
-        assert getattr(response, "error_code", Errors.CLUSTER_AUTHORIZATION_FAILED) == Errors.CLUSTER_AUTHORIZATION_FAILED
-
-    run(scenario)
+async def test_a_cluster_action_without_its_permission_does_not_reach_the_handler(tmp_path: Path, row: BrokerApi) -> None:
+    world = BrokerWorld(str(tmp_path))
+    world.apply(FeatureLevelRecord(name="mirror.version", feature_level=1))
+    world.apis.auth = AuthHelper(DenyEverything())  # type: ignore[arg-type]
+    seen = watched(world, row.api_key)
+    response = await world.ask(row.api_key, API_TABLE[row.api_key].request(), API_TABLE[row.api_key].highest)
+    assert not seen
+    assert getattr(response, "error_code", Errors.CLUSTER_AUTHORIZATION_FAILED) == Errors.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_what_a_broker_forwards_reaches_the_controller_as_it_came(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        world = BrokerWorld(str(tmp_path))
-        for row in ROWS:
-            if row.handler_name == PLAINLY_FORWARDED and row.gate is None:
-                message = API_TABLE[row.api_key].request()
-                world.controller.answers[type(message).__name__] = lambda asked: API_TABLE[row.api_key].response()
-                await world.ask(row.api_key, message, API_TABLE[row.api_key].highest)
-                assert world.controller.forwarded[-1].message is message
-
-    run(scenario)
+async def test_what_a_broker_forwards_reaches_the_controller_as_it_came(tmp_path: Path) -> None:
+    world = BrokerWorld(str(tmp_path))
+    for row in ROWS:
+        if row.handler_name == PLAINLY_FORWARDED and row.gate is None:
+            message = API_TABLE[row.api_key].request()
+            world.controller.answers[type(message).__name__] = lambda asked: API_TABLE[row.api_key].response()
+            await world.ask(row.api_key, message, API_TABLE[row.api_key].highest)
+            assert world.controller.forwarded[-1].message is message

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_doubles import BrokerWorld, run
+from broker_doubles import BrokerWorld
 from frame_exchange import exchange
 
 from kmirror.common.errors import Errors
@@ -75,15 +75,12 @@ def epochs_in(response: Any) -> list[int]:
     return [batch.partition_leader_epoch for batch in batches]
 
 
-def test_a_consumer_is_sent_no_batch_with_an_epoch_above_the_local_one_in_any_version(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        world = mirror(tmp_path)
-        for version in range(4, 20):
-            assert epochs_in(await exchange(world, ApiKeys.FETCH, version, fetch_request(world))) == TOLD, version
-        (segment,) = tmp_path.glob("t-0/*.log")
-        assert [batch.partition_leader_epoch for batch in iter_batches(segment.read_bytes())] == EPOCHS, "the disk has them"
-
-    run(scenario)
+async def test_a_consumer_is_sent_no_batch_with_an_epoch_above_the_local_one_in_any_version(tmp_path: Path) -> None:
+    world = mirror(tmp_path)
+    for version in range(4, 20):
+        assert epochs_in(await exchange(world, ApiKeys.FETCH, version, fetch_request(world))) == TOLD, version
+    (segment,) = tmp_path.glob("t-0/*.log")
+    assert [batch.partition_leader_epoch for batch in iter_batches(segment.read_bytes())] == EPOCHS, "the disk has them"
 
 
 @pytest.mark.parametrize(
@@ -97,93 +94,76 @@ def test_a_consumer_is_sent_no_batch_with_an_epoch_above_the_local_one_in_any_ve
     ],
     ids=["tag v12", "tag v18", "last fetched epoch", "client id", "debugging consumer"],
 )
-def test_who_keeps_or_compares_the_log_is_sent_it_as_it_is(tmp_path: Path, client_id: str, fields: dict[str, Any], version: int) -> None:
-    async def scenario() -> None:
-        world = mirror(tmp_path)
-        response = await exchange(world, ApiKeys.FETCH, version, fetch_request(world, **fields), client_id=client_id)
-        assert epochs_in(response) == EPOCHS
-
-    run(scenario)
-
-
-def test_a_follower_is_sent_the_log_as_it_is(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        world = mirror(tmp_path, replicas=(1, 2))
-        request = fetch_request(world, replica_id=2)
-        assert epochs_in(await exchange(world, ApiKeys.FETCH, 12, request)) == EPOCHS
-
-    run(scenario)
+async def test_who_keeps_or_compares_the_log_is_sent_it_as_it_is(
+    tmp_path: Path, client_id: str, fields: dict[str, Any], version: int
+) -> None:
+    world = mirror(tmp_path)
+    response = await exchange(world, ApiKeys.FETCH, version, fetch_request(world, **fields), client_id=client_id)
+    assert epochs_in(response) == EPOCHS
 
 
-def test_a_replica_that_follows_hides_epochs_from_consumers_too(tmp_path: Path) -> None:
+async def test_a_follower_is_sent_the_log_as_it_is(tmp_path: Path) -> None:
+    world = mirror(tmp_path, replicas=(1, 2))
+    request = fetch_request(world, replica_id=2)
+    assert epochs_in(await exchange(world, ApiKeys.FETCH, 12, request)) == EPOCHS
+
+
+async def test_a_replica_that_follows_hides_epochs_from_consumers_too(tmp_path: Path) -> None:
     """KIP-392: a consumer reads from the replica in its rack."""
-
-    async def scenario() -> None:
-        world = BrokerWorld(str(tmp_path), others=(2,))
-        world.create_topic("t", replicas=(1, 2), leader=2, configs=MIRRORED)
-        for epoch in (0, 7):
-            log = world.partition("t").log
-            batch = bytearray(
-                build_batch([Record(log.log_end_offset, 1, None, b"v")], base_offset=log.log_end_offset, partition_leader_epoch=epoch)
-            )
-            world.partition("t").append_records_to_follower(batch, leader_epoch=epoch)
-        world.partition("t").log.maybe_update_high_watermark(2)
-        assert epochs_in(await exchange(world, ApiKeys.FETCH, 12, fetch_request(world))) == [0, -1]
-
-    run(scenario)
+    world = BrokerWorld(str(tmp_path), others=(2,))
+    world.create_topic("t", replicas=(1, 2), leader=2, configs=MIRRORED)
+    for epoch in (0, 7):
+        log = world.partition("t").log
+        batch = bytearray(
+            build_batch([Record(log.log_end_offset, 1, None, b"v")], base_offset=log.log_end_offset, partition_leader_epoch=epoch)
+        )
+        world.partition("t").append_records_to_follower(batch, leader_epoch=epoch)
+    world.partition("t").log.maybe_update_high_watermark(2)
+    assert epochs_in(await exchange(world, ApiKeys.FETCH, 12, fetch_request(world))) == [0, -1]
 
 
-def test_a_log_that_cannot_be_read_is_a_storage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_log_that_cannot_be_read_is_a_storage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is sent by sendfile ends the connection where the disk fails; what is read has an answer."""
 
     def broken(records: FileRecords) -> bytes:
         raise OSError(errno.EIO, "broken")
 
-    async def scenario() -> None:
-        world = mirror(tmp_path)
-        monkeypatch.setattr(FileRecords, "to_bytes", broken)
-        (row,) = (await world.ask(ApiKeys.FETCH, fetch_request(world), 12)).responses[0].partitions
-        assert (row.error_code, bytes(row.records)) == (Errors.KAFKA_STORAGE_ERROR, b"")
-
-    run(scenario)
+    world = mirror(tmp_path)
+    monkeypatch.setattr(FileRecords, "to_bytes", broken)
+    (row,) = (await world.ask(ApiKeys.FETCH, fetch_request(world), 12)).responses[0].partitions
+    assert (row.error_code, bytes(row.records)) == (Errors.KAFKA_STORAGE_ERROR, b"")
 
 
-def test_nothing_is_hidden_once_the_local_epoch_is_above_the_log(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        world = mirror(tmp_path)
-        while world.partition("t").leader_epoch < EPOCHS[-1]:
-            world.elect("t", 0, 1)
-        (row,) = (await world.ask(ApiKeys.FETCH, fetch_request(world), 12)).responses[0].partitions
-        assert isinstance(row.records, FileSlice), "the zero-copy path"
-        assert [batch.partition_leader_epoch for batch in iter_batches(row.records.to_bytes())] == EPOCHS
-
-    run(scenario)
+async def test_nothing_is_hidden_once_the_local_epoch_is_above_the_log(tmp_path: Path) -> None:
+    world = mirror(tmp_path)
+    while world.partition("t").leader_epoch < EPOCHS[-1]:
+        world.elect("t", 0, 1)
+    (row,) = (await world.ask(ApiKeys.FETCH, fetch_request(world), 12)).responses[0].partitions
+    assert isinstance(row.records, FileSlice), "the zero-copy path"
+    assert [batch.partition_leader_epoch for batch in iter_batches(row.records.to_bytes())] == EPOCHS
 
 
-def test_list_offsets_tells_a_consumer_no_epoch_above_the_local_one(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        world = mirror(tmp_path)
+async def test_list_offsets_tells_a_consumer_no_epoch_above_the_local_one(tmp_path: Path) -> None:
+    world = mirror(tmp_path)
 
-        async def epoch_of(timestamp: int, version: int, replica_id: int = -1) -> tuple[int, int]:
-            partition = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
-            topics = [list_offsets.ListOffsetsTopic(name="t", partitions=[partition])]
-            message = list_offsets.ListOffsetsRequest(replica_id=replica_id, topics=topics)
-            (row,) = (await world.ask(ApiKeys.LIST_OFFSETS, message, version)).topics[0].partitions
-            assert row.error_code == Errors.NONE
-            return row.offset, row.leader_epoch
+    async def epoch_of(timestamp: int, version: int, replica_id: int = -1) -> tuple[int, int]:
+        partition = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        topics = [list_offsets.ListOffsetsTopic(name="t", partitions=[partition])]
+        message = list_offsets.ListOffsetsRequest(replica_id=replica_id, topics=topics)
+        (row,) = (await world.ask(ApiKeys.LIST_OFFSETS, message, version)).topics[0].partitions
+        assert row.error_code == Errors.NONE
+        return row.offset, row.leader_epoch
 
-        for version in range(4, 12):
-            for offset, (timestamp, epoch) in enumerate(zip(TIMESTAMPS, TOLD, strict=True)):
-                assert await epoch_of(timestamp, version) == (offset, epoch), version
-            assert await epoch_of(-2, version) == (0, 0)
-            assert await epoch_of(-1, version) == (4, -1), "the log's latest epoch is not ours"
-        assert await epoch_of(-3, 7) == (3, -1)
-        assert await epoch_of(3_000, 7, replica_id=2) == (2, 7)
-        assert await epoch_of(-1, 7, replica_id=2) == (4, LOCAL_EPOCH)
-        world.partition("t").local_log.truncate_fully_and_start_at(0)
-        assert await epoch_of(-1, 7) == (0, LOCAL_EPOCH), "an empty log"
-
-    run(scenario)
+    for version in range(4, 12):
+        for offset, (timestamp, epoch) in enumerate(zip(TIMESTAMPS, TOLD, strict=True)):
+            assert await epoch_of(timestamp, version) == (offset, epoch), version
+        assert await epoch_of(-2, version) == (0, 0)
+        assert await epoch_of(-1, version) == (4, -1), "the log's latest epoch is not ours"
+    assert await epoch_of(-3, 7) == (3, -1)
+    assert await epoch_of(3_000, 7, replica_id=2) == (2, 7)
+    assert await epoch_of(-1, 7, replica_id=2) == (4, LOCAL_EPOCH)
+    world.partition("t").local_log.truncate_fully_and_start_at(0)
+    assert await epoch_of(-1, 7) == (0, LOCAL_EPOCH), "an empty log"
 
 
 def test_the_latest_offset_has_the_latest_epoch_of_the_log(tmp_path: Path) -> None:
@@ -192,22 +172,16 @@ def test_the_latest_offset_has_the_latest_epoch_of_the_log(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("association", ["m", "m.paused", "m.removed", "m.paused.removed"])
-def test_offset_fetch_tells_no_committed_epoch_above_the_local_one_in_any_version(tmp_path: Path, association: str) -> None:
-    async def scenario() -> None:
-        world = mirror(tmp_path, configs={"mirror.name": association}, partitions=len(EPOCHS))
-        for version in range(1, 11):
-            assert await committed_epochs(world, version) == (TOLD if version >= 5 else [-1] * 4), version
-
-    run(scenario)
+async def test_offset_fetch_tells_no_committed_epoch_above_the_local_one_in_any_version(tmp_path: Path, association: str) -> None:
+    world = mirror(tmp_path, configs={"mirror.name": association}, partitions=len(EPOCHS))
+    for version in range(1, 11):
+        assert await committed_epochs(world, version) == (TOLD if version >= 5 else [-1] * 4), version
 
 
-def test_offset_fetch_tells_of_other_topics_what_was_committed(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        world = mirror(tmp_path, partitions=len(EPOCHS))
-        world.set_configs("t", {"mirror.name": None})
-        assert await committed_epochs(world, 9) == EPOCHS
-
-    run(scenario)
+async def test_offset_fetch_tells_of_other_topics_what_was_committed(tmp_path: Path) -> None:
+    world = mirror(tmp_path, partitions=len(EPOCHS))
+    world.set_configs("t", {"mirror.name": None})
+    assert await committed_epochs(world, 9) == EPOCHS
 
 
 async def committed_epochs(world: BrokerWorld, version: int) -> list[int]:
@@ -226,18 +200,14 @@ async def committed_epochs(world: BrokerWorld, version: int) -> list[int]:
 
 
 @pytest.mark.parametrize(("asked", "expected"), [(0, (0, 1)), (3, (3, 2)), (5, (3, 2)), (7, (7, 3)), (9, (9, 4))])
-def test_offset_for_leader_epoch_tells_consumers_the_truth_for_truncation_detection(
+async def test_offset_for_leader_epoch_tells_consumers_the_truth_for_truncation_detection(
     tmp_path: Path, asked: int, expected: tuple[int, int]
 ) -> None:
     """Never more than was asked for, so that nothing new gets into a client's metadata."""
-
-    async def scenario() -> None:
-        world = mirror(tmp_path)
-        partition = offset_for_leader_epoch.OffsetForLeaderPartition(partition=0, leader_epoch=asked, current_leader_epoch=LOCAL_EPOCH)
-        topic = offset_for_leader_epoch.OffsetForLeaderTopic(topic="t", partitions=[partition])
-        for version in range(2, 5):
-            message = offset_for_leader_epoch.OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic])
-            (row,) = (await exchange(world, ApiKeys.OFFSET_FOR_LEADER_EPOCH, version, message)).topics[0].partitions
-            assert (row.leader_epoch, row.end_offset) == expected
-
-    run(scenario)
+    world = mirror(tmp_path)
+    partition = offset_for_leader_epoch.OffsetForLeaderPartition(partition=0, leader_epoch=asked, current_leader_epoch=LOCAL_EPOCH)
+    topic = offset_for_leader_epoch.OffsetForLeaderTopic(topic="t", partitions=[partition])
+    for version in range(2, 5):
+        message = offset_for_leader_epoch.OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic])
+        (row,) = (await exchange(world, ApiKeys.OFFSET_FOR_LEADER_EPOCH, version, message)).topics[0].partitions
+        assert (row.leader_epoch, row.end_offset) == expected

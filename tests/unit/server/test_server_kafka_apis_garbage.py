@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from broker_doubles import BrokerWorld, run
+from broker_doubles import BrokerWorld
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.network.request_context import CLOSE, RequestContext
@@ -37,38 +37,35 @@ def bodies(source: random.Random, valid: bytes) -> list[bytes]:
     return [*noise, *cut, *changed, valid + b"\0\0\0\0"]
 
 
-def test_garbage_in_every_served_version(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        source = random.Random(20261121)
-        world = BrokerWorld(str(tmp_path))
-        world.create_topic("t")
-        controller = NoController()
-        world.apis.controller = world.apis.producer_ids._controller = controller
-        world.apis.auto_topic_creation._controller = controller
-        answered = closed = 0
-        for served in world.apis.served.ranges():
-            for version in range(served.lowest, served.highest + 1):
-                header = RequestHeader(served.api_key, version, 7, "garbage")
-                message = API_TABLE[served.api_key].request()
-                frame = b"".join(bytes(part) for part in encode_request(header, message))[4:]
-                head = len(frame) - _body_size(served.api_key, version, frame)
-                for body in bodies(source, frame[head:]):
-                    context = RequestContext(header, memoryview(frame[:head] + body), head, "PLAINTEXT", "127.0.0.1", "c")
-                    outcome = await world.apis.handle(context)
-                    if outcome is CLOSE:
-                        closed += 1
-                    elif outcome.parts is not None:
-                        answer = b"".join(part if isinstance(part, bytes) else bytes(part) for part in outcome.parts)
-                        read_response(served.api_key, version, memoryview(answer)[4:])
-                        answered += 1
-        assert answered > 400 and closed > 400
-        header = RequestHeader(ApiKeys.METADATA, 9, 7, "fine")
-        parts = encode_request(header, metadata.MetadataRequest(topics=None))
-        frame = b"".join(bytes(part) for part in parts)[4:]
-        head = len(frame) - _body_size(ApiKeys.METADATA, 9, frame)
-        assert await world.apis.handle(RequestContext(header, memoryview(frame), head, "PLAINTEXT", "127.0.0.1", "c")) is not CLOSE
-
-    run(scenario)
+async def test_garbage_in_every_served_version(tmp_path: Path) -> None:
+    source = random.Random(20261121)
+    world = BrokerWorld(str(tmp_path))
+    world.create_topic("t")
+    controller = NoController()
+    world.apis.controller = world.apis.producer_ids._controller = controller
+    world.apis.auto_topic_creation._controller = controller
+    answered = closed = 0
+    for served in world.apis.served.ranges():
+        for version in range(served.lowest, served.highest + 1):
+            header = RequestHeader(served.api_key, version, 7, "garbage")
+            message = API_TABLE[served.api_key].request()
+            frame = b"".join(bytes(part) for part in encode_request(header, message))[4:]
+            head = len(frame) - _body_size(served.api_key, version, frame)
+            for body in bodies(source, frame[head:]):
+                context = RequestContext(header, memoryview(frame[:head] + body), head, "PLAINTEXT", "127.0.0.1", "c")
+                outcome = await world.apis.handle(context)
+                if outcome is CLOSE:
+                    closed += 1
+                elif outcome.parts is not None:
+                    answer = b"".join(part if isinstance(part, bytes) else bytes(part) for part in outcome.parts)
+                    read_response(served.api_key, version, memoryview(answer)[4:])
+                    answered += 1
+    assert answered > 400 and closed > 400
+    header = RequestHeader(ApiKeys.METADATA, 9, 7, "fine")
+    parts = encode_request(header, metadata.MetadataRequest(topics=None))
+    frame = b"".join(bytes(part) for part in parts)[4:]
+    head = len(frame) - _body_size(ApiKeys.METADATA, 9, frame)
+    assert await world.apis.handle(RequestContext(header, memoryview(frame), head, "PLAINTEXT", "127.0.0.1", "c")) is not CLOSE
 
 
 def _body_size(api_key: int, version: int, frame: bytes) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_doubles import BrokerWorld, run
+from broker_doubles import BrokerWorld
 
 from kmirror.coordinator.transaction.transaction_metadata import TransactionMetadata
 from kmirror.wire.api_keys import ApiKeys
@@ -80,14 +80,13 @@ class SlowCoordinator:
     ],
     ids=["DescribeGroups", "ConsumerGroupDescribe", "DeleteGroups", "OffsetFetch", "DescribeTransactions"],
 )
-def test_answers_waited_for_each_others_commits(tmp_path: Path, key: ApiKeys, version: int, request_: Any, answers: str, name: str) -> None:
-    async def scenario() -> None:
-        world = BrokerWorld(str(tmp_path))
-        world.apply(FeatureLevelRecord(name="group.version", feature_level=1))
-        coordinator: Any = SlowCoordinator()
-        world.apis.group_coordinator = world.apis.transaction_coordinator = coordinator
-        response = await asyncio.wait_for(world.ask(key, request_, version), 5)
-        assert [getattr(each, name) for each in getattr(response, answers)] == NAMES
-        assert all(each.error_code == 0 for each in getattr(response, answers))
-
-    run(scenario)
+async def test_answers_waited_for_each_others_commits(
+    tmp_path: Path, key: ApiKeys, version: int, request_: Any, answers: str, name: str
+) -> None:
+    world = BrokerWorld(str(tmp_path))
+    world.apply(FeatureLevelRecord(name="group.version", feature_level=1))
+    coordinator: Any = SlowCoordinator()
+    world.apis.group_coordinator = world.apis.transaction_coordinator = coordinator
+    response = await asyncio.wait_for(world.ask(key, request_, version), 5)
+    assert [getattr(each, name) for each in getattr(response, answers)] == NAMES
+    assert all(each.error_code == 0 for each in getattr(response, answers))

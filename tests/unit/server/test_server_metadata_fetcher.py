@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from broker_doubles import ManualRuntime, run
+from broker_doubles import ManualRuntime
 
 from kmirror.common.errors import Errors
 from kmirror.metadata.loader import MetadataLoader
@@ -29,20 +29,17 @@ class Refusing:
 
 
 @pytest.mark.parametrize("error", [Errors.FENCED_LEADER_EPOCH, Errors.UNKNOWN_LEADER_EPOCH])
-def test_a_fenced_fetch_was_sent_again_and_again_without_a_pause(error: Errors) -> None:
-    async def scenario() -> None:
-        runtime, controller = ManualRuntime(), Refusing(error)
-        channel: Any = controller
-        fetcher = MetadataFetcher(runtime, channel, MetadataLoader(), node_id=1, cluster_id="c", on_progress=lambda offset, end: None)
-        task = asyncio.ensure_future(fetcher.run())
-        for _ in range(50):
-            await asyncio.sleep(0)
-        soon = [-1, 5] if error is Errors.FENCED_LEADER_EPOCH else [-1]
-        assert controller.epochs == soon, "the epoch that the answer names is tried at once"
-        runtime.advance(50)
-        for _ in range(50):
-            await asyncio.sleep(0)
-        assert controller.epochs == [*soon, 5]
-        task.cancel()
-
-    run(scenario)
+async def test_a_fenced_fetch_was_sent_again_and_again_without_a_pause(error: Errors) -> None:
+    runtime, controller = ManualRuntime(), Refusing(error)
+    channel: Any = controller
+    fetcher = MetadataFetcher(runtime, channel, MetadataLoader(), node_id=1, cluster_id="c", on_progress=lambda offset, end: None)
+    task = asyncio.ensure_future(fetcher.run())
+    for _ in range(50):
+        await asyncio.sleep(0)
+    soon = [-1, 5] if error is Errors.FENCED_LEADER_EPOCH else [-1]
+    assert controller.epochs == soon, "the epoch that the answer names is tried at once"
+    runtime.advance(50)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert controller.epochs == [*soon, 5]
+    task.cancel()

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mirror_machine import MIRROR, MirrorMachine, run
+from mirror_machine import MIRROR, MirrorMachine
 
 from kmirror.common.errors import Errors
 from kmirror.server.apis.mirror_guard import handle_delete_topics
@@ -45,54 +45,43 @@ async def delete(machine: MirrorMachine, controller: ObedientController) -> Erro
 
 
 @pytest.mark.parametrize("name", [MIRROR, f"{MIRROR}.paused", f"{MIRROR}.removed"])
-def test_a_removal_that_overtakes_a_deletion_does_not_have_a_running_mirror_deleted(tmp_path: Path, name: str) -> None:
+async def test_a_removal_that_overtakes_a_deletion_does_not_have_a_running_mirror_deleted(tmp_path: Path, name: str) -> None:
     """Found by `kmirror sim --history mirrors`: forwarded as "the controller refuses it", the request came there after the removal, and the
     topic was deleted while it was STOPPING."""
-
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring()
-        machine.mirror_controller.fail = lambda request: TimeoutError("nothing stops meanwhile")
-        machine.name(name)
-        controller = ObedientController()
-        assert await delete(machine, controller) is Errors.READ_ONLY_TOPIC
-        assert controller.deleted == []
-        await machine.close()
-
-    run(scenario)
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring()
+    machine.mirror_controller.fail = lambda request: TimeoutError("nothing stops meanwhile")
+    machine.name(name)
+    controller = ObedientController()
+    assert await delete(machine, controller) is Errors.READ_ONLY_TOPIC
+    assert controller.deleted == []
+    await machine.close()
 
 
-def test_a_topic_that_goes_while_its_states_are_asked_for_is_the_controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_topic_that_goes_while_its_states_are_asked_for_is_the_controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Mirrors, seed 13201: an assertion failed, and the client lost its connection instead of hearing UNKNOWN_TOPIC_OR_PARTITION."""
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring()
+    read = machine.mirror.states.read
 
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring()
-        read = machine.mirror.states.read
+    async def read_late(wanted: Any) -> Any:
+        found = await read(wanted)
+        machine.apply(RemoveTopicRecord(topic_id=machine.mirror.image().topics.topic("t").id))
+        return found
 
-        async def read_late(wanted: Any) -> Any:
-            found = await read(wanted)
-            machine.apply(RemoveTopicRecord(topic_id=machine.mirror.image().topics.topic("t").id))
-            return found
-
-        monkeypatch.setattr(machine.mirror.states, "read", read_late)
-        controller = ObedientController()
-        assert await delete(machine, controller) is Errors.NONE
-        assert controller.deleted == ["t"]
-        await machine.close()
-
-    run(scenario)
+    monkeypatch.setattr(machine.mirror.states, "read", read_late)
+    controller = ObedientController()
+    assert await delete(machine, controller) is Errors.NONE
+    assert controller.deleted == ["t"]
+    await machine.close()
 
 
-def test_what_is_stopped_is_deleted(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        machine = MirrorMachine(str(tmp_path))
-        await machine.mirroring()
-        machine.name(f"{MIRROR}.removed")
-        await machine.reach("STOPPED")
-        controller = ObedientController()
-        assert await delete(machine, controller) is Errors.NONE
-        assert controller.deleted == ["t"]
-        await machine.close()
-
-    run(scenario)
+async def test_what_is_stopped_is_deleted(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    await machine.mirroring()
+    machine.name(f"{MIRROR}.removed")
+    await machine.reach("STOPPED")
+    controller = ObedientController()
+    assert await delete(machine, controller) is Errors.NONE
+    assert controller.deleted == ["t"]
+    await machine.close()
