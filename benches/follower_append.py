@@ -23,7 +23,7 @@ from kmirror.storage.producer_state_manager import ProducerStateManagerConfig
 from kmirror.storage.unified_log import UnifiedLog
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
-from storage_doubles import StorageWorld
+from support.logs.storage_doubles import StorageWorld
 
 CASES = (
     ("batches of 16 KB, fetched 1 MB at a time", 16, 64),

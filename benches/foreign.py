@@ -18,7 +18,7 @@ from benches.harness import wait_until
 from kmirror.cli.demo_cluster import DemoCluster
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
-import peers
+from support.peers import peers
 
 BROKER_JVM = (
     "-server", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",

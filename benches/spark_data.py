@@ -36,7 +36,7 @@ from kmirror.storage.producer_state_manager import ProducerStateManagerConfig
 from kmirror.storage.unified_log import UnifiedLog
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
-from storage_doubles import StorageWorld
+from support.logs.storage_doubles import StorageWorld
 
 MB: Final = 1_000_000
 FIRST_MS: Final = 1_750_000_000_000

@@ -20,7 +20,7 @@ from kmirror.record.builder import RecordBatchBuilder
 from kmirror.record.compression import CompressionType
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
-from spark_writes import table, writer_for
+from support.tools.spark_writes import table, writer_for
 
 ROWS = 10_000
 CASES = (("records of 1 KB", 1), ("records of 100 bytes", 10))

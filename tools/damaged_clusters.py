@@ -3,8 +3,8 @@
     python -m tools.damaged_clusters --count 200 --seed 1
     python -m tools.damaged_clusters --kind "tail missing" --count 20
 
-A seed tells the story of two clusters, of which one mirrors the other (`tests/cluster_stories.py`). Nothing may be said of them. Then one thing is damaged,
-the kinds in turn (`tests/cluster_damage.py`): that must be found, and named: the file, the partition, the kind, the offset. Apache's own directories, of
+A seed tells the story of two clusters, of which one mirrors the other (`tests/support/logs/cluster_stories.py`). Nothing may be said of them. Then one thing is damaged,
+the kinds in turn (`tests/support/logs/cluster_damage.py`): that must be found, and named: the file, the partition, the kind, the offset. Apache's own directories, of
 which nothing may be said either, are those of `tests/golden`.
 
 Prints a table by kind, and a line for each cluster of which too much or too little was said; `--keep DIR` leaves those there. Exit code 1 if there are any.
@@ -29,8 +29,8 @@ for _folder in (ROOT, ROOT / "tests"):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
 
-from cluster_damage import DAMAGES, Clusters, Expected, Nowhere, is_named  # noqa: E402
-from cluster_stories import MirrorStory  # noqa: E402
+from support.logs.cluster_damage import DAMAGES, Clusters, Expected, Nowhere, is_named  # noqa: E402
+from support.logs.cluster_stories import MirrorStory  # noqa: E402
 
 from kmirror.cli.kmirror import main as kmirror  # noqa: E402
 from kmirror.cli.log_diff import main as log_diff  # noqa: E402

@@ -2,7 +2,7 @@
 
     python tools/fuzz_frames.py --frames 1000000 --seed 1 [--workers 4] [--in-process 0.5] [--minutes 30] [--json FILE]
 
-Frames are taken from the golden captures and changed at random (tests/frame_fuzzer.py says how, and what is checked). The same seed sends the
+Frames are taken from the golden captures and changed at random (tests/support/brokers/frame_fuzzer.py says how, and what is checked). The same seed sends the
 same frames. Exit code 1 when something unexpected was logged, a task or a connection is left over, or another connection was disturbed.
 """
 
@@ -18,7 +18,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
 
-from frame_fuzzer import Campaign, Outcome
+from support.brokers.frame_fuzzer import Campaign, Outcome
 
 PROGRESS_S = 10.0
 

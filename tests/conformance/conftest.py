@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from mirror_sync_doubles import SourceDouble, SyncBench
+from support.mirrors.mirror_sync_doubles import SourceDouble, SyncBench
 
 
 @pytest.fixture

@@ -6,9 +6,19 @@ import importlib.metadata
 from pathlib import Path
 
 import pytest
-from mirror_harness import FAST_MIRROR, add, assert_equal_logs, create_mirror, create_topic, numbered, produce, send, wait_caught_up
-from mirror_machine import MIRROR, MirrorMachine
-from scripted_source import batch
+from support.mirrors.mirror_harness import (
+    FAST_MIRROR,
+    add,
+    assert_equal_logs,
+    create_mirror,
+    create_topic,
+    numbered,
+    produce,
+    send,
+    wait_caught_up,
+)
+from support.mirrors.mirror_machine import MIRROR, MirrorMachine
+from support.mirrors.scripted_source import batch
 
 from kmirror import EmbeddedCluster
 from kmirror.mirror.mirror_state_machine import VALID_TRANSITIONS, MirrorPartitionState

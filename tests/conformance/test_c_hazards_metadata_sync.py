@@ -6,8 +6,8 @@ import logging
 from typing import Any
 
 import pytest
-from metadata_doubles import ControllerDouble
-from mirror_sync_doubles import BROKER_ID, INTERVAL_MS, SourceDouble, SourceGroupDouble, SyncBench
+from support.brokers.metadata_doubles import ControllerDouble
+from support.mirrors.mirror_sync_doubles import BROKER_ID, INTERVAL_MS, SourceDouble, SourceGroupDouble, SyncBench
 
 from kmirror.common.acl import AclOperation, AclPermissionType, PatternType, ResourceType
 from kmirror.common.errors import ApiException, Errors

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from log_folders import batch, open_log, write_log
-from mirror_harness import (
+from support.logs.log_folders import batch, open_log, write_log
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     call,
@@ -27,7 +27,7 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror.admin.results import AddTopicsToMirrorResult, ConfigResourceType
 from kmirror.cli import mirrors, mirrors_topics

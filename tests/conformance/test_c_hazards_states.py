@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from metadata_doubles import ControllerDouble
-from mirror_machine import MIRROR, OWN_CLUSTER_ID, REFRESH_MS, T0, MirrorMachine
-from scripted_source import SOURCE_CLUSTER_ID, batch
-from storage_doubles import StorageWorld
+from support.brokers.metadata_doubles import ControllerDouble
+from support.logs.storage_doubles import StorageWorld
+from support.mirrors.mirror_machine import MIRROR, OWN_CLUSTER_ID, REFRESH_MS, T0, MirrorMachine
+from support.mirrors.scripted_source import SOURCE_CLUSTER_ID, batch
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME

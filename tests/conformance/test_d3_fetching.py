@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import scripted_source
-from cleaned_histories import verdict_of
-from scripted_source import KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, NEWEST, MirrorWorld, batch, offsets
+from support.logs.cleaned_histories import verdict_of
+from support.mirrors import scripted_source
+from support.mirrors.scripted_source import KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, NEWEST, MirrorWorld, batch, offsets
 
 from kmirror.common.errors import Errors
 from kmirror.common.uuid import Uuid

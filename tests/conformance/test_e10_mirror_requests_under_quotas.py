@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from mirror_harness import FAST_MIRROR, create_topic, send
+from support.mirrors.mirror_harness import FAST_MIRROR, create_topic, send
 
 from kmirror import EmbeddedCluster
 from kmirror.metadata.image import ClientQuotaEntity

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from mirror_harness import FAST_MIRROR, add, create_mirror, create_topic, log_bytes, produce, send, wait_caught_up
-from scripted_source import MirrorWorld, batch
+from support.mirrors.mirror_harness import FAST_MIRROR, add, create_mirror, create_topic, log_bytes, produce, send, wait_caught_up
+from support.mirrors.scripted_source import MirrorWorld, batch
 
 from kmirror.common.metrics import sensor_metric
 from kmirror.common.topic_partition import TopicPartition

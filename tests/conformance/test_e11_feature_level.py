@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from metadata_doubles import CLUSTER_ID, ControllerDouble
-from mirror_harness import (
+from support.brokers.metadata_doubles import CLUSTER_ID, ControllerDouble
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     call,

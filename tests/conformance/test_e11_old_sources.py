@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripted_source import KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, NEWEST, MirrorWorld
+from support.mirrors.scripted_source import KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, NEWEST, MirrorWorld
 
 from kmirror.common.uuid import Uuid
 from kmirror.wire.api_keys import ApiKeys

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-import scripted_source
-from scripted_source import KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, NEWEST, MirrorWorld, batch
+from support.mirrors import scripted_source
+from support.mirrors.scripted_source import KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, NEWEST, MirrorWorld, batch
 
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition

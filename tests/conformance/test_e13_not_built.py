@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 from confluent_kafka import Producer
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     assert_equal_logs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from mirror_harness import FAST_MIRROR, add, create_mirror, create_topic, log_bytes, produce, wait_caught_up
+from support.mirrors.mirror_harness import FAST_MIRROR, add, create_mirror, create_topic, log_bytes, produce, wait_caught_up
 
 from kmirror import EmbeddedCluster
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord

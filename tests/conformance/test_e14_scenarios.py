@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     call,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from mirror_harness import FAST_MIRROR, add, call, log_bytes, remove, wait_for, wait_state
-from waiting import REACHED_S
+from support.mirrors.mirror_harness import FAST_MIRROR, add, call, log_bytes, remove, wait_for, wait_state
+from support.waiting import REACHED_S
 
 from kmirror.admin.results import ConfigOperation, ConfigResourceType
 from kmirror.common.errors import ApiException, Errors

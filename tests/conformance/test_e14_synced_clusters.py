@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, Producer
 from confluent_kafka import TopicPartition as GroupPartition
 from confluent_kafka.admin import AdminClient as ConfluentAdmin
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     call,
@@ -30,7 +30,7 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror.admin.results import ConfigOperation, ConfigResourceType
 from kmirror.common.errors import Errors

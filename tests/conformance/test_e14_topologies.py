@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     call,
@@ -17,7 +17,7 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror.embedded import EmbeddedCluster
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_doubles import BrokerWorld
-from log_folders import open_log, write_log
-from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, MirrorMachine
-from scripted_source import batch
+from support.brokers.broker_doubles import BrokerWorld
+from support.logs.log_folders import open_log, write_log
+from support.mirrors.mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, MirrorMachine
+from support.mirrors.scripted_source import batch
 
 from kmirror.common.errors import Errors
 from kmirror.common.uuid import Uuid

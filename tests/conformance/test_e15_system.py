@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     create_mirror,
@@ -26,7 +26,7 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.server import metadata_fetcher

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from metadata_doubles import ControllerDouble
+from support.brokers.metadata_doubles import ControllerDouble
 
 from kmirror.common.errors import Errors
 from kmirror.common.uuid import Uuid

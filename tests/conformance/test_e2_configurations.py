@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from mirror_harness import create_mirror, create_topic, send, wait_for
+from support.mirrors.mirror_harness import create_mirror, create_topic, send, wait_for
 
 from kmirror import EmbeddedCluster
 from kmirror.common.errors import ConfigError, Errors

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from mirror_harness import FAST_MIRROR, add, create_mirror, create_topic, produce, wait_caught_up, wait_for, wait_state
+from support.mirrors.mirror_harness import FAST_MIRROR, add, create_mirror, create_topic, produce, wait_caught_up, wait_for, wait_state
 
 from kmirror import EmbeddedCluster
 from kmirror.common.errors import ConfigError

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from mirror_sync_doubles import SourceDouble, SourceGroupDouble, SyncBench
+from support.mirrors.mirror_sync_doubles import SourceDouble, SourceGroupDouble, SyncBench
 
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from acl_matrix import acl_of, message_of
-from kmirror_side import AUTHORIZED, KmirrorSide
+from support.brokers.acl_matrix import acl_of, message_of
+from support.brokers.kmirror_side import AUTHORIZED, KmirrorSide
 
 from kmirror import EmbeddedCluster
 from kmirror.common.acl import AclOperation

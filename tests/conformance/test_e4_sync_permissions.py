@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import pytest
-from acl_matrix import acl_of, message_of
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import TopicPartition as GroupPartition
 from confluent_kafka.admin import AdminClient as ConfluentAdmin
-from kmirror_side import AUTHORIZED, KmirrorSide
-from mirror_harness import (
+from support.brokers.acl_matrix import acl_of, message_of
+from support.brokers.kmirror_side import AUTHORIZED, KmirrorSide
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     call,
@@ -29,7 +29,7 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.admin.acls import AclBinding, AclBindingFilter

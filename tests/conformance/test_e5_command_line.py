@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from mirror_harness import FAST_MIRROR, call, create_topic, numbered, produce, wait_caught_up, wait_for, wait_state
+from support.mirrors.mirror_harness import FAST_MIRROR, call, create_topic, numbered, produce, wait_caught_up, wait_for, wait_state
 
 from kmirror.admin.results import ConfigResourceType, MirrorDescription, MirrorListing, MirrorPartitionDescription
 from kmirror.cli import acls, configs, dump_log, features, mirrors

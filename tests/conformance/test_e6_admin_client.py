@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 import pytest
-from mirror_harness import FAST_MIRROR, call, create_topic, numbered, produce, wait_caught_up, wait_for, wait_state
+from support.mirrors.mirror_harness import FAST_MIRROR, call, create_topic, numbered, produce, wait_caught_up, wait_for, wait_state
 
 from kmirror import AdminClient
 from kmirror.admin.admin_requests import AdminRequests

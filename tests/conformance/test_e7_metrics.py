@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pytest
-from mirror_harness import (
+from support.logs.storage_doubles import ManualClock
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     call,
@@ -24,8 +25,7 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
-from storage_doubles import ManualClock
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.cli.kmirror import main

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from acl_matrix import acl_of, message_of
-from kmirror_side import AUTHORIZED, KmirrorSide
-from mirror_harness import (
+from support.brokers.acl_matrix import acl_of, message_of
+from support.brokers.kmirror_side import AUTHORIZED, KmirrorSide
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     call,

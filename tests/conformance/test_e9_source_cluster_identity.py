@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     call,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from mbean_names import facts, merged
+from support.peers.mbean_names import facts, merged
 
 from kmirror import EmbeddedCluster
 from kmirror.metadata.image import ClientQuotaEntity

@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from golden_vectors import read_recording
-from storage_doubles import StorageWorld
+from support.logs.golden_vectors import read_recording
+from support.logs.storage_doubles import StorageWorld
 
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.record_batch import RecordBatch, iter_batches

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from golden_vectors import COMMITTED, golden_cases, golden_dir
+from support.logs.golden_vectors import COMMITTED, golden_cases, golden_dir
 
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.clean_shutdown_file import CleanShutdownFile

@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
-from golden_vectors import golden_cases, golden_dir, read_recording
-from storage_doubles import StorageWorld
+from support.logs.golden_vectors import golden_cases, golden_dir, read_recording
+from support.logs.storage_doubles import StorageWorld
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.compression import CompressionType

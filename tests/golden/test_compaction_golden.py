@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from golden_vectors import golden_cases, golden_dir, read_recording
+from support.logs.golden_vectors import golden_cases, golden_dir, read_recording
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.os_files import OsFileSystem

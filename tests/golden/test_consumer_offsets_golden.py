@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from golden_vectors import golden_cases, golden_dir
-from group_doubles import ShardHarness
+from support.coordinators.group_doubles import ShardHarness
+from support.logs.golden_vectors import golden_cases, golden_dir
 
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord

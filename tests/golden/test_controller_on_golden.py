@@ -8,7 +8,7 @@ import pathlib
 import shutil
 
 import pytest
-from golden_vectors import golden_dir
+from support.logs.golden_vectors import golden_dir
 
 from kmirror.controller.controller_config import ControllerConfig
 from kmirror.controller.quorum_controller import QuorumController

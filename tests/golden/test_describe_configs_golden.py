@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from golden_vectors import COMMITTED, golden_dir, read_recording, recordings
+from support.logs.golden_vectors import COMMITTED, golden_dir, read_recording, recordings
 
 from kmirror.common.uuid import Uuid
 from kmirror.metadata.image import (

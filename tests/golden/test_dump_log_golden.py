@@ -11,7 +11,7 @@ import sys
 import tarfile
 
 import pytest
-from golden_vectors import golden_cases, golden_dir
+from support.logs.golden_vectors import golden_cases, golden_dir
 
 from kmirror.cli import dump_log_batches
 from kmirror.cli.dump_log import main

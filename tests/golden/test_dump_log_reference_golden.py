@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from golden_vectors import golden_dir, unpacked_stage
+from support.logs.golden_vectors import golden_dir, unpacked_stage
 
 from kmirror.cli.dump_log import main
 

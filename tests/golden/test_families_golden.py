@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from golden_vectors import COMMITTED, golden_cases, golden_dir
+from support.logs.golden_vectors import COMMITTED, golden_cases, golden_dir
 
 FAMILIES = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "20")
 

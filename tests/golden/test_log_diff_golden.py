@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from golden_vectors import COMMITTED, golden_cases, golden_dir, unpacked_stage
-from log_folders import write_log
+from support.logs.golden_vectors import COMMITTED, golden_cases, golden_dir, unpacked_stage
+from support.logs.log_folders import write_log
 
 from kmirror.cli.log_diff import main
 from kmirror.record.builder import build_batch

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from golden_vectors import COMMITTED, golden_dir, read_recording
-from metadata_doubles import ScriptedClock
-from storage_doubles import SeededRandom
+from support.brokers.metadata_doubles import ScriptedClock
+from support.logs.golden_vectors import COMMITTED, golden_dir, read_recording
+from support.logs.storage_doubles import SeededRandom
 
 from kmirror.common.uuid import Uuid
 from kmirror.controller.quorum_state import read_quorum_state

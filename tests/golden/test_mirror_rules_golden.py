@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from golden_vectors import golden_dir, unpacked_stage
+from support.logs.golden_vectors import golden_dir, unpacked_stage
 
 from kmirror.cli.log_diff import main
 from kmirror.record.record_batch import iter_batches

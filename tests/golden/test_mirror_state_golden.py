@@ -8,7 +8,7 @@ import tarfile
 from functools import cache
 
 import pytest
-from golden_vectors import golden_dir
+from support.logs.golden_vectors import golden_dir
 
 from kmirror.coordinator.common.coordinator_runtime import replay_batch
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord

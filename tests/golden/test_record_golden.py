@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-from golden_vectors import golden_cases, golden_dir, read_recording
+from support.logs.golden_vectors import golden_cases, golden_dir, read_recording
 
 from kmirror.common.errors import ApiException
 from kmirror.record.append_origin import AppendOrigin

@@ -14,8 +14,8 @@ import shutil
 from datetime import UTC, datetime
 
 import pytest
-from golden_vectors import golden_cases, golden_dir, read_recording
-from storage_doubles import StorageWorld
+from support.logs.golden_vectors import golden_cases, golden_dir, read_recording
+from support.logs.storage_doubles import StorageWorld
 
 from kmirror.common.errors import ApiException, CorruptFileError, Errors
 from kmirror.common.topic_partition import TopicPartition

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from golden_vectors import golden_cases, golden_dir
+from support.logs.golden_vectors import golden_cases, golden_dir
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.os_files import OsFileSystem

@@ -6,7 +6,7 @@ import pathlib
 import tarfile
 
 import pytest
-from golden_vectors import golden_dir
+from support.logs.golden_vectors import golden_dir
 
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.verify.replay.folder import replay_folder

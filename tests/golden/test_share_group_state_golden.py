@@ -5,8 +5,8 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from golden_vectors import golden_cases, golden_dir
-from share_doubles import ShareShardHarness
+from support.coordinators.share_doubles import ShareShardHarness
+from support.logs.golden_vectors import golden_cases, golden_dir
 
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
 from kmirror.coordinator.share.share_coordinator_records import (

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden_vectors import golden_dir
+from support.logs.golden_vectors import golden_dir
 
 from kmirror.common.errors import CorruptFileError
 from kmirror.record.record_batch import iter_batches
@@ -14,7 +14,7 @@ from kmirror.record.record_batch import iter_batches
 pytest.importorskip("pyspark", reason="pyspark is not installed (kmirror[spark])")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])")
 
-from spark_rows import read_rows
+from support.tools.spark_rows import read_rows
 
 DAMAGED = (
     *("clean-start-crc-middle-of-active-segment", "unclean-start-bad-length-5", "unclean-start-bad-length-huge", "unclean-start-bad-magic"),

@@ -7,9 +7,9 @@ import json
 import pathlib
 
 import pytest
-from golden_vectors import COMMITTED, golden_cases, golden_dir, read_recording
 from replay_driver import RECORDING_TIME_MS, GoldenCase, ReplayDriver
-from storage_doubles import StorageWorld
+from support.logs.golden_vectors import COMMITTED, golden_cases, golden_dir, read_recording
+from support.logs.storage_doubles import StorageWorld
 
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.record_batch import RecordBatch, iter_batches

@@ -6,8 +6,8 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-from golden_vectors import golden_dir
-from storage_doubles import ManualClock
+from support.logs.golden_vectors import golden_dir
+from support.logs.storage_doubles import ManualClock
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult, ShardContext

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from golden_vectors import COMMITTED, golden_cases, golden_dir, unpacked_stage
+from support.logs.golden_vectors import COMMITTED, golden_cases, golden_dir, unpacked_stage
 
 from kmirror.record.record import Record
 from kmirror.record.record_batch import RecordBatch, iter_batches

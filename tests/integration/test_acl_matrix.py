@@ -1,4 +1,4 @@
-"""The ACL matrix (tests/acl_matrix.py) asked of kmirror in this process: every outcome is Apache Kafka 4.3's.
+"""The ACL matrix (tests/support/brokers/acl_matrix.py) asked of kmirror in this process: every outcome is Apache Kafka 4.3's.
 
 Users need no login here: requests are handed to the broker and to the controller with the user's principal on them.
 """
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from acl_matrix import CASES, GOLDEN, message_of, run, variants
-from kmirror_side import AUTHORIZED, KmirrorSide
+from support.brokers.acl_matrix import CASES, GOLDEN, message_of, run, variants
+from support.brokers.kmirror_side import AUTHORIZED, KmirrorSide
 
 from kmirror import EmbeddedCluster
 from kmirror.wire.api_keys import ApiKeys

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from acl_matrix import acl_of, message_of
-from kmirror_side import AUTHORIZED, KmirrorSide
+from support.brokers.acl_matrix import acl_of, message_of
+from support.brokers.kmirror_side import AUTHORIZED, KmirrorSide
 
 from kmirror import EmbeddedCluster
 from kmirror.common.errors import Errors

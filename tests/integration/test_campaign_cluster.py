@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from mirror_harness import call
-from waiting import REACHED_S
+from support.mirrors.mirror_harness import call
+from support.waiting import REACHED_S
 
 from kmirror.common.errors import KmirrorError
 from tools.campaigns import checks

@@ -8,8 +8,8 @@ import time
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from network_doubles import frame_of
-from waiting import REACHED_S
+from support.brokers.network_doubles import frame_of
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.common.metrics import sensor_metric

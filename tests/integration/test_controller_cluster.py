@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.metadata.registrations import PartitionRegistration

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-from waiting import PROGRAM_S
+from support.waiting import PROGRAM_S
 
 
 def test_the_demonstration_ends_with_equal_logs_and_its_reports(tmp_path) -> None:

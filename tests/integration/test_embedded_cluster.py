@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     call,
     create_mirror_by_tool,
@@ -16,7 +16,7 @@ from mirror_harness import (
     wait_for,
     wait_states,
 )
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.common.errors import Errors, KmirrorError

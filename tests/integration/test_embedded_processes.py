@@ -11,8 +11,8 @@ import sys
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from mirror_harness import log_bytes, produce_numbered, quiet, wait_for
-from waiting import REACHED_S
+from support.mirrors.mirror_harness import log_bytes, produce_numbered, quiet, wait_for
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.common.errors import KmirrorError

@@ -7,7 +7,17 @@ import random
 import socket
 import struct
 
-from frame_fuzzer import Campaign, Faults, Mutator, captured_frames, decoded, encode, filled_frames, is_allowed_harm, localised
+from support.brokers.frame_fuzzer import (
+    Campaign,
+    Faults,
+    Mutator,
+    captured_frames,
+    decoded,
+    encode,
+    filled_frames,
+    is_allowed_harm,
+    localised,
+)
 
 from kmirror import EmbeddedCluster
 from kmirror.common.uuid import Uuid

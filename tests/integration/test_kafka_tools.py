@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror.embedded import EmbeddedCluster
 

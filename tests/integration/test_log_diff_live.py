@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror.cli.log_diff import main
 from kmirror.embedded import EmbeddedCluster

@@ -9,8 +9,8 @@ import urllib.request
 
 import pytest
 from confluent_kafka import Producer
-from peers import free_port
-from waiting import REACHED_S
+from support.peers.peers import free_port
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.cli.kmirror import main

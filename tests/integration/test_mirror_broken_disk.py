@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     call,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     Load,
     create_mirror,

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 from confluent_kafka import OFFSET_END, Consumer, Producer
 from confluent_kafka import TopicPartition as ConsumedPartition
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     assert_equal_logs,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from mirror_harness import FAST_MIRROR, call, wait_state
-from waiting import REACHED_S
+from support.mirrors.mirror_harness import FAST_MIRROR, call, wait_state
+from support.waiting import REACHED_S
 
 from kmirror.cli.mirrors import main
 from kmirror.common.addresses import parse_bootstrap_servers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     assert_equal_logs,
     create_mirror_by_tool,
     create_topic,

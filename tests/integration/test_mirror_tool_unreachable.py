@@ -11,7 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from mirror_harness import FAST_MIRROR, call, create_topic, numbered, partitions_of, produce, wait_caught_up, wait_for, wait_state
+from support.mirrors.mirror_harness import (
+    FAST_MIRROR,
+    call,
+    create_topic,
+    numbered,
+    partitions_of,
+    produce,
+    wait_caught_up,
+    wait_for,
+    wait_state,
+)
 
 from kmirror.cli.mirrors import main
 from kmirror.embedded import EmbeddedCluster

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 
 import pytest
-from network_doubles import RawPeer, metadata_request, tiny_broker
+from support.brokers.network_doubles import RawPeer, metadata_request, tiny_broker
 
 from kmirror.network.client import DisconnectError, NetworkClient
 from kmirror.network.socket_server import SocketServer, SocketServerLimits

@@ -15,7 +15,7 @@ from typing import Any
 import confluent_kafka as ck
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.admin.acls import AclBinding

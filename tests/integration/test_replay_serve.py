@@ -12,10 +12,10 @@ from pathlib import Path
 
 import confluent_kafka as ck
 import pytest
-from log_folders import batch
-from replay_destination import recorded, views
-from replay_stories import Story
-from waiting import REACHED_S
+from support.logs.log_folders import batch
+from support.logs.replay_stories import Story
+from support.tools.replay_destination import recorded, views
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.cli.kmirror import main

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from mirror_harness import log_bytes, produce_numbered, quiet, wait_for
-from waiting import REACHED_S
+from support.mirrors.mirror_harness import log_bytes, produce_numbered, quiet, wait_for
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 

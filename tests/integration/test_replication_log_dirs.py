@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
-from mirror_harness import log_bytes, produce_numbered, quiet, wait_for
-from waiting import REACHED_S
+from support.mirrors.mirror_harness import log_bytes, produce_numbered, quiet, wait_for
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.cli.kmirror import main as kmirror_main

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror.admin.admin_client import AdminClient, parse_bootstrap_servers
 from kmirror.admin.results import ConfigOperation, ConfigResourceType, NewTopic
@@ -210,7 +210,7 @@ class RawClient:
         self.socket = socket.create_connection(parse_bootstrap_servers(cluster.bootstrap_servers)[0], timeout=REACHED_S)
 
     def send(self, message: Any, version: int) -> None:
-        from network_doubles import frame_of
+        from support.brokers.network_doubles import frame_of
 
         from kmirror.wire.framing import RequestHeader, encode_request
 
@@ -405,7 +405,7 @@ def test_listeners_that_cannot_be_secured(config: dict[str, str], reason: str) -
 
 
 def test_a_mechanism_of_its_own_for_each_listener(tmp_path: Path) -> None:
-    from peers import free_port
+    from support.peers.peers import free_port
 
     plain_jaas = 'x.PlainLoginModule required user_carol="carol-secret";'
     port = free_port()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror_harness import call, create_topic, wait_for
+from support.mirrors.mirror_harness import call, create_topic, wait_for
 
 from kmirror.admin.admin_client import EARLIEST_TIMESTAMP
 from kmirror.common.topic_partition import TopicPartition

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from failing_files import FailingFiles
-from peers import free_port
+from support.logs.failing_files import FailingFiles
+from support.peers.peers import free_port
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition

@@ -6,7 +6,7 @@ import time
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.wire.api_keys import ApiKeys

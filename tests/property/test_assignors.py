@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from group_doubles import topic_id
 from hypothesis import given
 from hypothesis import strategies as st
+from support.coordinators.group_doubles import topic_id
 
 from kmirror.common.uuid import Uuid
 from kmirror.coordinator.group.assignor import Assignment, GroupSpec, MemberSpec, PartitionAssignorException, SubscriptionType

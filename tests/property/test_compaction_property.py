@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from replay_stories import PARTITION, Story, random_slices, the_partition
+from support.logs.replay_stories import PARTITION, Story, random_slices, the_partition
 
 from kmirror.common.crc32c import crc32c
 from kmirror.common.ports import FileSystem

@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from storage_doubles import ManualClock, ManualScheduler
+from support.logs.storage_doubles import ManualClock, ManualScheduler
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.partition_reader import diverging_epoch

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from log_folders import batch, open_log, write_segments
+from support.logs.log_folders import batch, open_log, write_segments
 
 from kmirror.record.columns import HEADER_DTYPE
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker

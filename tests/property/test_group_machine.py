@@ -17,10 +17,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from group_doubles import ClassicClient, ConsumerClient, ShardHarness
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from support.coordinators.group_doubles import ClassicClient, ConsumerClient, ShardHarness
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.coordinator.group.classic_group import ClassicGroup, ClassicGroupState

@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 import pytest
-from replay_stories import PARTITION, Story, the_partition
+from support.logs.replay_stories import PARTITION, Story, the_partition
 
 from kmirror.cli.kmirror import main
 from kmirror.cli.verify_logs import read_kept

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metadata_doubles import ControllerDouble, ScriptedClock
+from support.brokers.metadata_doubles import ControllerDouble, ScriptedClock
 
 from kmirror.common.errors import ApiException
 from kmirror.metadata.loader import replay_all

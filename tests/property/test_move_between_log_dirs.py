@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from move_machine import MoveMachine
+from support.brokers.move_machine import MoveMachine
 
 STEPS = st.one_of(
     st.tuples(st.just("append"), st.integers(1, 3)),

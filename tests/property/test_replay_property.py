@@ -7,8 +7,8 @@ import pickle
 import random
 
 import pytest
-from golden_vectors import golden_cases, golden_dir
-from replay_stories import PARTITION, Story, random_slices, the_partition
+from support.logs.golden_vectors import golden_cases, golden_dir
+from support.logs.replay_stories import PARTITION, Story, random_slices, the_partition
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.os_files import OsFileSystem

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from network_doubles import api_versions_request, frame_of
-from storage_doubles import ManualClock, SeededRandom
+from support.brokers.network_doubles import api_versions_request, frame_of
+from support.logs.storage_doubles import ManualClock, SeededRandom
 
 from kmirror.network.security.authentication_errors import AuthenticationProtocolError, SaslAuthenticationError, SaslError
 from kmirror.network.security.jaas_config import JaasConfig

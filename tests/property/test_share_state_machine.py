@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from share_doubles import OTHER_TOPIC, TOPIC, ShareShardHarness
+from support.coordinators.share_doubles import OTHER_TOPIC, TOPIC, ShareShardHarness
 
 from kmirror.coordinator.share.persister_state_batch import PersisterStateBatch, combine_state_batches
 from kmirror.coordinator.share.share_partition_key import SharePartitionKey

@@ -7,7 +7,7 @@ import contextlib
 from compaction_model import ModelRecord, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from storage_doubles import SeededRandom, StorageWorld
+from support.logs.storage_doubles import SeededRandom, StorageWorld
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid

@@ -8,7 +8,7 @@ import tempfile
 from compaction_model import ModelRecord, compacted, table
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from storage_doubles import StorageWorld
+from support.logs.storage_doubles import StorageWorld
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid

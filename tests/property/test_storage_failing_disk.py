@@ -13,9 +13,9 @@ import copy
 import errno
 
 import pytest
-from failing_files import FailingFiles
-from log_scenes import NOW, batch, marker, producer_batch
-from storage_doubles import ManualClock, SeededRandom, StorageWorld
+from support.logs.failing_files import FailingFiles
+from support.logs.log_scenes import NOW, batch, marker, producer_batch
+from support.logs.storage_doubles import ManualClock, SeededRandom, StorageWorld
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition

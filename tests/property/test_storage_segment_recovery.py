@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from storage_doubles import ManualClock, SeededRandom, StorageWorld
+from support.logs.storage_doubles import ManualClock, SeededRandom, StorageWorld
 
 from kmirror.common.crc32c import crc32c
 from kmirror.common.errors import ApiException, CorruptFileError

@@ -28,8 +28,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from msgspec.structs import replace
-from storage_doubles import StorageWorld
-from transaction_doubles import TIMEOUT_MS, ShardWorld
+from support.coordinators.transaction_doubles import TIMEOUT_MS, ShardWorld
+from support.logs.storage_doubles import StorageWorld
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from storage_doubles import StorageWorld
+from support.logs.storage_doubles import StorageWorld
 
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.builder import build_batch

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from storage_doubles import ManualClock, SeededRandom, StorageWorld
+from support.logs.storage_doubles import ManualClock, SeededRandom, StorageWorld
 
 from kmirror.record.builder import build_batch
 from kmirror.record.record import Record

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 import pytest
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror.cli.kmirror import main
 from kmirror.common.errors import KmirrorError

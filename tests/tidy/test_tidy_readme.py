@@ -9,8 +9,8 @@ import pathlib
 import re
 
 import pytest
-from readme_examples import ROOT, examples, run_examples
-from waiting import PROGRAM_S
+from support.tools.readme_examples import ROOT, examples, run_examples
+from support.waiting import PROGRAM_S
 
 ELSEWHERE = ("Spark", "The simulator")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from readme_examples import examples, run_examples
-from waiting import PROGRAM_S
+from support.tools.readme_examples import examples, run_examples
+from support.waiting import PROGRAM_S
 
 
 @pytest.mark.timeout(PROGRAM_S + 30)

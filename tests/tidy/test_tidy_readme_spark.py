@@ -6,8 +6,8 @@ import pathlib
 
 import pytest
 from confluent_kafka import Producer
-from readme_examples import examples, run_examples
-from waiting import PROGRAM_S, REACHED_S
+from support.tools.readme_examples import examples, run_examples
+from support.waiting import PROGRAM_S, REACHED_S
 
 from kmirror import EmbeddedCluster
 

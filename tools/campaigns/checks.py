@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ConsumedPartition
 from confluent_kafka.admin import AdminClient
-from mirror_harness import call, describe
+from support.mirrors.mirror_harness import call, describe
 
 from kmirror.cli import log_diff, mirrors
 from kmirror.common.topic_partition import TopicPartition

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mirror_harness import call
+from support.mirrors.mirror_harness import call
 
 from kmirror.admin.results import NewTopic
 from kmirror.common.errors import KmirrorError

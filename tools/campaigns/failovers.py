@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     assert_equal_logs,
     create_mirror_by_tool,
@@ -21,7 +21,7 @@ from mirror_harness import (
     wait_states,
     with_a_restart,
 )
-from peers import KafkaPeer, reference_kafka
+from support.peers.peers import KafkaPeer, reference_kafka
 
 from kmirror import EmbeddedCluster
 from tools.campaigns import checks

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from peers import free_port
+from support.peers.peers import free_port
 
 from tools.campaigns.proxy import Proxy
 from tools.campaigns.run import Run

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirror_harness import FAST_MIRROR, call, create_mirror_by_tool, create_topic, kafka_mirrors, wait_for, wait_states
-from peers import KafkaPeer, apache_kafka
+from support.mirrors.mirror_harness import FAST_MIRROR, call, create_mirror_by_tool, create_topic, kafka_mirrors, wait_for, wait_states
+from support.peers.peers import KafkaPeer, apache_kafka
 
 from kmirror.embedded import HOST
 from tools.campaigns import checks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from confluent_kafka import Producer
-from mirror_harness import FAST_MIRROR, call, create_mirror_by_tool, kafka_mirrors, wait_states
+from support.mirrors.mirror_harness import FAST_MIRROR, call, create_mirror_by_tool, kafka_mirrors, wait_states
 
 from kmirror import EmbeddedCluster
 from kmirror.admin.results import NewTopic

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from mirror_harness import FAST_MIRROR
-from mirror_pair import THREE_BROKERS, Pair, Run
+from support.mirrors.mirror_harness import FAST_MIRROR
+from support.mirrors.mirror_pair import THREE_BROKERS, Pair, Run
 
 from kmirror.cli import mirrors, mirrors_wait
 from kmirror.embedded import EmbeddedCluster

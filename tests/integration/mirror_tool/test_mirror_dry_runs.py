@@ -7,7 +7,7 @@ import pathlib
 import random
 
 import pytest
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     create_mirror,
     create_topic,
     kafka_mirrors,
@@ -19,7 +19,7 @@ from mirror_harness import (
     wait_caught_up,
     wait_state,
 )
-from mirror_pair import Pair, Run, assert_equal_everywhere, commit, mirrored_topic, values_on
+from support.mirrors.mirror_pair import Pair, Run, assert_equal_everywhere, commit, mirrored_topic, values_on
 
 from kmirror.record.record_batch import iter_batches
 

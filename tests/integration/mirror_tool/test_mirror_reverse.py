@@ -11,7 +11,7 @@ import sys
 
 import pytest
 from confluent_kafka import Producer
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     call,
@@ -27,8 +27,8 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
-from mirror_pair import Pair, Run, assert_equal_everywhere, commit, mirrored_topic, values_on
-from waiting import REACHED_S
+from support.mirrors.mirror_pair import Pair, Run, assert_equal_everywhere, commit, mirrored_topic, values_on
+from support.waiting import REACHED_S
 
 from kmirror.cli.mirrors_reverse import STEPS, Reversal
 from kmirror.embedded import EmbeddedCluster

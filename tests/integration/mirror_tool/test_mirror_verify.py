@@ -6,7 +6,7 @@ import json
 import threading
 from pathlib import Path
 
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     call,
     create_mirror,
     create_topic,
@@ -21,7 +21,7 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
-from mirror_pair import Pair, Run, mirrored_topic
+from support.mirrors.mirror_pair import Pair, Run, mirrored_topic
 
 from kmirror.record.record_batch import iter_batches
 

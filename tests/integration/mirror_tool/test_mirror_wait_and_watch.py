@@ -14,11 +14,11 @@ import threading
 import time
 from typing import Any
 
-from child_processes import hear_ctrl_c
 from confluent_kafka import Producer
-from mirror_harness import create_topic, kafka_mirrors, numbered, partitions_of, produce, quiet, wait_caught_up, wait_for
-from mirror_pair import Pair, Run, assert_equal_everywhere, mirrored_topic
-from waiting import REACHED_S
+from support.mirrors.mirror_harness import create_topic, kafka_mirrors, numbered, partitions_of, produce, quiet, wait_caught_up, wait_for
+from support.mirrors.mirror_pair import Pair, Run, assert_equal_everywhere, mirrored_topic
+from support.tools.child_processes import hear_ctrl_c
+from support.waiting import REACHED_S
 
 from kmirror.embedded import EmbeddedCluster
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from mirror_harness import FAST_MIRROR, add, call, create_mirror, create_topic, numbered, produce, wait_caught_up, wait_for
+from support.mirrors.mirror_harness import FAST_MIRROR, add, call, create_mirror, create_topic, numbered, produce, wait_caught_up, wait_for
 
 from kmirror.admin.results import NewTopic
 from kmirror.cli.mirrors import main

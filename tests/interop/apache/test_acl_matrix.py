@@ -11,9 +11,9 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-from acl_matrix import CLOSED, GOLDEN, PASSWORD, run, sasl_plain_frames, users
-from peers import KafkaPeer, apache_kafka, free_port
-from waiting import REACHED_S
+from support.brokers.acl_matrix import CLOSED, GOLDEN, PASSWORD, run, sasl_plain_frames, users
+from support.peers.peers import KafkaPeer, apache_kafka, free_port
+from support.waiting import REACHED_S
 
 from kmirror.common.uuid import Uuid
 from kmirror.wire.api_keys import ApiKeys

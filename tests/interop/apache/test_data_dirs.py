@@ -9,8 +9,8 @@ import time
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from peers import apache_kafka
-from waiting import REACHED_S
+from support.peers.peers import apache_kafka
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 

@@ -10,12 +10,12 @@ import time
 import numpy as np
 import pyarrow as pa
 import pytest
-from apache_tools import apache_tools
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from peers import apache_kafka
-from spark_writes import table, write_tasks
-from waiting import REACHED_S
+from support.peers.apache_tools import apache_tools
+from support.peers.peers import apache_kafka
+from support.tools.spark_writes import table, write_tasks
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.cli import kmirror

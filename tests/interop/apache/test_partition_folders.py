@@ -7,8 +7,16 @@ import shutil
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from mirror_harness import FAST_MIRROR, create_mirror_by_tool, create_topic, kafka_mirrors, log_bytes, produce_numbered, wait_states
-from peers import apache_kafka
+from support.mirrors.mirror_harness import (
+    FAST_MIRROR,
+    create_mirror_by_tool,
+    create_topic,
+    kafka_mirrors,
+    log_bytes,
+    produce_numbered,
+    wait_states,
+)
+from support.peers.peers import apache_kafka
 
 from kmirror import EmbeddedCluster
 from kmirror.record.record_batch import iter_batches

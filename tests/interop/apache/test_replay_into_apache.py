@@ -11,11 +11,11 @@ import time
 
 import confluent_kafka as ck
 import pytest
-from apache_tools import CONSUMER, apache_tools
-from peers import apache_kafka
-from replay_destination import Row, recorded, views
-from replay_stories import Story
-from waiting import REACHED_S
+from support.logs.replay_stories import Story
+from support.peers.apache_tools import CONSUMER, apache_tools
+from support.peers.peers import apache_kafka
+from support.tools.replay_destination import Row, recorded, views
+from support.waiting import REACHED_S
 
 from kmirror.cli.kmirror import main
 

@@ -7,8 +7,8 @@ import io
 import pathlib
 
 import pytest
-from mirror_harness import call, create_topic, numbered, produce
-from peers import apache_kafka, java_tool
+from support.mirrors.mirror_harness import call, create_topic, numbered, produce
+from support.peers.peers import apache_kafka, java_tool
 
 from kmirror import EmbeddedCluster
 from kmirror.admin.share_groups import SharePartitionOffset

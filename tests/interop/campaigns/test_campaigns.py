@@ -5,8 +5,8 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from peers import require
-from waiting import PROGRAM_S
+from support.peers.peers import require
+from support.waiting import PROGRAM_S
 
 from tools.campaigns.__main__ import main
 

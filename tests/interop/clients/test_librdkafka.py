@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.embedded_security import Security

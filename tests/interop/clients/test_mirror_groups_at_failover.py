@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     create_mirror,
@@ -25,7 +25,7 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror.embedded import EmbeddedCluster
 

@@ -8,8 +8,8 @@ import time
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, ElectionType, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from mirror_harness import produce_numbered, quiet, wait_for
-from waiting import REACHED_S
+from support.mirrors.mirror_harness import produce_numbered, quiet, wait_for
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror.common.metrics import sensor_metric
 from kmirror.embedded import EmbeddedCluster

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from peers import apache_kafka
+from support.peers.peers import apache_kafka
 
 from kmirror import EmbeddedCluster
 

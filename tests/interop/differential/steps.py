@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from harness import Pair, Side
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror.common.ports import Buffer
 from kmirror.record.builder import build_batch

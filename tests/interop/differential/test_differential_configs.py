@@ -7,7 +7,7 @@ import time
 import pytest
 from harness import Pair, Side
 from steps import create_topic
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror.wire.messages import alter_configs as ac
 from kmirror.wire.messages import incremental_alter_configs as iac

@@ -7,9 +7,9 @@ import random
 import subprocess
 
 import pytest
-from peers import TOOL_JVM, java, kafka_classpath
-from storage_doubles import ManualClock
-from waiting import REACHED_S
+from support.logs.storage_doubles import ManualClock
+from support.peers.peers import TOOL_JVM, java, kafka_classpath
+from support.waiting import REACHED_S
 
 from kmirror.common.metrics import sensor_metric
 from kmirror.common.sensors import MetricConfig, Rate, Sensor, TokenBucket, throttle_time_ms

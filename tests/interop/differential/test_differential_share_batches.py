@@ -7,8 +7,8 @@ import random
 import subprocess
 
 import pytest
-from peers import TOOL_JVM, java, kafka_classpath
-from waiting import REACHED_S
+from support.peers.peers import TOOL_JVM, java, kafka_classpath
+from support.waiting import REACHED_S
 
 from kmirror.coordinator.share.persister_state_batch import PersisterStateBatch, combine_state_batches
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from harness import Pair, Side
 from steps import create_topic, produce, records
-from waiting import REACHED_S
+from support.waiting import REACHED_S
 
 from kmirror.common.errors import Errors
 from kmirror.record.builder import build_batch

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 import confluent_kafka as ck
 import pytest
-from apache_tools import GROUPS, ApacheTools, apache_tools
 from confluent_kafka.admin import AdminClient, NewTopic
-from peers import java_tool, start_java_program
-from waiting import REACHED_S
+from support.peers.apache_tools import GROUPS, ApacheTools, apache_tools
+from support.peers.peers import java_tool, start_java_program
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from peers import java_tool
+from support.peers.peers import java_tool
 
 from kmirror import EmbeddedCluster
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     call,
@@ -29,7 +29,7 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
-from peers import _log4j, java, kafka_classpath, start_java_program
+from support.peers.peers import _log4j, java, kafka_classpath, start_java_program
 
 from kmirror import EmbeddedCluster
 from kmirror.admin.admin_client import AdminClient

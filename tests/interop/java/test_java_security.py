@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from peers import java_tool, require
+from support.peers.peers import java_tool, require
 
 from kmirror.common.metrics import sensor_metric
 from kmirror.embedded import EmbeddedCluster

@@ -7,7 +7,7 @@ import pathlib
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     create_mirror,
@@ -20,8 +20,8 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
-from peers import start_java_program
-from waiting import REACHED_S
+from support.peers.peers import start_java_program
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 

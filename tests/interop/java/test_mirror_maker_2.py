@@ -16,8 +16,8 @@ from contextlib import contextmanager
 import confluent_kafka as ck
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from peers import _log4j, java, kafka_classpath
-from waiting import REACHED_S
+from support.peers.peers import _log4j, java, kafka_classpath
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from mirror_harness import produce_numbered, quiet
-from peers import java_tool
-from waiting import REACHED_S
+from support.mirrors.mirror_harness import produce_numbered, quiet
+from support.peers.peers import java_tool
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 import confluent_kafka as ck
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from peers import java_program, java_tool, start_java_program
-from waiting import REACHED_S
+from support.peers.peers import java_program, java_tool, start_java_program
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 

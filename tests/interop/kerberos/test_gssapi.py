@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kdc import REALM, Kdc, running_kdc
-from peers import java_tool
+from support.peers.kdc import REALM, Kdc, running_kdc
+from support.peers.peers import java_tool
 
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.results import NewTopic

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import Producer
-from kdc import REALM, running_kdc
-from mirror_harness import FAST_MIRROR, add, call, log_bytes, wait_for, wait_state
-from waiting import REACHED_S
+from support.mirrors.mirror_harness import FAST_MIRROR, add, call, log_bytes, wait_for, wait_state
+from support.peers.kdc import REALM, running_kdc
+from support.waiting import REACHED_S
 
 from kmirror.embedded import EmbeddedCluster
 

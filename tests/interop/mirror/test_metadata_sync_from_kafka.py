@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as GroupPartition
 from confluent_kafka.admin import AdminClient as ConfluentAdmin
-from kmirror_side import AUTHORIZED
-from mirror_harness import (
+from support.brokers.kmirror_side import AUTHORIZED
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     call,
@@ -24,8 +24,8 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
-from peer_clusters import kafka_cluster
-from waiting import REACHED_S
+from support.peers.peer_clusters import kafka_cluster
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.admin.acls import AclBinding

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Sequence
 
 import pytest
-from mirror_harness import FAST_MIRROR, create_topic, numbered, produce, wait_caught_up, wait_state
-from peers import java_tool, reference_classpath
+from support.mirrors.mirror_harness import FAST_MIRROR, create_topic, numbered, produce, wait_caught_up, wait_state
+from support.peers.peers import java_tool, reference_classpath
 
 from kmirror.cli import acls, configs, mirrors
 from kmirror.embedded import EmbeddedCluster

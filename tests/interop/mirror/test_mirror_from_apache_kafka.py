@@ -9,8 +9,8 @@ import time
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from golden_vectors import golden_dir
-from mirror_harness import (
+from support.logs.golden_vectors import golden_dir
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     assert_equal_logs,
@@ -32,8 +32,8 @@ from mirror_harness import (
     wait_state,
     wait_states,
 )
-from peers import KafkaPeer, apache_kafka
-from waiting import REACHED_S
+from support.peers.peers import KafkaPeer, apache_kafka
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.common.topic_partition import TopicPartition

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     Load,
     call,
@@ -21,8 +21,8 @@ from mirror_harness import (
     produce_transactions,
     wait_states,
 )
-from peer_clusters import PeerCluster, assert_replicas_equal, kafka_cluster
-from waiting import REACHED_S
+from support.peers.peer_clusters import PeerCluster, assert_replicas_equal, kafka_cluster
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.common.topic_partition import TopicPartition

@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     create_mirror_by_tool,
     create_topic,
@@ -19,8 +19,8 @@ from mirror_harness import (
     produce_transactions,
     wait_caught_up,
 )
-from peer_clusters import PeerCluster, kafka_cluster
-from peers import reference_kafka
+from support.peers.peer_clusters import PeerCluster, kafka_cluster
+from support.peers.peers import reference_kafka
 
 from kmirror import EmbeddedCluster
 from kmirror.cli import mirrors

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Sequence
 
 import pytest
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     assert_equal_logs,
     create_mirror_by_tool,
@@ -20,8 +20,8 @@ from mirror_harness import (
     wait_states,
     with_a_restart,
 )
-from peers import KafkaPeer, reference_kafka
-from waiting import REACHED_S
+from support.peers.peers import KafkaPeer, reference_kafka
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.record.record_batch import iter_batches

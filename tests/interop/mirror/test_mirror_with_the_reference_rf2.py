@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 import pytest
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     Load,
     create_mirror,
@@ -24,8 +24,8 @@ from mirror_harness import (
     wait_states,
     with_a_restart,
 )
-from peer_clusters import PeerCluster, assert_replicas_equal, reference_cluster
-from waiting import REACHED_S
+from support.peers.peer_clusters import PeerCluster, assert_replicas_equal, reference_cluster
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.record.record_batch import iter_batches

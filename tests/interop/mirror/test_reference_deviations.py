@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     call,
     create_topic,
@@ -34,7 +34,7 @@ from mirror_harness import (
     send,
     wait_for,
 )
-from peers import KafkaPeer, apache_kafka, java_tool, reference_classpath, reference_kafka
+from support.peers.peers import KafkaPeer, apache_kafka, java_tool, reference_classpath, reference_kafka
 
 from kmirror import EmbeddedCluster
 from kmirror.admin.results import ConfigResourceType

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from mirror_harness import (
+from support.mirrors.mirror_harness import (
     FAST_MIRROR,
     add,
     call,
@@ -18,7 +18,7 @@ from mirror_harness import (
     wait_for,
     wait_state,
 )
-from peers import apache_kafka, java_tool
+from support.peers.peers import apache_kafka, java_tool
 
 from kmirror import EmbeddedCluster
 from kmirror.common.topic_partition import TopicPartition

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hdfs import Hdfs, hdfs
-from log_folders import batches, write_log
-from waiting import PROGRAM_S
+from support.logs.log_folders import batches, write_log
+from support.peers.hdfs import Hdfs, hdfs
+from support.waiting import PROGRAM_S
 
 from kmirror.cli.kmirror import main as kmirror_main
 from kmirror.cli.log_diff import main as log_diff_main

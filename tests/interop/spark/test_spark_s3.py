@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import pytest
-from log_folders import batches
-from peers import require
-from waiting import PROGRAM_S
+from support.logs.log_folders import batches
+from support.peers.peers import require
+from support.waiting import PROGRAM_S
 
 from kmirror.cli.kmirror import main as kmirror_main
 from kmirror.cli.log_diff import main as log_diff_main

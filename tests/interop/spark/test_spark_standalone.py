@@ -13,10 +13,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from log_folders import batch, batches, write_log, write_segments
-from spark_rows import read_rows
-from spark_standalone import EXECUTOR_MEMORY, Standalone, driver_environment, spark_home, standalone
-from waiting import PROGRAM_S
+from support.logs.log_folders import batch, batches, write_log, write_segments
+from support.peers.spark_standalone import EXECUTOR_MEMORY, Standalone, driver_environment, spark_home, standalone
+from support.tools.spark_rows import read_rows
+from support.waiting import PROGRAM_S
 
 from kmirror.cli.spark_package import FOLDER
 from kmirror.record.compression import CompressionType

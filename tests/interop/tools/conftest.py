@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import apache_tools
 import pytest
-from apache_tools import ApacheTools
-from tool_comparison import Runner
+from support.peers import apache_tools
+from support.peers.apache_tools import ApacheTools
+from support.peers.tool_comparison import Runner
 
 from kmirror.embedded import EmbeddedCluster
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from apache_tools import ACLS, ApacheTools, Done, apache_tools
-from peers import apache_kafka
+from support.peers.apache_tools import ACLS, ApacheTools, Done, apache_tools
+from support.peers.peers import apache_kafka
 
 from kmirror import EmbeddedCluster
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from apache_tools import CONFIGS, ELECTION, FEATURES, QUORUM, REASSIGN, TOPICS, ApacheTools, Done, apache_tools
-from waiting import REACHED_S
+from support.peers.apache_tools import CONFIGS, ELECTION, FEATURES, QUORUM, REASSIGN, TOPICS, ApacheTools, Done, apache_tools
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 

@@ -6,10 +6,10 @@ import json
 import pathlib
 
 import pytest
-from apache_tools import LOG_DIRS, REASSIGN, apache_tools
 from confluent_kafka.admin import AdminClient, NewTopic
-from mirror_harness import log_bytes, produce_numbered, quiet, wait_for
-from waiting import REACHED_S
+from support.mirrors.mirror_harness import log_bytes, produce_numbered, quiet, wait_for
+from support.peers.apache_tools import LOG_DIRS, REASSIGN, apache_tools
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.common.topic_partition import TopicPartition

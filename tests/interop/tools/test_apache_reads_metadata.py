@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from apache_tools import CONFIGS, REASSIGN, TOPICS, ApacheTools, apache_tools
-from waiting import REACHED_S
+from support.peers.apache_tools import CONFIGS, REASSIGN, TOPICS, ApacheTools, apache_tools
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.server.kafka_server import KafkaServer

@@ -7,8 +7,8 @@ import re
 
 import confluent_kafka as ck
 import pytest
-from apache_tools import ApacheTools, apache_tools
 from confluent_kafka.admin import AdminClient, NewTopic
+from support.peers.apache_tools import ApacheTools, apache_tools
 
 from kmirror import EmbeddedCluster
 from kmirror.cli import transactions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from tool_comparison import Runner, produce
+from support.peers.tool_comparison import Runner, produce
 
 from kmirror.embedded import EmbeddedCluster
 

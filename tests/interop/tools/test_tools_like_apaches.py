@@ -7,11 +7,11 @@ import json
 import re
 from pathlib import Path
 
-import apache_tools
 import pytest
-from apache_tools import ApacheTools
 from confluent_kafka import Consumer, Producer
-from tool_comparison import TOOLS, Runner, ours, produce
+from support.peers import apache_tools
+from support.peers.apache_tools import ApacheTools
+from support.peers.tool_comparison import TOOLS, Runner, ours, produce
 
 from kmirror.embedded import EmbeddedCluster
 from kmirror.embedded_security import Security

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cluster_damage import DAMAGES
+from support.logs.cluster_damage import DAMAGES
 
 from tools import damaged_clusters
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from html_pages import Page
-from log_folders import batch, batches, write_log
-from replay_stories import Story
+from support.logs.log_folders import batch, batches, write_log
+from support.logs.replay_stories import Story
+from support.tools.html_pages import Page
 
 from kmirror.cli import html_page, log_diff_html, verify_logs_html
 from kmirror.cli.html_page import Mark, Share, cells, offsets_bar, stacked_bar

@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from log_folders import batch, batches, write_log
+from support.logs.log_folders import batch, batches, write_log
 
 from kmirror.cli import log_diff_run
 from kmirror.cli.log_diff import build_parser, main

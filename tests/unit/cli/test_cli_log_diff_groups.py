@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_damage import Clusters, commit, end_of
-from cluster_stories import AUDIT, ORDERS, MirrorStory
+from support.logs.cluster_damage import Clusters, commit, end_of
+from support.logs.cluster_stories import AUDIT, ORDERS, MirrorStory
 
 from kmirror.cli.log_diff import main
 from kmirror.common.topic_partition import TopicPartition

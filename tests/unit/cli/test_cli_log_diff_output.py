@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from log_folders import batch, batches, write_log, write_segments
+from support.logs.log_folders import batch, batches, write_log, write_segments
 
 from kmirror.cli import log_diff_output, log_diff_prints
 from kmirror.cli.log_diff import main

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from scripted_source import SOURCE_CLUSTER_ID, batch
+from support.mirrors.scripted_source import SOURCE_CLUSTER_ID, batch
 
 from kmirror.admin.admin_client import EARLIEST_TIMESTAMP
 from kmirror.cli import mirrors_dry_run

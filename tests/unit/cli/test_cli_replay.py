@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from log_folders import batch, records, write_log
-from replay_destination import Destination, recorded, replay
+from support.logs.log_folders import batch, records, write_log
+from support.tools.replay_destination import Destination, recorded, replay
 
 from kmirror.admin.results import PartitionDescription, TopicDescription
 from kmirror.cli.log_diff_inputs import FolderInput

@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from replay_destination import Destination, recorded, replay, views
-from replay_stories import PARTITION, Story
+from support.logs.replay_stories import PARTITION, Story
+from support.tools.replay_destination import Destination, recorded, replay, views
 
 from kmirror.cli.replay_partition import Outcome
 from kmirror.cli.replay_source import RecordedPartition

@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from replay_stories import Story
+from support.logs.replay_stories import Story
 
 from kmirror.cli import log_diff_output, verify_engines
 from kmirror.cli.kmirror import main

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from storage_doubles import ManualClock
+from support.logs.storage_doubles import ManualClock
 
 from kmirror.common.metrics import MetricsRegistry, sensor_metric
 from kmirror.common.sensors import Avg, Max, MetricConfig, Rate, Sensor, TokenBucket, WindowedCount, throttle_time_ms

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from metadata_doubles import ControllerDouble
 from msgspec import structs
+from support.brokers.metadata_doubles import ControllerDouble
 
 from kmirror.common.acl import AclOperation, PatternType, ResourceType
 from kmirror.common.errors import ApiException, Errors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from metadata_doubles import CLUSTER_ID, ControllerDouble, directory_of
+from support.brokers.metadata_doubles import CLUSTER_ID, ControllerDouble, directory_of
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.controller.broker_heartbeat_manager import BrokerControlState, BrokerHeartbeatManager

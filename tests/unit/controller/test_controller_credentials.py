@@ -7,7 +7,7 @@ import hmac
 from typing import Any
 
 import pytest
-from metadata_doubles import ControllerDouble
+from support.brokers.metadata_doubles import ControllerDouble
 
 from kmirror.common.errors import Errors
 from kmirror.common.kafka_principal import KafkaPrincipal

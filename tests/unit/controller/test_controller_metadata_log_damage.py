@@ -6,8 +6,8 @@ import copy
 import errno
 
 import pytest
-from failing_files import FailingFiles
-from storage_doubles import ManualClock, SeededRandom, StorageWorld
+from support.logs.failing_files import FailingFiles
+from support.logs.storage_doubles import ManualClock, SeededRandom, StorageWorld
 
 from kmirror.common.errors import ApiException, CorruptFileError
 from kmirror.common.uuid import Uuid

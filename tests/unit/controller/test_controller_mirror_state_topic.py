@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from metadata_doubles import ControllerDouble
+from support.brokers.metadata_doubles import ControllerDouble
 
 from kmirror.common.errors import Errors
 from kmirror.controller.controller_result import ControllerResult

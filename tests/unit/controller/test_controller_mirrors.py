@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from metadata_doubles import ControllerDouble
+from support.brokers.metadata_doubles import ControllerDouble
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from failing_files import WRITES, FailingFiles
-from metadata_doubles import CLUSTER_ID, directory_of
-from waiting import REACHED_S
+from support.brokers.metadata_doubles import CLUSTER_ID, directory_of
+from support.logs.failing_files import WRITES, FailingFiles
+from support.waiting import REACHED_S
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.kafka_principal import KafkaPrincipal

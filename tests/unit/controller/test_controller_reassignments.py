@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metadata_doubles import ControllerDouble
+from support.brokers.metadata_doubles import ControllerDouble
 
 from kmirror.common.errors import Errors
 from kmirror.wire.messages import alter_partition_reassignments as alter

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from metadata_doubles import ControllerDouble, directory_of
-from storage_doubles import SeededRandom
+from support.brokers.metadata_doubles import ControllerDouble, directory_of
+from support.logs.storage_doubles import SeededRandom
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from storage_doubles import ManualClock, SeededRandom
+from support.logs.storage_doubles import ManualClock, SeededRandom
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.uuid import Uuid

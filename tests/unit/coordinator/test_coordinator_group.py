@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from coordinator_doubles import MemoryLog
+from support.coordinators.coordinator_doubles import MemoryLog
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricsRegistry

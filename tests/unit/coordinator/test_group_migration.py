@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from group_doubles import ClassicClient, ConsumerClient, ShardHarness
+from support.coordinators.group_doubles import ClassicClient, ConsumerClient, ShardHarness
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.coordinator.group.classic_group import ClassicGroup

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from group_doubles import ClassicClient, ConsumerClient, ShardHarness, converge, topic_id
+from support.coordinators.group_doubles import ClassicClient, ConsumerClient, ShardHarness, converge, topic_id
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.coordinator.group.group_coordinator_config import GroupCoordinatorConfig

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from coordinator_doubles import MemoryLog
-from share_doubles import TOPIC
+from support.coordinators.coordinator_doubles import MemoryLog
+from support.coordinators.share_doubles import TOPIC
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricsRegistry

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from share_doubles import OTHER_TOPIC, TOPIC, ShareShardHarness
+from support.coordinators.share_doubles import OTHER_TOPIC, TOPIC, ShareShardHarness
 
 from kmirror.common.errors import Errors, KmirrorError
 from kmirror.common.uuid import Uuid

@@ -7,8 +7,8 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import pytest
-from group_doubles import ShardHarness, topic_id
-from share_doubles import ShareOffsetsBench
+from support.coordinators.group_doubles import ShardHarness, topic_id
+from support.coordinators.share_doubles import ShareOffsetsBench
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from group_doubles import REQUESTER, ShardHarness, topic_id
+from support.coordinators.group_doubles import REQUESTER, ShardHarness, topic_id
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid

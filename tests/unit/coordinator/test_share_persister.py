@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 import pytest
-from share_doubles import OTHER_TOPIC, TOPIC
+from support.coordinators.share_doubles import OTHER_TOPIC, TOPIC
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import SHARE_GROUP_STATE_TOPIC_NAME, partition_for

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from broker_doubles import ManualRuntime
-from coordinator_doubles import MemoryLog
+from support.brokers.broker_doubles import ManualRuntime
+from support.coordinators.coordinator_doubles import MemoryLog
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricsRegistry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from transaction_doubles import TIMEOUT_MS, ShardWorld
+from support.coordinators.transaction_doubles import TIMEOUT_MS, ShardWorld
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition

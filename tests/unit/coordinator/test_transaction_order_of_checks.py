@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from transaction_doubles import TIMEOUT_MS, ShardWorld
+from support.coordinators.transaction_doubles import TIMEOUT_MS, ShardWorld
 
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from group_doubles import ShardHarness
+from support.coordinators.group_doubles import ShardHarness
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.coordinator.group.group_records import OffsetAndMetadata, offset_commit_record, offset_commit_tombstone

@@ -6,7 +6,7 @@ import logging
 from typing import NamedTuple
 
 import pytest
-from storage_doubles import ManualClock
+from support.logs.storage_doubles import ManualClock
 
 from kmirror.common.acl import AclOperation, PatternType, ResourceType
 from kmirror.common.errors import ApiException, ConfigError, Errors

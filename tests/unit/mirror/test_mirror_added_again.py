@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from added_topics import NINE, added_again, polled_offsets, removed_and_written
-from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, MirrorMachine
-from scripted_source import SOURCE_CLUSTER_ID, batch
+from support.mirrors.added_topics import NINE, added_again, polled_offsets, removed_and_written
+from support.mirrors.mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, MirrorMachine
+from support.mirrors.scripted_source import SOURCE_CLUSTER_ID, batch
 
 from kmirror.mirror.mirror_safeguards import MirrorSafeguards
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from added_topics import added_again, polled_offsets
-from broker_doubles import NOW_MS
-from cleaned_histories import batches_of, carried_out, case, keyed, live, log_of, verdict_of, without_records
-from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, MirrorMachine
+from support.brokers.broker_doubles import NOW_MS
+from support.logs.cleaned_histories import batches_of, carried_out, case, keyed, live, log_of, verdict_of, without_records
+from support.mirrors.added_topics import added_again, polled_offsets
+from support.mirrors.mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, MirrorMachine
 
 from kmirror.mirror.logs.log_completeness import has_holes, is_complete
 from kmirror.mirror.logs.log_questions import KEEP, Action, Inquiry, Verdict

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from added_topics import NINE, added_again, polled_offsets, removed_and_written
-from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, WITH_MIRRORS, MirrorMachine
-from scripted_source import KAFKA_2_1, batch
+from support.mirrors.added_topics import NINE, added_again, polled_offsets, removed_and_written
+from support.mirrors.mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, WITH_MIRRORS, MirrorMachine
+from support.mirrors.scripted_source import KAFKA_2_1, batch
 
 from kmirror.mirror.mirror_safeguards import MirrorSafeguards
 from kmirror.network.client import DisconnectError

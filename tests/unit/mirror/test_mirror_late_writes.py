@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mirror_machine import MIRROR, MirrorMachine
-from scripted_source import batch
+from support.mirrors.mirror_machine import MIRROR, MirrorMachine
+from support.mirrors.scripted_source import batch
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME

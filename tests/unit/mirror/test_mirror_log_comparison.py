@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cleaned_histories import batches_of, carried_out, case, end_of, keyed, live, log_of, verdict_of, without_records
-from mirror_machine import MirrorMachine
+from support.logs.cleaned_histories import batches_of, carried_out, case, end_of, keyed, live, log_of, verdict_of, without_records
+from support.mirrors.mirror_machine import MirrorMachine
 
 from kmirror.mirror.logs.log_questions import Action, EndOfEpoch, Inquiry, Loss, Verdict
 from kmirror.mirror.logs.log_verifier import diverged, out_of_range, verify_before, verify_log

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mirror_sync_doubles import SourceDouble, SourceGroupDouble, SyncBench
+from support.mirrors.mirror_sync_doubles import SourceDouble, SourceGroupDouble, SyncBench
 
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mirror_machine import MIRROR, T0, MirrorMachine
-from scripted_source import batch
+from support.mirrors.mirror_machine import MIRROR, T0, MirrorMachine
+from support.mirrors.scripted_source import batch
 
 from kmirror.common.errors import Errors
 from kmirror.common.uuid import Uuid

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_source import Driver, MirrorWorld, batch
+from support.mirrors.scripted_source import Driver, MirrorWorld, batch
 
 from kmirror.record.record_batch import RecordBatch
 from kmirror.wire.messages import fetch

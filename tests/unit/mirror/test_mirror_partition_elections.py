@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mirror_machine import MIRROR, MirrorMachine
-from scripted_source import batch
+from support.mirrors.mirror_machine import MIRROR, MirrorMachine
+from support.mirrors.scripted_source import batch
 
 from kmirror.common.errors import Errors
 from kmirror.mirror.coordination.mirror_coordinator_shard import StateWrite, StoredState

@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from mirror_machine import MIRROR, REFRESH_MS, MirrorMachine
-from scripted_source import batch
+from support.mirrors.mirror_machine import MIRROR, REFRESH_MS, MirrorMachine
+from support.mirrors.scripted_source import batch
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.mirror.coordination.mirror_coordinator_shard import StateWrite, StoredState

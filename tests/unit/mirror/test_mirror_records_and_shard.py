@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from mirror_machine import MirrorMachine
+from support.mirrors.mirror_machine import MirrorMachine
 
 from kmirror.common.errors import Errors, KmirrorError
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME

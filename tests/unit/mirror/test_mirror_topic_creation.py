@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mirror_machine import MIRROR, MirrorMachine
+from support.mirrors.mirror_machine import MIRROR, MirrorMachine
 
 from kmirror.common.errors import Errors
 from kmirror.mirror.coordination.mirror_coordinator_shard import StoredState

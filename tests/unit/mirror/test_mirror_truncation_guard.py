@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, WITH_MIRRORS, MirrorMachine
-from scripted_source import KAFKA_2_1, batch
+from support.mirrors.mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, WITH_MIRRORS, MirrorMachine
+from support.mirrors.scripted_source import KAFKA_2_1, batch
 
 from kmirror.common.errors import Errors
 from kmirror.mirror.coordination.mirror_coordinator_shard import StateWrite

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from storage_doubles import ManualClock
+from support.logs.storage_doubles import ManualClock
 
 from kmirror.network.client_metrics import ClientMetrics
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from network_doubles import METADATA_RANGE, tiny_broker
+from support.brokers.network_doubles import METADATA_RANGE, tiny_broker
 
 from kmirror.network.client import ClientSettings, DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
 from kmirror.network.client_security import ClientSecurity

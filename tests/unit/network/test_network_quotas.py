@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from network_doubles import ServerBench, metadata_request, tiny_broker
-from storage_doubles import ManualClock
+from support.brokers.network_doubles import ServerBench, metadata_request, tiny_broker
+from support.logs.storage_doubles import ManualClock
 
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.network.connection_quotas import ACCEPTED, IDLE_ADDRESS_MS, UNLIMITED, ConnectionQuotas, ConnectionVerdict

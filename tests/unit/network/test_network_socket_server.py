@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from network_doubles import PORT, RawPeer, ServerBench, api_versions_request, metadata_request, tiny_broker
+from support.brokers.network_doubles import PORT, RawPeer, ServerBench, api_versions_request, metadata_request, tiny_broker
 
 from kmirror.network import server_connection
 from kmirror.network.frames import FrameReader

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from storage_doubles import ManualClock
+from support.logs.storage_doubles import ManualClock
 
 from kmirror.common.errors import ConfigError
 from kmirror.network.security.authentication_errors import SaslAuthenticationError, SaslError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from network_doubles import api_versions_request, frame_of
-from storage_doubles import ManualClock
+from support.brokers.network_doubles import api_versions_request, frame_of
+from support.logs.storage_doubles import ManualClock
 
 from kmirror.common.errors import Errors
 from kmirror.common.kafka_principal import KafkaPrincipal

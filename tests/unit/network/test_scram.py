@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
-from storage_doubles import SeededRandom
+from support.logs.storage_doubles import SeededRandom
 
 from kmirror.common.errors import Errors
 from kmirror.network.security.authentication_errors import SaslAuthenticationError, SaslError

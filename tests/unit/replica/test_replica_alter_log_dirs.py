@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from move_machine import EPOCH, TOPIC_ID, MoveMachine
-from storage_doubles import ManualClock, SeededRandom
+from support.brokers.move_machine import EPOCH, TOPIC_ID, MoveMachine
+from support.logs.storage_doubles import ManualClock, SeededRandom
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
-from broker_doubles import BrokerWorld, ManualRuntime, batch_of
+from support.brokers.broker_doubles import BrokerWorld, ManualRuntime, batch_of
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicIdPartition, TopicPartition

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_doubles import BrokerWorld
+from support.brokers.broker_doubles import BrokerWorld
 
 from kmirror.common.errors import ApiException, CorruptFileError, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from broker_doubles import BrokerWorld, batch_of
+from support.brokers.broker_doubles import BrokerWorld, batch_of
 
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition

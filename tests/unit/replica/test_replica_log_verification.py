@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from broker_doubles import NOW_MS, BrokerWorld, ManualRuntime, batch_of
-from cleaned_histories import case, end_of, live, split
+from support.brokers.broker_doubles import NOW_MS, BrokerWorld, ManualRuntime, batch_of
+from support.logs.cleaned_histories import case, end_of, live, split
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition

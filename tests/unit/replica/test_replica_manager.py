@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from broker_doubles import NOW_MS, BrokerWorld, batch_of
+from support.brokers.broker_doubles import NOW_MS, BrokerWorld, batch_of
 
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicIdPartition, TopicPartition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from broker_doubles import BrokerWorld, batch_of
+from support.brokers.broker_doubles import BrokerWorld, batch_of
 
 from kmirror.common.errors import ConfigError, Errors
 from kmirror.common.sentinels import LATEST_TIMESTAMP

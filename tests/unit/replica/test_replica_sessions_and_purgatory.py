@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from broker_doubles import BrokerWorld, ManualRuntime, batch_of
-from storage_doubles import ManualClock, SeededRandom
+from support.brokers.broker_doubles import BrokerWorld, ManualRuntime, batch_of
+from support.logs.storage_doubles import ManualClock, SeededRandom
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricName, MetricsRegistry

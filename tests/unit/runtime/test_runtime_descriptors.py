@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from descriptor_doubles import all_descriptors_taken, in_a_process_of_its_own
+from support.brokers.descriptor_doubles import all_descriptors_taken, in_a_process_of_its_own
 
 from kmirror.runtime.descriptors import SPARES, SpareDescriptors
 from kmirror.runtime.os_files import OsFileSystem

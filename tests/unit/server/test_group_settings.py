@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from broker_doubles import BrokerWorld
+from support.brokers.broker_doubles import BrokerWorld
 
 from kmirror.common.errors import ApiException, ConfigError, Errors
 from kmirror.metadata.resource_configs import validate_group_configs

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_doubles import BrokerWorld
+from support.brokers.broker_doubles import BrokerWorld
 
 from kmirror.common.errors import Errors
 from kmirror.metadata.authorizer.auth_helper import AuthHelper

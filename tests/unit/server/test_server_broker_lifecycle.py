@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from network_doubles import SimBench
+from support.brokers.network_doubles import SimBench
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.server.broker_lifecycle_manager import FIRST_RETRY_MS, MAX_RETRY_MS, RETRY_JITTER, BrokerIdentity, BrokerLifecycleManager

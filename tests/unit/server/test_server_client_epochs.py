@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_doubles import BrokerWorld
-from frame_exchange import exchange
+from support.brokers.broker_doubles import BrokerWorld
+from support.brokers.frame_exchange import exchange
 
 from kmirror.common.errors import Errors
 from kmirror.common.ports import FileSlice

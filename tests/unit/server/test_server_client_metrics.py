@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from storage_doubles import ManualClock, SeededRandom
+from support.logs.storage_doubles import ManualClock, SeededRandom
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricsRegistry

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from broker_doubles import BrokerWorld, batch_of
-from storage_doubles import ManualClock
+from support.brokers.broker_doubles import BrokerWorld, batch_of
+from support.logs.storage_doubles import ManualClock
 
 from kmirror.common.errors import ApiException, ConfigError, Errors
 from kmirror.common.kafka_principal import KafkaPrincipal

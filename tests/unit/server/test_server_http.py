@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from network_doubles import RawPeer
-from storage_doubles import ManualClock
+from support.brokers.network_doubles import RawPeer
+from support.logs.storage_doubles import ManualClock
 
 from kmirror.common.errors import ConfigError
 from kmirror.common.metrics import MetricName, MetricsRegistry, sensor_metric

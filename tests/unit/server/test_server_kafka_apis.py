@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from broker_doubles import NOW_MS, BrokerWorld, batch_of
-from frame_exchange import exchange, send
+from support.brokers.broker_doubles import NOW_MS, BrokerWorld, batch_of
+from support.brokers.frame_exchange import exchange, send
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.uuid import Uuid

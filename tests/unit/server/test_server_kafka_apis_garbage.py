@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from broker_doubles import BrokerWorld
+from support.brokers.broker_doubles import BrokerWorld
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.network.request_context import CLOSE, RequestContext

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from storage_doubles import ManualClock, SeededRandom
+from support.logs.storage_doubles import ManualClock, SeededRandom
 
 from kmirror.common.errors import ConfigError
 from kmirror.common.metrics import MetricsRegistry

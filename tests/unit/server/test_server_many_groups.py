@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_doubles import BrokerWorld
+from support.brokers.broker_doubles import BrokerWorld
 
 from kmirror.coordinator.transaction.transaction_metadata import TransactionMetadata
 from kmirror.wire.api_keys import ApiKeys

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from broker_doubles import ManualRuntime
+from support.brokers.broker_doubles import ManualRuntime
 
 from kmirror.common.errors import Errors
 from kmirror.metadata.loader import MetadataLoader

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mirror_machine import MIRROR, MirrorMachine
+from support.mirrors.mirror_machine import MIRROR, MirrorMachine
 
 from kmirror.common.errors import Errors
 from kmirror.server.apis.mirror_guard import handle_delete_topics

@@ -7,8 +7,8 @@ import json
 import logging
 
 import pytest
-from broker_doubles import BrokerWorld
-from storage_doubles import ManualClock
+from support.brokers.broker_doubles import BrokerWorld
+from support.logs.storage_doubles import ManualClock
 
 from kmirror.cli.start import log_requests_to
 from kmirror.common.errors import ApiException, Errors

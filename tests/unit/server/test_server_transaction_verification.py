@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_doubles import BrokerWorld, batch_of
-from coordinator_doubles import MemoryLog
+from support.brokers.broker_doubles import BrokerWorld, batch_of
+from support.coordinators.coordinator_doubles import MemoryLog
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricName

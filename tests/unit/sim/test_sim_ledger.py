@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import pytest
-from child_processes import hear_ctrl_c
+from support.tools.child_processes import hear_ctrl_c
 
 from kmirror.cli.kmirror import main
 from kmirror.common.errors import KmirrorError

@@ -23,7 +23,7 @@ from kmirror.sim.runtime import SimWorld
 from kmirror.network.client import DisconnectError, NetworkClient, RequestTimeoutError
 from kmirror.network.socket_server import SocketServer
 from kmirror.wire.messages.metadata import MetadataRequest
-from network_doubles import tiny_broker
+from support.brokers.network_doubles import tiny_broker
 
 loop = SimLoop(int(sys.argv[1]))
 world = SimWorld(loop)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 
 import pytest
-from network_doubles import RawPeer
+from support.brokers.network_doubles import RawPeer
 
 from kmirror.sim.links import Link
 from kmirror.sim.loop import SimLoop

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from log_folders import TIME, batch, batches, write_log
+from support.logs.log_folders import TIME, batch, batches, write_log
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (kmirror[spark])")
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from log_folders import TIME, batch, batches, write_log, write_segments
-from waiting import PROGRAM_S
+from support.logs.log_folders import TIME, batch, batches, write_log, write_segments
+from support.waiting import PROGRAM_S
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (kmirror[spark])")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])")
 
-from spark_rows import read_rows as read
+from support.tools.spark_rows import read_rows as read
 
 from kmirror.common.crc32c import crc32c
 from kmirror.common.errors import CorruptFileError, KmirrorError

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden_vectors import golden_dir, unpacked_stage
-from log_folders import TIME, batch, batches, write_log, write_segments
-from replay_stories import Story
+from support.logs.golden_vectors import golden_dir, unpacked_stage
+from support.logs.log_folders import TIME, batch, batches, write_log, write_segments
+from support.logs.replay_stories import Story
 
 from kmirror.cli.log_diff import main
 from kmirror.common.errors import KmirrorError

@@ -7,8 +7,8 @@ from typing import Any
 
 import confluent_kafka as ck
 import pytest
-from log_folders import batch, write_log
-from waiting import REACHED_S
+from support.logs.log_folders import batch, write_log
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.cli.kmirror import main

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from log_folders import batches, write_log
-from waiting import PROGRAM_S
+from support.logs.log_folders import batches, write_log
+from support.waiting import PROGRAM_S
 
 from kmirror.common.errors import KmirrorError
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from pyarrow.fs import FileSelector, PyFileSystem
-from waiting import PROGRAM_S
+from support.waiting import PROGRAM_S
 
 from kmirror.common.errors import KmirrorError
 from kmirror.spark import hadoop_files

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from log_folders import TIME, batches, write_log, write_segments
-from replay_stories import Story
-from waiting import PROGRAM_S
+from support.logs.log_folders import TIME, batches, write_log, write_segments
+from support.logs.replay_stories import Story
+from support.waiting import PROGRAM_S
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (kmirror[spark])")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])")
 
-from spark_rows import read_rows
+from support.tools.spark_rows import read_rows
 
 from kmirror.common.errors import KmirrorError
 from kmirror.record.builder import build_batch

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from log_folders import batch, batches, write_log, write_segments
+from support.logs.log_folders import batch, batches, write_log, write_segments
 
 from kmirror.cli.log_diff import main
 from kmirror.spark import log_diff

@@ -11,8 +11,8 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 import pytest
-from log_folders import batches, write_log
-from waiting import PROGRAM_S
+from support.logs.log_folders import batches, write_log
+from support.waiting import PROGRAM_S
 
 from kmirror.cli.kmirror import main
 from kmirror.common.errors import KmirrorError

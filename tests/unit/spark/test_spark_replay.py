@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from replay_stories import Story
+from support.logs.replay_stories import Story
 
 from kmirror.cli.kmirror import main
 from kmirror.cli.verify_engines import SparkEngine

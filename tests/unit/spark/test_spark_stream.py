@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from log_folders import TIME, batch, batches, records, write_log, write_segments
-from replay_stories import Story
+from support.logs.log_folders import TIME, batch, batches, records, write_log, write_segments
+from support.logs.replay_stories import Story
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (kmirror[spark])")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from spark_rows import read_rows
-from stream_runs import Rows, StreamRun
+from support.tools.spark_rows import read_rows
+from support.tools.stream_runs import Rows, StreamRun
 
 from kmirror.common.errors import KmirrorError
 from kmirror.record.builder import build_batch

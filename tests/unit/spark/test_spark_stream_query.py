@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from log_folders import batch, batches, write_log, write_segments
-from waiting import PROGRAM_S
+from support.logs.log_folders import batch, batches, write_log, write_segments
+from support.waiting import PROGRAM_S
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (kmirror[spark])")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])")

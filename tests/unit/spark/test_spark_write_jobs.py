@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from log_folders import batch, write_segments
-from spark_rows import read_rows
+from support.logs.log_folders import batch, write_segments
+from support.tools.spark_rows import read_rows
 
 from kmirror.common.errors import KmirrorError
 from kmirror.record.compression import CompressionType

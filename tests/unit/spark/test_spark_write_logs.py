@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from spark_rows import read_rows
-from spark_writes import table, write_rows, write_tasks, writer_for
+from support.tools.spark_rows import read_rows
+from support.tools.spark_writes import table, write_rows, write_tasks, writer_for
 
 from kmirror.cli import kmirror
 from kmirror.common.errors import KmirrorError

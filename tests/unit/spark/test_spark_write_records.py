@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
-from spark_rows import read_rows
-from spark_writes import table, write_rows, write_tasks
+from support.tools.spark_rows import read_rows
+from support.tools.spark_writes import table, write_rows, write_tasks
 
 from kmirror.common.errors import KmirrorError
 from kmirror.record.builder import RecordBatchBuilder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from log_scenes import Logs
+from support.logs.log_scenes import Logs
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from log_scenes import producer_batch
-from storage_doubles import StorageWorld
+from support.logs.log_scenes import producer_batch
+from support.logs.storage_doubles import StorageWorld
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition

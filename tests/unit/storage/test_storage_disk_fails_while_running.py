@@ -10,9 +10,9 @@ import pathlib
 from collections.abc import Callable
 
 import pytest
-from failing_files import FailingFiles
-from log_scenes import NOW, batch, marker, producer_batch
-from storage_doubles import StorageWorld
+from support.logs.failing_files import FailingFiles
+from support.logs.log_scenes import NOW, batch, marker, producer_batch
+from support.logs.storage_doubles import StorageWorld
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition

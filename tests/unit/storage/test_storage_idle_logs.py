@@ -6,7 +6,7 @@ import os
 import pathlib
 
 import pytest
-from storage_doubles import StorageWorld
+from support.logs.storage_doubles import StorageWorld
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition

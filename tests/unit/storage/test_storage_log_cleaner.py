@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import pytest
-from storage_doubles import StorageWorld
+from support.logs.storage_doubles import StorageWorld
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition

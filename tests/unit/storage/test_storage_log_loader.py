@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from storage_doubles import StorageWorld
+from support.logs.storage_doubles import StorageWorld
 
 from kmirror.common.errors import CorruptFileError
 from kmirror.common.uuid import Uuid

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Callable, Mapping
 
 import pytest
-from storage_doubles import SeededRandom, StorageWorld
+from support.logs.storage_doubles import SeededRandom, StorageWorld
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition

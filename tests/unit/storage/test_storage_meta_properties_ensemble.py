@@ -9,8 +9,8 @@ import errno
 import pathlib
 
 import pytest
-from failing_files import FailingFiles
-from storage_doubles import ManualClock, SeededRandom
+from support.logs.failing_files import FailingFiles
+from support.logs.storage_doubles import ManualClock, SeededRandom
 
 from kmirror.common.errors import ConfigError
 from kmirror.common.uuid import Uuid

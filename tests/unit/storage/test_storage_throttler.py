@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from storage_doubles import ManualClock
+from support.logs.storage_doubles import ManualClock
 
 from kmirror.storage.throttler import Throttler, ThrottlerMeter
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 
 import pytest
-from storage_doubles import ManualClock, SeededRandom, StorageWorld
+from support.logs.storage_doubles import ManualClock, SeededRandom, StorageWorld
 
 from kmirror.common.errors import CorruptFileError
 from kmirror.common.uuid import Uuid

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from log_scenes import NOW, Logs, batch, error_of, marker, produce, producer_batch
-from storage_doubles import StorageWorld
+from support.logs.log_scenes import NOW, Logs, batch, error_of, marker, produce, producer_batch
+from support.logs.storage_doubles import StorageWorld
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.record.append_origin import AppendOrigin

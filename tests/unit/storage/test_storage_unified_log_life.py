@@ -7,8 +7,8 @@ import pathlib
 from typing import Any
 
 import pytest
-from log_scenes import NOW, Logs, batch, error_of, produce, producer_batch
-from storage_doubles import StorageWorld
+from support.logs.log_scenes import NOW, Logs, batch, error_of, produce, producer_batch
+from support.logs.storage_doubles import StorageWorld
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import File

@@ -7,8 +7,8 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-from descriptor_doubles import all_descriptors_taken, in_a_process_of_its_own
-from storage_doubles import StorageWorld
+from support.brokers.descriptor_doubles import all_descriptors_taken, in_a_process_of_its_own
+from support.logs.storage_doubles import StorageWorld
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.record.append_origin import AppendOrigin

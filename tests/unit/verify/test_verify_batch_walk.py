@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from log_folders import batch, batches, write_log, write_segments
+from support.logs.log_folders import batch, batches, write_log, write_segments
 
 from kmirror.common.errors import CorruptFileError
 from kmirror.spark.files import LocalFiles

@@ -9,7 +9,7 @@ from typing import IO
 
 import numpy as np
 import pytest
-from log_folders import TIME, open_log, write_log
+from support.logs.log_folders import TIME, open_log, write_log
 
 from kmirror.record.builder import build_batch
 from kmirror.record.columns import PADDING

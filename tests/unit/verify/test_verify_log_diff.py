@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from log_folders import TIME, batch, batches, open_log, records, write_log, write_segments
+from support.logs.log_folders import TIME, batch, batches, open_log, records, write_log, write_segments
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.builder import build_batch

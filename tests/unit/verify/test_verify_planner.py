@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from log_folders import batch, batches, write_log, write_segments
+from support.logs.log_folders import batch, batches, write_log, write_segments
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition

@@ -7,7 +7,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from log_folders import batch, batches, open_log, write_log, write_segments
+from support.logs.log_folders import batch, batches, open_log, write_log, write_segments
 
 from kmirror.common.crc32c import crc32c
 from kmirror.verify import chunks

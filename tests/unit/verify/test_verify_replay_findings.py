@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from replay_stories import Story
+from support.logs.replay_stories import Story
 
 from kmirror.common.crc32c import crc32c
 from kmirror.common.ports import File

@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from log_folders import batch, batches, open_log, write_segments
+from support.logs.log_folders import batch, batches, open_log, write_segments
 
 from kmirror.verify.chunk_diff import ComparedChunks
 from kmirror.verify.compared_log import DirectoryLog

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from log_folders import TIME, batch
-from waiting import PROGRAM_S
+from support.logs.log_folders import TIME, batch
+from support.waiting import PROGRAM_S
 
 from kmirror.record.builder import build_batch
 from kmirror.record.columns import RecordColumns, decode_columns

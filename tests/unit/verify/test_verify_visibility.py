@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from log_folders import batch, write_log
-from replay_stories import Story
+from support.logs.log_folders import batch, write_log
+from support.logs.replay_stories import Story
 
 from kmirror.common.errors import CorruptFileError
 from kmirror.record.control_record import ControlRecordType

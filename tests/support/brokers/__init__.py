@@ -1,0 +1,1 @@
+"""Brokers and controllers without sockets, and requests to one that runs."""

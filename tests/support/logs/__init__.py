@@ -1,0 +1,1 @@
+"""Logs and folders of logs: batches by hand, random histories, damage, the recorded vectors."""
