@@ -3,8 +3,9 @@
 In: metadata deltas from `server`, the answers of source clusters, requests of the mirror APIs (`server.apis.mirror`). Out: appends and
 cuts of local logs (`replica`), records in `__mirror_state`, requests to the controller, to other brokers and to the coordinators of groups.
 
-Start with `mirror_state_machine` (what can happen to a partition) and `mirror_manager` (what a broker has). `server` imports
-`mirror_manager`, `topic_creation`, `topic_requests`, `ports` and `source.channels`. Each room imports only from the rooms below it:
+Start with `mirror_state_machine` (what can happen to a partition) and `mirror_manager` (what a broker has). `server` uses what stands
+here, the records' rules of `coordination`, and `source.channels`; `cli` uses `logs`, to compare logs as fetchers do. Each room
+imports only from the rooms below it:
 
     sync           topics, configs, ACLs and group offsets follow the source's
     partition      the driver of one mirrored partition: the state table executed
