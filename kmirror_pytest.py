@@ -1,6 +1,8 @@
-"""The pytest plugin's entry point, outside the package, because pytest rewrites the assertions of every module of an entry point's package.
+"""The pytest plugin's entry point, outside the package, because pytest rewrites the assertions of
+every module of an entry point's package.
 
-For a development install of kmirror that would be the whole broker, in every test run. The plugin itself is `kmirror.pytest_plugin`.
+For a development install of kmirror that would be the whole broker, in every test run. The plugin
+itself is `kmirror.pytest_plugin`.
 """
 
 from kmirror.pytest_plugin import (

@@ -78,7 +78,10 @@ def main(arguments: list[str]) -> int:
 
 
 def run_bench(name: str, *, quick: bool) -> Iterator[Row]:
-    """The rows of one bench. A bench that fails is a row that is not met, so that the others are still measured."""
+    """The rows of one bench.
+
+    A bench that fails is a row that is not met, so that the others are still measured.
+    """
     run: Bench = importlib.import_module(f"benches.{name}").run
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"kmirror-bench-{name}-"))
     try:

@@ -1,9 +1,12 @@
-"""Load for the bench `connections`, in a process of its own: idle connections, and busy ones that send small produces at a fixed rate.
+"""Load for the bench `connections`, in a process of its own: idle connections, and busy ones that
+send small produces at a fixed rate.
 
-python -m benches.connection_load PORT TOPIC PARTITIONS IDLE BUSY RATE SECONDS prints one JSON object: latencies in ms, counts.
+python -m benches.connection_load PORT TOPIC PARTITIONS IDLE BUSY RATE SECONDS prints one JSON
+object: latencies in ms, counts.
 
-Frames are encoded once; only the correlation id is written anew. Each connection sends on its own clock whether or not the last
-answer came (so a slow broker shows as latency, not as less load), and a latency counts from when the produce was due.
+Frames are encoded once; only the correlation id is written anew. Each connection sends on its own
+clock whether or not the last answer came (so a slow broker shows as latency, not as less load), and
+a latency counts from when the produce was due.
 """
 
 from __future__ import annotations

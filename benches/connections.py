@@ -1,7 +1,9 @@
-"""Two thousand idle connections and five hundred busy ones, each with ten small produces a second: how long an answer takes.
+"""Two thousand idle connections and five hundred busy ones, each with ten small produces a second:
+how long an answer takes.
 
-The broker is a process of its own (`EmbeddedCluster(1, processes=True)`), the load another one. Each produce is one record of 100
-bytes with acks=all, into one of ten partitions. Beside it: the broker's CPU for a produce, and how many a second one core would take.
+The broker is a process of its own (`EmbeddedCluster(1, processes=True)`), the load another one.
+Each produce is one record of 100 bytes with acks=all, into one of ten partitions. Beside it: the
+broker's CPU for a produce, and how many a second one core would take.
 """
 
 from __future__ import annotations

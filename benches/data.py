@@ -1,4 +1,7 @@
-"""The benches' records: 1,000 bytes of JSON each, which lz4 brings to a little over half. Made once, the same everywhere."""
+"""The benches' records: 1,000 bytes of JSON each, which lz4 brings to a little over half.
+
+Made once, the same everywhere.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`kafka-dump-log --deep-iteration --print-data-log` as a process, against Kafka's tool on the same file, in turn.
+"""`kafka-dump-log --deep-iteration --print-data-log` as a process, against Kafka's tool on the same
+file, in turn.
 
 What a user waits for is compared (wall), pair by pair; CPU seconds of both are in the note.
 """

@@ -1,8 +1,10 @@
-"""`UnifiedLog.append_as_follower` against the least it could do: a CRC of every batch and one `os.pwrite` of what came.
+"""`UnifiedLog.append_as_follower` against the least it could do: a CRC of every batch and one
+`os.pwrite` of what came.
 
-A follower appends what one fetch brought it for a partition: up to replica.fetch.max.bytes (1 MiB), or one batch when that is
-larger. So batches of 16 KB arrive 64 at a time on a busy partition, and one at a time on an idle one: both are measured.
-The same bytes in the same writes on both sides, in turn, each into a fresh file; CPU seconds of this process.
+A follower appends what one fetch brought it for a partition: up to replica.fetch.max.bytes (1 MiB),
+or one batch when that is larger. So batches of 16 KB arrive 64 at a time on a busy partition, and
+one at a time on an idle one: both are measured. The same bytes in the same writes on both sides, in
+turn, each into a fresh file; CPU seconds of this process.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""The peers as processes: Apache Kafka 4.3 and MirrorMaker 2 from Maven's jars, the KIP's reference build, and our own brokers.
+"""The peers as processes: Apache Kafka 4.3 and MirrorMaker 2 from Maven's jars, the KIP's reference
+build, and our own brokers.
 
-Brokers run with Kafka's own JVM settings (1 GB heap, G1, both compilers): the interop tests' thrifty ones would flatter us.
+Brokers run with Kafka's own JVM settings (1 GB heap, G1, both compilers): the interop tests'
+thrifty ones would flatter us.
 """
 
 from __future__ import annotations

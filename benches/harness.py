@@ -1,8 +1,9 @@
 """Rows, CPU seconds, medians, pairs: what every bench shares.
 
-Machines that run benches are shared and their speed drifts, so nothing is judged by wall time alone: a figure and what it
-is held against are measured in turn (A B A B ...) in the same run, and what is compared are medians. CPU seconds are user
-and system time: of children that ended, from `wait4`; of servers that go on, the difference in `/proc/<pid>/stat`.
+Machines that run benches are shared and their speed drifts, so nothing is judged by wall time
+alone: a figure and what it is held against are measured in turn (A B A B ...) in the same run, and
+what is compared are medians. CPU seconds are user and system time: of children that ended, from
+`wait4`; of servers that go on, the difference in `/proc/<pid>/stat`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ _ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 @dataclass
 class Row:
-    """One figure. `met` is None where nothing was promised; `note` says what one must know to read it."""
+    """One figure.
+
+    `met` is None where nothing was promised; `note` says what one must know to read it.
+    """
 
     bench: str
     metric: str
@@ -42,7 +46,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Context:
-    """What a bench is given: where it may write (removed afterwards), and whether small sizes will do."""
+    """What a bench is given: where it may write (removed afterwards), and whether small sizes will
+    do.
+    """
 
     folder: pathlib.Path
     quick: bool
@@ -88,19 +94,28 @@ def descendants(pid: int) -> list[int]:
 
 
 def warm_memory(size: int) -> None:
-    """Touch and free so many bytes. A virtual machine gives free memory back to its host, and what is written to such a page first (the page
-    cache of a log, say) costs several times as much as the same again; who is measured first must not pay for it."""
+    """Touch and free so many bytes.
+
+    A virtual machine gives free memory back to its host, and what is written to such a page first
+    (the page cache of a log, say) costs several times as much as the same again; who is measured
+    first must not pay for it.
+    """
     with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE):
         pass
 
 
 def _environment() -> dict[str, str]:
-    """Ours, but an installed package has its bytecode: pip compiles it, and so does a first run from a checkout."""
+    """Ours, but an installed package has its bytecode: pip compiles it, and so does a first run
+    from a checkout.
+    """
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def run_command(command: Sequence[str], *, expected: Sequence[int] = (0,)) -> Usage:
-    """Run to its end, output thrown away; what it used. AssertionError with its error output for another exit code."""
+    """Run to its end, output thrown away; what it used.
+
+    AssertionError with its error output for another exit code.
+    """
     began = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=_ROOT, env=_environment()) as process:
         assert process.stderr is not None

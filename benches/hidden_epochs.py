@@ -1,8 +1,11 @@
-"""What it costs to hide leader epochs from consumers of a mirror (`replica.client_epochs`), beside sending the same log as it is.
+"""What it costs to hide leader epochs from consumers of a mirror (`replica.client_epochs`), beside
+sending the same log as it is.
 
-One partition of a mirror whose batches have a leader epoch above its own is fetched from its beginning, in turn as a consumer (read, patched,
-sent) and as one who keeps logs (sendfile): the same bytes, in the same requests. CPU seconds are this process's, where the destination
-runs; who fetches is a process of its own (`python -m benches.hidden_epochs PORT TAG`). The patch alone is measured for small batches, too.
+One partition of a mirror whose batches have a leader epoch above its own is fetched from its
+beginning, in turn as a consumer (read, patched, sent) and as one who keeps logs (sendfile): the
+same bytes, in the same requests. CPU seconds are this process's, where the destination runs; who
+fetches is a process of its own (`python -m benches.hidden_epochs PORT TAG`). The patch alone is
+measured for small batches, too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""librdkafka as the load: `python -m benches.load produce|consume BOOTSTRAP TOPIC PARTITIONS RECORDS CODEC`, a process of its own.
+"""librdkafka as the load: `python -m benches.load produce|consume BOOTSTRAP TOPIC PARTITIONS
+RECORDS CODEC`, a process of its own.
 
-produce sends RECORDS records of 1,000 bytes round robin with acks=all and ends when all are acknowledged; consume reads RECORDS
-records from the beginning without a group. Failure is a non-zero exit code.
+produce sends RECORDS records of 1,000 bytes round robin with acks=all and ends when all are
+acknowledged; consume reads RECORDS records from the beginning without a group. Failure is a
+non-zero exit code.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""`kafka-log-diff --engine local` on equal logs, against `cmp` of the same two files, in turn: CPU seconds, pair by pair
-(both are one thread that works all the time; the wall time of either says more about who else is on the machine)."""
+"""`kafka-log-diff --engine local` on equal logs, against `cmp` of the same two files, in turn: CPU
+seconds, pair by pair (both are one thread that works all the time; the wall time of either says
+more about who else is on the machine).
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,12 @@
-"""Mirroring lz4 topics of 1 and of 10 partitions, on the destination's side: MB of log per CPU second of the destination.
+"""Mirroring lz4 topics of 1 and of 10 partitions, on the destination's side: MB of log per CPU
+second of the destination.
 
-One source serves all: a reference build, for the reference implementation mirrors from nothing else (from Apache Kafka 4.3 it asks for
-DESCRIBE_MIRRORS for ever); Apache Kafka or we, where there is none. In turn: kmirror, the raw relay, the reference
-implementation; MirrorMaker 2 with its destination broker once. Each destination mirrors a smaller topic first, so that the Java
-ones are measured warm. What counts runs from adding the topic to the last byte in the destination's `.log` files.
+One source serves all: a reference build, for the reference implementation mirrors from nothing else
+(from Apache Kafka 4.3 it asks for DESCRIBE_MIRRORS for ever); Apache Kafka or we, where there is
+none. In turn: kmirror, the raw relay, the reference implementation; MirrorMaker 2 with its
+destination broker once. Each destination mirrors a smaller topic first, so that the Java ones are
+measured warm. What counts runs from adding the topic to the last byte in the destination's `.log`
+files.
 """
 
 from __future__ import annotations
@@ -47,7 +50,9 @@ class Source:
         self.sizes = {topic: log_size(broker.data, topic) for topic in PARTITIONS}
 
     def copied(self, topic: str, data: pathlib.Path, pids: list[int], add: Callable[[], None], *, size: int | None = None) -> float:
-        """MB of source log per CPU second of `pids`, from `add` until the destination has all (`size` bytes, the source's by default)."""
+        """MB of source log per CPU second of `pids`, from `add` until the destination has all
+        (`size` bytes, the source's by default).
+        """
         began, started = sum(map(cpu_seconds, pids)), time.monotonic()
         add()
         if size is None:
@@ -146,7 +151,9 @@ def _copier(source: Source, broker: foreign.ForeignBroker, folder: pathlib.Path,
 
 
 def by_mirror_maker(source: Source, rates: Rates, folder: pathlib.Path) -> None:
-    """MirrorMaker 2 is told of its topics at its start: it runs twice, and what it used up to its first record, its start, does not count."""
+    """MirrorMaker 2 is told of its topics at its start: it runs twice, and what it used up to its
+    first record, its start, does not count.
+    """
     source.context.say("MirrorMaker 2")
     with foreign.apache_kafka(folder) as destination:
         for topic in (ONE, TEN):
@@ -154,7 +161,8 @@ def by_mirror_maker(source: Source, rates: Rates, folder: pathlib.Path) -> None:
                 wait_until(lambda topic=topic: log_size(destination.data, topic) > 0, "the first record", 180)
                 first = log_size(destination.data, topic)
                 pids = [pid, destination.pid]
-                # The bytes differ from the source's, since everything is compressed anew: all is there when it no longer grows.
+                # The bytes differ from the source's, since everything is compressed anew: all is
+                # there when it no longer grows.
                 rate = source.copied(topic, destination.data, pids, lambda: None, size=int(0.8 * source.sizes[topic]))
                 missed = first / max(1, log_size(destination.data, topic))
                 rates[topic].append(rate * (1 - missed))

@@ -1,9 +1,11 @@
-"""A failover of 1,000 partitions: from RemoveTopicsFromMirror to all STOPPED, on a destination of three brokers.
+"""A failover of 1,000 partitions: from RemoveTopicsFromMirror to all STOPPED, on a destination of
+three brokers.
 
-100 topics of 10 partitions with ten records each are mirrored between two clusters of three brokers, the destination's in this process; one request
-removes all of them. Measured with one replica and with three at the destination (then every step waits for the followers,
-too). The clock runs from the request until the last partition is STOPPED at its leader: state record, epoch bump, truncation, last mirror
-epoch, reset and the STOPPED record of all of them, each on its replicas.
+100 topics of 10 partitions with ten records each are mirrored between two clusters of three
+brokers, the destination's in this process; one request removes all of them. Measured with one
+replica and with three at the destination (then every step waits for the followers, too). The clock
+runs from the request until the last partition is STOPPED at its leader: state record, epoch bump,
+truncation, last mirror epoch, reset and the STOPPED record of all of them, each on its replicas.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""What 100 mirrored partitions cost when nothing happens: cores of the destination's process, one node each side, default waits.
+"""What 100 mirrored partitions cost when nothing happens: cores of the destination's process, one
+node each side, default waits.
 
-The destination waits in one long poll of replica.fetch.wait.max.ms in an incremental session, whatever the number of partitions; what is
-left is a node's own life (heartbeats, its metadata log) and the mirror's refresh every 30 s, which the measured time holds twice.
+The destination waits in one long poll of replica.fetch.wait.max.ms in an incremental session,
+whatever the number of partitions; what is left is a node's own life (heartbeats, its metadata log)
+and the mirror's refresh every 30 s, which the measured time holds twice.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Steady-state latency of a mirror: source append to destination append, at 1,000 records a second on loopback.
+"""Steady-state latency of a mirror: source append to destination append, at 1,000 records a second
+on loopback.
 
-The topic's timestamps are the source's append times (message.timestamp.type=LogAppendTime), and batches are mirrored as they are. So a
-consumer at the destination knows when the source appended what it has just received; what is shown is an upper bound, for it holds
-the fetch of that consumer, too, and up to a millisecond of rounding. Records go out one by one, without linger, from a process of their own
-(`python -m benches.mirror_latency BOOTSTRAP SECONDS`).
+The topic's timestamps are the source's append times (message.timestamp.type=LogAppendTime), and
+batches are mirrored as they are. So a consumer at the destination knows when the source appended
+what it has just received; what is shown is an upper bound, for it holds the fetch of that consumer,
+too, and up to a millisecond of rounding. Records go out one by one, without linger, from a process
+of their own (`python -m benches.mirror_latency BOOTSTRAP SECONDS`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Mirroring lz4 topics to three brokers with three replicas: MB of source log per CPU second of all brokers of the destination.
+"""Mirroring lz4 topics to three brokers with three replicas: MB of source log per CPU second of all
+brokers of the destination.
 
-The source is one broker, as in `mirror`. In turn: kmirror (three broker processes and, in this process, their controller, whose CPU
-counts as well), three raw relays (each byte is taken in and written three times, and all three copies are kept), MirrorMaker 2 with
-a cluster of three Apache brokers, once. Each destination mirrors a smaller topic first. What counts runs from adding the topic until
-all three replicas have the last byte.
+The source is one broker, as in `mirror`. In turn: kmirror (three broker processes and, in this
+process, their controller, whose CPU counts as well), three raw relays (each byte is taken in and
+written three times, and all three copies are kept), MirrorMaker 2 with a cluster of three Apache
+brokers, once. Each destination mirrors a smaller topic first. What counts runs from adding the
+topic until all three replicas have the last byte.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ from kmirror import EmbeddedCluster
 
 BROKERS = 3
 SETTINGS = {"min.insync.replicas": "2", "offsets.topic.replication.factor": "3", "replica.fetch.max.bytes": str(8 << 20)}
-"""Of both destinations. A megabyte a fetch, the default, costs us a third more: what is decided is decided for each fetch."""
+"""Of both destinations.
+
+A megabyte a fetch, the default, costs us a third more: what is decided is decided for each fetch.
+"""
 
 
 class Destination:
@@ -86,7 +91,9 @@ def by_kmirror(source: Source, rates: Rates, folder: pathlib.Path) -> None:
 
 
 def by_mirror_maker(source: Source, rates: Rates, folder: pathlib.Path) -> None:
-    """As in `mirror`: told of its topics at its start, so it runs once for each; what it used up to its first record does not count."""
+    """As in `mirror`: told of its topics at its start, so it runs once for each; what it used up to
+    its first record does not count.
+    """
     source.context.say("MirrorMaker 2, three brokers")
     with foreign.apache_kafka_cluster(folder, BROKERS, SETTINGS) as peers:
         brokers = [peer.process.pid for peer in peers if peer.process is not None]
@@ -99,7 +106,8 @@ def by_mirror_maker(source: Source, rates: Rates, folder: pathlib.Path) -> None:
                 wait_until(lambda topic=topic, destination=destination: destination.has(topic, 1), "the first record", 180)
                 first = min(log_size(data, topic) for data in destination.folders)
                 began = destination.cpu()
-                # The bytes differ from the source's, since everything is compressed anew: all is there when it no longer grows.
+                # The bytes differ from the source's, since everything is compressed anew: all is
+                # there when it no longer grows.
                 wait_until(lambda topic=topic, destination=destination: _is_complete(destination, topic, source.sizes[topic]), topic, 400)
                 missed = first / max(1, min(log_size(data, topic) for data in destination.folders))
                 rates[topic].append(source.sizes[topic] / MB / (destination.cpu() - began) * (1 - missed))

@@ -1,9 +1,11 @@
-"""Ten thousand mirrored partitions: 1,000 topics of 10 partitions, one replica, between two clusters of three brokers; the destination's in this process.
+"""Ten thousand mirrored partitions: 1,000 topics of 10 partitions, one replica, between two
+clusters of three brokers; the destination's in this process.
 
-`__mirror_state` has 50 partitions on three replicas. The clock runs from CreateMirror and one AddTopicsToMirror of all topics (the
-destination creates them, with the source's ids) until every partition is MIRRORING at its leader; then records are produced into
-the first and the last topic and must arrive. Memory is what the destination's process grew by from its start until then, a mirrored
-partition; control writes are the records and batches of `__mirror_state`.
+`__mirror_state` has 50 partitions on three replicas. The clock runs from CreateMirror and one
+AddTopicsToMirror of all topics (the destination creates them, with the source's ids) until every
+partition is MIRRORING at its leader; then records are produced into the first and the last topic
+and must arrive. Memory is what the destination's process grew by from its start until then, a
+mirrored partition; control writes are the records and batches of `__mirror_state`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""What the benches of a running mirror share: its creation by kafka-mirrors; and a source and a destination of one node each, both
-processes with Kafka's default waits."""
+"""What the benches of a running mirror share: its creation by kafka-mirrors; and a source and a
+destination of one node each, both processes with Kafka's default waits.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The throttle: mirror.replication.throttled.rate at 10 MB/s for all ten partitions of a topic, over 30 seconds of a busy mirror."""
+"""The throttle: mirror.replication.throttled.rate at 10 MB/s for all ten partitions of a topic,
+over 30 seconds of a busy mirror.
+"""
 
 from __future__ import annotations
 

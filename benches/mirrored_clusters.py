@@ -1,10 +1,12 @@
-"""Two clusters of three brokers, many small topics on the first, a mirror on the second: what the mirror benches share.
+"""Two clusters of three brokers, many small topics on the first, a mirror on the second: what the
+mirror benches share.
 
-The source's brokers are processes of their own, so that what is measured in this one is the destination's. Its collector is set as in
-a node's process.
+The source's brokers are processes of their own, so that what is measured in this one is the
+destination's. Its collector is set as in a node's process.
 
-The source is filled with one batch in every partition, over sockets. States are read off the destination's brokers in the process,
-on their own loop: asking ten thousand rows over DescribeMirrors ten times a second would be most of what is measured.
+The source is filled with one batch in every partition, over sockets. States are read off the
+destination's brokers in the process, on their own loop: asking ten thousand rows over
+DescribeMirrors ten times a second would be most of what is measured.
 """
 
 from __future__ import annotations
@@ -172,7 +174,9 @@ def wait_for_state(cluster: EmbeddedCluster, state: str, shape: Shape) -> None:
 
 
 def wait_for_data(destination: EmbeddedCluster, shape: Shape, *, records: int = RECORDS_A_BATCH) -> None:
-    """Until the first and the last topic's partitions have so many records (and whatever a stop adds)."""
+    """Until the first and the last topic's partitions have so many records (and whatever a stop
+    adds).
+    """
     wanted = [TopicPartition(name, number) for name in {shape.names[0], shape.names[-1]} for number in range(shape.partitions_per_topic)]
 
     def lacking(server: KafkaServer) -> list[TopicPartition]:

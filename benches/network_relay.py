@@ -1,7 +1,8 @@
-"""What the network costs beside the kernel: 1 GiB in 1 MiB frames, received into frames and sent from a file.
+"""What the network costs beside the kernel: 1 GiB in 1 MiB frames, received into frames and sent
+from a file.
 
-Rooflines: `recv_into` of one buffer again and again, and a bare loop of `os.sendfile`, against the same peer process.
-Run: python benches/network_relay.py
+Rooflines: `recv_into` of one buffer again and again, and a bare loop of `os.sendfile`, against the
+same peer process. Run: python benches/network_relay.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Broker CPU seconds per GB of records that librdkafka produces (acks=all) and fetches: ours against Apache Kafka 4.3.
+"""Broker CPU seconds per GB of records that librdkafka produces (acks=all) and fetches: ours
+against Apache Kafka 4.3.
 
-Both brokers run at the same time and are loaded in turn; each has been warmed up (Kafka halves its CPU per GB by then). No
-roofline of its own: the peer is what must not be beaten by more than it.
+Both brokers run at the same time and are loaded in turn; each has been warmed up (Kafka halves its
+CPU per GB by then). No roofline of its own: the peer is what must not be beaten by more than it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
-"""The raw relay: what a mirror could cost at best. `python -m benches.relay PORT FILE` is measured as a process.
+"""The raw relay: what a mirror could cost at best.
 
-socket -> CRC-32C -> write, 1 MiB at a time, no protocol at all; the bytes come from `serve`, which sends log files by sendfile.
+`python -m benches.relay PORT FILE` is measured as a process.
+
+socket -> CRC-32C -> write, 1 MiB at a time, no protocol at all; the bytes come from `serve`, which
+sends log files by sendfile.
 """
 
 from __future__ import annotations
@@ -47,8 +50,10 @@ def measure(folder: pathlib.Path, files: list[pathlib.Path]) -> Usage:
 def measure_copies(folder: pathlib.Path, files: list[pathlib.Path], copies: int) -> list[Usage]:
     """As `measure`, of so many relays one after the other, whose files are removed at the end only.
 
-    Memory that was never written since the machine had it costs several times as much to write (virtual machines give free memory back): who
-    holds three copies at once cannot be held against who writes one three times."""
+    Memory that was never written since the machine had it costs several times as much to write
+    (virtual machines give free memory back): who holds three copies at once cannot be held against
+    who writes one three times.
+    """
     targets = [folder / f"relayed-{number}" for number in range(copies)]
     usages = [_measure_one(target, files) for target in targets]
     for target in targets:

@@ -1,7 +1,9 @@
-"""Replay with CRCs of everything beside a CRC of the same bytes, read in blocks, in turn: MB of log, and batches, a CPU second.
+"""Replay with CRCs of everything beside a CRC of the same bytes, read in blocks, in turn: MB of
+log, and batches, a CPU second.
 
-Large batches show what is added to reading; small ones what a batch costs: its header, its producer, its transaction. The close (snapshots,
-indexes, checkpoints) is in it. Both are one thread of this process, so CPU time is what is compared.
+Large batches show what is added to reading; small ones what a batch costs: its header, its
+producer, its transaction. The close (snapshots, indexes, checkpoints) is in it. Both are one thread
+of this process, so CPU time is what is compared.
 """
 
 from __future__ import annotations

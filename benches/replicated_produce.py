@@ -1,9 +1,11 @@
-"""Broker CPU seconds per GB that librdkafka produces with acks=all to three replicas: ours against a 3-broker Apache Kafka 4.3.
+"""Broker CPU seconds per GB that librdkafka produces with acks=all to three replicas: ours against
+a 3-broker Apache Kafka 4.3.
 
-Two clusters of three broker processes run at the same time and are loaded in turn, after a warm-up of each. What counts is the
-CPU of all three brokers of a cluster (and of the controller: Apache's lives in its first broker, ours in this process, whose
-CPU is added). The peer is what must not be beaten by. The idle rows are what a cluster uses in ten seconds when nothing is
-produced but followers follow: 300 partitions on three replicas; no peer is held against them.
+Two clusters of three broker processes run at the same time and are loaded in turn, after a warm-up
+of each. What counts is the CPU of all three brokers of a cluster (and of the controller: Apache's
+lives in its first broker, ours in this process, whose CPU is added). The peer is what must not be
+beaten by. The idle rows are what a cluster uses in ten seconds when nothing is produced but
+followers follow: 300 partitions on three replicas; no peer is held against them.
 """
 
 from __future__ import annotations

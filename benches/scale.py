@@ -1,9 +1,12 @@
-"""Ten thousand partitions on three brokers: how long to create all of them, to restart the cluster, and how much memory it takes.
+"""Ten thousand partitions on three brokers: how long to create all of them, to restart the cluster,
+and how much memory it takes.
 
-100 topics of 100 partitions, ten topics a request, as an admin client sends them; each request waits for the one before. All are
-created when every broker lists all its replicas (DescribeLogDirs) and knows a leader of every partition (Metadata). A restart is
-stop and start of all nodes on their folders, until the same holds again. Memory is the peak resident size of all processes
-together. Once with all brokers in one process and once with a process each; replication factor 3 is reported beside it.
+100 topics of 100 partitions, ten topics a request, as an admin client sends them; each request
+waits for the one before. All are created when every broker lists all its replicas (DescribeLogDirs)
+and knows a leader of every partition (Metadata). A restart is stop and start of all nodes on their
+folders, until the same holds again. Memory is the peak resident size of all processes together.
+Once with all brokers in one process and once with a process each; replication factor 3 is reported
+beside it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Simulated histories a second on one core: `clean_failback`, two clusters with one failover and one failback each.
+"""Simulated histories a second on one core: `clean_failback`, two clusters with one failover and
+one failback each.
 
-CPU seconds of one process that has everything imported. No peer and no roofline: nobody else simulates this.
+CPU seconds of one process that has everything imported. No peer and no roofline: nobody else
+simulates this.
 """
 
 from __future__ import annotations

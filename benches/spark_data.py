@@ -1,4 +1,5 @@
-"""A log.dir with topics of every kind, for what Spark reads: written by kmirror's own storage, the same everywhere.
+"""A log.dir with topics of every kind, for what Spark reads: written by kmirror's own storage, the
+same everywhere.
 
     python -m benches.spark_data FOLDER [--scale 1.0]
 
@@ -12,7 +13,8 @@
 | txn | 4 | transactions of two producers, every fifth aborted | 60 |
 | mirrored | 1 | idempotent producers, a MIRROR_PID_RESET now and then | 20 |
 
-A batch is one of a few that were built once, with its own offset, times, producer and CRC. Times go on by a millisecond an offset.
+A batch is one of a few that were built once, with its own offset, times, producer and CRC. Times go
+on by a millisecond an offset.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""`kafka-log-diff` of equal clusters: on Spark against one process, and with `--output` run after run.
+"""`kafka-log-diff` of equal clusters: on Spark against one process, and with `--output` run after
+run.
 
-Spark's Python CPU is that of its worker (the daemon and its child), without the JVM and without what it costs on two logs of a batch each: starting.
-Bytes that a run reads for fingerprints are those that its own table says.
+Spark's Python CPU is that of its worker (the daemon and its child), without the JVM and without
+what it costs on two logs of a batch each: starting. Bytes that a run reads for fingerprints are
+those that its own table says.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""`kafka-log` beside Spark's own Kafka source: the same topics, from the disk and from a broker that serves that disk, in turn.
+"""`kafka-log` beside Spark's own Kafka source: the same topics, from the disk and from a broker
+that serves that disk, in turn.
 
-MB of log by CPU second of the whole Spark application, its JVM and Python workers; the broker's is not counted. Each application is asked
-everything once before it is measured, for a JVM's first queries are spent on compiling. Spark's source comes through Maven
-(`tools/kafka_jars.py`); without Maven its column is empty and nothing is promised.
+MB of log by CPU second of the whole Spark application, its JVM and Python workers; the broker's is
+not counted. Each application is asked everything once before it is measured, for a JVM's first
+queries are spent on compiling. Spark's source comes through Maven (`tools/kafka_jars.py`); without
+Maven its column is empty and nothing is promised.
 """
 
 from __future__ import annotations

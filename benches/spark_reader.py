@@ -1,9 +1,11 @@
-"""A Spark application of its own that reads what it is told, a line of JSON a query, and answers with what that cost: see `spark_read`.
+"""A Spark application of its own that reads what it is told, a line of JSON a query, and answers
+with what that cost: see `spark_read`.
 
     python -m benches.spark_reader ours FOLDER
     python -m benches.spark_reader kafka HOST:PORT      with Spark's Kafka source among PYSPARK_SUBMIT_ARGS
 
-CPU seconds are those of all processes below this one: the JVM, and the Python workers, those that ended among them.
+CPU seconds are those of all processes below this one: the JVM, and the Python workers, those that
+ended among them.
 """
 
 from __future__ import annotations

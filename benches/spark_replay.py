@@ -1,7 +1,9 @@
-"""`kmirror verify-logs`: one large partition on Spark, on one and on two cores, and the keys of a compacted log here.
+"""`kmirror verify-logs`: one large partition on Spark, on one and on two cores, and the keys of a
+compacted log here.
 
-Wall time is what more cores are for, so that is compared: the session's start, measured on a log of a batch, is taken off both. The memory of reading keys is
-the peak of a process that does nothing else; the log has every key twice, and its rows go through a scratch file.
+Wall time is what more cores are for, so that is compared: the session's start, measured on a log of
+a batch, is taken off both. The memory of reading keys is the peak of a process that does nothing
+else; the log has every key twice, and its rows go through a scratch file.
 """
 
 from __future__ import annotations

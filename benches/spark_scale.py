@@ -1,7 +1,10 @@
-"""One large partition on one core and on two: reading it, replaying it, and comparing it with its copy; thousands of small partitions; a worker's memory.
+"""One large partition on one core and on two: reading it, replaying it, and comparing it with its
+copy; thousands of small partitions; a worker's memory.
 
-Each figure is an application of its own (`PROGRAM`), which does its work once before it is measured. CPU seconds are those of its process tree, without the
-Python that drives it; a worker's memory is the peak of the largest Python below it. The speed-up is one of wall time, so it needs a quiet machine of two cores.
+Each figure is an application of its own (`PROGRAM`), which does its work once before it is
+measured. CPU seconds are those of its process tree, without the Python that drives it; a worker's
+memory is the peak of the largest Python below it. The speed-up is one of wall time, so it needs a
+quiet machine of two cores.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""What a trigger of a stream costs its driver, by how many partitions moved, and what reading through a stream's tasks costs beside the batch source's.
+"""What a trigger of a stream costs its driver, by how many partitions moved, and what reading
+through a stream's tasks costs beside the batch source's.
 
-One process, without a JVM: CPU seconds of what Spark calls. The tasks of both sources read the same log, key and value, in turn.
+One process, without a JVM: CPU seconds of what Spark calls. The tasks of both sources read the same
+log, key and value, in turn.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""What a task of `df.write.format("kafka-log")` does with Arrow columns, and the commit, against building the same batches record by record.
+"""What a task of `df.write.format("kafka-log")` does with Arrow columns, and the commit, against
+building the same batches record by record.
 
-MB of keys and values by CPU second of this process; both sides compress with lz4, in turn; the builder writes no file. Spark's own part (making the Arrow columns) is not in it.
+MB of keys and values by CPU second of this process; both sides compress with lz4, in turn; the
+builder writes no file. Spark's own part (making the Arrow columns) is not in it.
 """
 
 from __future__ import annotations

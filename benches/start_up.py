@@ -1,9 +1,10 @@
 """What a user waits for before anything happens: clusters that become ready, a help text.
 
-Each sample is a process of its own, from before the interpreter starts to the moment that counts (it ends at once then). On a
-shared machine the wall time of such a short thing is mostly other people's work, so the figure is the larger of the median CPU
-time and the best wall time; the median wall time is in the note. Roofline, by the same rule: the interpreter with asyncio,
-msgspec and what else we cannot do without.
+Each sample is a process of its own, from before the interpreter starts to the moment that counts
+(it ends at once then). On a shared machine the wall time of such a short thing is mostly other
+people's work, so the figure is the larger of the median CPU time and the best wall time; the median
+wall time is in the note. Roofline, by the same rule: the interpreter with asyncio, msgspec and what
+else we cannot do without.
 """
 
 from __future__ import annotations

@@ -1,22 +1,25 @@
-"""`EmbeddedCluster`: a Kafka cluster inside a test or a notebook, as a sync and as an async context manager.
+"""`EmbeddedCluster`: a Kafka cluster inside a test or a notebook, as a sync and as an async context
+manager.
 
     with EmbeddedCluster() as cluster:                     # one node, ready in a fraction of a second
         Producer({"bootstrap.servers": cluster.bootstrap_servers})
 
-The nodes are the same `KafkaServer`s that `kmirror start` runs, on one event loop in a background thread, with ports
-chosen by the kernel and a folder that is removed at the end (unless one is given; a temporary folder is not fsynced).
-`mirroring=True` formats with `mirror.version=1`, sets both unstable flags, and sets the internal topics' replication
-factors to min(3, brokers).
+The nodes are the same `KafkaServer`s that `kmirror start` runs, on one event loop in a background
+thread, with ports chosen by the kernel and a folder that is removed at the end (unless one is
+given; a temporary folder is not fsynced). `mirroring=True` formats with `mirror.version=1`, sets
+both unstable flags, and sets the internal topics' replication factors to min(3, brokers).
 
-`processes=True` gives each broker a process of its own (`kmirror.node_main`, with its properties and its log in its
-folder) and keeps the controller, a node of its own then, in this process. No child outlives this process, however it ends.
+`processes=True` gives each broker a process of its own (`kmirror.node_main`, with its properties
+and its log in its folder) and keeps the controller, a node of its own then, in this process. No
+child outlives this process, however it ends.
 
-`security=Security.sasl_ssl(users={"alice": "alice-secret"})` secures every listener (`kmirror.embedded_security`);
-`cluster.client_properties("alice")` is what a client needs then.
+`security=Security.sasl_ssl(users={"alice": "alice-secret"})` secures every listener
+(`kmirror.embedded_security`); `cluster.client_properties("alice")` is what a client needs then.
 
-`stop_node` shuts a node down in good order, `kill_node` drops it as SIGKILL would (nothing is flushed, no checkpoint is
-written; with processes it *is* SIGKILL), `start_node` starts it again on the same folder and ports, so that clients find it
-again. A cluster that fails to start leaves nothing running.
+`stop_node` shuts a node down in good order, `kill_node` drops it as SIGKILL would (nothing is
+flushed, no checkpoint is written; with processes it *is* SIGKILL), `start_node` starts it again on
+the same folder and ports, so that clients find it again. A cluster that fails to start leaves
+nothing running.
 """
 
 from __future__ import annotations
@@ -73,7 +76,9 @@ class LoopThread:
 
 
 class EmbeddedNode:
-    """One node of the cluster: its folder, its ports, and its server (or its process) while it runs."""
+    """One node of the cluster: its folder, its ports, and its server (or its process) while it
+    runs.
+    """
 
     def __init__(self, node_id: int, folder: Path) -> None:
         self.node_id = node_id
@@ -111,11 +116,13 @@ class EmbeddedNode:
 
 
 class EmbeddedCluster:
-    """A cluster of `brokers` nodes; the first is controller, too (with `processes` the controller is a node beside them).
+    """A cluster of `brokers` nodes; the first is controller, too (with `processes` the controller
+    is a node beside them).
 
-    `config` adds Kafka broker properties (they win over the defaults), `node_config` those of single nodes by their index
-    (they win over `config`); `folder` keeps the data (a restart on the same folder finds it); `cluster_id` defaults to a
-    random one; `security` secures the listeners (default: PLAINTEXT). Raises `KmirrorError` for wrong settings.
+    `config` adds Kafka broker properties (they win over the defaults), `node_config` those of
+    single nodes by their index (they win over `config`); `folder` keeps the data (a restart on the
+    same folder finds it); `cluster_id` defaults to a random one; `security` secures the listeners
+    (default: PLAINTEXT). Raises `KmirrorError` for wrong settings.
     """
 
     def __init__(
@@ -147,7 +154,8 @@ class EmbeddedCluster:
         self._controller = EmbeddedNode(0, Path())
         self.folder = Path()
 
-    # -- what a user asks -------------------------------------------------------------------------------------------
+    # -- what a user asks
+    # -------------------------------------------------------------------------------------------
 
     @property
     def bootstrap_servers(self) -> str:
@@ -155,7 +163,9 @@ class EmbeddedCluster:
         return ",".join(f"{HOST}:{node.port}" for node in self.nodes)
 
     def client_properties(self, user: str | None = None, *, style: Style = "librdkafka") -> dict[str, str]:
-        """What a client of `user` is configured with, `bootstrap.servers` included; `style="java"`: by the names of Kafka's own clients."""
+        """What a client of `user` is configured with, `bootstrap.servers` included; `style="java"`:
+        by the names of Kafka's own clients.
+        """
         servers = {"bootstrap.servers": self.bootstrap_servers}
         return servers | self._security.client_properties(self._tls_folder, user, style=style)
 
@@ -177,14 +187,17 @@ class EmbeddedCluster:
         self._call(self._node(node).stop())
 
     def kill_node(self, node: int = 0) -> None:
-        """Drop one node at once, as (and with processes by) SIGKILL: the page cache survives, nothing else."""
+        """Drop one node at once, as (and with processes by) SIGKILL: the page cache survives,
+        nothing else.
+        """
         self._call(self._node(node).kill())
 
     def start_node(self, node: int = 0) -> None:
         """Start a stopped or killed node again on its folder and its ports."""
         self._call(self._start_node(self._node(node)))
 
-    # -- both kinds of context manager ------------------------------------------------------------------------------
+    # -- both kinds of context manager
+    # ------------------------------------------------------------------------------
 
     def start(self) -> Self:
         self._open()
@@ -224,7 +237,8 @@ class EmbeddedCluster:
         finally:
             self._close()
 
-    # -- inside -----------------------------------------------------------------------------------------------------
+    # -- inside
+    # -----------------------------------------------------------------------------------------------------
 
     def _node(self, index: int) -> EmbeddedNode:
         """A node by its index, from 0."""
@@ -330,7 +344,9 @@ class EmbeddedCluster:
             raise
 
     async def _start_processes(self, nodes: list[EmbeddedNode]) -> None:
-        """The children load their code while the controller starts here, then all of them start at the same time."""
+        """The children load their code while the controller starts here, then all of them start at
+        the same time.
+        """
         for node in nodes:
             node.process = NodeProcess(node.node_id, node.folder / "server.properties", node.folder / "server.log", volatile=not self._keep)
         if self._controller.server is None:
@@ -367,7 +383,10 @@ class EmbeddedCluster:
             node.controller_port = server.bound_port("CONTROLLER")
 
     def _format(self, node: EmbeddedNode) -> KafkaConfig:
-        """The node's settings; its log dirs are formatted when all are new. (One that lost its data is refused by the node's start.)"""
+        """The node's settings; its log dirs are formatted when all are new.
+
+        (One that lost its data is refused by the node's start.)
+        """
         assert self._cluster_id is not None, "formatted a node before the cluster had an id"
         config = KafkaConfig.from_props(self._properties(node))
         if not any((Path(directory) / "meta.properties").exists() for directory in (config.metadata_log_dir, *config.log_dirs)):

@@ -4,13 +4,15 @@
     Security.ssl(client_auth="required", users=["alice"])
     Security.sasl_ssl(users={"alice": "alice-secret"}, mechanism="PLAIN")
 
-Every listener of the cluster is secured so, also those that brokers and controller use among themselves, where they log in as
-`User:broker`; it is a super user, should the cluster have an authorizer. For TLS a throw-away certificate authority is made in the
-cluster's folder, with a certificate for the brokers (localhost, 127.0.0.1) and one for every user, `CN=<user>`; it needs the package
-`cryptography` (`kmirror[security]`). A principal is `User:<user>` with all of them.
+Every listener of the cluster is secured so, also those that brokers and controller use among
+themselves, where they log in as `User:broker`; it is a super user, should the cluster have an
+authorizer. For TLS a throw-away certificate authority is made in the cluster's folder, with a
+certificate for the brokers (localhost, 127.0.0.1) and one for every user, `CN=<user>`; it needs the
+package `cryptography` (`kmirror[security]`). A principal is `User:<user>` with all of them.
 
-`cluster.client_properties("alice")` gives librdkafka's properties, `cluster.client_properties("alice", style="java")` those of Kafka's
-own clients and tools (and of kmirror's).
+`cluster.client_properties("alice")` gives librdkafka's properties,
+`cluster.client_properties("alice", style="java")` those of Kafka's own clients and tools (and of
+kmirror's).
 """
 
 from __future__ import annotations
@@ -45,7 +47,10 @@ Style = Literal["librdkafka", "java"]
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """`users` maps users to passwords (with OAUTHBEARER and SSL the passwords are not used). One SASL mechanism for all."""
+    """`users` maps users to passwords (with OAUTHBEARER and SSL the passwords are not used).
+
+    One SASL mechanism for all.
+    """
 
     protocol: str
     users: Mapping[str, str] = field(default_factory=dict)

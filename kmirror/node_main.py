@@ -1,15 +1,19 @@
-"""One node as a process: the program behind `kmirror start`, and behind every node of `EmbeddedCluster(processes=True)`.
+"""One node as a process: the program behind `kmirror start`, and behind every node of
+`EmbeddedCluster(processes=True)`.
 
-`serve` runs a node until SIGTERM or SIGINT shut it down in good order; a second signal drops it at once.
+`serve` runs a node until SIGTERM or SIGINT shut it down in good order; a second signal drops it at
+once.
 
-As a module (`python -m kmirror.node_main CONFIG`) it is the child of a cluster and speaks with its parent over its standard
-streams: it loads its code, waits for a line on stdin (the properties file is complete then, so a parent may spawn its
-children before it knows what to tell them), serves, and says so with one line of JSON on stdout, the bound port of each
-listener. The log goes to stderr, which the parent points at a file.
+As a module (`python -m kmirror.node_main CONFIG`) it is the child of a cluster and speaks with its
+parent over its standard streams: it loads its code, waits for a line on stdin (the properties file
+is complete then, so a parent may spawn its children before it knows what to tell them), serves, and
+says so with one line of JSON on stdout, the bound port of each listener. The log goes to stderr,
+which the parent points at a file.
 
-A child never outlives its parent. The parent holds the other end of stdin and never closes it while the child shall run;
-when the kernel does (however the parent died), a thread of the child reads the end of the file and kills the process, also
-when its loop is stuck. A copy of that end in yet another process, such as a `fork` without `exec`, keeps the child alive.
+A child never outlives its parent. The parent holds the other end of stdin and never closes it while
+the child shall run; when the kernel does (however the parent died), a thread of the child reads the
+end of the file and kills the process, also when its loop is stuck. A copy of that end in yet
+another process, such as a `fork` without `exec`, keeps the child alive.
 """
 
 from __future__ import annotations
@@ -41,7 +45,9 @@ _log = logging.getLogger(__name__)
 
 
 async def serve(config: KafkaConfig, *, files: FileSystem | None = None, on_started: Callable[[KafkaServer], None] | None = None) -> int:
-    """Run the node until a signal says otherwise; the exit code: 0 after a controlled shutdown, 1 after a forced end."""
+    """Run the node until a signal says otherwise; the exit code: 0 after a controlled shutdown, 1
+    after a forced end.
+    """
     collector.collect_rarely()
     descriptors.prepare_for_a_server()
     runtime = AsyncioRuntime(files=files)

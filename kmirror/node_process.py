@@ -2,7 +2,8 @@
 
     spawn ──> (the child loads its code) ── begin ──> (it starts) ── wait_ready ──> stop, or kill
 
-All coroutines belong to one loop. `spawn` returns at once, so that several children load at the same time.
+All coroutines belong to one loop. `spawn` returns at once, so that several children load at the
+same time.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ TAIL_BYTES = 4096
 
 
 class NodeProcess:
-    """One run of a node. `properties_path` is read by the child after `begin`; its log is appended to `log_path`."""
+    """One run of a node.
+
+    `properties_path` is read by the child after `begin`; its log is appended to `log_path`.
+    """
 
     def __init__(self, node_id: int, properties_path: Path, log_path: Path, *, volatile: bool) -> None:
         self.node_id = node_id
@@ -49,7 +53,9 @@ class NodeProcess:
             pass  # it is dead already; `wait_ready` says so
 
     async def wait_ready(self) -> dict[str, int]:
-        """Listener name to bound port; KmirrorError with the last line of the node's log when it ended instead."""
+        """Listener name to bound port; KmirrorError with the last line of the node's log when it
+        ended instead.
+        """
         line = await (await self._reader()).readline()
         if not line:
             await self._reap()

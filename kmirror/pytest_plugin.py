@@ -1,4 +1,6 @@
-"""The pytest plugin: a fixture gives a test a Kafka cluster. It is there once kmirror is installed; nothing has to be switched on.
+"""The pytest plugin: a fixture gives a test a Kafka cluster.
+
+It is there once kmirror is installed; nothing has to be switched on.
 
     def test_orders(kmirror_cluster, kmirror_topic):
         topic = kmirror_topic(partitions=3)
@@ -28,10 +30,12 @@ The marker's options (on a test, a class or, as `pytestmark`, a module), each wi
     processes    kmirror_processes    a process for each broker
     clean        kmirror_clean        session scope: every topic and every group without members is deleted after the test
 
-Each worker of pytest-xdist has clusters of its own; their ports come from the kernel. A session's clusters end with the session. A cluster of
-session scope that a test has stopped a node of is not used again.
+Each worker of pytest-xdist has clusters of its own; their ports come from the kernel. A session's
+clusters end with the session. A cluster of session scope that a test has stopped a node of is not
+used again.
 
-This module is imported by every pytest run on a machine that has kmirror, so it imports nothing of kmirror before a fixture needs it.
+This module is imported by every pytest run on a machine that has kmirror, so it imports nothing of
+kmirror before a fixture needs it.
 """
 
 from __future__ import annotations
@@ -75,7 +79,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
 
 
-# --- options ----------------------------------------------------------------------------------------------------------
+# --- options
+# ----------------------------------------------------------------------------------------------------------
 
 
 class ClusterOptions:
@@ -174,7 +179,8 @@ def _options(request: pytest.FixtureRequest) -> ClusterOptions:
     return ClusterOptions(values)
 
 
-# --- clusters ---------------------------------------------------------------------------------------------------------
+# --- clusters
+# ---------------------------------------------------------------------------------------------------------
 
 
 class _SessionClusters:
@@ -227,7 +233,10 @@ class Admin:
         self._user = user
 
     def run(self, work: Callable[[AdminClient], Awaitable[T]]) -> T:
-        """Run `work(admin)` to its end. In a coroutine, too, which it blocks meanwhile: then on a thread of its own."""
+        """Run `work(admin)` to its end.
+
+        In a coroutine, too, which it blocks meanwhile: then on a thread of its own.
+        """
         import asyncio
         from concurrent.futures import ThreadPoolExecutor
 
@@ -303,7 +312,9 @@ def kmirror_cluster(request: pytest.FixtureRequest, _kmirror_options: ClusterOpt
 
 @pytest.fixture
 def kmirror_cluster_factory(request: pytest.FixtureRequest) -> Iterator[ClusterFactory]:
-    """Makes clusters, `kmirror_cluster_factory(brokers=2, ...)` with the marker's options; they are stopped after the test."""
+    """Makes clusters, `kmirror_cluster_factory(brokers=2, ...)` with the marker's options; they are
+    stopped after the test.
+    """
     factory = ClusterFactory(_ini_values(request.config))
     yield factory
     factory.stop()
@@ -311,7 +322,9 @@ def kmirror_cluster_factory(request: pytest.FixtureRequest) -> Iterator[ClusterF
 
 @pytest.fixture
 def kmirror_admin(kmirror_cluster: EmbeddedCluster, _kmirror_options: ClusterOptions) -> Admin:
-    """The AdminClient of kmirror_cluster: `kmirror_admin.run(lambda admin: ...)`, `async with kmirror_admin.connect() as admin`."""
+    """The AdminClient of kmirror_cluster: `kmirror_admin.run(lambda admin: ...)`, `async with
+    kmirror_admin.connect() as admin`.
+    """
     return Admin(kmirror_cluster, _kmirror_options.user)
 
 
@@ -334,7 +347,9 @@ def kmirror_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
 def kmirror_topic(
     kmirror_admin: Admin, kmirror_cluster: EmbeddedCluster, kmirror_name: Callable[[str], str]
 ) -> Iterator[Callable[..., str]]:
-    """Makes topics: `kmirror_topic("orders", partitions=3, replication_factor=2, config={...})` gives the name; deleted after the test."""
+    """Makes topics: `kmirror_topic("orders", partitions=3, replication_factor=2, config={...})`
+    gives the name; deleted after the test.
+    """
     made: list[str] = []
 
     def topic(

@@ -1,12 +1,15 @@
-"""Run tests/conformance and print KIP-1279's checklist with what the tests say of each item (`make conformance`).
+"""Run tests/conformance and print KIP-1279's checklist with what the tests say of each item (`make
+conformance`).
 
     python tools/conformance.py [--missing] [pytest options]
 
-The items are the entries of `docs/RULES.md`. A test shows an item when the item's number stands in its name or in its parameter's id, in any case
-and with any separator (`test_d3_14b_...`, `[D3-14b]`), or in its mark: `@pytest.mark.item("B12")`. E15 is the KIP's own test plan:
-`tests/conformance/suites.txt` names the suites that cover its items, and every test of those suites counts. An item passes when it has tests and
-all of them pass. `--missing` runs nothing and names the items that have no test. Histories of section F are tests of the simulator. The exit code
-is 0 when no item failed.
+The items are the entries of `docs/RULES.md`. A test shows an item when the item's number stands in
+its name or in its parameter's id, in any case and with any separator (`test_d3_14b_...`,
+`[D3-14b]`), or in its mark: `@pytest.mark.item("B12")`. E15 is the KIP's own test plan:
+`tests/conformance/suites.txt` names the suites that cover its items, and every test of those suites
+counts. An item passes when it has tests and all of them pass. `--missing` runs nothing and names
+the items that have no test. Histories of section F are tests of the simulator. The exit code is 0
+when no item failed.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ SUITES_OF_ITEMS = ROOT / "tests" / "conformance" / "suites.txt"
 
 @dataclass
 class Item:
-    """An entry of the rules and the outcomes of its tests; `suites`: files and folders, all of whose tests are its own."""
+    """An entry of the rules and the outcomes of its tests; `suites`: files and folders, all of
+    whose tests are its own.
+    """
 
     number: str
     title: str
@@ -67,7 +72,9 @@ def _is_in(suite: str, node_id: str) -> bool:
 
 
 def shown_by(items: Iterable[Item], node_id: str, marked: Iterable[str] = ()) -> list[Item]:
-    """The items whose number the test's name, parameter id or mark has, or whose suites the test belongs to."""
+    """The items whose number the test's name, parameter id or mark has, or whose suites the test
+    belongs to.
+    """
     name = f"_{re.sub('[^a-z0-9]+', '_', node_id.partition('::')[2].lower())}_"
     numbers = set(marked)
     return [item for item in items if item.key in name or item.number in numbers or any(_is_in(suite, node_id) for suite in item.suites)]

@@ -1,13 +1,17 @@
-"""Clusters that are damaged in one place each, and sound ones: what `kmirror verify-logs` and `kafka-log-diff --mirror` find of them, and say of them.
+"""Clusters that are damaged in one place each, and sound ones: what `kmirror verify-logs` and
+`kafka-log-diff --mirror` find of them, and say of them.
 
     python -m tools.damaged_clusters --count 200 --seed 1
     python -m tools.damaged_clusters --kind "tail missing" --count 20
 
-A seed tells the story of two clusters, of which one mirrors the other (`tests/support/logs/cluster_stories.py`). Nothing may be said of them. Then one thing is damaged,
-the kinds in turn (`tests/support/logs/cluster_damage.py`): that must be found, and named: the file, the partition, the kind, the offset. Apache's own directories, of
-which nothing may be said either, are those of `tests/golden`.
+A seed tells the story of two clusters, of which one mirrors the other
+(`tests/support/logs/cluster_stories.py`). Nothing may be said of them. Then one thing is damaged,
+the kinds in turn (`tests/support/logs/cluster_damage.py`): that must be found, and named: the file,
+the partition, the kind, the offset. Apache's own directories, of which nothing may be said either,
+are those of `tests/golden`.
 
-Prints a table by kind, and a line for each cluster of which too much or too little was said; `--keep DIR` leaves those there. Exit code 1 if there are any.
+Prints a table by kind, and a line for each cluster of which too much or too little was said;
+`--keep DIR` leaves those there. Exit code 1 if there are any.
 """
 
 from __future__ import annotations
@@ -93,7 +97,10 @@ def _json_of(program: Any, *arguments: str) -> dict[str, Any]:
 
 
 def damaged(folder: Path, kind: str, seed: int) -> Outcome:
-    """Tell the story of `seed`, damage it, ask. A story without a place for the damage is told with other seeds."""
+    """Tell the story of `seed`, damage it, ask.
+
+    A story without a place for the damage is told with other seeds.
+    """
     for attempt in range(50):
         told = seed + 1_000_000 * attempt
         shutil.rmtree(folder, ignore_errors=True)

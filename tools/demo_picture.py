@@ -22,7 +22,9 @@ QUIET = ("--disable-background-networking", "--disable-component-update", "--dis
 
 
 def draw(browser: str, page: Path, picture: Path, width: int, height: int) -> None:
-    """Writes the first `height` pixels of the page as a PNG; ValueError with the browser's last words if there is none."""
+    """Writes the first `height` pixels of the page as a PNG; ValueError with the browser's last
+    words if there is none.
+    """
     picture.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as profile:
         looks = ("--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu", f"--user-data-dir={profile}")

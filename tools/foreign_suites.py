@@ -9,12 +9,13 @@
     sarama         a program of ours (`tests/interop/foreign/go_clients/sarama_round`), built with the module
     kafkajs        a program of ours (`tests/interop/foreign/kafkajs_round`) beside the packages that it needs
 
-Pinned versions come through pip, cargo, go and npm into `.cache/foreign/`, which git ignores; a second run finds them complete and
-does nothing. Nothing of these projects is committed. aiokafka and confluent-kafka publish no tests in their packages, and those of
-sarama and kafkajs want a cluster of their own making; so for these two a program of ours stands in.
+Pinned versions come through pip, cargo, go and npm into `.cache/foreign/`, which git ignores; a
+second run finds them complete and does nothing. Nothing of these projects is committed. aiokafka
+and confluent-kafka publish no tests in their packages, and those of sarama and kafkajs want a
+cluster of their own making; so for these two a program of ours stands in.
 
-Go: the modules want a recent one. A Go from 1.21 on gets it by itself (GOTOOLCHAIN); for an older one it comes as the module that Go's
-toolchains are, which any Go can download.
+Go: the modules want a recent one. A Go from 1.21 on gets it by itself (GOTOOLCHAIN); for an older
+one it comes as the module that Go's toolchains are, which any Go can download.
 """
 
 from __future__ import annotations

@@ -2,8 +2,10 @@
 
     python tools/fuzz_frames.py --frames 1000000 --seed 1 [--workers 4] [--in-process 0.5] [--minutes 30] [--json FILE]
 
-Frames are taken from the golden captures and changed at random (tests/support/brokers/frame_fuzzer.py says how, and what is checked). The same seed sends the
-same frames. Exit code 1 when something unexpected was logged, a task or a connection is left over, or another connection was disturbed.
+Frames are taken from the golden captures and changed at random
+(tests/support/brokers/frame_fuzzer.py says how, and what is checked). The same seed sends the same
+frames. Exit code 1 when something unexpected was logged, a task or a connection is left over, or
+another connection was disturbed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""Writes `kmirror/wire/messages/` from the schemas in `protocol/`: one module an API (request and response) or a record.
+"""Writes `kmirror/wire/messages/` from the schemas in `protocol/`: one module an API (request and
+response) or a record.
 
     python tools/generate_messages.py            write the modules
     python tools/generate_messages.py --check    exit 1 and say what differs, write nothing
 
-`message_schema` reads a schema, `message_code` writes a struct's `read` and `write`; here they become modules. Reads and
-writes follow Kafka's generated classes: known tags that the version does not allow are an error, unknown ones are kept, a field
-that the version cannot carry is dropped when it is ignorable and an error when it is not and differs from its default.
+`message_schema` reads a schema, `message_code` writes a struct's `read` and `write`; here they
+become modules. Reads and writes follow Kafka's generated classes: known tags that the version does
+not allow are an error, unknown ones are kept, a field that the version cannot carry is dropped when
+it is ignorable and an error when it is not and differs from its default.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ class ModuleWriter:
         return self._head(body) + body + "\n"
 
     def _default_structs(self) -> str:
-        """Constants below the classes, for the tagged structs that are only written when they differ from them."""
+        """Constants below the classes, for the tagged structs that are only written when they
+        differ from them.
+        """
         body = "\n".join(self.lines.lines)
         names = [struct.class_name for message in self.messages for struct in message.structs]
         used = [name for name in names if re.search(rf"\b{default_constant(name)}\b", body)]

@@ -1,12 +1,13 @@
-"""Writes `kmirror/wire/json_schemas.py` and `kmirror/wire/message_json_schemas.py`: what the JSON forms of stored records and of messages
-need to know, from the schemas in `protocol/`.
+"""Writes `kmirror/wire/json_schemas.py` and `kmirror/wire/message_json_schemas.py`: what the JSON
+forms of stored records and of messages need to know, from the schemas in `protocol/`.
 
     python tools/generate_record_schemas.py            write the modules
     python tools/generate_record_schemas.py --check    exit 1 if one differs, write nothing
 
-A field is (JSON name, attribute, lowest version, highest version, kind, is array, is tagged, default of a tagged field). The kind is
-one letter for what is printed in the same way (v number or boolean, s string, b bytes, u uuid, f float64, r record batches, by their
-size) or the fields of a struct.
+A field is (JSON name, attribute, lowest version, highest version, kind, is array, is tagged,
+default of a tagged field). The kind is one letter for what is printed in the same way (v number or
+boolean, s string, b bytes, u uuid, f float64, r record batches, by their size) or the fields of a
+struct.
 """
 
 from __future__ import annotations

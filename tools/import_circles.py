@@ -25,7 +25,9 @@ def imports(package: str) -> dict[str, set[str]]:
 
 
 def circles(imported: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """Returns circles until none is left, each as the modules along it; its last import is taken away before the next is looked for."""
+    """Returns circles until none is left, each as the modules along it; its last import is taken
+    away before the next is looked for.
+    """
     left = {module: set(others) for module, others in imported.items()}
     found = []
     while True:

@@ -1,15 +1,17 @@
-"""Bring Apache Kafka's jars into the cache folder: the one script that resolves foreign programs for interop and benches.
+"""Bring Apache Kafka's jars into the cache folder: the one script that resolves foreign programs
+for interop and benches.
 
     python tools/kafka_jars.py [--version 4.3.0] [--print-classpath]
     python tools/kafka_jars.py --all
     python tools/kafka_jars.py --spark
     python tools/kafka_jars.py --hadoop
 
-Maven resolves the pinned versions from the pom below into `.cache/kafka/<version>/`, which git ignores. A second run
-finds the folder complete for the same pom and does nothing. `--all` brings the old brokers, too, that mirrors have as sources:
-the last of 3.x, and one from before KRaft (with its ZooKeeper) and before Fetch by topic id. `--spark` brings Spark's own Kafka
-source alone, for the bench beside ours. `--hadoop` brings a small HDFS, which the Spark pipeline is tested on; `--all` does so, too.
-Nothing of Kafka, Spark or Hadoop is committed.
+Maven resolves the pinned versions from the pom below into `.cache/kafka/<version>/`, which git
+ignores. A second run finds the folder complete for the same pom and does nothing. `--all` brings
+the old brokers, too, that mirrors have as sources: the last of 3.x, and one from before KRaft (with
+its ZooKeeper) and before Fetch by topic id. `--spark` brings Spark's own Kafka source alone, for
+the bench beside ours. `--hadoop` brings a small HDFS, which the Spark pipeline is tested on;
+`--all` does so, too. Nothing of Kafka, Spark or Hadoop is committed.
 """
 
 from __future__ import annotations

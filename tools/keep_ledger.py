@@ -1,9 +1,11 @@
-"""Keep what campaigns of the simulator have run, for good: join ledgers into the one that the repository holds.
+"""Keep what campaigns of the simulator have run, for good: join ledgers into the one that the
+repository holds.
 
     python tools/keep_ledger.py [--into FILE] [LEDGER ...]
 
-`kmirror sim --resume` writes build/sim-ledger/seeds.jsonl, which git ignores and a new checkout lacks. This joins it (or the ledgers named)
-with tests/simulation/ledger.jsonl, neighbouring seeds of one program in one line, and writes that file anew. What it says then:
+`kmirror sim --resume` writes build/sim-ledger/seeds.jsonl, which git ignores and a new checkout
+lacks. This joins it (or the ledgers named) with tests/simulation/ledger.jsonl, neighbouring seeds
+of one program in one line, and writes that file anew. What it says then:
 
     kmirror sim --summary --ledger tests/simulation/ledger.jsonl
 """

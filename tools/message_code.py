@@ -1,7 +1,7 @@
 """Writes the `read` and `write` methods of a struct.
 
-Neighbouring fields of fixed size are read and written by one `struct` call; where some of them came and went with
-versions, a ladder of ifs has one call a rung. What both methods share is `Code`.
+Neighbouring fields of fixed size are read and written by one `struct` call; where some of them came
+and went with versions, a ladder of ifs has one call a rung. What both methods share is `Code`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ class Lines:
         self.lines.extend("    " * self.depth + line if line else "" for line in lines)
 
     def block(self, head: str) -> Lines:
-        """`head` opens a block; an empty one opens nothing, so that an always-true condition costs nothing."""
+        """`head` opens a block; an empty one opens nothing, so that an always-true condition costs
+        nothing.
+        """
         self._opened = bool(head)
         if head:
             self.add(head)
@@ -163,7 +165,9 @@ class ReadCode(Code):
             self.by_form(message, field, within, lambda prefix: [f"{local}, position = read_{prefix}{field.type}(buffer, position)"])
 
     def _read_nullable_struct(self, field: Field) -> None:
-        """Before the struct comes a byte, negative for null; in a tagged field an unsigned varint, 0 for null."""
+        """Before the struct comes a byte, negative for null; in a tagged field an unsigned varint,
+        0 for null.
+        """
         lines, local = self.lines, field.local
         if field.tag is None:
             lines.add(f"(nullness,) = {self.codec('read', ['int8'])}(buffer, position)", "position += 1")

@@ -1,6 +1,7 @@
 """Schemas of `protocol/` as objects: what a message's fields are, in which versions, of which type.
 
-Version ranges are clipped to where a field's struct can occur, so that code made from them asks no needless questions.
+Version ranges are clipped to where a field's struct can occur, so that code made from them asks no
+needless questions.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ class Range:
         return self.lowest <= other.lowest and self.highest >= other.highest
 
     def condition(self, within: Range) -> str:
-        """The Python test for "version is in here", given that it is in `within`; empty when that is always so."""
+        """The Python test for "version is in here", given that it is in `within`; empty when that
+        is always so.
+        """
         from_below, from_above = self.lowest > within.lowest, self.highest < within.highest
         if self.lowest == self.highest and (from_below or from_above):
             return f"version == {self.lowest}"
@@ -142,7 +145,9 @@ class Field:
         return (f"list[{base}]" if self.is_array else base) + (" | None" if self.nullable else "")
 
     def default_expression(self) -> str:
-        """The default as an expression to compare with or to assign (never a shared mutable object)."""
+        """The default as an expression to compare with or to assign (never a shared mutable
+        object).
+        """
         if self.default == "null":
             return "None"
         if self.is_array:
@@ -273,7 +278,9 @@ def _load_struct(
 
 
 def fixed_runs(fields: list[Field]) -> Iterator[list[Field] | Field]:
-    """Untagged fields in order: neighbours of fixed size as lists, the others (and tagged ones) alone."""
+    """Untagged fields in order: neighbours of fixed size as lists, the others (and tagged ones)
+    alone.
+    """
     run: list[Field] = []
     for field in fields:
         if field.tag is not None:

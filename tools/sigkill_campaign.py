@@ -2,14 +2,17 @@
 
     python tools/sigkill_campaign.py --kills 100 --seed 1 [--session-timeout-ms 9000] [--json FILE]
 
-Three broker processes, one topic (RF 3, min.insync.replicas 2), idempotent librdkafka producers with acks=all. One round:
-kill a random broker; sometimes start it again at once, sometimes after the others have taken over; wait until every ISR
-is whole. Measured are, from the kill, when every partition has acknowledged a record that was sent after the process was
-dead ("writable"), and, from the restart (or the end of the dead incarnation's session, when that is later), when the broker
-is unfenced and when every ISR holds it again. A session ends its timeout after the last heartbeat, which came up to a
-heartbeat interval before the kill; so it is taken to have ended by that much sooner, and no time is told shorter than it was. At the end every acknowledged record is read back at the offset it was acknowledged with,
-and the three data directories are compared by kafka-log-diff. Exit code 1 when a record is gone, doubled or different, a
-log differs, or a limit of issue 4 is exceeded.
+Three broker processes, one topic (RF 3, min.insync.replicas 2), idempotent librdkafka producers
+with acks=all. One round: kill a random broker; sometimes start it again at once, sometimes after
+the others have taken over; wait until every ISR is whole. Measured are, from the kill, when every
+partition has acknowledged a record that was sent after the process was dead ("writable"), and, from
+the restart (or the end of the dead incarnation's session, when that is later), when the broker is
+unfenced and when every ISR holds it again. A session ends its timeout after the last heartbeat,
+which came up to a heartbeat interval before the kill; so it is taken to have ended by that much
+sooner, and no time is told shorter than it was. At the end every acknowledged record is read back
+at the offset it was acknowledged with, and the three data directories are compared by
+kafka-log-diff. Exit code 1 when a record is gone, doubled or different, a log differs, or a limit
+of issue 4 is exceeded.
 """
 
 from __future__ import annotations
@@ -45,13 +48,17 @@ FAST_CLIENT = {
     "reconnect.backoff.max.ms": 100,
     "log_level": 0,
 }
-"""The brokers' times are measured, not the client's: by default librdkafka asks for new leaders in steps that double up to a second, and a
-question just before the election then costs a second more (seen: writable after 2.1 s with leaders elected after 1.04)."""
+"""The brokers' times are measured, not the client's: by default librdkafka asks for new leaders in
+steps that double up to a second, and a question just before the election then costs a second more
+(seen: writable after 2.1 s with leaders elected after 1.04).
+"""
 READ_TIMEOUT_S = 60
 
 
 class Load:
-    """Producers that send numbered records to every partition in turn, and remember what was acknowledged, where and when."""
+    """Producers that send numbered records to every partition in turn, and remember what was
+    acknowledged, where and when.
+    """
 
     def __init__(self, bootstrap_servers: str, partitions: int, *, producers: int, pause_s: float) -> None:
         self.partitions = partitions
@@ -73,7 +80,9 @@ class Load:
             self._first_ack_since = {}
 
     def writable_at_s(self) -> float | None:
-        """When the last partition acknowledged its first record since `mark` (monotonic); None while one has not."""
+        """When the last partition acknowledged its first record since `mark` (monotonic); None
+        while one has not.
+        """
         with self._lock:
             return max(self._first_ack_since.values()) if len(self._first_ack_since) == self.partitions else None
 
@@ -136,7 +145,9 @@ class Round:
     unfenced: float = 0.0
     in_isr: float = 0.0
     cpu: float = 0.0
-    """What the new process used until it was in every ISR: what the times would be on a machine with nothing else to do."""
+    """What the new process used until it was in every ISR: what the times would be on a machine
+    with nothing else to do.
+    """
 
 
 @dataclass

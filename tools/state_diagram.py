@@ -1,9 +1,11 @@
-"""Draw the states of a mirrored partition from the table that the driver executes, into docs/RULES.md.
+"""Draw the states of a mirrored partition from the table that the driver executes, into
+docs/RULES.md.
 
     python tools/state_diagram.py [--check]
 
-The diagram (Mermaid, which Git hosts show as a picture) stands between two comments; `--check` changes nothing and fails where it is not the table's.
-Below it stand the rules that move no state, with the code that deals with each.
+The diagram (Mermaid, which Git hosts show as a picture) stands between two comments; `--check`
+changes nothing and fails where it is not the table's. Below it stand the rules that move no state,
+with the code that deals with each.
 """
 
 from __future__ import annotations

@@ -84,7 +84,10 @@ async def create_acls(cluster: AdminRequests, bindings: Iterable[AclBinding]) ->
 
 
 async def delete_acls(cluster: AdminRequests, filters: Iterable[AclBindingFilter]) -> dict[AclBindingFilter, list[AclBinding]]:
-    """Delete every rule that a filter matches; the deleted rules by filter. The first failure is raised."""
+    """Delete every rule that a filter matches; the deleted rules by filter.
+
+    The first failure is raised.
+    """
     wanted = list(filters)
     rows = [DeleteAclsFilter(**row.fields()) for row in wanted]
     response = await cluster.ask_any(DeleteAclsRequest(filters=rows))

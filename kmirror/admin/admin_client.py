@@ -1,11 +1,13 @@
 """AdminClient: what an operator asks of a cluster, as coroutines.
 
-Names and results are those of Kafka's Admin in snake case; the mirror calls are the KIP's eight (E6). Each call is a function of
-its family's file (`topics`, `groups`, `mirrors`, ...) on `AdminRequests`, which knows whom to ask; the class is the table of them.
-A new call is a function in a family and its line in the table.
+Names and results are those of Kafka's Admin in snake case; the mirror calls are the KIP's eight
+(E6). Each call is a function of its family's file (`topics`, `groups`, `mirrors`, ...) on
+`AdminRequests`, which knows whom to ask; the class is the table of them. A new call is a function
+in a family and its line in the table.
 
-A failure of the whole request raises `ApiException`; failures of single topics, partitions or groups are in the result. A broker
-that cannot be reached is passed over for the next; when none is left: `NoBrokerError`. `timeout_ms` bounds a whole call.
+A failure of the whole request raises `ApiException`; failures of single topics, partitions or
+groups are in the result. A broker that cannot be reached is passed over for the next; when none is
+left: `NoBrokerError`. `timeout_ms` bounds a whole call.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Requests of `AdminClient`: whom to ask, what to try again, and when to give up.
 
-Requests go to any known broker, which forwards them to the controller where needed; what only the leader of a partition, the
-coordinator of a group or one broker knows is asked of it. A broker that cannot be reached is passed over for the next; when
-none is left: `NoBrokerError`. Retriable errors of the cluster are retried until the time is up, with a short pause: leaders
-that move, coordinators that load.
+Requests go to any known broker, which forwards them to the controller where needed; what only the
+leader of a partition, the coordinator of a group or one broker knows is asked of it. A broker that
+cannot be reached is passed over for the next; when none is left: `NoBrokerError`. Retriable errors
+of the cluster are retried until the time is up, with a short pause: leaders that move, coordinators
+that load.
 """
 
 from __future__ import annotations
@@ -38,10 +39,13 @@ class NoBrokerError(KmirrorError):
 
 
 class AdminRequests:
-    """One cluster's brokers and the ways to ask them. Every call of `AdminClient` is a function on this.
+    """One cluster's brokers and the ways to ask them.
 
-    `nodes` are the brokers that the cluster named last. `timeout_ms` bounds a call that has no time of its own. `controllers`: the bootstrap
-    servers are controllers (Kafka's bootstrap.controllers). They answer what is theirs: configurations, features, the quorum, rules,
+    Every call of `AdminClient` is a function on this.
+
+    `nodes` are the brokers that the cluster named last. `timeout_ms` bounds a call that has no time
+    of its own. `controllers`: the bootstrap servers are controllers (Kafka's
+    bootstrap.controllers). They answer what is theirs: configurations, features, the quorum, rules,
     reassignments; what brokers know is not to be had from them.
     """
 
@@ -117,7 +121,9 @@ class AdminRequests:
     async def by_leader(
         self, partitions: Sequence[TopicPartition], ask: Callable[[Node, list[TopicPartition]], Awaitable[dict[TopicPartition, T]]]
     ) -> dict[TopicPartition, T]:
-        """`ask` each leader about its share of `partitions`; again, all of them, after a retriable error. What is refused of a topic is raised."""
+        """`ask` each leader about its share of `partitions`; again, all of them, after a retriable
+        error. What is refused of a topic is raised.
+        """
 
         async def attempt() -> dict[TopicPartition, T]:
             response = await self.metadata(sorted({partition.topic for partition in partitions}))
@@ -146,7 +152,9 @@ class AdminRequests:
         return await self.retry(attempt)
 
     async def coordinators(self, keys: Iterable[str], key_type: int) -> dict[str, Node]:
-        """The coordinator of each group or transactional id; a retriable ApiException while one is not available."""
+        """The coordinator of each group or transactional id; a retriable ApiException while one is
+        not available.
+        """
         request = find_coordinator.FindCoordinatorRequest(key_type=key_type, coordinator_keys=sorted(keys))
         response = await self.ask_any(request)
         found = {}

@@ -1,7 +1,8 @@
-"""AdminClient on configurations: of topics, brokers, broker loggers, client metrics, groups and mirrors.
+"""AdminClient on configurations: of topics, brokers, broker loggers, client metrics, groups and
+mirrors.
 
-A request about one broker (its configuration or its loggers) goes to that broker, for only it knows; everything else, the
-default of all brokers included, goes to any.
+A request about one broker (its configuration or its loggers) goes to that broker, for only it
+knows; everything else, the default of all brokers included, goes to any.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ async def incremental_alter_configs(
 
 
 async def list_config_resources(cluster: AdminRequests, *resource_types: ConfigResourceType) -> list[tuple[ConfigResourceType, str]]:
-    """Type and name of every resource that has, or could have, configurations; of all types unless some are given."""
+    """Type and name of every resource that has, or could have, configurations; of all types unless
+    some are given.
+    """
     request = ListConfigResourcesRequest(resource_types=[int(kind) for kind in resource_types])
     response = await cluster.ask_any(request)
     raise_for(response.error_code, None)

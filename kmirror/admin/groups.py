@@ -1,7 +1,10 @@
-"""AdminClient on groups: list, describe, offsets, members. Coordinators are asked, and asked again while they move or load.
+"""AdminClient on groups: list, describe, offsets, members.
 
-Descriptions. A group of the KIP-848 protocol answers ConsumerGroupDescribe; any other answers that with GROUP_ID_NOT_FOUND and
-is then described as a classic group, whose members' assignment is what the consumer protocol's bytes say.
+Coordinators are asked, and asked again while they move or load.
+
+Descriptions. A group of the KIP-848 protocol answers ConsumerGroupDescribe; any other answers that
+with GROUP_ID_NOT_FOUND and is then described as a classic group, whose members' assignment is what
+the consumer protocol's bytes say.
 """
 
 from __future__ import annotations
@@ -33,7 +36,9 @@ LAST_VERSION_WITH_TOPIC_NAMES = 9
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """One group: `type` (Classic, Consumer, ...) and `state` are Kafka's words, "" when the broker does not say."""
+    """One group: `type` (Classic, Consumer, ...) and `state` are Kafka's words, "" when the broker
+    does not say.
+    """
 
     group_id: str
     protocol_type: str
@@ -85,7 +90,9 @@ class OffsetAndMetadata:
 
 
 async def list_groups(cluster: AdminRequests, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
-    """Every group of every broker, sorted by id; of these states and types only, where some are given."""
+    """Every group of every broker, sorted by id; of these states and types only, where some are
+    given.
+    """
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
 
     async def attempt() -> list[GroupListing]:
@@ -162,7 +169,9 @@ async def delete_consumer_groups(cluster: AdminRequests, group_ids: Iterable[str
 async def list_consumer_group_offsets(
     cluster: AdminRequests, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = False
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    """What a group committed, for all partitions that it has or for `partitions` (None: nothing was committed)."""
+    """What a group committed, for all partitions that it has or for `partitions` (None: nothing was
+    committed).
+    """
     topics = None
     if partitions is not None:
         topics = [OffsetFetchRequestTopics(name=name, partition_indexes=rows) for name, rows in by_topic(partitions).items()]

@@ -46,7 +46,9 @@ async def describe_log_dirs(cluster: AdminRequests, brokers: Iterable[int]) -> d
 async def alter_replica_log_dirs(
     cluster: AdminRequests, assignment: Mapping[tuple[TopicPartition, int], str]
 ) -> dict[tuple[TopicPartition, int], ApiException | None]:
-    """Move replicas, named by partition and broker, to the given log dir of their broker; what came of each."""
+    """Move replicas, named by partition and broker, to the given log dir of their broker; what came
+    of each.
+    """
     by_broker: dict[int, dict[str, dict[str, list[int]]]] = {}
     for (name, node_id), path in assignment.items():
         by_broker.setdefault(node_id, {}).setdefault(path, {}).setdefault(name.topic, []).append(name.partition)

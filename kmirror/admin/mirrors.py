@@ -1,7 +1,10 @@
-"""AdminClient on mirrors: the KIP's eight calls (E6). Changes go through any broker; descriptions are merged from all of them.
+"""AdminClient on mirrors: the KIP's eight calls (E6).
 
-Each broker describes the partitions that it leads, so a description needs every broker that is alive. While one just went away, or a
-coordinator or the controller moves, the call is made again until its time is up: an answer is whole or it is an error.
+Changes go through any broker; descriptions are merged from all of them.
+
+Each broker describes the partitions that it leads, so a description needs every broker that is
+alive. While one just went away, or a coordinator or the controller moves, the call is made again
+until its time is up: an answer is whole or it is an error.
 
     async with AdminClient(runtime, parse_bootstrap_servers("b:9092")) as admin:
         await admin.create_mirror("dr", {"bootstrap.servers": "a:9092"})
@@ -11,7 +14,8 @@ coordinator or the controller moves, the call is made again until its time is up
         for row in (await admin.describe_mirrors(["dr"]))["dr"].partitions:
             print(row.topic, row.partition, row.state, row.lag)
 
-The other calls, configs of mirrors among them, are those of any AdminClient (`ConfigResourceType.MIRROR`).
+The other calls, configs of mirrors among them, are those of any AdminClient
+(`ConfigResourceType.MIRROR`).
 """
 
 from __future__ import annotations
@@ -53,7 +57,9 @@ from kmirror.wire.messages.resume_mirror_topics import TopicData as TopicToResum
 from kmirror.wire.mirror_tags import last_known_lag_of, reason_of
 
 UNKNOWN = "UNKNOWN"
-"""The state that a leader reports which has not loaded it; another broker, that led until now, may still know."""
+"""The state that a leader reports which has not loaded it; another broker, that led until now, may
+still know.
+"""
 
 
 async def create_mirror(
@@ -68,7 +74,10 @@ async def create_mirror(
 async def add_topics_to_mirror(
     cluster: AdminRequests, mirror_name: str, topics: Iterable[str], options: AddTopicsToMirrorOptions | None = None
 ) -> AddTopicsToMirrorResult:
-    """Start mirroring topics: they become read-only. The broker creates those that only the source has."""
+    """Start mirroring topics: they become read-only.
+
+    The broker creates those that only the source has.
+    """
     data = [TopicToAdd(topic_name=name) for name in sorted(topics)]
     request = AddTopicsToMirrorRequest(mirror_name=mirror_name, topics=data)
     return AddTopicsToMirrorResult(await _mirror_results(cluster, request, cluster.timeout(options)))
@@ -77,7 +86,9 @@ async def add_topics_to_mirror(
 async def remove_topics_from_mirror(
     cluster: AdminRequests, mirror_name: str, topics: Iterable[str], options: RemoveTopicsFromMirrorOptions | None = None
 ) -> RemoveTopicsFromMirrorResult:
-    """Stop mirroring topics: each partition is cut to a consistent end and then becomes writable (failover)."""
+    """Stop mirroring topics: each partition is cut to a consistent end and then becomes writable
+    (failover).
+    """
     data = [TopicToRemove(topic_name=name) for name in sorted(topics)]
     request = RemoveTopicsFromMirrorRequest(mirror_name=mirror_name, topics=data)
     return RemoveTopicsFromMirrorResult(await _mirror_results(cluster, request, cluster.timeout(options)))
@@ -117,7 +128,9 @@ async def list_mirrors(cluster: AdminRequests, options: ListMirrorsOptions | Non
 async def describe_mirrors(
     cluster: AdminRequests, mirror_names: Iterable[str] = (), options: DescribeMirrorsOptions | None = None
 ) -> dict[str, MirrorDescription]:
-    """Mirrors (all when none is named) with their partitions, asked of every broker and merged; UNKNOWN_MIRROR for a name that none has."""
+    """Mirrors (all when none is named) with their partitions, asked of every broker and merged;
+    UNKNOWN_MIRROR for a name that none has.
+    """
     timeout_ms = cluster.timeout(options)
     names = sorted(mirror_names)
     flag = options is not None and options.include_authorized_operations
@@ -152,7 +165,9 @@ async def describe_mirrors(
 
 
 async def _mirror_results(cluster: AdminRequests, request: Any, timeout_ms: int) -> dict[str, ApiException | None]:
-    """Send it with the ids of those topics that are there: a topic that is made anew meanwhile is another one."""
+    """Send it with the ids of those topics that are there: a topic that is made anew meanwhile is
+    another one.
+    """
     known = await cluster.metadata([topic.topic_name for topic in request.topics]) if request.topics else None
     ids = {topic.name: topic.topic_id for topic in known.topics if topic.error_code == Errors.NONE} if known is not None else {}
     for topic in request.topics:

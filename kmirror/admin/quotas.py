@@ -1,4 +1,7 @@
-"""AdminClient on client quotas. An entity is a mapping of types (user, client-id, ip) to names; None is the type's default."""
+"""AdminClient on client quotas.
+
+An entity is a mapping of types (user, client-id, ip) to names; None is the type's default.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,9 @@ class ClientQuotaEntity:
 async def describe_client_quotas(
     cluster: AdminRequests, components: list[ClientQuotaFilterComponent], *, strict: bool = False
 ) -> dict[ClientQuotaEntity, dict[str, float]]:
-    """The quotas of every entity that the filter matches; `strict`: entities with other types besides are left out."""
+    """The quotas of every entity that the filter matches; `strict`: entities with other types
+    besides are left out.
+    """
     request = DescribeClientQuotasRequest(
         components=[ComponentData(entity_type=row.entity_type, match_type=row.match_type, match=row.match) for row in components],
         strict=strict,

@@ -1,4 +1,7 @@
-"""AdminClient on the records of partitions: offsets, deletion, raw batches, producers. Leaders are asked."""
+"""AdminClient on the records of partitions: offsets, deletion, raw batches, producers.
+
+Leaders are asked.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,9 @@ async def list_offsets(
     timestamp: int = LATEST_TIMESTAMP,
     isolation_level: int = READ_UNCOMMITTED,
 ) -> dict[TopicPartition, int]:
-    """The offset of each partition for `timestamp` (-1 latest: high watermark, or LSO when read_committed; -2 earliest)."""
+    """The offset of each partition for `timestamp` (-1 latest: high watermark, or LSO when
+    read_committed; -2 earliest).
+    """
     found = await list_offsets_by_spec(cluster, dict.fromkeys(partitions, timestamp), isolation_level=isolation_level)
     return {name: info.offset for name, info in all_or_raise(found).items()}
 
@@ -45,9 +50,12 @@ async def list_offsets(
 async def list_offsets_by_spec(
     cluster: AdminRequests, specs: Mapping[TopicPartition, int], *, isolation_level: int = READ_UNCOMMITTED
 ) -> dict[TopicPartition, ListOffsetsResultInfo | ApiException]:
-    """For each partition what its leader says of the timestamp, or why it does not. Retriable errors are retried.
+    """For each partition what its leader says of the timestamp, or why it does not.
 
-    -1 latest, -2 earliest, -3 the record with the largest timestamp, -4 earliest local, -5 latest tiered.
+    Retriable errors are retried.
+
+    -1 latest, -2 earliest, -3 the record with the largest timestamp, -4 earliest local, -5 latest
+    tiered.
     """
 
     async def ask(node: Node, group: list[TopicPartition]) -> dict[TopicPartition, ListOffsetsResultInfo | ApiException]:
@@ -75,7 +83,9 @@ async def list_offsets_by_spec(
 
 
 async def delete_records(cluster: AdminRequests, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | ApiException]:
-    """Delete what is before the given offset (-1: before the high watermark); the new low watermarks, or what failed."""
+    """Delete what is before the given offset (-1: before the high watermark); the new low
+    watermarks, or what failed.
+    """
 
     async def ask(node: Node, group: list[TopicPartition]) -> dict[TopicPartition, int | ApiException]:
         topics: dict[str, list[DeleteRecordsPartition]] = {}
@@ -99,7 +109,9 @@ async def delete_records(cluster: AdminRequests, offsets: Mapping[TopicPartition
 
 
 async def end_offset_of_epoch(cluster: AdminRequests, topic_partition: TopicPartition, leader_epoch: int) -> int:
-    """Where the next higher leader epoch begins in the leader's log, its end if there is none; -1 when it knows no such epoch."""
+    """Where the next higher leader epoch begins in the leader's log, its end if there is none; -1
+    when it knows no such epoch.
+    """
 
     async def ask(node: Node, group: list[TopicPartition]) -> dict[TopicPartition, int]:
         entry = OffsetForLeaderPartition(partition=topic_partition.partition, leader_epoch=leader_epoch)
@@ -121,7 +133,9 @@ async def fetch_records(
     max_bytes: int = 1 << 20,
     isolation_level: int = READ_UNCOMMITTED,
 ) -> bytes:
-    """Raw batches of a partition from `offset` on, as the log has them, at least one if there is one; b"" at the end. Used to compare logs."""
+    """Raw batches of a partition from `offset` on, as the log has them, at least one if there is
+    one; b"" at the end. Used to compare logs.
+    """
 
     async def ask(node: Node, group: list[TopicPartition]) -> dict[TopicPartition, bytes]:
         described = (await describe_topics(cluster, [topic_partition.topic])).get(topic_partition.topic)

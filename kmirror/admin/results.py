@@ -110,7 +110,9 @@ class TopicListing:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """The number of partitions that a topic shall have; `new_assignments`: the replicas of each new one."""
+    """The number of partitions that a topic shall have; `new_assignments`: the replicas of each new
+    one.
+    """
 
     total_count: int
     new_assignments: list[list[int]] | None = None
@@ -118,7 +120,10 @@ class NewPartitions:
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create; -1 is the broker's default. `mirror_topic_id`: create it as a mirror of the source's topic with that id."""
+    """A topic to create; -1 is the broker's default.
+
+    `mirror_topic_id`: create it as a mirror of the source's topic with that id.
+    """
 
     name: str
     num_partitions: int = -1
@@ -130,7 +135,9 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class RequestOptions:
-    """Options of every call: the time until it fails with REQUEST_TIMED_OUT; None is the client's default."""
+    """Options of every call: the time until it fails with REQUEST_TIMED_OUT; None is the client's
+    default.
+    """
 
     timeout_ms: int | None = None
 
@@ -172,7 +179,10 @@ class DescribeMirrorsOptions(RequestOptions):
 
 @dataclass(frozen=True, slots=True)
 class TopicResults:
-    """One outcome per topic: None, or why it failed. A failure of the whole request is raised instead."""
+    """One outcome per topic: None, or why it failed.
+
+    A failure of the whole request is raised instead.
+    """
 
     errors: dict[str, ApiException | None]
 
@@ -231,7 +241,8 @@ class MirrorPartitionDescription:
     reason: str | None = None
     """Why it does not move, and what to do, where a broker of kmirror says so."""
     last_known_lag: int = -1
-    """The lag when the source told it last; `lag` is -1 when that is too long ago to be believed."""
+    """The lag when the source told it last; `lag` is -1 when that is too long ago to be believed.
+    """
     lag_age_ms: int = -1
     """How long ago that was."""
 

@@ -1,4 +1,7 @@
-"""AdminClient on SCRAM credentials. A password never travels: salted and hashed here, as RFC 5802 has it (PBKDF2)."""
+"""AdminClient on SCRAM credentials.
+
+A password never travels: salted and hashed here, as RFC 5802 has it (PBKDF2).
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,9 @@ class UserScramCredentialDeletion:
 async def describe_user_scram_credentials(
     cluster: AdminRequests, users: Iterable[str] = ()
 ) -> dict[str, list[tuple[ScramMechanism, int]] | ApiException]:
-    """Mechanism and iterations of each user's credentials (of all users when none is named), or what failed."""
+    """Mechanism and iterations of each user's credentials (of all users when none is named), or
+    what failed.
+    """
     names = [UserName(name=user) for user in users]
     request = DescribeUserScramCredentialsRequest(users=names or None)
     response = await cluster.ask_any(request)

@@ -1,4 +1,7 @@
-"""AdminClient on share groups (KIP-932): describe, start offsets, delete. Listing them: `list_groups(types=["share"])`."""
+"""AdminClient on share groups (KIP-932): describe, start offsets, delete.
+
+Listing them: `list_groups(types=["share"])`.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ class ShareGroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class SharePartitionOffset:
-    """Where a group begins in a partition. `lag` is None where it is not known, or the broker does not say."""
+    """Where a group begins in a partition.
+
+    `lag` is None where it is not known, or the broker does not say.
+    """
 
     start_offset: int
     leader_epoch: int
@@ -80,8 +86,10 @@ async def describe_share_groups(
 async def list_share_group_offsets(
     cluster: AdminRequests, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, skip_failed: bool = False
 ) -> dict[TopicPartition, SharePartitionOffset | None]:
-    """Where a group begins in all partitions that it has state of, or in `partitions` (None: it has no state there). ApiException for the
-    first that has an error, one without a leader for example; with `skip_failed` such partitions are left out."""
+    """Where a group begins in all partitions that it has state of, or in `partitions` (None: it has
+    no state there). ApiException for the first that has an error, one without a leader for example;
+    with `skip_failed` such partitions are left out.
+    """
     topics = None
     if partitions is not None:
         topics = [DescribeShareGroupOffsetsRequestTopic(name, rows) for name, rows in by_topic(partitions).items()]
@@ -107,7 +115,10 @@ async def list_share_group_offsets(
 async def alter_share_group_offsets(
     cluster: AdminRequests, group_id: str, offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, ApiException | None]:
-    """Have a group without members begin there; a group that is not there is made. What came of each."""
+    """Have a group without members begin there; a group that is not there is made.
+
+    What came of each.
+    """
     wanted: dict[str, AlterShareGroupOffsetsRequestTopic] = {}
     for name, offset in offsets.items():
         topic = wanted.setdefault(name.topic, AlterShareGroupOffsetsRequestTopic(topic_name=name.topic))

@@ -1,4 +1,7 @@
-"""AdminClient on delegation tokens (KIP-48). Times are milliseconds since the epoch; periods are milliseconds."""
+"""AdminClient on delegation tokens (KIP-48).
+
+Times are milliseconds since the epoch; periods are milliseconds.
+"""
 
 from __future__ import annotations
 

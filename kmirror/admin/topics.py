@@ -122,8 +122,9 @@ async def delete_topics(cluster: AdminRequests, names: Iterable[str], options: R
 
 
 async def delete_topics_by_ids(cluster: AdminRequests, topic_ids: Iterable[Uuid], options: RequestOptions | None = None) -> TopicResults:
-    """The topics of these ids, whatever bears their names by then; outcomes by the ids' text, UNKNOWN_TOPIC_ID for one that is not there
-    (Kafka's `TopicCollection.ofTopicIds`)."""
+    """The topics of these ids, whatever bears their names by then; outcomes by the ids' text,
+    UNKNOWN_TOPIC_ID for one that is not there (Kafka's `TopicCollection.ofTopicIds`).
+    """
     timeout_ms = cluster.timeout(options)
     topics = [DeleteTopicState(name=None, topic_id=topic_id) for topic_id in topic_ids]
     response = await cluster.ask_any(DeleteTopicsRequest(topics=topics, timeout_ms=timeout_ms), timeout_ms)

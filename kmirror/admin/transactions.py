@@ -1,7 +1,9 @@
-"""AdminClient on transactions (KIP-664): list and describe them, the producers of partitions, fence and abort.
+"""AdminClient on transactions (KIP-664): list and describe them, the producers of partitions, fence
+and abort.
 
-Coordinators are asked about transactional ids, leaders (or one broker, for its replicas) about producers. An abort writes a marker into
-one partition, past the coordinator: for a transaction that the coordinator does not know (any more), which would hang there for ever.
+Coordinators are asked about transactional ids, leaders (or one broker, for its replicas) about
+producers. An abort writes a marker into one partition, past the coordinator: for a transaction that
+the coordinator does not know (any more), which would hang there for ever.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """A producer as a partition's log knows it; None where no marker was seen, or no transaction is open."""
+    """A producer as a partition's log knows it; None where no marker was seen, or no transaction is
+    open.
+    """
 
     producer_id: int
     producer_epoch: int
@@ -57,7 +61,10 @@ class ProducerState:
 
 @dataclass(frozen=True, slots=True)
 class AbortTransactionSpec:
-    """Whose transaction ends in which partition. The coordinator epoch must not be below the last one that the partition saw."""
+    """Whose transaction ends in which partition.
+
+    The coordinator epoch must not be below the last one that the partition saw.
+    """
 
     topic_partition: TopicPartition
     producer_id: int
@@ -73,7 +80,9 @@ class AbortTransactionSpec:
 
 @dataclass(frozen=True, slots=True)
 class TransactionsFilter:
-    """Which transactions to list: all, or those of producers, in states, open for longer than a duration, with ids that match a pattern."""
+    """Which transactions to list: all, or those of producers, in states, open for longer than a
+    duration, with ids that match a pattern.
+    """
 
     producer_ids: tuple[int, ...] = ()
     states: tuple[str, ...] = ()
@@ -82,7 +91,10 @@ class TransactionsFilter:
 
 
 async def list_transactions(cluster: AdminRequests, wanted: TransactionsFilter | None = None) -> dict[int, list[TransactionListing]]:
-    """Every coordinator's transactions, by broker id. UNSUPPORTED_VERSION where a broker does not know a filter."""
+    """Every coordinator's transactions, by broker id.
+
+    UNSUPPORTED_VERSION where a broker does not know a filter.
+    """
     chosen = wanted or TransactionsFilter()
     request = ListTransactionsRequest(
         producer_id_filters=list(chosen.producer_ids),
@@ -148,7 +160,10 @@ async def describe_producers(
 
 
 async def abort_transaction(cluster: AdminRequests, spec: AbortTransactionSpec) -> None:
-    """Write the abort marker into the partition. INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED: newer ones were seen there."""
+    """Write the abort marker into the partition.
+
+    INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED: newer ones were seen there.
+    """
     topic = WritableTxnMarkerTopic(name=spec.topic_partition.topic, partition_indexes=[spec.topic_partition.partition])
     marker = WritableTxnMarker(
         producer_id=spec.producer_id,
@@ -172,7 +187,10 @@ async def abort_transaction(cluster: AdminRequests, spec: AbortTransactionSpec) 
 
 
 async def fence_producers(cluster: AdminRequests, transactional_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Shut out the producers of these ids; an open transaction is aborted before. The new id and epoch of each."""
+    """Shut out the producers of these ids; an open transaction is aborted before.
+
+    The new id and epoch of each.
+    """
 
     async def ask(node: Node, group: list[str]) -> dict[str, tuple[int, int]]:
         result: dict[str, tuple[int, int]] = {}
@@ -218,7 +236,8 @@ def _producer(row: ProducerStateRow) -> ProducerState:
     )
 
 
-# -- what Kafka's client says of errors -----------------------------------------------------------------------------------------
+# -- what Kafka's client says of errors
+# -----------------------------------------------------------------------------------------
 
 
 def _undescribed(transactional_id: str, error: Errors) -> ApiException:

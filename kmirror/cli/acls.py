@@ -1,4 +1,6 @@
-"""`kafka-acls`: add, remove and list access rules; options and output of Kafka's tool, and `--json`."""
+"""`kafka-acls`: add, remove and list access rules; options and output of Kafka's tool, and
+`--json`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`kafka-broker-api-versions`: the APIs and versions that each broker serves; output of Kafka's tool, and `--json`."""
+"""`kafka-broker-api-versions`: the APIs and versions that each broker serves; output of Kafka's
+tool, and `--json`.
+"""
 
 from __future__ import annotations
 

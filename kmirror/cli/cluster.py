@@ -1,4 +1,6 @@
-"""`kafka-cluster`: the cluster's id, its endpoints, and brokers to forget; options and output of Kafka's tool, and `--json`."""
+"""`kafka-cluster`: the cluster's id, its endpoints, and brokers to forget; options and output of
+Kafka's tool, and `--json`.
+"""
 
 from __future__ import annotations
 

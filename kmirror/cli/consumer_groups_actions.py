@@ -1,4 +1,6 @@
-"""The actions of `kafka-consumer-groups`, over `AdminClient`: list, describe, delete; resets are in `consumer_groups_reset`."""
+"""The actions of `kafka-consumer-groups`, over `AdminClient`: list, describe, delete; resets are in
+`consumer_groups_reset`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What `kafka-consumer-groups --describe` prints: offsets, members, state; the columns of Kafka's tool."""
+"""What `kafka-consumer-groups --describe` prints: offsets, members, state; the columns of Kafka's
+tool.
+"""
 
 from __future__ import annotations
 

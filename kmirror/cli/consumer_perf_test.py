@@ -1,4 +1,7 @@
-"""`kafka-consumer-perf-test`: read records and measure; options and output of Kafka's tool. Needs the extra `kmirror[clients]`."""
+"""`kafka-consumer-perf-test`: read records and measure; options and output of Kafka's tool.
+
+Needs the extra `kmirror[clients]`.
+"""
 
 from __future__ import annotations
 

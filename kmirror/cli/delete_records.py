@@ -1,4 +1,6 @@
-"""`kafka-delete-records`: delete the records before given offsets; options and output of Kafka's tool, and `--json`."""
+"""`kafka-delete-records`: delete the records before given offsets; options and output of Kafka's
+tool, and `--json`.
+"""
 
 from __future__ import annotations
 

@@ -93,7 +93,8 @@ class Demo:
         print(f"reports: {json_path}  {html_path}")
         return 0 if self._report.logs_equal else 1
 
-    # -- acts -------------------------------------------------------------------------------------------------------
+    # -- acts
+    # -------------------------------------------------------------------------------------------------------
 
     def _start_clusters(self) -> None:
         for cluster in (self._north, self._south):
@@ -197,7 +198,8 @@ class Demo:
         self._report.comparison = done.stdout
         self._say("the logs are equal, byte for byte" if self._report.logs_equal else "THE LOGS DIFFER:\n" + done.stdout)
 
-    # -- helpers ----------------------------------------------------------------------------------------------------
+    # -- helpers
+    # ----------------------------------------------------------------------------------------------------
 
     def _mirror(self, destination: DemoCluster, source: DemoCluster) -> None:
         config = self._folder / f"{destination.name}.mirror.properties"

@@ -152,7 +152,9 @@ class _TimeAxis:
         return _LEFT + (at_s - self.begin_s) * (_WIDTH - _LEFT - 10) / (self.end_s - self.begin_s)
 
     def picture(self, height: int, *parts: str) -> str:
-        """Returns the whole picture: `parts` from `_TOP` on over `height` units, the moment of the kill, and seconds below."""
+        """Returns the whole picture: `parts` from `_TOP` on over `height` units, the moment of the
+        kill, and seconds below.
+        """
         step = next((step for step in (1, 2, 5, 10, 30, 60, 300) if self.end_s - self.begin_s <= 12 * step), 600)
         bottom = _TOP + height
         ticks = "".join(

@@ -129,7 +129,10 @@ def _check_size(what: str, data: bytes, entry_size: int) -> None:
 
 
 def dump_time_index(files: FileSystem, path: str, options: Options, problems: IndexProblems, write: Write, absolute: str) -> None:
-    """Dump one `.timeindex`. KmirrorError or ApiException where Kafka's tool ends with an exception."""
+    """Dump one `.timeindex`.
+
+    KmirrorError or ApiException where Kafka's tool ends with an exception.
+    """
     base_offset = start_offset(path)
     log_path = _log_path(path)
     if not files.exists(log_path):

@@ -1,4 +1,6 @@
-"""`kafka-features`: describe, upgrade, downgrade and disable features; options and output of Kafka's tool, and `--json`."""
+"""`kafka-features`: describe, upgrade, downgrade and disable features; options and output of
+Kafka's tool, and `--json`.
+"""
 
 from __future__ import annotations
 

@@ -119,7 +119,8 @@ def build_parser() -> MirrorsParser:
         only_with=("verify",),
     )
     parser.file("output", "folder", "With --from-mm2: write the files to this\nfolder.", only_with=("from-mm2",))
-    # --topic: `--delete --topic t` would look as if it deleted only t; an unset shell variable ("") would mean all topics
+    # --topic: `--delete --topic t` would look as if it deleted only t; an unset shell variable ("")
+    # would mean all topics
     parser.value(
         "topic",
         "topic",

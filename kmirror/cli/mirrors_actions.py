@@ -92,7 +92,8 @@ class MirrorCommand:
         self._mirror: str = clients.options.mirror
         self._deadline = Deadline(clients.runtime, clients.options.timeout)
 
-    # --- mirrors ------------------------------------------------------------------------------------------------------
+    # --- mirrors
+    # ------------------------------------------------------------------------------------------------------
 
     async def do_create(self) -> None:
         configs = read_mirror_configs(self._options.mirror_config)
@@ -163,7 +164,8 @@ class MirrorCommand:
             return [mirrors_dry_run.nothing_dropped(row, reason) for row in rows]
         return await mirrors_dry_run.divergence_loss(self._admin, source, {TopicPartition(row.topic, row.partition) for row in rows})
 
-    # --- topics -------------------------------------------------------------------------------------------------------
+    # --- topics
+    # -------------------------------------------------------------------------------------------------------
 
     async def do_pause(self) -> None:
         topics = await self._change("pause", self._admin.pause_mirror_topics, PAUSED)

@@ -1,7 +1,9 @@
-"""The parser of `kafka-mirrors`: an option is declared by one call, and checked by what the call says.
+"""The parser of `kafka-mirrors`: an option is declared by one call, and checked by what the call
+says.
 
-`action`, `flag`, `value`, `file` and `number` declare; the help and `check` are made from that. argparse itself reads the words, so
-`--topic=t` and its error texts are argparse's. Help texts are broken into lines by the caller, as the KIP prints them.
+`action`, `flag`, `value`, `file` and `number` declare; the help and `check` are made from that.
+argparse itself reads the words, so `--topic=t` and its error texts are argparse's. Help texts are
+broken into lines by the caller, as the KIP prints them.
 """
 
 from __future__ import annotations
@@ -17,7 +19,11 @@ from kmirror.cli.tool_options import UsageError, dest, two_columns
 
 @dataclass(frozen=True, slots=True)
 class _Needs:
-    """What an action needs. `config_when` and `topic_when`: when --mirror-config or --topic must be given, in the error's words."""
+    """What an action needs.
+
+    `config_when` and `topic_when`: when --mirror-config or --topic must be given, in the error's
+    words.
+    """
 
     server: bool
     mirror: bool
@@ -50,7 +56,10 @@ class _Once(argparse.Action):
 
 
 class MirrorsParser(argparse.ArgumentParser):
-    """The options of `kafka-mirrors`. Where several rules are broken, the option declared first is named."""
+    """The options of `kafka-mirrors`.
+
+    Where several rules are broken, the option declared first is named.
+    """
 
     def __init__(self, description: str, epilog: str) -> None:
         super().__init__(prog="kafka-mirrors", description=description, epilog=epilog, add_help=False, allow_abbrev=False)
@@ -60,12 +69,16 @@ class MirrorsParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
 
-    # --- declarations -------------------------------------------------------------------------------------------------
+    # --- declarations
+    # -------------------------------------------------------------------------------------------------
 
     def action(
         self, name: str, text: str, *, file: str = "", server: bool = True, mirror: bool = True, config_when: str = "", topic_when: str = ""
     ) -> None:
-        """Add an action; its value is the file that `file` describes, if given. It needs --bootstrap-server and --mirror unless told."""
+        """Add an action; its value is the file that `file` describes, if given.
+
+        It needs --bootstrap-server and --mirror unless told.
+        """
         self.actions[name] = _Needs(server, mirror, config_when, topic_when)
         if file:
             self.file(name, file, text)
@@ -73,7 +86,10 @@ class MirrorsParser(argparse.ArgumentParser):
             self.flag(name, text)
 
     def flag(self, name: str, text: str, *, only_with: tuple[str, ...] = (), not_with: tuple[str, ...] = ()) -> None:
-        """Add an option without a value. It goes with any of `only_with`, if given, and with none of `not_with`."""
+        """Add an option without a value.
+
+        It goes with any of `only_with`, if given, and with none of `not_with`.
+        """
         self.add_argument(f"--{name}", action="store_true")
         self._options[name] = _Option("", text, only_with, not_with)
 
@@ -88,7 +104,10 @@ class MirrorsParser(argparse.ArgumentParser):
     def number(
         self, name: str, described_as: str, text: str, *, between: tuple[int, int], only_with: tuple[str, ...] = (), refusal: str = ""
     ) -> None:
-        """Add an option that takes a whole number, from the first to the last of `between`. `refusal`: one error text for all its rules."""
+        """Add an option that takes a whole number, from the first to the last of `between`.
+
+        `refusal`: one error text for all its rules.
+        """
         self._add(name, int, _Option(f"<{described_as}>", text, only_with, between=between, refusal=refusal))
 
     def _add(self, name: str, kind: Callable[[str], Any], option: _Option) -> None:
@@ -102,7 +121,8 @@ class MirrorsParser(argparse.ArgumentParser):
             rows.append(two_columns(f"--{name} {option.argument}".rstrip(), option.text.replace("\n", "\n  ").split("\n")))
         return "\n".join([self.description or "", *rows, "", f"{self.epilog}\n"])
 
-    # --- checks -------------------------------------------------------------------------------------------------------
+    # --- checks
+    # -------------------------------------------------------------------------------------------------------
 
     def check(self, options: argparse.Namespace) -> str:
         """Returns the one action that was asked for; UsageError with Kafka's messages otherwise."""

@@ -251,7 +251,8 @@ class Reversal:
         result = {"action": "reverse", "mirror": self._mirror, "topics": topics, "dryRun": dry_run, "steps": self._steps}
         print(json.dumps(result | {"dropped": loss_rows(self._losses)}, indent=2))
 
-    # --- the plan -----------------------------------------------------------------------------------------------------
+    # --- the plan
+    # -----------------------------------------------------------------------------------------------------
 
     async def show_plan(self) -> None:
         """Print what each step would do, and what either side would drop."""

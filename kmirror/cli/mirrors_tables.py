@@ -150,7 +150,9 @@ def describe_json(mirrors: Iterable[MirrorDescription], ends: SourceEnds | None 
 
 
 def failover_rows(rows: Iterable[MirrorPartitionDescription], ends: Mapping[TopicPartition, SourceEnd]) -> list[dict[str, Any]]:
-    """Returns where stopped partitions end, for JSON; `notMirrored` is None where the source's end is unknown."""
+    """Returns where stopped partitions end, for JSON; `notMirrored` is None where the source's end
+    is unknown.
+    """
     found = []
     for row in rows:
         end = ends.get(TopicPartition(row.topic, row.partition)) if row.destination_offset >= 0 else None

@@ -29,7 +29,8 @@ SWITCHES: Final = ("sync.topic.configs", "sync.topic.acls", "emit.heartbeats", "
 class Flow(NamedTuple):
     """One flow, from and to these aliases, with settings under their current names.
 
-    `settings` are the flow's own and the top level's; in `cluster_settings` a cluster's begin with its alias.
+    `settings` are the flow's own and the top level's; in `cluster_settings` a cluster's begin with
+    its alias.
     """
 
     source: str

@@ -1,4 +1,6 @@
-"""`kafka-producer-perf-test`: send records and measure; options and output of Kafka's tool. Needs the extra `kmirror[clients]`.
+"""`kafka-producer-perf-test`: send records and measure; options and output of Kafka's tool.
+
+Needs the extra `kmirror[clients]`.
 
 The latency of a record is the time from its hand-over to the client until its acknowledgement. The
 figures are those of this machine's Python client.

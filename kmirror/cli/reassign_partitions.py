@@ -1,4 +1,6 @@
-"""`kafka-reassign-partitions`: move partitions between brokers and log directories; options and output of Kafka's tool, and `--json` on `--list`."""
+"""`kafka-reassign-partitions`: move partitions between brokers and log directories; options and
+output of Kafka's tool, and `--json` on `--list`.
+"""
 
 from __future__ import annotations
 

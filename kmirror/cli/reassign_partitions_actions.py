@@ -66,7 +66,8 @@ class ReassignPartitionsCommand:
         )
         return 0
 
-    # --- generate and execute -----------------------------------------------------------------------------------------
+    # --- generate and execute
+    # -----------------------------------------------------------------------------------------
 
     async def _generate(self, admin: AdminClient) -> None:
         options = self._options
@@ -157,7 +158,8 @@ class ReassignPartitionsCommand:
                 raise CommandError(f"Timed out before log directory move{_s(pending)} could be started for: {names}", on_stdout=True)
             await asyncio.sleep(MOVE_PAUSE_S)
 
-    # --- verify, cancel and list --------------------------------------------------------------------------------------
+    # --- verify, cancel and list
+    # --------------------------------------------------------------------------------------
 
     async def _verify(self, admin: AdminClient) -> None:
         plan = parse_plan(read_text(self._options.reassignment_json_file))

@@ -189,7 +189,8 @@ def _configs(texts: list[str]) -> dict[str, str]:
     return configs
 
 
-# -- the destination ------------------------------------------------------------------------------------------------------------
+# -- the destination
+# ------------------------------------------------------------------------------------------------------------
 
 
 async def prepare(
@@ -236,7 +237,8 @@ async def _warn_of_times(client: ReplayClient, topics: list[str]) -> None:
             say(f"topic {name} has message.timestamp.type=LogAppendTime: its records get the time of their arrival")
 
 
-# -- in this process --------------------------------------------------------------------------------------------------------------
+# -- in this process
+# --------------------------------------------------------------------------------------------------------------
 
 
 async def _replay(runtime: Runtime, destination: Destination, plan: Plan, speed: float | None, *, as_json: bool) -> int:

@@ -96,7 +96,8 @@ class ReplayClient(AdminClient):
         self.transactions_v2 = levels.get(TRANSACTION_VERSION, 0) >= 2
         return described.cluster_id or ""
 
-    # -- batches ------------------------------------------------------------------------------------------------------------
+    # -- batches
+    # ------------------------------------------------------------------------------------------------------------
 
     async def produce(self, target: TopicPartition, batch: bytearray, transactional_id: str | None) -> Answer:
         """Send one batch to its leader, once.
@@ -146,7 +147,8 @@ class ReplayClient(AdminClient):
             self._leaders[target] = self._requests.nodes[leader_id]
         return self._leaders.get(target)
 
-    # -- producers and their transactions -------------------------------------------------------------------------------------
+    # -- producers and their transactions
+    # -------------------------------------------------------------------------------------
 
     async def init_producer_id(self, transactional_id: str | None) -> ProducerIdAndEpoch:
         """Returns a producer's id and epoch; first aborts a transaction open under the id."""

@@ -164,7 +164,8 @@ class PartitionReplay:
         lane.sequence = increment_sequence(lane.sequence, batch.record_count)
         self._state.next_offset = batch.next_offset
 
-    # -- producers ------------------------------------------------------------------------------------------------------------
+    # -- producers
+    # ------------------------------------------------------------------------------------------------------------
 
     async def _lane_of(self, batch: ReplayBatch) -> LaneState:
         lanes = self._state.lanes
@@ -195,7 +196,8 @@ class PartitionReplay:
             lane.producer_id, lane.epoch, lane.sequence = producer.producer_id, producer.epoch, 0
             self._save()
 
-    # -- ends of transactions ---------------------------------------------------------------------------------------------------
+    # -- ends of transactions
+    # ---------------------------------------------------------------------------------------------------
 
     async def _control(self, batch: RecordBatch) -> bool:
         kind = control_type(batch)
@@ -258,7 +260,8 @@ class PartitionReplay:
             lane.close()
         self._state.is_settled = True
 
-    # -- resuming -----------------------------------------------------------------------------------------------------------------
+    # -- resuming
+    # -----------------------------------------------------------------------------------------------------------------
 
     async def _find_again(self) -> None:
         """Find out what the destination has beyond the state, and which transactions it lost."""

@@ -44,7 +44,8 @@ class ShareGroupCommand:
         with_admin(options.bootstrap_server, options.command_config, action)
         return 0
 
-    # -- list and describe ----------------------------------------------------------------------------------------------
+    # -- list and describe
+    # ----------------------------------------------------------------------------------------------
 
     async def _listed(self, admin: AdminClient, states: list[str]) -> list[GroupListing]:
         return await admin.list_groups(states=states, types=[SHARE_TYPE])
@@ -82,7 +83,8 @@ class ShareGroupCommand:
             else:
                 _print_offsets(group_id, await admin.list_share_group_offsets(group_id), is_verbose=options.verbose)
 
-    # -- delete -----------------------------------------------------------------------------------------------------------
+    # -- delete
+    # -----------------------------------------------------------------------------------------------------------
 
     async def _delete(self, admin: AdminClient) -> None:
         options = self._options
@@ -116,7 +118,8 @@ class ShareGroupCommand:
             lines.append(f"{topic:<{width}} {'Successful' if problem is None else f'Error: {problem.message}'}")
         print("\n" + "\n".join(lines))
 
-    # -- reset ------------------------------------------------------------------------------------------------------------
+    # -- reset
+    # ------------------------------------------------------------------------------------------------------------
 
     async def _reset_offsets(self, admin: AdminClient) -> None:
         options = self._options
@@ -149,7 +152,8 @@ class ShareGroupCommand:
         return await offsets_at_time(admin, names, parse_datetime_ms(options.to_datetime))
 
 
-# -- output ---------------------------------------------------------------------------------------------------------------
+# -- output
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def _states(text: str | None) -> list[str]:

@@ -1,4 +1,6 @@
-"""`kafka-topics`: create, delete, describe, change and list topics; options and output of Kafka's tool, and `--json`."""
+"""`kafka-topics`: create, delete, describe, change and list topics; options and output of Kafka's
+tool, and `--json`.
+"""
 
 from __future__ import annotations
 

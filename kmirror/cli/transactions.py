@@ -1,4 +1,6 @@
-"""`kafka-transactions`: look at transactions, find those that hang and end them; options and output of Kafka's tool, and `--json`."""
+"""`kafka-transactions`: look at transactions, find those that hang and end them; options and output
+of Kafka's tool, and `--json`.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +117,8 @@ def failed(what: str, error: KmirrorError) -> CommandError:
     return CommandError(f"{what}: {text}. Enable debug logging for additional detail.")
 
 
-# --- the commands -----------------------------------------------------------------------------------------------------------
+# --- the commands
+# -----------------------------------------------------------------------------------------------------------
 
 
 async def list_transactions(admin: AdminClient, options: argparse.Namespace, now_ms: int) -> None:
@@ -296,7 +299,8 @@ COMMANDS: dict[str, Callable[[AdminClient, argparse.Namespace, int], Awaitable[N
 }
 
 
-# --- running -----------------------------------------------------------------------------------------------------------------
+# --- running
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:

@@ -1,4 +1,6 @@
-"""The report of `kmirror verify-logs` as text and as JSON, and the words that its page shares (`verify_logs_html`)."""
+"""The report of `kmirror verify-logs` as text and as JSON, and the words that its page shares
+(`verify_logs_html`).
+"""
 
 from __future__ import annotations
 

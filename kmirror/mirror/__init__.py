@@ -1,11 +1,14 @@
-"""Cluster mirroring (KIP-1279) on one broker: topics of a source cluster are copied byte for byte into topics of this one.
+"""Cluster mirroring (KIP-1279) on one broker: topics of a source cluster are copied byte for byte
+into topics of this one.
 
-In: metadata deltas from `server`, the answers of source clusters, requests of the mirror APIs (`server.apis.mirror`). Out: appends and
-cuts of local logs (`replica`), records in `__mirror_state`, requests to the controller, to other brokers and to the coordinators of groups.
+In: metadata deltas from `server`, the answers of source clusters, requests of the mirror APIs
+(`server.apis.mirror`). Out: appends and cuts of local logs (`replica`), records in
+`__mirror_state`, requests to the controller, to other brokers and to the coordinators of groups.
 
-Start with `mirror_state_machine` (what can happen to a partition) and `mirror_manager` (what a broker has). `server` uses what stands
-here, the records' rules of `coordination`, and `source.channels`; `cli` uses `logs`, to compare logs as fetchers do. Each room
-imports only from the rooms below it:
+Start with `mirror_state_machine` (what can happen to a partition) and `mirror_manager` (what a
+broker has). `server` uses what stands here, the records' rules of `coordination`, and
+`source.channels`; `cli` uses `logs`, to compare logs as fetchers do. Each room imports only from
+the rooms below it:
 
     sync           topics, configs, ACLs and group offsets follow the source's
     partition      the driver of one mirrored partition: the state table executed
@@ -14,5 +17,6 @@ imports only from the rooms below it:
     source         connections to the source, and what is known of it
     coordination   the states of partitions in `__mirror_state`
 
-What all of them share stands beside them: `mirror_state_machine`, `mirror_safeguards`, `ports`, `request_batcher`.
+What all of them share stands beside them: `mirror_state_machine`, `mirror_safeguards`, `ports`,
+`request_batcher`.
 """

@@ -5,9 +5,10 @@
     KafkaApis(..., mirror=manager)               its handlers are in server.apis.mirror
     await manager.shutdown()                     before the replica manager's
 
-It has one `MirrorPartition` per mirrored partition that this broker leads, one `Mirror` per mirror it has to do with, the
-coordinator's shards, the fetchers, and the metadata manager. It works over `Runtime` and `NetworkClient` alone, so it runs
-under the simulator unchanged. While mirror.version is 0 it does nothing.
+It has one `MirrorPartition` per mirrored partition that this broker leads, one `Mirror` per mirror
+it has to do with, the coordinator's shards, the fetchers, and the metadata manager. It works over
+`Runtime` and `NetworkClient` alone, so it runs under the simulator unchanged. While mirror.version
+is 0 it does nothing.
 """
 
 from __future__ import annotations
@@ -142,10 +143,13 @@ class MirrorManager:
             self._scope,
         )
 
-    # --- life ---------------------------------------------------------------------------------------------------------
+    # --- life
+    # ---------------------------------------------------------------------------------------------------------
 
     async def shutdown(self) -> None:
-        """Stop fetching and driving; states stay as they are and are taken up again by the next leader."""
+        """Stop fetching and driving; states stay as they are and are taken up again by the next
+        leader.
+        """
         drivers = [driver for topic in sorted(self._partitions) for _, driver in sorted(self._partitions[topic].items())]
         self._partitions.clear()
         for driver in drivers:
@@ -168,7 +172,8 @@ class MirrorManager:
         """Whether mirror.version is at least 1."""
         return self._image.features.level(MIRROR_VERSION_FEATURE) >= 1
 
-    # --- metadata -----------------------------------------------------------------------------------------------------
+    # --- metadata
+    # -----------------------------------------------------------------------------------------------------
 
     def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Take the new image and bring drivers, mirrors and shards in line with it."""
@@ -203,7 +208,9 @@ class MirrorManager:
                 self._forget_deleted_topic(association.mirror_name, topic)
 
     def _are_states_lost(self, image: MetadataImage) -> bool:
-        """Whether there is another `__mirror_state` than before: what the leaders know of it is not there."""
+        """Whether there is another `__mirror_state` than before: what the leaders know of it is not
+        there.
+        """
         topic = image.topics.topic(MIRROR_STATE_TOPIC_NAME)
         if topic is None:
             return False
@@ -304,7 +311,8 @@ class MirrorManager:
             if driver.status.state is MirrorPartitionState.MIRRORING
         ]
 
-    # --- for handlers -------------------------------------------------------------------------------------------------
+    # --- for handlers
+    # -------------------------------------------------------------------------------------------------
 
     def mirror(self, name: str) -> Mirror:
         """The mirror; ApiException UNKNOWN_MIRROR when metadata does not know it."""
@@ -345,7 +353,10 @@ class MirrorManager:
         return known or (mirror.source_cluster_id if mirror is not None else "")
 
     def describe(self, mirror_name: str) -> list[PartitionDescription]:
-        """The mirror's partitions that this broker leads. ApiException COORDINATOR_NOT_AVAILABLE while a state is not loaded (D5)."""
+        """The mirror's partitions that this broker leads.
+
+        ApiException COORDINATOR_NOT_AVAILABLE while a state is not loaded (D5).
+        """
         rows = []
         now_ms = self._runtime.clock.monotonic_ms()
         for driver in self.led_partitions(mirror_name):

@@ -7,14 +7,18 @@
     kafka.server:type=FetcherStats,name={BytesPerSec,RequestsPerSec}   of each fetcher
     kafka.server:type=mirror-broker-D-fetcher-F-mirror-M-metrics   the connection of each fetcher
 
-`kafka.server:type=MirrorReplication`, the bytes a second of throttled partitions, is registered by the throttle itself.
+`kafka.server:type=MirrorReplication`, the bytes a second of throttled partitions, is registered by
+the throttle itself.
 
-One collector gives all of it: nothing is registered for a partition or a fetcher, so nothing has to be taken away when one goes. What
-is counted while mirroring works is counted once a fetch (`FetcherStats`, `ClientMetrics`), never once a record. A partition counts
-as failing while it is FAILED, and while it has a reason why it cannot go on (a source that does not answer, a step that is tried again).
+One collector gives all of it: nothing is registered for a partition or a fetcher, so nothing has to
+be taken away when one goes. What is counted while mirroring works is counted once a fetch
+(`FetcherStats`, `ClientMetrics`), never once a record. A partition counts as failing while it is
+FAILED, and while it has a reason why it cannot go on (a source that does not answer, a step that is
+tried again).
 
-A lag that is not known now is shown as it was known last, and its age beside it says so: while the source is down MaxLag and ConsumerLag
-stand still and the ages grow. -1 is a lag, and an age, that was never known.
+A lag that is not known now is shown as it was known last, and its age beside it says so: while the
+source is down MaxLag and ConsumerLag stand still and the ages grow. -1 is a lag, and an age, that
+was never known.
 """
 
 from __future__ import annotations
@@ -125,8 +129,12 @@ def fetcher_readings(broker_id: int, fetchers: Iterable[RunningFetcherView]) -> 
 
 
 def lag_readings(lags: Iterable[MirroredPartitionLag]) -> Iterator[Reading]:
-    """MET1, MET3, and the age of both. MaxLag is 0 where nothing is mirrored, and -1 where no lag was ever known. MaxLagAgeMs is the age of the
-    oldest lag that is known, and -1 where none is: one partition that never had one would hide a source that is away from all others."""
+    """MET1, MET3, and the age of both.
+
+    MaxLag is 0 where nothing is mirrored, and -1 where no lag was ever known. MaxLagAgeMs is the
+    age of the oldest lag that is known, and -1 where none is: one partition that never had one
+    would hide a source that is away from all others.
+    """
     greatest: int | None = None
     oldest_ms: int | None = None
     for topic_partition, fetcher_name, lag in lags:

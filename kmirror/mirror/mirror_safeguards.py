@@ -1,7 +1,7 @@
 """The rules that keep a mirror from losing data, each with a switch (decision 14).
 
-All are on. Switching one off shows the hole it closes: the simulator's ablations do that and its checkers must notice.
-Never switch one off anywhere else; the broker has no setting for them.
+All are on. Switching one off shows the hole it closes: the simulator's ablations do that and its
+checkers must notice. Never switch one off anywhere else; the broker has no setting for them.
 """
 
 from __future__ import annotations
@@ -35,10 +35,14 @@ class MirrorSafeguards:
     """C36b: the last local batch is compared with the source's before the first append."""
 
     loss_refused: bool = True
-    """A source that lost its log is not followed (mirror.max.truncation.records): the partition fails and keeps its records."""
+    """A source that lost its log is not followed (mirror.max.truncation.records): the partition
+    fails and keeps its records.
+    """
 
     kept_when_added_again: bool = True
-    """A topic that is added again without a last mirror epoch keeps what the source still has of it, instead of copying everything."""
+    """A topic that is added again without a last mirror epoch keeps what the source still has of
+    it, instead of copying everything.
+    """
 
     definite_answers_only: bool = True
     """C6, C7: only a definite -1 truncates to zero; silence and errors are retried."""

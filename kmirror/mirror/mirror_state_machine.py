@@ -1,7 +1,8 @@
 """The state machine of one mirrored partition, as a table that the driver executes.
 
-Each partition of a mirror topic has one machine. The leader of the *destination* partition runs it, and the coordinator of
-(mirror, topic id, partition) stores its state in `__mirror_state`. Three rules make it safe:
+Each partition of a mirror topic has one machine. The leader of the *destination* partition runs it,
+and the coordinator of (mirror, topic id, partition) stores its state in `__mirror_state`. Three
+rules make it safe:
 
 * *Persist, then act.* A transition is committed as a type-2 record before anything is done about it. A crash at any moment
   leaves a state from which the work can be done again, and every step of the work is idempotent.
@@ -12,19 +13,23 @@ Each partition of a mirror topic has one machine. The leader of the *destination
   does nothing but execute it: what a row says comes `first`, then its next state is committed, then what comes `then`. Rows
   without any of these are pairs in which nothing is to be done (`IGNORED`) or which must not happen (`ILLEGAL`: logged).
 
-The work of a state (aligning, fetching, stopping) goes on while the machine is in it, and ends in an event of its own:
-`MirrorPartition` has it by state. What else can happen to a partition changes no state, and `ELSEWHERE` says who deals with it.
+The work of a state (aligning, fetching, stopping) goes on while the machine is in it, and ends in
+an event of its own: `MirrorPartition` has it by state. What else can happen to a partition changes
+no state, and `ELSEWHERE` says who deals with it.
 
-`VALID_TRANSITIONS` says which state may follow which and is what WriteMirrorStates checks; the table's rows stay inside it
-(asserted by the tests). The same state again is always allowed and writes nothing, except where a row says `REWRITE_STATE`:
-after gaining leadership in PREPARING and STOPPING the same state is appended as a new record first, so that an isolated
-old coordinator cannot answer with a state that has passed (F19).
+`VALID_TRANSITIONS` says which state may follow which and is what WriteMirrorStates checks; the
+table's rows stay inside it (asserted by the tests). The same state again is always allowed and
+writes nothing, except where a row says `REWRITE_STATE`: after gaining leadership in PREPARING and
+STOPPING the same state is appended as a new record first, so that an isolated old coordinator
+cannot answer with a state that has passed (F19).
 
-Numbers such as D3-16 are rules of docs/RULES.md, whose diagram of the states is drawn from this table
-(`tools/state_diagram.py`). A storage error is the replica's, not the partition's: nothing is written, for FAILED would
-outlive the leader whose disk it was, and healthy replicas take over (D3-37). The KIP's FAILED for it would need an operator
-where an election does. Known holes, inherent in the KIP: failback discards what lies beyond the failover point; the cut at
-STOPPING discards open transactions and what is interleaved with them; a cycle over three clusters empties all three.
+Numbers such as D3-16 are rules of docs/RULES.md, whose diagram of the states is drawn from this
+table (`tools/state_diagram.py`). A storage error is the replica's, not the partition's: nothing is
+written, for FAILED would outlive the leader whose disk it was, and healthy replicas take over
+(D3-37). The KIP's FAILED for it would need an operator where an election does. Known holes,
+inherent in the KIP: failback discards what lies beyond the failover point; the cut at STOPPING
+discards open transactions and what is interleaved with them; a cycle over three clusters empties
+all three.
 """
 
 from __future__ import annotations
@@ -37,7 +42,10 @@ from kmirror.metadata.mirror_names import MirrorAssociation
 
 
 class MirrorPartitionState(IntEnum):
-    """The state bytes of records and RPCs (revision kip-2026-04). UNKNOWN is never stored; on the wire it means "no state"."""
+    """The state bytes of records and RPCs (revision kip-2026-04).
+
+    UNKNOWN is never stored; on the wire it means "no state".
+    """
 
     PREPARING = 0
     MIRRORING = 1
@@ -50,17 +58,26 @@ class MirrorPartitionState(IntEnum):
 
     @classmethod
     def from_byte(cls, value: int) -> MirrorPartitionState:
-        """The state of a wire or record byte; -1 is read as UNKNOWN too. ValueError for any other number."""
+        """The state of a wire or record byte; -1 is read as UNKNOWN too.
+
+        ValueError for any other number.
+        """
         return cls.UNKNOWN if value == -1 else cls(value)
 
     @property
     def read_only(self) -> bool:
-        """Whether clients' writes are refused (D1). UNKNOWN refuses too, but with a retriable error (C38)."""
+        """Whether clients' writes are refused (D1).
+
+        UNKNOWN refuses too, but with a retriable error (C38).
+        """
         return self is not MirrorPartitionState.STOPPED
 
 
 class MirrorEvent(Enum):
-    """What moves a machine. The first three are levels read off `mirror.name`; the rest are moments."""
+    """What moves a machine.
+
+    The first three are levels read off `mirror.name`; the rest are moments.
+    """
 
     RUN_WANTED = "mirror.name is X"
     PAUSE_WANTED = "mirror.name is X.paused"
@@ -127,7 +144,9 @@ class Row(NamedTuple):
 
 
 class Elsewhere(NamedTuple):
-    """A rule that moves no machine: what happens, and the `module:name` in `kmirror.mirror` that deals with it."""
+    """A rule that moves no machine: what happens, and the `module:name` in `kmirror.mirror` that
+    deals with it.
+    """
 
     number: str
     what: str
@@ -154,11 +173,17 @@ VALID_TRANSITIONS: Final[dict[MirrorPartitionState, frozenset[MirrorPartitionSta
     _S.STOPPED: frozenset({_S.PREPARING, _S.FAILED}),
     _S.FAILED: frozenset({_S.STOPPING}),
 }
-"""D2. Of UNKNOWN's, STOPPING needs `.removed` and STOPPED needs D3-20b; of MIRRORING's, PREPARING needs D3-31."""
+"""D2.
+
+Of UNKNOWN's, STOPPING needs `.removed` and STOPPED needs D3-20b; of MIRRORING's, PREPARING needs
+D3-31.
+"""
 
 
 def is_valid_transition(current: MirrorPartitionState, following: MirrorPartitionState) -> bool:
-    """Whether `following` may be written while `current` is stored; the same state again always may."""
+    """Whether `following` may be written while `current` is stored; the same state again always
+    may.
+    """
     return current is following or following in VALID_TRANSITIONS[current]
 
 
@@ -259,7 +284,9 @@ TABLE: Final = _build_table()
 
 
 def lookup(state: MirrorPartitionState, event: MirrorEvent, guard: MirrorGuard = MirrorGuard.ALWAYS) -> Row:
-    """The one row of (state, event) under `guard`; a pair that does not look at the guard ignores it."""
+    """The one row of (state, event) under `guard`; a pair that does not look at the guard ignores
+    it.
+    """
     rows = TABLE[(state, event)]
     if len(rows) == 1 and rows[0].guard is MirrorGuard.ALWAYS:
         return rows[0]

@@ -1,4 +1,6 @@
-"""Which topics belong to which mirror, kept up to date from metadata deltas: a delta costs its changes, not the number of topics."""
+"""Which topics belong to which mirror, kept up to date from metadata deltas: a delta costs its
+changes, not the number of topics.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ ALL_PARTITIONS = None
 
 
 class MirroredTopics:
-    """The topics with a `mirror.name`, whether or not the mirror exists, and the names of the mirrors."""
+    """The topics with a `mirror.name`, whether or not the mirror exists, and the names of the
+    mirrors.
+    """
 
     def __init__(self) -> None:
         self.associations: dict[str, MirrorAssociation] = {}
@@ -31,7 +35,11 @@ class MirroredTopics:
         return dict.fromkeys(self.associations, ALL_PARTITIONS)
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> dict[str, set[int] | None]:
-        """Take what the delta changed. The mirrored topics (before or after) that it touched, and which of their partitions (None: all)."""
+        """Take what the delta changed.
+
+        The mirrored topics (before or after) that it touched, and which of their partitions (None:
+        all).
+        """
         touched: dict[str, set[int] | None] = {}
         for resource in delta.configs.changed:
             if resource.type == RESOURCE_MIRROR:
@@ -50,8 +58,10 @@ class MirroredTopics:
         return touched
 
     def recreated(self, delta: MetadataDelta, image: MetadataImage) -> set[str]:
-        """Mirrors that were there and are there, but not the same: deleted and created again within one delta. A snapshot tells no deletions;
-        there a mirror that no longer knows the source it belonged to is another one."""
+        """Mirrors that were there and are there, but not the same: deleted and created again within
+        one delta. A snapshot tells no deletions; there a mirror that no longer knows the source it
+        belonged to is another one.
+        """
         found = set()
         for resource in delta.configs.changed:
             if resource.type != RESOURCE_MIRROR or resource.name not in self.mirror_names:

@@ -1,4 +1,6 @@
-"""What the mirror needs of the broker it runs in, besides the replica manager; `server.broker_server` provides it."""
+"""What the mirror needs of the broker it runs in, besides the replica manager;
+`server.broker_server` provides it.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,18 @@ from kmirror.network.client import NetworkClient
 
 
 class SourceClientFactory(Protocol):
-    """Makes the clients of one mirror towards its source cluster, with the mirror's security settings."""
+    """Makes the clients of one mirror towards its source cluster, with the mirror's security
+    settings.
+    """
 
     def __call__(self, client_id: str, mirror_configs: dict[str, str]) -> NetworkClient: ...
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorConfig:
-    """The broker settings of mirroring; `server.kafka_config` fills it from the property names in the comments."""
+    """The broker settings of mirroring; `server.kafka_config` fills it from the property names in
+    the comments.
+    """
 
     broker_id: int
     mirror_topic_num_partitions: int = 50  # mirror.topic.num.partitions

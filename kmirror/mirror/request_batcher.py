@@ -1,12 +1,15 @@
-"""Requests of many partitions, sent together (RS10): what ten thousand partitions ask at once must not be ten thousand requests.
+"""Requests of many partitions, sent together (RS10): what ten thousand partitions ask at once must
+not be ten thousand requests.
 
     batcher = RequestBatcher(runtime, "states", send)
     answer = await batcher.submit(key, item)        send(key, items) -> one answer an item, in their order
 
-Items of one key (a mirror and its coordinator's broker, say) that come in one turn of the loop, or while `max_in_flight` requests of that
-key are under way, go with the next request. So a lone item is sent at once, and under load the requests grow by themselves; keys do not
-wait for each other, so one slow broker or source delays its own items alone. An error of `send` is the answer of all its items; an
-answer that is an exception is raised at its item. An item whose caller was cancelled is not sent any more.
+Items of one key (a mirror and its coordinator's broker, say) that come in one turn of the loop, or
+while `max_in_flight` requests of that key are under way, go with the next request. So a lone item
+is sent at once, and under load the requests grow by themselves; keys do not wait for each other, so
+one slow broker or source delays its own items alone. An error of `send` is the answer of all its
+items; an answer that is an exception is raised at its item. An item whose caller was cancelled is
+not sent any more.
 """
 
 from __future__ import annotations

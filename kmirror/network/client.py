@@ -1,24 +1,29 @@
-"""Requests to other nodes: cached connections, version negotiation, timeouts, one exception for every way of losing a peer.
+"""Requests to other nodes: cached connections, version negotiation, timeouts, one exception for
+every way of losing a peer.
 
-A connection belongs to (host, port, connection key); callers whose requests wait long at the peer (fetch) use a key of
-their own, for a Kafka broker answers the requests of a connection one after the other. Several requests may be in
-flight; responses are matched in order and by correlation id.
+A connection belongs to (host, port, connection key); callers whose requests wait long at the peer
+(fetch) use a key of their own, for a Kafka broker answers the requests of a connection one after
+the other. Several requests may be in flight; responses are matched in order and by correlation id.
 
-Versions. The first exchange on a connection is ApiVersions. A request goes out in the highest version that the peer
-and we know, below `max_version` where the caller sets one; `UnsupportedVersionError` where there is none. A peer that
-does not know our version of ApiVersions says so in version 0 and is asked again in one it knows.
+Versions. The first exchange on a connection is ApiVersions. A request goes out in the highest
+version that the peer and we know, below `max_version` where the caller sets one;
+`UnsupportedVersionError` where there is none. A peer that does not know our version of ApiVersions
+says so in version 0 and is asked again in one it knows.
 
-Failure. A request that is not answered in time raises `RequestTimeoutError` and ends the connection, as in Kafka: what
-waits behind it would not be answered either. A lost connection fails all its requests with `DisconnectError`. After a
-failed attempt, and only then, the next attempt waits: 50 ms, doubling to 1 s, with 20 percent of jitter
-(reconnect.backoff.ms, reconnect.backoff.max.ms). Waiting counts towards the request's timeout.
+Failure. A request that is not answered in time raises `RequestTimeoutError` and ends the
+connection, as in Kafka: what waits behind it would not be answered either. A lost connection fails
+all its requests with `DisconnectError`. After a failed attempt, and only then, the next attempt
+waits: 50 ms, doubling to 1 s, with 20 percent of jitter (reconnect.backoff.ms,
+reconnect.backoff.max.ms). Waiting counts towards the request's timeout.
 
-Security. With a `ClientSecurity` a connection is made over TLS, and logs in after the exchange of versions (SaslHandshake v1,
-SaslAuthenticate); a refusal is an `AuthenticationError`, which is a `DisconnectError` whose text says what the peer said. Where the
-peer limits the life of a login (KIP-368), the connection logs in again before the first request after 85 to 95 percent of
-it; requests wait meanwhile, those in flight are answered first.
+Security. With a `ClientSecurity` a connection is made over TLS, and logs in after the exchange of
+versions (SaslHandshake v1, SaslAuthenticate); a refusal is an `AuthenticationError`, which is a
+`DisconnectError` whose text says what the peer said. Where the peer limits the life of a login
+(KIP-368), the connection logs in again before the first request after 85 to 95 percent of it;
+requests wait meanwhile, those in flight are answered first.
 
-The records of a large response are views into its frame; the frame lives as long as they do, and its memory serves a later one only then.
+The records of a large response are views into its frame; the frame lives as long as they do, and
+its memory serves a later one only then.
 """
 
 from __future__ import annotations
@@ -73,7 +78,11 @@ class ClientSettings:
 
 
 class NetworkClient:
-    """One node's client side. All methods on the loop's thread. ConfigError when the stores that `security` names cannot be read."""
+    """One node's client side.
+
+    All methods on the loop's thread. ConfigError when the stores that `security` names cannot be
+    read.
+    """
 
     def __init__(
         self,
@@ -83,8 +92,9 @@ class NetworkClient:
         settings: ClientSettings | None = None,
         security: ClientSecurity | Callable[[], ClientSecurity] = ClientSecurity.PLAINTEXT,
     ) -> None:
-        """`security` as a function is asked before each connection, not here: what it gives may change, by a secret that was replaced. Its
-        ConfigError is the connection's DisconnectError."""
+        """`security` as a function is asked before each connection, not here: what it gives may
+        change, by a secret that was replaced. Its ConfigError is the connection's DisconnectError.
+        """
         self._runtime = runtime
         self._client_id = client_id
         self._settings = settings or ClientSettings()

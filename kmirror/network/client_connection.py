@@ -1,4 +1,6 @@
-"""One connection of a `NetworkClient`: its frames, versions, logins, and the requests in flight on it. `client` has the theory."""
+"""One connection of a `NetworkClient`: its frames, versions, logins, and the requests in flight on
+it. `client` has the theory.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
 CLIENT_SOFTWARE_NAME: Final = "kmirror"
 MAX_RESPONSE_BYTES: Final = 2_147_483_647
 MAX_FIRST_RESPONSE_BYTES: Final = 1 << 20
-"""Until a peer has shown that it speaks Kafka's protocol: the beginning of a TLS alert announces 352 MB, that of an HTTP response 1.2 GB."""
+"""Until a peer has shown that it speaks Kafka's protocol: the beginning of a TLS alert announces
+352 MB, that of an HTTP response 1.2 GB.
+"""
 REAUTHENTICATION_WINDOW: Final = 0.85
 REAUTHENTICATION_JITTER: Final = 0.1
 NEVER_MS: Final = 1 << 62

@@ -6,11 +6,17 @@ from kmirror.common.errors import KmirrorError
 
 
 class DisconnectError(KmirrorError):
-    """The connection could not be made, or was lost before the response came. The request may have been carried out."""
+    """The connection could not be made, or was lost before the response came.
+
+    The request may have been carried out.
+    """
 
 
 class AuthenticationError(DisconnectError):
-    """The peer refused our login, or we its certificate. Trying again with the same credentials does not help."""
+    """The peer refused our login, or we its certificate.
+
+    Trying again with the same credentials does not help.
+    """
 
 
 class RequestTimeoutError(KmirrorError):

@@ -1,12 +1,14 @@
-"""What a `NetworkClient` counts, under the names of Kafka's client metrics (the selector's and the authenticator's).
+"""What a `NetworkClient` counts, under the names of Kafka's client metrics (the selector's and the
+authenticator's).
 
     connection-count   connection-creation, connection-close, network-io, select, request, response, incoming-byte, outgoing-byte,
     {successful,failed}-{authentication,reauthentication}: each -rate and -total   successful-authentication-no-reauth-total
     request-size-{avg,max}   reauthentication-latency-{avg,max}
 
-Counting is adding to an int. What rates need besides, the totals at the beginning of the last two windows of 30 seconds, is noted
-by the first request of a window; so a rate is over the last 30 to 60 seconds whenever somebody looks. There is no selector
-here: `select` counts how often the loop had bytes for the client, `network-io` adds what it wrote.
+Counting is adding to an int. What rates need besides, the totals at the beginning of the last two
+windows of 30 seconds, is noted by the first request of a window; so a rate is over the last 30 to
+60 seconds whenever somebody looks. There is no selector here: `select` counts how often the loop
+had bytes for the client, `network-io` adds what it wrote.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class ClientMetrics:
         self.logins_without_end = 0
         self._windows = [(clock.monotonic_ms(), self._totals())]
 
-    # --- what connections tell ----------------------------------------------------------------------------------------
+    # --- what connections tell
+    # ----------------------------------------------------------------------------------------
 
     def opened(self) -> None:
         self.connections += 1
@@ -66,7 +69,9 @@ class ClientMetrics:
         self.incoming_bytes += size
 
     def logged_in(self, *, again: bool, has_end: bool, duration_ms: int) -> None:
-        """A login that was accepted: the first of a connection, or a later one because the session ends."""
+        """A login that was accepted: the first of a connection, or a later one because the session
+        ends.
+        """
         if not again:
             self.logins += 1
             self.logins_without_end += not has_end
@@ -81,7 +86,8 @@ class ClientMetrics:
         else:
             self.failed_logins += 1
 
-    # --- what is shown ------------------------------------------------------------------------------------------------
+    # --- what is shown
+    # ------------------------------------------------------------------------------------------------
 
     def readings(self) -> Iterator[tuple[str, float]]:
         """Attribute and value."""

@@ -1,4 +1,5 @@
-"""How a client secures its connections: Kafka's client properties, parsed and checked (`ClientSecurity`), and put to work.
+"""How a client secures its connections: Kafka's client properties, parsed and checked
+(`ClientSecurity`), and put to work.
 
     security.protocol         PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL
     sasl.mechanism            PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI (Kafka's default)
@@ -7,8 +8,9 @@
     sasl.oauthbearer.token.endpoint.url     a file: URL of a token, read at every login
     sasl.kerberos.service.name
 
-`ClientSecurity` is a value: nothing is read or imported before a `NetworkClient` is made with it. `ClientChannelBuilder` is that
-client's part: TLS around a connection, and the SASL exchange of a connection.
+`ClientSecurity` is a value: nothing is read or imported before a `NetworkClient` is made with it.
+`ClientChannelBuilder` is that client's part: TLS around a connection, and the SASL exchange of a
+connection.
 """
 
 from __future__ import annotations
@@ -36,8 +38,10 @@ _PASSED_ON = ("sasl.kerberos.service.name", "sasl.oauthbearer.token.endpoint.url
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    """`from_props` makes one of client properties; `PLAINTEXT` is none at all. `props` are the `ssl.*` and `sasl.*` it uses.
-    What fails with them is told by `as_written`."""
+    """`from_props` makes one of client properties; `PLAINTEXT` is none at all.
+
+    `props` are the `ssl.*` and `sasl.*` it uses. What fails with them is told by `as_written`.
+    """
 
     PLAINTEXT: ClassVar[ClientSecurity]
 
@@ -49,7 +53,10 @@ class ClientSecurity:
 
     @classmethod
     def from_props(cls, props: Mapping[str, str]) -> ClientSecurity:
-        """Of Kafka's client properties; other names are ignored. ConfigError with Kafka's text for what is wrong."""
+        """Of Kafka's client properties; other names are ignored.
+
+        ConfigError with Kafka's text for what is wrong.
+        """
         if not isinstance(props, ResolvedConfigs):
             return cls._from_props(props, str)
         with props.telling_as_written():

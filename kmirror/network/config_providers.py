@@ -1,4 +1,5 @@
-"""Config providers (KIP-297): values that stand elsewhere, and are named in a config by a reference that is replaced when it is used.
+"""Config providers (KIP-297): values that stand elsewhere, and are named in a config by a reference
+that is replaced when it is used.
 
     ${file:/etc/kafka/east.properties:password}   FileConfigProvider: a key of a properties file
     ${dir:/run/secrets/east:password}             DirectoryConfigProvider: the whole contents of a file in a folder
@@ -11,15 +12,17 @@
     config.providers.file.param.allowed.paths=/etc/kafka,/run/secrets      (of file and dir: these folders and files, and what is in them)
     config.providers.env.param.allowlist.pattern=EAST_.*                   (of env: the variables' whole names)
 
-Without these properties a broker has no provider: whoever may alter a mirror's configs could otherwise have the broker read any file of its
-and send it to a source of their choice.
+Without these properties a broker has no provider: whoever may alter a mirror's configs could
+otherwise have the broker read any file of its and send it to a source of their choice.
 
-A reference may be a part of a value, and a value may have several; what comes of one is not looked at again. Kafka leaves a reference that
-nothing resolves as it stands; here it is an error, which names the reference and never a value: a login with the text `${file:...}` for a
-password tells nobody what is wrong. Values are read anew each time, so a file that is replaced holds from then on.
+A reference may be a part of a value, and a value may have several; what comes of one is not looked
+at again. Kafka leaves a reference that nothing resolves as it stands; here it is an error, which
+names the reference and never a value: a login with the text `${file:...}` for a password tells
+nobody what is wrong. Values are read anew each time, so a file that is replaced holds from then on.
 
-What is wrong with a resolved value is told with the reference in its place (`ResolvedConfigs`): it may be a secret that somebody named where a
-path or a mechanism belongs, and whoever may describe a mirror reads its reason.
+What is wrong with a resolved value is told with the reference in its place (`ResolvedConfigs`): it
+may be a secret that somebody named where a path or a mechanism belongs, and whoever may describe a
+mirror reads its reason.
 """
 
 from __future__ import annotations
@@ -55,7 +58,9 @@ class ResolvedConfigs(dict[str, str]):
         """By value: the reference as it was written."""
 
     def as_written(self, text: str) -> str:
-        """`text` with references for the values that they were replaced by, also where a value was stripped, cut at its commas or escaped."""
+        """`text` with references for the values that they were replaced by, also where a value was
+        stripped, cut at its commas or escaped.
+        """
         forms = {form: reference for value, reference in self.replaced.items() for form in _forms(value)}
         for form in sorted(forms, key=lambda form: (-len(form), form)):
             pattern = re.escape(form) if len(form) >= _LONG_ENOUGH else rf"(?<!\w){re.escape(form)}(?!\w)"
@@ -86,7 +91,9 @@ class ConfigProvider(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Paths:
-    """The files that a provider may read: those of `allowed.paths`, all of them where that is not set."""
+    """The files that a provider may read: those of `allowed.paths`, all of them where that is not
+    set.
+    """
 
     files: FileSystem
     allowed: tuple[str, ...]
@@ -176,13 +183,17 @@ class ConfigProviders:
 
     @classmethod
     def from_props(cls, props: Mapping[str, str], files: FileSystem, environment: Mapping[str, str]) -> ConfigProviders:
-        """Those of `config.providers`; ConfigError for one without a class, or with one that kmirror does not have."""
+        """Those of `config.providers`; ConfigError for one without a class, or with one that
+        kmirror does not have.
+        """
         names = [name.strip() for name in props.get(CONFIG_PROVIDERS_CONFIG, "").split(",") if name.strip()]
         return cls({name: _provider(name, props, files, environment) for name in names})
 
     @classmethod
     def of_a_tool(cls, props: Mapping[str, str], files: FileSystem, environment: Mapping[str, str]) -> ConfigProviders:
-        """`from_props`; without that property `file`, `dir` and `env`, for a command may read what whoever gives it may."""
+        """`from_props`; without that property `file`, `dir` and `env`, for a command may read what
+        whoever gives it may.
+        """
         if props.get(CONFIG_PROVIDERS_CONFIG, "").strip():
             return cls.from_props(props, files, environment)
         everything = _Paths(files, ())
@@ -195,7 +206,10 @@ class ConfigProviders:
         )
 
     def resolve(self, props: Mapping[str, str]) -> ResolvedConfigs:
-        """`props` with their references replaced. ConfigError, naming config and reference, for one that cannot be."""
+        """`props` with their references replaced.
+
+        ConfigError, naming config and reference, for one that cannot be.
+        """
         replaced: dict[str, str] = {}
         configs = {name: self._resolved(name, value, replaced) if "${" in value else value for name, value in props.items()}
         return ResolvedConfigs(configs, replaced)
@@ -216,13 +230,17 @@ class ConfigProviders:
 
 
 def resolve_own(props: Mapping[str, str], files: FileSystem, environment: Mapping[str, str]) -> ResolvedConfigs:
-    """A node's own properties, resolved by the providers that they define; as they stand where they define none (as in Kafka)."""
+    """A node's own properties, resolved by the providers that they define; as they stand where they
+    define none (as in Kafka).
+    """
     providers = ConfigProviders.from_props(props, files, environment)
     return providers.resolve(props) if providers.providers else ResolvedConfigs(props, {})
 
 
 def _forms(value: str) -> Iterator[str]:
-    """How the text of an error may quote `value`: whole, item by item of a list, line by line, as Python's `repr` writes it, with `file:` cut off."""
+    """How the text of an error may quote `value`: whole, item by item of a list, line by line, as
+    Python's `repr` writes it, with `file:` cut off.
+    """
     for part in {value, *value.split(","), *value.splitlines()}:
         for form in (part.strip(), repr(part.strip())[1:-1], part.strip().removeprefix("file:").replace("//", "", 1)):
             if form:

@@ -1,12 +1,15 @@
-"""How fast new connections may come (Kafka's `ConnectionQuotas`, KIP-402 and KIP-612): by node, by listener, by address.
+"""How fast new connections may come (Kafka's `ConnectionQuotas`, KIP-402 and KIP-612): by node, by
+listener, by address.
 
-Every new connection is counted in the rates of the node and of its listener; a rate above its limit makes the connection wait for
-as long as it takes to be within it again (at most one window), unread, as behind Kafka's blocked acceptor. The listener that brokers
-use among each other does not count for the node when there are others. A connection from an address above its own quota is taken
-back from all rates and closed after the time it should have waited, so that a client that reconnects at once does not spin.
+Every new connection is counted in the rates of the node and of its listener; a rate above its limit
+makes the connection wait for as long as it takes to be within it again (at most one window),
+unread, as behind Kafka's blocked acceptor. The listener that brokers use among each other does not
+count for the node when there are others. A connection from an address above its own quota is taken
+back from all rates and closed after the time it should have waited, so that a client that
+reconnects at once does not spin.
 
-Address quotas are those of AlterClientQuotas (`connection_creation_rate`; the default applies to addresses without their own).
-With no limit set a connection costs one comparison.
+Address quotas are those of AlterClientQuotas (`connection_creation_rate`; the default applies to
+addresses without their own). With no limit set a connection costs one comparison.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ SWEEP_INTERVAL_MS = 60_000
 
 
 class ConnectionVerdict(NamedTuple):
-    """What becomes of a new connection: it waits `delay_ms` before it is served, or (`refused`) before it is closed."""
+    """What becomes of a new connection: it waits `delay_ms` before it is served, or (`refused`)
+    before it is closed.
+    """
 
     delay_ms: int = 0
     refused: bool = False
@@ -64,7 +69,8 @@ class ConnectionQuotas:
             self.set_listener_rate(listener, rate)
         self.set_broker_rate(broker_rate)
 
-    # --- limits -----------------------------------------------------------------------------------------------------
+    # --- limits
+    # -----------------------------------------------------------------------------------------------------
 
     def set_broker_rate(self, rate: int) -> None:
         _bound(self._broker, rate)
@@ -97,7 +103,8 @@ class ConnectionQuotas:
         limits += [_limit(sensor) for sensor in (self._broker, *self._listeners.values())]
         self._is_limited = any(limit != UNLIMITED for limit in limits)
 
-    # --- connections ------------------------------------------------------------------------------------------------
+    # --- connections
+    # ------------------------------------------------------------------------------------------------
 
     def admit(self, listener: str, address: str) -> ConnectionVerdict:
         """Count a new connection and say how long it waits."""

@@ -1,13 +1,15 @@
 """Frames of a byte stream: a 4-byte big-endian size, then that many bytes. Same in both directions.
 
-Bytes arrive in one of two places. Between frames they go to a scratch buffer, which all connections of one owner may
-share, because nothing of it outlives `buffer_updated`: complete small frames are copied out (a handler keeps views on
-its frame for as long as it likes), and the beginning of a frame that is not complete moves to a buffer of exactly that
-frame's size. From then on the socket receives into that buffer, so a large frame is copied once, by the kernel.
+Bytes arrive in one of two places. Between frames they go to a scratch buffer, which all connections
+of one owner may share, because nothing of it outlives `buffer_updated`: complete small frames are
+copied out (a handler keeps views on its frame for as long as it likes), and the beginning of a
+frame that is not complete moves to a buffer of exactly that frame's size. From then on the socket
+receives into that buffer, so a large frame is copied once, by the kernel.
 
-Fresh memory for a frame of megabytes costs about as much as receiving it: the pages come one by one, and are cleared. A reader of large
-frames that are done with before the next one comes (a fetcher's responses) therefore takes the last one's buffer again, if nothing
-refers to it any more; whoever keeps a view on a frame keeps its buffer.
+Fresh memory for a frame of megabytes costs about as much as receiving it: the pages come one by
+one, and are cleared. A reader of large frames that are done with before the next one comes (a
+fetcher's responses) therefore takes the last one's buffer again, if nothing refers to it any more;
+whoever keeps a view on a frame keeps its buffer.
 """
 
 from __future__ import annotations
@@ -21,11 +23,14 @@ SIZE_BYTES: Final = 4
 SCRATCH_BYTES: Final = 1 << 16
 MIN_REUSED_BYTES: Final = 1 << 18
 MAX_UNUSED_SHARE: Final = 8
-"""A kept buffer serves frames down to this fraction of its size; for smaller ones it is given back."""
+"""A kept buffer serves frames down to this fraction of its size; for smaller ones it is given back.
+"""
 
 
 class InvalidReceiveError(KmirrorError):
-    """A frame size that is not believed; the stream cannot be read any further (Kafka's InvalidReceiveException)."""
+    """A frame size that is not believed; the stream cannot be read any further (Kafka's
+    InvalidReceiveException).
+    """
 
 
 def new_scratch() -> memoryview:
@@ -34,7 +39,10 @@ def new_scratch() -> memoryview:
 
 
 class FrameReader:
-    """Cuts one stream into frames and gives each to `on_frame`, without its size. `stop` ends it from inside `on_frame`."""
+    """Cuts one stream into frames and gives each to `on_frame`, without its size.
+
+    `stop` ends it from inside `on_frame`.
+    """
 
     __slots__ = ("_filled", "_frame", "_kept", "_keeps", "_max_size", "_on_frame", "_scratch", "_size_prefix", "_stopped")
 
@@ -60,8 +68,10 @@ class FrameReader:
         self._stopped = True
 
     def close(self) -> None:
-        """No more comes: give back what a frame that has begun took, and what was kept for the next. A connection that is gone is part of
-        cycles, which the collector of a node finds late (`runtime.collector`); a client may have announced a hundred megabytes."""
+        """No more comes: give back what a frame that has begun took, and what was kept for the
+        next. A connection that is gone is part of cycles, which the collector of a node finds late
+        (`runtime.collector`); a client may have announced a hundred megabytes.
+        """
         self._stopped = True
         self._frame = self._kept = None
 
@@ -70,7 +80,9 @@ class FrameReader:
         self._max_size = max_size
 
     def get_buffer(self, _size_hint: int) -> memoryview:
-        """Where to receive; `buffer_updated` must follow before any other reader of the same scratch is used."""
+        """Where to receive; `buffer_updated` must follow before any other reader of the same
+        scratch is used.
+        """
         if self._frame is not None:
             return self._frame[self._filled :]
         prefix = self._size_prefix

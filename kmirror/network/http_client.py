@@ -1,7 +1,9 @@
-"""One GET over HTTP/1.1, plain or over TLS, as a client's security needs it: key sets of token issuers.
+"""One GET over HTTP/1.1, plain or over TLS, as a client's security needs it: key sets of token
+issuers.
 
-The connection is made for the one request and closed after it. A body is as long as Content-Length says, comes in chunks, or ends with
-the connection; redirects are not followed. What is no HTTP, is longer than MAX_BODY_BYTES, or has a status other than 200 is an HttpError.
+The connection is made for the one request and closed after it. A body is as long as Content-Length
+says, comes in chunks, or ends with the connection; redirects are not followed. What is no HTTP, is
+longer than MAX_BODY_BYTES, or has a status other than 200 is an HttpError.
 """
 
 from __future__ import annotations
@@ -115,7 +117,9 @@ class _Get:
 
 
 def response_body(received: bytes, *, at_end: bool) -> bytes | None:
-    """The body when it is all there, None when more has to come; HttpError for what is no good answer."""
+    """The body when it is all there, None when more has to come; HttpError for what is no good
+    answer.
+    """
     head, separator, rest = received.partition(b"\r\n\r\n")
     if not separator:
         if len(received) > MAX_HEAD_BYTES:

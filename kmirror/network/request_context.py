@@ -31,7 +31,9 @@ PASS_ON: Final = PassOn.PASS_ON
 
 @dataclass(slots=True)
 class ClientInformation:
-    """What a client says of itself in ApiVersions (KIP-511); one for each connection, `unknown` until then."""
+    """What a client says of itself in ApiVersions (KIP-511); one for each connection, `unknown`
+    until then.
+    """
 
     software_name: str = "unknown"
     software_version: str = "unknown"
@@ -39,9 +41,12 @@ class ClientInformation:
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """A request whose header was read: the body begins at `buffer[position]`. The frame belongs to the handler.
+    """A request whose header was read: the body begins at `buffer[position]`.
 
-    `arrived_ns` is when its last byte came, by the monotonic clock."""
+    The frame belongs to the handler.
+
+    `arrived_ns` is when its last byte came, by the monotonic clock.
+    """
 
     header: RequestHeader
     buffer: memoryview
@@ -56,10 +61,12 @@ class RequestContext:
 
 
 class Answer(NamedTuple):
-    """What a handler returns that has more to say than the parts of a response (None: none is sent).
+    """What a handler returns that has more to say than the parts of a response (None: none is
+    sent).
 
-    The connection is muted for `throttle_time_ms` after the response: not read, and what was read already waits. `on_sent` is called
-    when the response was handed to the connection, with the nanoseconds that this took.
+    The connection is muted for `throttle_time_ms` after the response: not read, and what was read
+    already waits. `on_sent` is called when the response was handed to the connection, with the
+    nanoseconds that this took.
     """
 
     parts: Sequence[Buffer | FileSlice] | None

@@ -1,4 +1,6 @@
-"""One accepted connection of a `SocketServer`, which has the theory: what is read when, what is answered in which order."""
+"""One accepted connection of a `SocketServer`, which has the theory: what is read when, what is
+answered in which order.
+"""
 
 from __future__ import annotations
 

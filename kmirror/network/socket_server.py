@@ -1,12 +1,15 @@
-"""One listener of a node: accepts connections, cuts frames, hands requests to a handler, sends what it returns.
+"""One listener of a node: accepts connections, cuts frames, hands requests to a handler, sends what
+it returns.
 
-Quotas. An `Answer` may mute its connection: the response leaves at once, then nothing is read and nothing waiting is handled until
-the throttle time is over (KIP-219). `ConnectionQuotas` may let a new connection wait before it is read, or close it after a while.
+Quotas. An `Answer` may mute its connection: the response leaves at once, then nothing is read and
+nothing waiting is handled until the throttle time is over (KIP-219). `ConnectionQuotas` may let a
+new connection wait before it is read, or close it after a while.
 
-Order. A connection has one request with the handler at a time, and its responses leave in the order of the requests
-(Kafka's muting). When a second request arrives meanwhile, or begins to, the connection is not read any further; it is
-resumed when the response was taken by the socket, up to the write water mark. So a client can pipeline, and cannot make
-us hold more than one large frame and one scratch buffer of requests; and one that does not pipeline costs no pausing.
+Order. A connection has one request with the handler at a time, and its responses leave in the order
+of the requests (Kafka's muting). When a second request arrives meanwhile, or begins to, the
+connection is not read any further; it is resumed when the response was taken by the socket, up to
+the write water mark. So a client can pipeline, and cannot make us hold more than one large frame
+and one scratch buffer of requests; and one that does not pipeline costs no pausing.
 
 What closes one connection, and only that one:
   - a frame size that is not positive or larger than `socket.request.max.bytes`       (InvalidReceiveException)
@@ -19,8 +22,9 @@ is what Kafka's blocked acceptor looks like.
 
 A request whose connection is lost is carried out to its end; only its response is dropped.
 
-Security. A listener that is not PLAINTEXT has a `ServerChannelBuilder`: it puts TLS below a connection, and takes the frames of a SASL
-connection until the client has logged in. Who that is, is part of every request's context.
+Security. A listener that is not PLAINTEXT has a `ServerChannelBuilder`: it puts TLS below a
+connection, and takes the frames of a SASL connection until the client has logged in. Who that is,
+is part of every request's context.
 """
 
 from __future__ import annotations
@@ -62,7 +66,9 @@ class SocketServerLimits:
 
 
 class SocketServer:
-    """`handler(context)` returns the parts of the response with its size in front, None (nothing to send), or CLOSE."""
+    """`handler(context)` returns the parts of the response with its size in front, None (nothing to
+    send), or CLOSE.
+    """
 
     def __init__(
         self,
@@ -143,7 +149,9 @@ class SocketServer:
             self._listening.close()
 
     async def stop(self, *, grace_ms: int = 0) -> None:
-        """Accept no more, give requests in progress up to `grace_ms` to be answered, then close every connection."""
+        """Accept no more, give requests in progress up to `grace_ms` to be answered, then close
+        every connection.
+        """
         self.stop_accepting()
         if self._idle_timer is not None:
             self._idle_timer.cancel()

@@ -11,7 +11,9 @@ class AppendOrigin(Enum):
     CLIENT = "client"
     """A producer: everything is checked."""
     COORDINATOR = "coordinator"
-    """A coordinator or the mirror of this broker: control batches and batches without sequence are allowed."""
+    """A coordinator or the mirror of this broker: control batches and batches without sequence are
+    allowed.
+    """
     REPLICATION = "replication"
     """A follower or a mirror leader: bytes are taken as they are."""
     RAFT_LEADER = "raft leader"

@@ -1,9 +1,10 @@
 """Builds record batches byte by byte as Kafka's `MemoryRecordsBuilder` does.
 
-Rules that decide bytes: the base timestamp is the first record's (or the delete horizon, where there is one); deltas are against it, also
-for LogAppendTime, where only the batch's max timestamp is the broker's time; the max timestamp is the largest record timestamp
-otherwise; the last offset delta comes from the last record unless the caller keeps a higher one (a compacted batch does).
-The header is written last, because it holds the count, the length and the CRC.
+Rules that decide bytes: the base timestamp is the first record's (or the delete horizon, where
+there is one); deltas are against it, also for LogAppendTime, where only the batch's max timestamp
+is the broker's time; the max timestamp is the largest record timestamp otherwise; the last offset
+delta comes from the last record unless the caller keeps a higher one (a compacted batch does). The
+header is written last, because it holds the count, the length and the CRC.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ from kmirror.record.record_batch import (
 
 
 class RecordBatchBuilder:
-    """Collects records and gives one batch. All times in ms; `base_offset` is the offset the deltas are against."""
+    """Collects records and gives one batch.
+
+    All times in ms; `base_offset` is the offset the deltas are against.
+    """
 
     def __init__(
         self,
@@ -130,7 +134,9 @@ def assemble(
     base_sequence: int,
     record_count: int,
 ) -> bytearray:
-    """Header and `payload` (the records' bytes, compressed as `attributes` says) as one batch with its CRC."""
+    """Header and `payload` (the records' bytes, compressed as `attributes` says) as one batch with
+    its CRC.
+    """
     batch = bytearray(RECORD_BATCH_OVERHEAD + len(payload))
     HEADER.pack_into(
         batch,
@@ -201,8 +207,9 @@ def build_batch(
 def rebuild_batch(batch: RecordBatch, records: Iterable[Record], *, delete_horizon_ms: int | None = None) -> bytearray:
     """`batch` with only `records`, as the cleaner writes it.
 
-    Base and last offset, codec, timestamp type, producer fields, leader epoch, and the transactional and control bits stay; base and max
-    timestamp come from what is left (a LogAppendTime batch keeps its max). `delete_horizon_ms` None keeps the horizon the batch has.
+    Base and last offset, codec, timestamp type, producer fields, leader epoch, and the
+    transactional and control bits stay; base and max timestamp come from what is left (a
+    LogAppendTime batch keeps its max). `delete_horizon_ms` None keeps the horizon the batch has.
     """
     return build_batch(
         records,
@@ -222,7 +229,9 @@ def rebuild_batch(batch: RecordBatch, records: Iterable[Record], *, delete_horiz
 
 
 def empty_batch(batch: RecordBatch) -> bytearray:
-    """`batch` without any record: a bare header that keeps offsets, producer fields and max timestamp (Kafka's `writeEmptyHeader`)."""
+    """`batch` without any record: a bare header that keeps offsets, producer fields and max
+    timestamp (Kafka's `writeEmptyHeader`).
+    """
     return assemble(
         b"",
         base_offset=batch.base_offset,

@@ -1,12 +1,15 @@
 """Batches as numpy columns: for whoever looks at every record (dump, diff, compaction, Spark).
 
-A record is a chain of varints, and where one ends the next begins, so within a record nothing can be looked up. But its first varint
-is the length of the whole: one short loop hops from record to record and notes where each begins; from there all records of many batches
-are decoded together, one field of all records at a time. Costs about 0.5 us a record, against 4 us for `RecordBatch.records()`.
+A record is a chain of varints, and where one ends the next begins, so within a record nothing can
+be looked up. But its first varint is the length of the whole: one short loop hops from record to
+record and notes where each begins; from there all records of many batches are decoded together, one
+field of all records at a time. Costs about 0.5 us a record, against 4 us for
+`RecordBatch.records()`.
 
-Positions are bytes in `RecordColumns.body`, the records of all batches one after the other, decompressed. A null key or value has
-length -1. Whatever does not add up (a record's fields to its length, the records to the batch, the count in the header) is INVALID_RECORD,
-in the words of the strict reader.
+Positions are bytes in `RecordColumns.body`, the records of all batches one after the other,
+decompressed. A null key or value has length -1. Whatever does not add up (a record's fields to its
+length, the records to the batch, the count in the header) is INVALID_RECORD, in the words of the
+strict reader.
 """
 
 from __future__ import annotations
@@ -52,7 +55,10 @@ PADDING: Final = bytes(16)
 
 @dataclass(frozen=True, slots=True)
 class RecordColumns:
-    """The records of some batches, a row each. Timestamps are ms; `batch_index` is the row in `batches` that a record belongs to."""
+    """The records of some batches, a row each.
+
+    Timestamps are ms; `batch_index` is the row in `batches` that a record belongs to.
+    """
 
     body: memoryview
     batches: npt.NDArray[Any]
@@ -93,7 +99,10 @@ def _slice(body: memoryview, position: int, length: int) -> memoryview | None:
 
 
 def batch_positions(buffer: Buffer, position: int = 0) -> tuple[list[int], int]:
-    """(where each complete batch begins, where the last one ends). CORRUPT_MESSAGE for an impossible length; any magic passes."""
+    """(where each complete batch begins, where the last one ends).
+
+    CORRUPT_MESSAGE for an impossible length; any magic passes.
+    """
     positions = []
     while (size := next_batch_size(buffer, position)) is not None:
         positions.append(position)
@@ -102,7 +111,10 @@ def batch_positions(buffer: Buffer, position: int = 0) -> tuple[list[int], int]:
 
 
 def batch_columns(buffer: Buffer, positions: Sequence[int]) -> npt.NDArray[Any]:
-    """The headers at `positions` as rows of `HEADER_DTYPE`'s fields, in native byte order. Each must have 61 bytes."""
+    """The headers at `positions` as rows of `HEADER_DTYPE`'s fields, in native byte order.
+
+    Each must have 61 bytes.
+    """
     view = memoryview(buffer)
     return headers_from([view[position : position + RECORD_BATCH_OVERHEAD] for position in positions])
 
@@ -113,9 +125,12 @@ def headers_from(headers: Sequence[Buffer]) -> npt.NDArray[Any]:
 
 
 def decode_columns(batches: Sequence[RecordBatch], *, max_size: int = MAX_DECOMPRESSED_SIZE_BYTES) -> RecordColumns:
-    """The records of `batches`, control batches included. `max_size` bounds what one batch may unpack to.
+    """The records of `batches`, control batches included.
 
-    INVALID_RECORD or CORRUPT_MESSAGE for the first batch that is not what its header claims. CRCs are not looked at.
+    `max_size` bounds what one batch may unpack to.
+
+    INVALID_RECORD or CORRUPT_MESSAGE for the first batch that is not what its header claims. CRCs
+    are not looked at.
     """
     headers = headers_from([batch.memory[:RECORD_BATCH_OVERHEAD] for batch in batches])
     payloads = [batch.payload(max_size=max_size) if batch.record_count else b"" for batch in batches]
@@ -141,7 +156,9 @@ def _malformed(batch: RecordBatch) -> Exception:
 
 
 def record_positions(payload: Buffer, base: int) -> list[int]:
-    """Where each record of `payload` begins, plus `base`; one position too many or too few if the lengths do not add up to the payload."""
+    """Where each record of `payload` begins, plus `base`; one position too many or too few if the
+    lengths do not add up to the payload.
+    """
     positions: list[int] = []
     append = positions.append
     position, end = 0, len(payload)
@@ -166,9 +183,11 @@ def record_positions(payload: Buffer, base: int) -> list[int]:
 
 
 def columns_at(padded: Buffer, headers: npt.NDArray[Any], positions: Int64s) -> RecordColumns | int:
-    """The records at `positions` of a body with its `PADDING`; of each row of `headers` there are `record_count` (a reader of parts sets it).
+    """The records at `positions` of a body with its `PADDING`; of each row of `headers` there are
+    `record_count` (a reader of parts sets it).
 
-    Instead of the columns, the row of the first batch with a record whose fields do not add up to its length.
+    Instead of the columns, the row of the first batch with a record whose fields do not add up to
+    its length.
     """
     body, data = memoryview(padded)[: -len(PADDING)], np.frombuffer(padded, dtype=np.uint8)
     batch_index = np.repeat(np.arange(len(headers), dtype=np.int64), headers["record_count"])
@@ -224,7 +243,9 @@ def _headers_fit(body: memoryview, position: int, end: int, count: int) -> bool:
 
 
 def _varints(data: Bytes, positions: Int64s, max_bytes: int) -> tuple[Int64s, Int64s]:
-    """(signed values, positions behind them) of the varints at `positions`; a position outside reads the zeros behind the body."""
+    """(signed values, positions behind them) of the varints at `positions`; a position outside
+    reads the zeros behind the body.
+    """
     limit = len(data) - 1
     byte = data[np.minimum(positions, limit)]
     value = byte.astype(np.uint64)

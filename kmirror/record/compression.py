@@ -1,4 +1,5 @@
-"""The codecs of record batches: what follows the 61-byte header is one compressed stream of all records.
+"""The codecs of record batches: what follows the 61-byte header is one compressed stream of all
+records.
 
     gzip    RFC 1952; several members may follow each other
     snappy  what Java writes ("xerial"): 82 'SNAPPY' 00, version i32 1, compatible i32 1, then blocks of at most 32 KiB of input:
@@ -6,12 +7,14 @@
     lz4     the LZ4 frame format: 64 KiB blocks, independent, no checksums, no content size
     zstd    one frame at level 3
 
-A compressed batch of 1 MB may claim gigabytes. `decompress` never produces more than `max_size` bytes: it asks the codec for the size
-where the format tells it, and reads in steps where it does not.
+A compressed batch of 1 MB may claim gigabytes. `decompress` never produces more than `max_size`
+bytes: it asks the codec for the size where the format tells it, and reads in steps where it does
+not.
 
-Every fault of a stream is CORRUPT_MESSAGE (`DecompressionError`), also a stream that ends too early: a codec that gives what it has
-until then would make it look like too few records. Only zstd calls no bytes at all a stream (of no records), as in Java. A leader tells
-producers otherwise, see `validation`.
+Every fault of a stream is CORRUPT_MESSAGE (`DecompressionError`), also a stream that ends too
+early: a codec that gives what it has until then would make it look like too few records. Only zstd
+calls no bytes at all a stream (of no records), as in Java. A leader tells producers otherwise, see
+`validation`.
 """
 
 from __future__ import annotations
@@ -69,7 +72,9 @@ class CompressionType(IntEnum):
 
     @classmethod
     def for_name(cls, name: str) -> CompressionType:
-        """The codec of a configuration value (`uncompressed` is NONE); ConfigError for an unknown name."""
+        """The codec of a configuration value (`uncompressed` is NONE); ConfigError for an unknown
+        name.
+        """
         for member in cls:
             if member.text == name or (name == "uncompressed" and member is cls.NONE):
                 return member
@@ -80,7 +85,9 @@ _BY_ID: Final = list(CompressionType)
 
 
 def compress(compression: CompressionType, data: Buffer, *, level: int | None = None) -> Buffer:
-    """`data` as one stream of `compression`, framed as Kafka's Java code does; `level` None is the codec's default."""
+    """`data` as one stream of `compression`, framed as Kafka's Java code does; `level` None is the
+    codec's default.
+    """
     if compression is CompressionType.GZIP:
         deflate = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, -15)
         body = deflate.compress(data) + deflate.flush()
@@ -103,7 +110,10 @@ def compress(compression: CompressionType, data: Buffer, *, level: int | None = 
 
 
 def decompress(compression: CompressionType, data: Buffer, *, max_size: int = MAX_DECOMPRESSED_SIZE_BYTES) -> Buffer:
-    """The bytes of a compressed stream. `DecompressionError` if it is damaged or would give more than `max_size` bytes."""
+    """The bytes of a compressed stream.
+
+    `DecompressionError` if it is damaged or would give more than `max_size` bytes.
+    """
     if compression is CompressionType.NONE:
         return data
     return _DECOMPRESSORS[compression](memoryview(data), max_size)
@@ -238,7 +248,8 @@ def _decompress_zstd(data: memoryview, max_size: int) -> Buffer:
 
 
 def _ensure_zstd_frames_are_whole(data: memoryview) -> None:
-    """Go from block to block (of up to 128 KiB of records): the library gives what it has of a frame that ends too early.
+    """Go from block to block (of up to 128 KiB of records): the library gives what it has of a
+    frame that ends too early.
 
     Anything else that is wrong is the library's to find (RFC 8878, 3.1).
     """

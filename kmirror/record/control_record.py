@@ -1,4 +1,5 @@
-"""Control records: what is written into a log for the log's own sake, in batches with the control bit, hidden from consumers.
+"""Control records: what is written into a log for the log's own sake, in batches with the control
+bit, hidden from consumers.
 
 The key of each is version i16 = 0, type i16. Ids and values:
 
@@ -9,8 +10,8 @@ The key of each is version i16 = 0, type i16. Ids and values:
     7 MIRROR_PID_RESET  KIP-1279: a mirrored partition became writable; every replica that appends or replays it forgets all
                         producers (MirrorPidResetRecord); no producer id, 98 bytes with a 22-character cluster id
 
-Types 2 to 7 carry the flexible message without a version prefix: its first field is the version. A type that is not known is UNKNOWN, which
-readers pass over.
+Types 2 to 7 carry the flexible message without a version prefix: its first field is the version. A
+type that is not known is UNKNOWN, which readers pass over.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ class ControlRecordType(IntEnum):
 
     @classmethod
     def parse_type_id(cls, key: Buffer | None) -> int:
-        """The raw type id of a control record's key; INVALID_RECORD if the key is shorter than 4 bytes or of a negative version."""
+        """The raw type id of a control record's key; INVALID_RECORD if the key is shorter than 4
+        bytes or of a negative version.
+        """
         if key is None or len(key) < _KEY.size:
             size = 0 if key is None else len(key)
             raise invalid_record(
@@ -139,7 +142,9 @@ def build_end_transaction_marker(
 def build_control_batch(
     values: Sequence[tuple[ControlRecordType, Buffer]], *, timestamp: int, base_offset: int, partition_leader_epoch: int
 ) -> bytearray:
-    """One batch of control records without a producer; `values` are (type, encoded value), one record each."""
+    """One batch of control records without a producer; `values` are (type, encoded value), one
+    record each.
+    """
     records = [Record(base_offset + index, timestamp, kind.key, value, []) for index, (kind, value) in enumerate(values)]
     return build_batch(records, base_offset=base_offset, is_control=True, partition_leader_epoch=partition_leader_epoch)
 
@@ -164,7 +169,9 @@ def build_snapshot_header(
     kraft_version: int = 0,
     voters: VotersRecord | None = None,
 ) -> bytearray:
-    """The first batch of a snapshot: the header and, for kraft.version 1 on, the version and the voters where they are known."""
+    """The first batch of a snapshot: the header and, for kraft.version 1 on, the version and the
+    voters where they are known.
+    """
     header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_log_timestamp)
     values: list[tuple[ControlRecordType, Buffer]] = [(ControlRecordType.SNAPSHOT_HEADER, control_value(header))]
     if kraft_version > 0:

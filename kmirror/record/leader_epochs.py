@@ -1,7 +1,8 @@
 """Leader epochs of batches, hidden in a copy of the bytes.
 
-A batch's partition leader epoch (bytes 12 to 16) lies in front of what its CRC covers, so it can be replaced without touching anything else.
--1 means "not known" to every reader. Messages of the formats v0 and v1 have their CRC in that place, and no epoch.
+A batch's partition leader epoch (bytes 12 to 16) lies in front of what its CRC covers, so it can be
+replaced without touching anything else. -1 means "not known" to every reader. Messages of the
+formats v0 and v1 have their CRC in that place, and no epoch.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ _HIDDEN: Final = _EPOCH.pack(NO_PARTITION_LEADER_EPOCH)
 
 
 def hide_leader_epochs_above(data: bytes, leader_epoch: int) -> Buffer:
-    """Whole batches, of which the last may be cut, with every epoch above `leader_epoch` as -1; `data` itself where there is none.
+    """Whole batches, of which the last may be cut, with every epoch above `leader_epoch` as -1;
+    `data` itself where there is none.
 
-    One look at each batch's header, none at its records. What is no batch any more is left as it is, with all that follows.
+    One look at each batch's header, none at its records. What is no batch any more is left as it
+    is, with all that follows.
     """
     copy: bytearray | None = None
     position = 0

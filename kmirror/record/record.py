@@ -4,9 +4,10 @@
                keyLength varint (-1: null), key, valueLength varint (-1: null), value, headerCount varint, header*
     header  := keyLength varint, key (UTF-8), valueLength varint (-1: null), value
 
-All varints are zig-zag. Deltas are against the batch's base offset and base timestamp. `read_record` is the strict reader
-(Kafka's `DefaultRecord.readFrom`): every structural fault is INVALID_RECORD, never an IndexError. A negative key or value length
-other than -1 reads as null, as in Kafka.
+All varints are zig-zag. Deltas are against the batch's base offset and base timestamp.
+`read_record` is the strict reader (Kafka's `DefaultRecord.readFrom`): every structural fault is
+INVALID_RECORD, never an IndexError. A negative key or value length other than -1 reads as null, as
+in Kafka.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ Header = tuple[str, bytes | None]
 
 
 class Record(msgspec.Struct, gc=False):
-    """A record. `key` and `value` are views into the batch (or None); copy what outlives it. `timestamp` is in ms."""
+    """A record.
+
+    `key` and `value` are views into the batch (or None); copy what outlives it. `timestamp` is in
+    ms.
+    """
 
     offset: int
     timestamp: int
@@ -95,7 +100,9 @@ def _read_headers(buffer: memoryview, position: int, limit: int) -> tuple[list[H
 
 
 def read_headers(buffer: memoryview, position: int, limit: int, count: int) -> tuple[list[Header], int]:
-    """(`count` headers from `position` on, the position behind them); none may reach beyond `limit`. INVALID_RECORD if one does."""
+    """(`count` headers from `position` on, the position behind them); none may reach beyond
+    `limit`. INVALID_RECORD if one does.
+    """
     headers: list[Header] = []
     cursor = position
     for _ in range(count):

@@ -6,13 +6,15 @@
     16 magic i8                  35 maxTimestamp i64        57 recordCount i32
     17 crc u32                   61 records, or one compressed stream of all of them
 
-`batchLength` counts what follows it, so a batch takes batchLength + 12 bytes. The CRC-32C covers bytes 21 to the end: base offset and
-leader epoch lie in front of it because the leader assigns them to a batch that the producer has sealed; the magic byte is not covered
-either. Attributes: bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control, 6 delete horizon (baseTimestamp is the horizon then
-and the deltas are against it).
+`batchLength` counts what follows it, so a batch takes batchLength + 12 bytes. The CRC-32C covers
+bytes 21 to the end: base offset and leader epoch lie in front of it because the leader assigns them
+to a batch that the producer has sealed; the magic byte is not covered either. Attributes: bits 0-2
+codec, 3 timestamp type, 4 transactional, 5 control, 6 delete horizon (baseTimestamp is the horizon
+then and the deltas are against it).
 
-Messages of format v0 and v1 are another structure under the same first 17 bytes (offset i64, size i32, crc i32, magic i8); see
-`legacy`. The number of records and the lengths inside of a batch are claims until read: `records()` checks them.
+Messages of format v0 and v1 are another structure under the same first 17 bytes (offset i64, size
+i32, crc i32, magic i8); see `legacy`. The number of records and the lengths inside of a batch are
+claims until read: `records()` checks them.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ LOG_OVERHEAD: Final = 12
 HEADER_SIZE_UP_TO_MAGIC: Final = 17
 RECORD_BATCH_OVERHEAD: Final = 61
 MIN_LEGACY_RECORD_SIZE: Final = 14
-"""The smallest batchLength of any format (an empty v0 message); less is corruption, for Kafka's scanners and ours."""
+"""The smallest batchLength of any format (an empty v0 message); less is corruption, for Kafka's
+scanners and ours.
+"""
 CURRENT_MAGIC: Final = 2
 CRC_POSITION: Final = 17
 ATTRIBUTES_POSITION: Final = 21
@@ -45,8 +49,9 @@ CONTROL_FLAG: Final = 0x20
 DELETE_HORIZON_FLAG: Final = 0x40
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-"""The 61 bytes: base_offset, length, leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
-producer_id, producer_epoch, base_sequence, record_count."""
+"""The 61 bytes: base_offset, length, leader_epoch, magic, crc, attributes, last_offset_delta,
+base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, record_count.
+"""
 _LENGTH_AND_MAGIC: Final = struct.Struct(">8xi4xb")
 
 
@@ -63,9 +68,11 @@ class TimestampType(IntEnum):
 
 
 class RecordBatch:
-    """A view of the batch that begins at `position` of `buffer`; the header is unpacked once, records on demand.
+    """A view of the batch that begins at `position` of `buffer`; the header is unpacked once,
+    records on demand.
 
-    Times are ms. The buffer must hold the whole batch (`iter_batches` sees to it); CORRUPT_MESSAGE if it does not.
+    Times are ms. The buffer must hold the whole batch (`iter_batches` sees to it); CORRUPT_MESSAGE
+    if it does not.
     """
 
     __slots__ = (
@@ -160,7 +167,9 @@ class RecordBatch:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When the tombstones or the marker in this batch may go, or None if the cleaner has not set it."""
+        """When the tombstones or the marker in this batch may go, or None if the cleaner has not
+        set it.
+        """
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
     @property
@@ -185,7 +194,9 @@ class RecordBatch:
             raise corrupt_message(f"Record is corrupt (stored crc = {self.crc}, computed crc = {computed})")
 
     def payload(self, *, max_size: int = MAX_DECOMPRESSED_SIZE_BYTES) -> Buffer:
-        """The records' bytes: a view where they are uncompressed, else the bytes that the codec gives."""
+        """The records' bytes: a view where they are uncompressed, else the bytes that the codec
+        gives.
+        """
         payload = self.memory[RECORD_BATCH_OVERHEAD:]
         return decompress(self.compression, payload, max_size=max_size) if self.is_compressed and self.record_count else payload
 
@@ -194,7 +205,10 @@ class RecordBatch:
         return memoryview(self.payload(max_size=max_size))
 
     def records(self) -> Iterator[Record]:
-        """The records in order. INVALID_RECORD or CORRUPT_MESSAGE where the bytes are not what the header claims."""
+        """The records in order.
+
+        INVALID_RECORD or CORRUPT_MESSAGE where the bytes are not what the header claims.
+        """
         count = self.record_count
         if count < 0:
             raise invalid_record(f"Found invalid record count {count} in magic v{self.magic} batch")
@@ -235,9 +249,12 @@ def _too_small(size: int) -> ApiException:
 
 
 def next_batch_size(buffer: Buffer, position: int, *, end: int | None = None) -> int | None:
-    """Bytes of the batch at `position`, or None if it is not complete there. CORRUPT_MESSAGE for an impossible length.
+    """Bytes of the batch at `position`, or None if it is not complete there.
 
-    Says nothing of the magic: magic 0 and 1 lie under the same length field (Kafka's `ByteBufferLogInputStream.nextBatchSize`).
+    CORRUPT_MESSAGE for an impossible length.
+
+    Says nothing of the magic: magic 0 and 1 lie under the same length field (Kafka's
+    `ByteBufferLogInputStream.nextBatchSize`).
     """
     remaining = (len(buffer) if end is None else end) - position
     if remaining < HEADER_SIZE_UP_TO_MAGIC:
@@ -255,9 +272,11 @@ def _check_length(length: int) -> None:
 
 
 def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[RecordBatch]:
-    """The batches in `buffer` from `position` on; an incomplete one at the end is left out silently, as Kafka does.
+    """The batches in `buffer` from `position` on; an incomplete one at the end is left out
+    silently, as Kafka does.
 
-    CORRUPT_MESSAGE for an impossible length or magic, UNSUPPORTED_FOR_MESSAGE_FORMAT for messages of format v0 or v1.
+    CORRUPT_MESSAGE for an impossible length or magic, UNSUPPORTED_FOR_MESSAGE_FORMAT for messages
+    of format v0 or v1.
     """
     view = memoryview(buffer)
     while (size := next_batch_size(view, position)) is not None:

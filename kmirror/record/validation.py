@@ -1,19 +1,22 @@
-"""What a partition's leader checks and changes in a batch before it is stored (Kafka's `LogValidator`).
+"""What a partition's leader checks and changes in a batch before it is stored (Kafka's
+`LogValidator`).
 
-Batch: a client's batch must span as many offsets as it has records (more than none), may not be a control batch, and with a
-producer id needs a sequence. Records: one hop from record to record by their lengths, reading only offset delta, timestamp and
-whether there is a key; keys and values are passed over. A record that breaks a rule of the topic (no key though compacted,
-timestamp out of range) goes into the list of record errors and refuses the batch: INVALID_TIMESTAMP if any was a timestamp, else
-INVALID_RECORD.
+Batch: a client's batch must span as many offsets as it has records (more than none), may not be a
+control batch, and with a producer id needs a sequence. Records: one hop from record to record by
+their lengths, reading only offset delta, timestamp and whether there is a key; keys and values are
+passed over. A record that breaks a rule of the topic (no key though compacted, timestamp out of
+range) goes into the list of record errors and refuses the batch: INVALID_TIMESTAMP if any was a
+timestamp, else INVALID_RECORD.
 
-In place, the bytes stay as the producer sent them but for base offset, leader epoch and, only if it changes, max timestamp or
-timestamp type (then the CRC is computed anew). The batch is rebuilt if the codec differs from the topic's or if the offset deltas
-of a compressed batch are not 0, 1, 2 ...
+In place, the bytes stay as the producer sent them but for base offset, leader epoch and, only if it
+changes, max timestamp or timestamp type (then the CRC is computed anew). The batch is rebuilt if
+the codec differs from the topic's or if the offset deltas of a compressed batch are not 0, 1, 2 ...
 
-A stream that does not decompress is UNKNOWN_SERVER_ERROR, as in Kafka: clients give up, while they send a batch again for ever that is
-CORRUPT_MESSAGE, which a damaged batch on its way is. One that unpacks to more than we take is MESSAGE_TOO_LARGE: Java's producer
-splits such a batch. Here the whole stream is read before its records; Kafka reads both together, and so finds a fault of a
-record before one of the stream behind it.
+A stream that does not decompress is UNKNOWN_SERVER_ERROR, as in Kafka: clients give up, while they
+send a batch again for ever that is CORRUPT_MESSAGE, which a damaged batch on its way is. One that
+unpacks to more than we take is MESSAGE_TOO_LARGE: Java's producer splits such a batch. Here the
+whole stream is read before its records; Kafka reads both together, and so finds a fault of a record
+before one of the stream behind it.
 """
 
 from __future__ import annotations
@@ -40,14 +43,19 @@ from kmirror.record.record_batch import (
 from kmirror.record.record_hop import UNBOUNDED, hop_records
 
 MAX_VALIDATED_SIZE_BYTES: Final = 128 * 1024 * 1024
-"""What a produced batch may unpack to. Kafka has no such limit because it streams; a batch of a normal producer unpacks to some megabytes."""
+"""What a produced batch may unpack to.
+
+Kafka has no such limit because it streams; a batch of a normal producer unpacks to some megabytes.
+"""
 _BASE_OFFSET: Final = struct.Struct(">q")
 _LEADER_EPOCH: Final = struct.Struct(">i")
 _ATTRIBUTES: Final = struct.Struct(">h")
 
 
 class RecordError(NamedTuple):
-    """A record that was refused: its index in the batch, and why (goes into the Produce response from version 8 on)."""
+    """A record that was refused: its index in the batch, and why (goes into the Produce response
+    from version 8 on).
+    """
 
     batch_index: int
     message: str
@@ -104,12 +112,14 @@ def validate_and_assign_offsets(
     topic_partition: object = "?",
     target_compression_level: int | None = None,
 ) -> ValidationResult:
-    """Check the one batch in `records` (writable) and give its records the offsets from `offset` on.
+    """Check the one batch in `records` (writable) and give its records the offsets from `offset`
+    on.
 
-    `target_compression` is the topic's codec, already resolved: for compression.type=producer it is the source's. An uncompressed
-    control batch is never compressed. Raises `RecordValidationException`, or ApiException INVALID_RECORD / CORRUPT_MESSAGE /
-    UNSUPPORTED_FOR_MESSAGE_FORMAT / UNKNOWN_SERVER_ERROR (does not decompress) / MESSAGE_TOO_LARGE (unpacks to more than
-    `MAX_VALIDATED_SIZE_BYTES`); the bytes are unchanged then.
+    `target_compression` is the topic's codec, already resolved: for compression.type=producer it is
+    the source's. An uncompressed control batch is never compressed. Raises
+    `RecordValidationException`, or ApiException INVALID_RECORD / CORRUPT_MESSAGE /
+    UNSUPPORTED_FOR_MESSAGE_FORMAT / UNKNOWN_SERVER_ERROR (does not decompress) / MESSAGE_TOO_LARGE
+    (unpacks to more than `MAX_VALIDATED_SIZE_BYTES`); the bytes are unchanged then.
     """
     if memoryview(records).readonly:
         records = bytearray(records)
@@ -188,7 +198,9 @@ def _validate_batch(batch: RecordBatch, origin: AppendOrigin, topic_partition: o
 
 
 def _validate_records(batch: RecordBatch, body: Buffer, rules: _Rules) -> tuple[int, bool]:
-    """(largest timestamp, whether the bytes of the records can stay); raises where a record is malformed or breaks a rule of the topic."""
+    """(largest timestamp, whether the bytes of the records can stay); raises where a record is
+    malformed or breaks a rule of the topic.
+    """
     if batch.record_count < 0:
         raise invalid_record(f"Found invalid record count {batch.record_count} in magic v{batch.magic} batch")
     check_range = rules.timestamp_type is TimestampType.CREATE_TIME
@@ -212,7 +224,9 @@ def _validate_records(batch: RecordBatch, body: Buffer, rules: _Rules) -> tuple[
 
 
 def _refuse_broken_rules(batch: RecordBatch, rules: _Rules) -> None:
-    """Look at each record and refuse the batch if one breaks a rule; returns if none does (timestamp -1 is always allowed)."""
+    """Look at each record and refuse the batch if one breaks a rule; returns if none does
+    (timestamp -1 is always allowed).
+    """
     found: list[tuple[Errors, RecordError]] = []
     for index, record in enumerate(batch.records()):
         if rules.compact and record.key is None:
@@ -286,7 +300,10 @@ def _rebuild(
     max_timestamp: int,
     consecutive: bool,
 ) -> ValidationResult:
-    """The batch with the topic's codec. Records whose deltas stay (the usual case) are compressed again without being decoded."""
+    """The batch with the topic's codec.
+
+    Records whose deltas stay (the usual case) are compressed again without being decoded.
+    """
     log_append_time = rules.timestamp_type is TimestampType.LOG_APPEND_TIME
     batch_max_timestamp = rules.now_ms if log_append_time else max_timestamp
     keeps_deltas = consecutive and batch.record_count > 0 and not batch.attributes & (LOG_APPEND_TIME_FLAG | DELETE_HORIZON_FLAG)
@@ -327,7 +344,9 @@ def _first_timestamp_delta(body: Buffer) -> int:
 
 
 def _renumber(batch: RecordBatch) -> tuple[bytearray, int]:
-    """(the records encoded anew with offset deltas 0, 1, 2 ... against the first one's timestamp, that timestamp)."""
+    """(the records encoded anew with offset deltas 0, 1, 2 ... against the first one's timestamp,
+    that timestamp).
+    """
     out = bytearray()
     base_timestamp: int | None = None
     for index, record in enumerate(batch.records()):

@@ -90,7 +90,8 @@ class AbstractFetcher:
         self._life = Supervised(runtime, self._run, name=name, on_end=self._on_end)
         self._task: asyncio.Task[None] | None = None
 
-    # --- partitions -------------------------------------------------------------------------------------------------
+    # --- partitions
+    # -------------------------------------------------------------------------------------------------
 
     @property
     def partition_count(self) -> int:
@@ -132,7 +133,8 @@ class AbstractFetcher:
         self._touched[topic_partition] = None
         return self._states.pop(topic_partition, None)
 
-    # --- life -------------------------------------------------------------------------------------------------------
+    # --- life
+    # -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         self._task = self._life.start()
@@ -224,7 +226,8 @@ class AbstractFetcher:
             if timer is not None:
                 timer.cancel()
 
-    # --- answers ----------------------------------------------------------------------------------------------------
+    # --- answers
+    # ----------------------------------------------------------------------------------------------------
 
     async def _process(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData | None) -> None:
         try:

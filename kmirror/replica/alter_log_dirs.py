@@ -78,7 +78,8 @@ class ReplicaAlterLogDirs:
         self._fetchers: dict[int, AbstractFetcher] = {}
         self._log_manager.future_logs.on_cut = self._on_future_log_cut
 
-    # --- requests ---------------------------------------------------------------------------------------------------
+    # --- requests
+    # ---------------------------------------------------------------------------------------------------
 
     def alter_replica_log_dir(self, topic_partition: TopicPartition, destination: str) -> Errors:
         """AlterReplicaLogDirs for one partition."""
@@ -171,7 +172,8 @@ class ReplicaAlterLogDirs:
         if self._moves.pop(topic_partition, None) is not None:
             self._log_manager.resume_cleaning(topic_partition)
 
-    # --- life -------------------------------------------------------------------------------------------------------
+    # --- life
+    # -------------------------------------------------------------------------------------------------------
 
     def _fetcher_of(self, topic_partition: TopicPartition) -> AbstractFetcher:
         """One of num.replica.alter.log.dirs.threads."""
@@ -199,7 +201,8 @@ class ReplicaAlterLogDirs:
         for fetcher in self._fetchers.values():
             fetcher.stop()
 
-    # --- hooks of the fetcher ---------------------------------------------------------------------------------------
+    # --- hooks of the fetcher
+    # ---------------------------------------------------------------------------------------
 
     def _future(self, topic_partition: TopicPartition) -> UnifiedLog:
         log = self._log_manager.future_log(topic_partition)

@@ -12,7 +12,10 @@ from kmirror.replica.replica_types import DivergingEpoch
 
 
 class FetcherHooks(Protocol):
-    """All synchronous. What they raise is the partition's alone (`abstract_fetcher` has the table)."""
+    """All synchronous.
+
+    What they raise is the partition's alone (`abstract_fetcher` has the table).
+    """
 
     def process_partition_data(
         self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData

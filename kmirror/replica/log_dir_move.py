@@ -57,7 +57,8 @@ class LogDirMove:
 
         self._flush_task: asyncio.Task[None] | None = None
 
-    # --- what the future log holds ----------------------------------------------------------------------------------
+    # --- what the future log holds
+    # ----------------------------------------------------------------------------------
 
     @property
     def is_unverified(self) -> bool:
@@ -107,7 +108,8 @@ class LogDirMove:
             self._compare_from = ours.next_offset
         self._compare_from = None
 
-    # --- what is on disk --------------------------------------------------------------------------------------------
+    # --- what is on disk
+    # --------------------------------------------------------------------------------------------
 
     def is_synced(self, log: UnifiedLog, future: UnifiedLog, runtime: Runtime) -> bool:
         """Whether the future log has on its disk what the current one has on its own.

@@ -96,7 +96,8 @@ class MetadataApplier:
             if changes.leaders or changes.deletes or to_stop:
                 self.fetcher_manager.shutdown_idle_fetchers()
 
-    # --- topics that go ---------------------------------------------------------------------------------------------
+    # --- topics that go
+    # ---------------------------------------------------------------------------------------------
 
     def _delete(self, changes: LocalReplicaChanges, delta: MetadataDelta) -> None:
         if not changes.deletes:
@@ -122,7 +123,8 @@ class MetadataApplier:
             listener.on_deleted(topic_partition)
         self._listeners.forget(topic_partition)
 
-    # --- topics that come or change ---------------------------------------------------------------------------------
+    # --- topics that come or change
+    # ---------------------------------------------------------------------------------
 
     def _make_leader(self, topic: TopicIdPartition, registration: PartitionRegistration) -> None:
         topic_partition = topic.topic_partition

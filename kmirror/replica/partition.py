@@ -100,7 +100,8 @@ class Partition:
         role = "leader" if self.is_leader else "follower"
         return f"Partition({self.topic_partition}, {role}, leader_epoch={self.leader_epoch}, isr={list(self.replicas.in_sync)})"
 
-    # --- role -------------------------------------------------------------------------------------------------------
+    # --- role
+    # -------------------------------------------------------------------------------------------------------
 
     @property
     def is_leader(self) -> bool:
@@ -180,7 +181,8 @@ class Partition:
             f"The current leader is {self.leader_id} and the current epoch {self.leader_epoch}",
         )
 
-    # --- read only --------------------------------------------------------------------------------------------------
+    # --- read only
+    # --------------------------------------------------------------------------------------------------
 
     @property
     def is_read_only(self) -> bool:
@@ -216,7 +218,8 @@ class Partition:
             error: Errors = self._read_only_reason.value
             raise ApiException(error, f"Partition {self.topic_partition} is read-only: {self._read_only_reason.name}")
 
-    # --- append -----------------------------------------------------------------------------------------------------
+    # --- append
+    # -----------------------------------------------------------------------------------------------------
 
     def append_records_to_leader(
         self,
@@ -263,7 +266,8 @@ class Partition:
         self._maybe_increment_leader_high_watermark(log)
         return info
 
-    # --- high watermark and ISR -------------------------------------------------------------------------------------
+    # --- high watermark and ISR
+    # -------------------------------------------------------------------------------------
 
     @property
     def effective_min_isr(self) -> int:

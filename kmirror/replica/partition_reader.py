@@ -165,7 +165,8 @@ def _end_offset_for_epoch(partition: Partition, log: UnifiedLog, leader_epoch: i
         return EpochEndOffset(Errors.NONE, end.leader_epoch, end.offset)
     latest_epoch = log.latest_epoch
     if latest_epoch is None:
-        # No batch and no entry: everything up to the log end belongs, emptily, to the epoch that we lead in.
+        # No batch and no entry: everything up to the log end belongs, emptily, to the epoch that we
+        # lead in.
         known = min(leader_epoch, partition.leader_epoch)
         return EpochEndOffset(Errors.NONE, known, log.log_end_offset)
     if leader_epoch > latest_epoch:
@@ -193,7 +194,8 @@ def last_offset_for_leader_epoch(partition: Partition, *, current_leader_epoch: 
     latest = log.latest_epoch
     if latest is None or not latest < leader_epoch <= partition.leader_epoch:
         return EpochEndOffset(Errors.NONE)
-    # A leader of a mirror topic has no entry for its own epoch before it has appended in it: that epoch begins, emptily, at the log end.
+    # A leader of a mirror topic has no entry for its own epoch before it has appended in it: that
+    # epoch begins, emptily, at the log end.
     return EpochEndOffset(Errors.NONE, leader_epoch if leader_epoch == partition.leader_epoch else latest, log.log_end_offset)
 
 

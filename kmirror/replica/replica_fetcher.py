@@ -27,7 +27,10 @@ _log = logging.getLogger(__name__)
 
 
 class ReplicaFetcher:
-    """The hooks of a follower. Partitions that failed are in `failed` until they are added again."""
+    """The hooks of a follower.
+
+    Partitions that failed are in `failed` until they are added again.
+    """
 
     def __init__(self, replica_manager: ReplicaManager) -> None:
         self._replica_manager = replica_manager
@@ -69,7 +72,8 @@ class ReplicaFetcher:
                 f"Offset mismatch for partition {topic_partition}: fetched offset = {state.fetch_offset}, log end offset = {log.log_end_offset}.",
             )
         if data.records:
-            # C36: batches of a mirror carry the source's epochs. What lies above the epoch we asked with comes again with the next one.
+            # C36: batches of a mirror carry the source's epochs. What lies above the epoch we asked
+            # with comes again with the next one.
             bound = state.mirror_leader_epoch if state.mirror_leader_epoch >= 0 else state.current_leader_epoch
             partition.append_records_to_follower(data.records, leader_epoch=bound)
             self._replica_manager.stats.replication_bytes_in.mark(len(data.records))

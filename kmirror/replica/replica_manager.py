@@ -132,7 +132,8 @@ class ReplicaManager:
         )
         self.delete_records = deletions.delete_records
 
-    # --- life -------------------------------------------------------------------------------------------------------
+    # --- life
+    # -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start checkpointing high watermarks and shrinking ISRs."""
@@ -158,7 +159,8 @@ class ReplicaManager:
             for partition in list(self.partitions.values()):
                 partition.maybe_shrink_isr()
 
-    # --- metadata ---------------------------------------------------------------------------------------------------
+    # --- metadata
+    # ---------------------------------------------------------------------------------------------------
 
     def apply_delta(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Make leaders and followers, create, update and delete logs. `server`'s metadata publisher
@@ -200,7 +202,8 @@ class ReplicaManager:
             brokers=self._metadata,
         )
 
-    # --- partitions -------------------------------------------------------------------------------------------------
+    # --- partitions
+    # -------------------------------------------------------------------------------------------------
 
     def maybe_add_listener(self, topic_partition: TopicPartition, listener: PartitionListener) -> bool:
         """False when the partition is not hosted here."""

@@ -59,7 +59,8 @@ class ReplicaSet:
         self._on_isr_answer = on_isr_answer
         self._registration: PartitionRegistration | None = None
 
-    # --- assignment -------------------------------------------------------------------------------------------------
+    # --- assignment
+    # -------------------------------------------------------------------------------------------------
 
     def assign(self, registration: PartitionRegistration) -> None:
         """What the metadata say; a proposal from before counts no more."""
@@ -96,7 +97,8 @@ class ReplicaSet:
         registration = self._registration
         return registration is not None and bool(registration.adding_replicas or registration.removing_replicas)
 
-    # --- what followers have ----------------------------------------------------------------------------------------
+    # --- what followers have
+    # ----------------------------------------------------------------------------------------
 
     def smallest_awaited_offset(self, log_end_offset: int) -> int:
         """Up to where the maximal ISR, and followers that are about to join it, have the log."""
@@ -149,7 +151,8 @@ class ReplicaSet:
         directory_id = self._registration.directory(replica.broker_id)
         return self._brokers.is_replica_eligible(replica.broker_id, replica.broker_epoch, directory_id)
 
-    # --- changes of the ISR -----------------------------------------------------------------------------------------
+    # --- changes of the ISR
+    # -----------------------------------------------------------------------------------------
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:

@@ -1,16 +1,18 @@
-"""Asks transaction coordinators whether partitions are in a transaction, or to add them (Kafka's `AddPartitionsToTxnManager`, KIP-890).
+"""Asks transaction coordinators whether partitions are in a transaction, or to add them (Kafka's
+`AddPartitionsToTxnManager`, KIP-890).
 
-A partition takes the first batch of a transaction only after the coordinator of its transactional id has said that the partition is
-in that transaction; so a batch that comes late, from a producer whose transaction was ended without it, is refused instead of
-hanging in the log for ever. What a client's version knows decides what is asked and what it is told:
+A partition takes the first batch of a transaction only after the coordinator of its transactional
+id has said that the partition is in that transaction; so a batch that comes late, from a producer
+whose transaction was ended without it, is refused instead of hanging in the log for ever. What a
+client's version knows decides what is asked and what it is told:
 
     operation                client                                    asked           a partition that is not in the transaction
     DEFAULT_ERROR            Produce < 11, TxnOffsetCommit < 4          verify only     INVALID_TXN_STATE
     GENERIC_ERROR_SUPPORTED  Produce 11, TxnOffsetCommit 4              verify only     TRANSACTION_ABORTABLE
     ADD_PARTITION            Produce >= 12, TxnOffsetCommit >= 5        add it          (is added)
 
-Each broker has one AddPartitionsToTxn request under way at most; what comes up meanwhile goes into the next one, a transactional
-id once a request.
+Each broker has one AddPartitionsToTxn request under way at most; what comes up meanwhile goes into
+the next one, a transactional id once a request.
 """
 
 from __future__ import annotations
@@ -71,7 +73,9 @@ class _Queued(NamedTuple):
 
 
 class AddPartitionsToTxnManager:
-    """`is_verification_enabled` is the setting transaction.partition.verification.enable, which can change."""
+    """`is_verification_enabled` is the setting transaction.partition.verification.enable, which can
+    change.
+    """
 
     def __init__(
         self,
@@ -169,7 +173,9 @@ def _errors_of(result: Any, partitions: list[TopicPartition]) -> PartitionErrors
 
 
 def _for_client(error: Errors, operation: TransactionSupportedOperation) -> Errors:
-    """Producers expect INVALID_PRODUCER_EPOCH of a partition; TRANSACTION_ABORTABLE is unknown to old ones."""
+    """Producers expect INVALID_PRODUCER_EPOCH of a partition; TRANSACTION_ABORTABLE is unknown to
+    old ones.
+    """
     if error is Errors.PRODUCER_FENCED:
         return Errors.INVALID_PRODUCER_EPOCH
     if error is Errors.TRANSACTION_ABORTABLE and operation is TransactionSupportedOperation.DEFAULT_ERROR:

@@ -1,8 +1,10 @@
-"""Tells the controller which log directory holds each replica (Kafka's `AssignmentsManager`; KIP-858).
+"""Tells the controller which log directory holds each replica (Kafka's `AssignmentsManager`;
+KIP-858).
 
-The controller has to know, because it learns of a failed directory, not of failed partitions. It places replicas itself on
-brokers with one directory; on others the broker chooses, and says so here. One request at a time, with everything that is
-pending; what was not taken is sent again after a pause. A later assignment of the same partition replaces an earlier one.
+The controller has to know, because it learns of a failed directory, not of failed partitions. It
+places replicas itself on brokers with one directory; on others the broker chooses, and says so
+here. One request at a time, with everything that is pending; what was not taken is sent again after
+a pause. A later assignment of the same partition replaces an earlier one.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ _log = logging.getLogger(__name__)
 
 
 class AssignmentsManager:
-    """`send` asks the controller (ApiException when it cannot be reached); `broker_epoch` is this broker's."""
+    """`send` asks the controller (ApiException when it cannot be reached); `broker_epoch` is this
+    broker's.
+    """
 
     def __init__(
         self,
@@ -47,7 +51,9 @@ class AssignmentsManager:
         self._task: asyncio.Task[None] | None = None
 
     def on_assignment(self, topic_partition: TopicIdPartition, directory_id: Uuid, on_accepted: Callable[[], None]) -> None:
-        """The replica is (or is about to be) in this directory; `on_accepted` when the controller knows."""
+        """The replica is (or is about to be) in this directory; `on_accepted` when the controller
+        knows.
+        """
         key = (topic_partition.topic_id, topic_partition.partition)
         self._pending[key] = directory_id
         self._callbacks[key] = on_accepted

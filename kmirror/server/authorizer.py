@@ -1,4 +1,7 @@
-"""`authorizer.class.name`: which authorizer a node has. Brokers and controllers each make their own."""
+"""`authorizer.class.name`: which authorizer a node has.
+
+Brokers and controllers each make their own.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 def create_authorizer(config: KafkaConfig, metrics: MetricsRegistry, role: str) -> StandardAuthorizer | None:
-    """None where `authorizer.class.name` is empty: everybody may do everything. ConfigError for a class that kmirror does not have."""
+    """None where `authorizer.class.name` is empty: everybody may do everything.
+
+    ConfigError for a class that kmirror does not have.
+    """
     name = config.get_string("authorizer.class.name")
     if not name:
         return None

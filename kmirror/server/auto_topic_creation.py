@@ -1,7 +1,8 @@
-"""Topics that are made because somebody asked for them: `auto.create.topics.enable`, and the coordinators' own topics.
+"""Topics that are made because somebody asked for them: `auto.create.topics.enable`, and the
+coordinators' own topics.
 
-The controller makes them; the request is sent once however many clients ask, and the asking clients are told
-UNKNOWN_TOPIC_OR_PARTITION (or COORDINATOR_NOT_AVAILABLE) and come again.
+The controller makes them; the request is sent once however many clients ask, and the asking clients
+are told UNKNOWN_TOPIC_OR_PARTITION (or COORDINATOR_NOT_AVAILABLE) and come again.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class AutoTopicCreationManager:
     def create_topics(self, names: Iterable[str], asker: Request | None = None) -> None:
         """Ask the controller for those that are not asked for yet; returns at once.
 
-        With `asker` it is that client's request: made with its permissions, and taken from its quota.
+        With `asker` it is that client's request: made with its permissions, and taken from its
+        quota.
         """
         missing = [name for name in names if name not in self._in_flight]
         if not missing:

@@ -1,7 +1,9 @@
-"""`broker_configs()`: the `ConfigDef` of the broker, built from `broker_config_table` and `broker_config_docs`.
+"""`broker_configs()`: the `ConfigDef` of the broker, built from `broker_config_table` and
+`broker_config_docs`.
 
-It holds what a properties file may set; `dynamic_only_configs()` what can only be set at runtime (the
-replication throttles). Kafka never describes internal configs unless somebody set them; `ConfigKey.internal` says which.
+It holds what a properties file may set; `dynamic_only_configs()` what can only be set at runtime
+(the replication throttles). Kafka never describes internal configs unless somebody set them;
+`ConfigKey.internal` says which.
 """
 
 from __future__ import annotations

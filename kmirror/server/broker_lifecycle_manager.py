@@ -1,14 +1,17 @@
-"""A broker's membership: register, heartbeat, become unfenced, leave in good order (Kafka's `BrokerLifecycleManager`).
+"""A broker's membership: register, heartbeat, become unfenced, leave in good order (Kafka's
+`BrokerLifecycleManager`).
 
     NOT_RUNNING ── start ──> STARTING ── registered ──> RECOVERY ── caught up, unfenced ──> RUNNING
                                                             ── begin_controlled_shutdown ──> PENDING_CONTROLLED_SHUTDOWN ── told to go ──> SHUTTING_DOWN
 
-Each incarnation of the process has its own id; the controller answers a registration with a broker epoch, which every
-heartbeat carries. A heartbeat whose epoch is stale means that another incarnation took our place: this one cannot go on.
+Each incarnation of the process has its own id; the controller answers a registration with a broker
+epoch, which every heartbeat carries. A heartbeat whose epoch is stale means that another
+incarnation took our place: this one cannot go on.
 
-What fails is asked again after 50, 100, 200, then every 400 ms, give or take a tenth. Kafka's ExponentialBackoff begins at 100 ms and grows to
-broker.session.timeout.ms; but the usual refusal (DUPLICATE_BROKER_REGISTRATION) lasts until the session of our own earlier incarnation has ended, and a
-broker that restarts shall be back within a moment of that, not a session later.
+What fails is asked again after 50, 100, 200, then every 400 ms, give or take a tenth. Kafka's
+ExponentialBackoff begins at 100 ms and grows to broker.session.timeout.ms; but the usual refusal
+(DUPLICATE_BROKER_REGISTRATION) lasts until the session of our own earlier incarnation has ended,
+and a broker that restarts shall be back within a moment of that, not a session later.
 """
 
 from __future__ import annotations
@@ -98,7 +101,10 @@ class BrokerIdentity:
 
 
 class BrokerLifecycleManager:
-    """Owner of the broker's state and epoch. `run` is its task; the rest are questions and two requests of the owner."""
+    """Owner of the broker's state and epoch.
+
+    `run` is its task; the rest are questions and two requests of the owner.
+    """
 
     def __init__(
         self,
@@ -258,7 +264,9 @@ class BrokerLifecycleManager:
 
 
 def _refusal(identity: BrokerIdentity, error: Errors) -> str:
-    """The controller sends a code only; what it says of features is told by those that this broker offered."""
+    """The controller sends a code only; what it says of features is told by those that this broker
+    offered.
+    """
     text = f"The controller refuses to register broker {identity.broker_id}: {error.name}"
     if error is not Errors.UNSUPPORTED_VERSION:
         return text

@@ -36,7 +36,8 @@ class BrokerMetadata:
         self.progress = MetadataProgress(runtime)
         self.errors = {"metadata-load-error-count": 0, "metadata-apply-error-count": 0}
 
-    # -- questions --------------------------------------------------------------------------------------------------
+    # -- questions
+    # --------------------------------------------------------------------------------------------------
 
     @property
     def image(self) -> MetadataImage:
@@ -63,7 +64,8 @@ class BrokerMetadata:
     def is_stray(self, log: UnifiedLog) -> bool:
         return is_stray_replica(self.image.topics, log, broker_id=self._broker_id)
 
-    # -- life -------------------------------------------------------------------------------------------------------
+    # -- life
+    # -------------------------------------------------------------------------------------------------------
 
     def start_fetching(self, channel: NodeToControllerChannel, metrics: MetricsRegistry) -> None:
         fetcher = MetadataFetcher(

@@ -1,5 +1,6 @@
-"""Who acts on a metadata change, and in which order (Kafka's `BrokerMetadataPublisher`): the cache (what clients are told), the replica
-manager (logs and roles), the coordinators, the mirror."""
+"""Who acts on a metadata change, and in which order (Kafka's `BrokerMetadataPublisher`): the cache
+(what clients are told), the replica manager (logs and roles), the coordinators, the mirror.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from kmirror.storage.unified_log import UnifiedLog
 
 
 def is_stray_replica(topics: TopicsImage, log: UnifiedLog, *, broker_id: int) -> bool:
-    """A partition folder that the metadata does not place on this broker (Kafka's `LogManager.isStrayKraftReplica`)."""
+    """A partition folder that the metadata does not place on this broker (Kafka's
+    `LogManager.isStrayKraftReplica`).
+    """
     by_id = log.topic_id is not None and bool(log.topic_id)
     topic = topics.topic_by_id(log.topic_id) if by_id and log.topic_id is not None else topics.topic(log.topic_partition.topic)
     if topic is None:

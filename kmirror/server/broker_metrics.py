@@ -1,7 +1,9 @@
-"""What a broker tells of its state, read when somebody looks: partitions, logs, listeners, fetchers, metadata, coordinators.
+"""What a broker tells of its state, read when somebody looks: partitions, logs, listeners,
+fetchers, metadata, coordinators.
 
-Everything here is a collector: nothing is registered for a partition or a log, and nothing is counted while the broker works. Names
-and meanings are Kafka's; a partition that this broker does not lead has 0 where Kafka has 0.
+Everything here is a collector: nothing is registered for a partition or a log, and nothing is
+counted while the broker works. Names and meanings are Kafka's; a partition that this broker does
+not lead has 0 where Kafka has 0.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from kmirror.storage.log_manager import LogManager
 Reading = tuple[MetricName, Value]
 KAFKA_VERSION = "4.3.0"
 UNEXPECTED_FAILURES = MetricName("kmirror", "Runtime", "UnexpectedFailureCount")
-"""Mistakes that nobody awaited (a task that ended, a partition that failed): each is in the log, once, with its reason. Kafka has none."""
+"""Mistakes that nobody awaited (a task that ended, a partition that failed): each is in the log,
+once, with its reason. Kafka has none.
+"""
 EXPIRED_KILLED = "expired-connections-killed-count"
 _RAW_SOCKET_COUNTERS = {
     "connection-creation": "connections_created",
@@ -84,13 +88,18 @@ def producer_readings(log_manager: LogManager, clock: Clock) -> Iterator[Reading
 
 
 def flush_listener(registry: MetricsRegistry) -> Callable[[int], None]:
-    """What logs tell of their flushes (nanoseconds). Workers call it, too; of two that end at once one may be lost."""
+    """What logs tell of their flushes (nanoseconds).
+
+    Workers call it, too; of two that end at once one may be lost.
+    """
     timer = registry.timer(MetricName("kafka.log", "LogFlushStats", "LogFlushRateAndTimeMs"))
     return lambda duration_ns: timer.update(duration_ns / 1_000_000)
 
 
 def metadata_batch_listener(registry: MetricsRegistry) -> Callable[[int, int], None]:
-    """What the metadata fetcher tells: records that took effect together, and how long that took (nanoseconds)."""
+    """What the metadata fetcher tells: records that took effect together, and how long that took
+    (nanoseconds).
+    """
     sizes = registry.histogram(MetricName("kafka.server", "BrokerMetadataListener", "MetadataBatchSizes"))
     times = registry.histogram(MetricName("kafka.server", "BrokerMetadataListener", "MetadataBatchProcessingTimeUs"))
 
@@ -131,7 +140,9 @@ def move_readings(moves: ReplicaAlterLogDirs) -> Iterator[Reading]:
 
 
 def fetcher_readings(fetchers: ReplicaFetcherManager) -> Iterator[Reading]:
-    """`kafka.server:type=ReplicaFetcherManager`, and the lag of every partition that is fetched (`FetcherLagMetrics`)."""
+    """`kafka.server:type=ReplicaFetcherManager`, and the lag of every partition that is fetched
+    (`FetcherLagMetrics`).
+    """
     lags = fetchers.lags()
     tags = (("clientId", "Replica"),)
     yield MetricName("kafka.server", "ReplicaFetcherManager", "MaxLag", tags), max((lag for _, _, lag in lags), default=0)
@@ -150,7 +161,9 @@ class MetadataState(Protocol):
 
 
 def metadata_readings(loader: MetadataState, clock: Clock, errors: Mapping[str, int], *, unstable: bool) -> Iterator[Reading]:
-    """The newest metadata of this node, the errors over it by their metrics' names, the features in force, and those that it knows."""
+    """The newest metadata of this node, the errors over it by their metrics' names, the features in
+    force, and those that it knows.
+    """
     image = loader.image
     provenance = image.provenance
     lag_ms = max(0, clock.time_ms() - provenance.last_contained_log_time_ms) if provenance.last_contained_log_time_ms >= 0 else 0
@@ -178,7 +191,10 @@ def _camel(feature: str) -> str:
 
 
 class ListenerReadings:
-    """`kafka.server:type=socket-server-metrics` of one listener. Rates are over the last windows before somebody looked."""
+    """`kafka.server:type=socket-server-metrics` of one listener.
+
+    Rates are over the last windows before somebody looked.
+    """
 
     def __init__(self, socket: SocketServer, registry: MetricsRegistry) -> None:
         self._socket = socket
@@ -252,7 +268,9 @@ def register_request_queues(registry: MetricsRegistry, sockets: list[SocketServe
 
 
 def expired_connections(registry: MetricsRegistry, sockets: list[SocketServer]) -> float:
-    """Connections that were closed because their client did not log in again in time (counted where a listener has logins)."""
+    """Connections that were closed because their client did not log in again in time (counted where
+    a listener has logins).
+    """
     names = [_of_listener(socket, EXPIRED_KILLED) for socket in sockets]
     return sum(float(counted.value()) for counted in map(registry.get, names) if counted is not None)
 

@@ -2,10 +2,12 @@
 
     log dirs locked ─> listener bound ─> metadata caught up ─> logs loaded ─> registered ─> publishers installed ─> unfenced
 
-The listener is bound first, because its port is part of the registration; requests that come before the broker has
-installed its publishers wait. The registration begins at once but may have to wait for the session of an incarnation that
-died; the logs are recovered meanwhile (Kafka begins with them when it is registered), and checked for strays once more after it. On the way down: leave in good order (the controller moves leaderships away), stop taking
-requests, end what waits, then close the logs and write the clean-shutdown marker.
+The listener is bound first, because its port is part of the registration; requests that come before
+the broker has installed its publishers wait. The registration begins at once but may have to wait
+for the session of an incarnation that died; the logs are recovered meanwhile (Kafka begins with
+them when it is registered), and checked for strays once more after it. On the way down: leave in
+good order (the controller moves leaderships away), stop taking requests, end what waits, then close
+the logs and write the clean-shutdown marker.
 """
 
 from __future__ import annotations
@@ -73,7 +75,9 @@ _log = logging.getLogger(__name__)
 
 
 class BrokerServer:
-    """`start` returns when the broker is unfenced and serves; `stop` is a controlled shutdown, `kill` is none."""
+    """`start` returns when the broker is unfenced and serves; `stop` is a controlled shutdown,
+    `kill` is none.
+    """
 
     def __init__(
         self,
@@ -248,7 +252,8 @@ class BrokerServer:
         """The bound port of a listener."""
         return self._listeners.port(listener_name)
 
-    # -- life -------------------------------------------------------------------------------------------------------
+    # -- life
+    # -------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         previous_epoch = self.log_manager.read_broker_epoch_from_clean_shutdown_files()
@@ -388,7 +393,8 @@ class BrokerServer:
         self.log_manager.kill()
         self._client.close()
 
-    # -- requests ---------------------------------------------------------------------------------------------------
+    # -- requests
+    # ---------------------------------------------------------------------------------------------------
 
     async def _handle(self, context: RequestContext) -> Answer | CloseType:
         if not self._ready.done():

@@ -1,16 +1,20 @@
 """Metrics that clients push to the broker (Kafka's `ClientMetricsManager`, KIP-714).
 
-A subscription is a client-metrics config resource: which metrics (prefixes, or `*`), how often (`interval.ms`), and of which clients
-(`match`: regular expressions over the client's id, software, address …, which must all match in full). A client asks for its subscription
-(GetTelemetrySubscriptions), gets an id for itself and one for what all matching subscriptions say together, and pushes (PushTelemetry) in
-every interval. The subscription id is a checksum of what is asked for, so a push that answers an older question is told to ask again.
+A subscription is a client-metrics config resource: which metrics (prefixes, or `*`), how often
+(`interval.ms`), and of which clients (`match`: regular expressions over the client's id, software,
+address …, which must all match in full). A client asks for its subscription
+(GetTelemetrySubscriptions), gets an id for itself and one for what all matching subscriptions say
+together, and pushes (PushTelemetry) in every interval. The subscription id is a checksum of what is
+asked for, so a push that answers an older question is told to ask again.
 
-A client that comes before its interval is over is throttled; its first push after asking may come at any time, and the last one
-(`terminating`) always. What is known of a client is forgotten when its connection ends, after three intervals of silence (at least a minute),
-or when 16,384 newer ones are known.
+A client that comes before its interval is over is throttled; its first push after asking may come
+at any time, and the last one (`terminating`) always. What is known of a client is forgotten when
+its connection ends, after three intervals of silence (at least a minute), or when 16,384 newer ones
+are known.
 
-Where pushes go. Kafka hands them to a metrics reporter that is a `ClientTelemetry`, and does not advertise the two APIs when there is none.
-Here `kmirror.telemetry.receiver.enable=true` gives a receiver: `ClientTelemetryReceiver` counts bytes and keeps each client's last payload.
+Where pushes go. Kafka hands them to a metrics reporter that is a `ClientTelemetry`, and does not
+advertise the two APIs when there is none. Here `kmirror.telemetry.receiver.enable=true` gives a
+receiver: `ClientTelemetryReceiver` counts bytes and keeps each client's last payload.
 """
 
 from __future__ import annotations
@@ -100,7 +104,9 @@ class ClientInstance:
         return accepted
 
     def may_push(self, now_ms: int) -> bool:
-        """Whether this is the first push after asking, or an interval has passed since the last; takes note of it if so."""
+        """Whether this is the first push after asking, or an interval has passed since the last;
+        takes note of it if so.
+        """
         is_first = self._last_get_ms is not None and (self._last_push_ms is None or self._last_get_ms > self._last_push_ms)
         accepted = is_first or self._last_push_ms is None or now_ms - self._last_push_ms >= self.interval_ms
         if accepted:
@@ -170,7 +176,8 @@ class ClientMetricsManager:
         self._by_connection: dict[str, Uuid] = {}
         self._stats = ClientMetricsStats(metrics, clock, lambda: len(self._instances))
 
-    # --- subscriptions ----------------------------------------------------------------------------------------------
+    # --- subscriptions
+    # ----------------------------------------------------------------------------------------------
 
     def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
         for resource in delta.configs.changed:
@@ -188,7 +195,8 @@ class ClientMetricsManager:
         self._subscriptions[name] = Subscription(tuple(values["metrics"]), values["interval.ms"], patterns)
         self._version += 1
 
-    # --- requests ---------------------------------------------------------------------------------------------------
+    # --- requests
+    # ---------------------------------------------------------------------------------------------------
 
     def get_subscriptions(self, request: Request) -> GetTelemetrySubscriptionsResponse:
         message: GetTelemetrySubscriptionsRequest = request.message
@@ -251,7 +259,8 @@ class ClientMetricsManager:
             text = f"Telemetry request from [{client}] is larger than the maximum allowed size [{self._max_bytes}]"
             raise ApiException(Errors.TELEMETRY_TOO_LARGE, text)
 
-    # --- clients ----------------------------------------------------------------------------------------------------
+    # --- clients
+    # ----------------------------------------------------------------------------------------------------
 
     def on_disconnect(self, connection_id: str) -> None:
         """A connection ended: its client is forgotten."""
@@ -260,7 +269,9 @@ class ClientMetricsManager:
             self._forget(instance_id)
 
     def _instance(self, instance_id: Uuid, request: Request, now_ms: int) -> ClientInstance:
-        """What is known of a client, as of the subscriptions of now; it lives for three intervals more."""
+        """What is known of a client, as of the subscriptions of now; it lives for three intervals
+        more.
+        """
         self._expire(now_ms)
         instance = self._instances.get(instance_id)
         if instance is None or instance.subscription_version < self._version:

@@ -1,9 +1,11 @@
-"""What DescribeConfigs shows: every config of a resource with its value, where that comes from, and its synonyms.
+"""What DescribeConfigs shows: every config of a resource with its value, where that comes from, and
+its synonyms.
 
-A topic's value is its own override, else the broker's config of the same meaning; a broker's is the dynamic one of this
-broker, else the cluster-wide dynamic one, else what the properties file says, else the default. The synonyms are that
-chain. As in Kafka, the chain is shown from the config's own (primary) name on: a value that only comes from a config of
-another unit (`log.retention.hours` for `retention.ms`) has no synonyms and counts as a default.
+A topic's value is its own override, else the broker's config of the same meaning; a broker's is the
+dynamic one of this broker, else the cluster-wide dynamic one, else what the properties file says,
+else the default. The synonyms are that chain. As in Kafka, the chain is shown from the config's own
+(primary) name on: a value that only comes from a config of another unit (`log.retention.hours` for
+`retention.ms`) has no synonyms and counts as a default.
 """
 
 from __future__ import annotations
@@ -78,7 +80,8 @@ class ConfigViews:
         self._dynamic = image.configs.broker(config.node_id)
         self._dynamic_default = image.configs.cluster_default()
 
-    # --- brokers ----------------------------------------------------------------------------------------------------
+    # --- brokers
+    # ----------------------------------------------------------------------------------------------------
 
     def broker(self) -> list[ConfigEntry]:
         """Every config of this broker that is not internal, and what was set besides."""
@@ -140,7 +143,8 @@ class ConfigViews:
         first = next((index for index, synonym in enumerate(chain) if synonym.name == name), len(chain))
         return tuple(chain[first:])
 
-    # --- topics -----------------------------------------------------------------------------------------------------
+    # --- topics
+    # -----------------------------------------------------------------------------------------------------
 
     def topic(self, name: str) -> list[ConfigEntry]:
         """Every topic config of a topic that exists; ApiException otherwise."""
@@ -161,10 +165,13 @@ class ConfigViews:
             synonyms = (Synonym(name, value, ConfigSource.TOPIC_CONFIG), *synonyms)
         return ConfigEntry(name, value, _source(synonyms), key.sensitive, False, synonyms, key.type, key.documentation)
 
-    # --- the rest ---------------------------------------------------------------------------------------------------
+    # --- the rest
+    # ---------------------------------------------------------------------------------------------------
 
     def group(self, name: str) -> list[ConfigEntry]:
-        """Every config of a group, groups need not exist; a broker config `group.X` gives X its default."""
+        """Every config of a group, groups need not exist; a broker config `group.X` gives X its
+        default.
+        """
         overrides = self._image.configs.props(ConfigResource(RESOURCE_GROUP, name))
         return [self._group_entry(key, overrides) for key in GROUP_CONFIGS if not key.internal]
 
@@ -187,8 +194,12 @@ class ConfigViews:
         return [_plain_entry(key, overrides, ConfigSource.CLIENT_METRICS_CONFIG) for key in CLIENT_METRICS_CONFIGS]
 
     def mirror(self, name: str) -> list[ConfigEntry]:
-        """What is set for a mirror that exists. Not its defaults, as in the KIP's reference: its tool connects to the source with all
-        of this, and fails over a null. Values of passwords, and what is remembered internally, are not shown."""
+        """What is set for a mirror that exists.
+
+        Not its defaults, as in the KIP's reference: its tool connects to the source with all of
+        this, and fails over a null. Values of passwords, and what is remembered internally, are not
+        shown.
+        """
         if name not in self._image.configs.mirror_names():
             raise ApiException(Errors.UNKNOWN_MIRROR, "The mirror does not exist.")
         overrides = self._image.configs.mirror(name)
@@ -206,7 +217,9 @@ def _source(synonyms: tuple[Synonym, ...]) -> int:
 
 
 def _without_listener(name: str) -> str:
-    """The broker config that a name with a listener's (and perhaps a SASL mechanism's) prefix stands for."""
+    """The broker config that a name with a listener's (and perhaps a SASL mechanism's) prefix
+    stands for.
+    """
     if not name.startswith(LISTENER_PREFIX) or name.count(".") < 3:
         return name
     bare = name.split(".", 3)[3]
@@ -223,7 +236,9 @@ def _broker_key(name: str) -> ConfigKey | None:
 
 
 def _defaults(names: tuple[str, ...]) -> dict[str, str]:
-    """The built-in values of broker configs; those without one, or with a listener's prefix, are left out."""
+    """The built-in values of broker configs; those without one, or with a listener's prefix, are
+    left out.
+    """
     defaults: dict[str, str] = {}
     for name in names:
         key = None if name.startswith(LISTENER_PREFIX) else _broker_key(name)

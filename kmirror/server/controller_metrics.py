@@ -1,7 +1,9 @@
-"""What the active controller tells (Kafka's `QuorumControllerMetrics`, `ControllerMetadataMetrics`, `KafkaRaftMetrics`).
+"""What the active controller tells (Kafka's `QuorumControllerMetrics`, `ControllerMetadataMetrics`,
+`KafkaRaftMetrics`).
 
-Counts of topics, partitions and brokers are taken from the newest image when somebody looks. How leaders were elected is seen in the
-metadata as it changes: a new leader that was in the ISR was elected cleanly, one of the ELR is counted as such, any other is unclean.
+Counts of topics, partitions and brokers are taken from the newest image when somebody looks. How
+leaders were elected is seen in the metadata as it changes: a new leader that was in the ISR was
+elected cleanly, one of the ELR is counted as such, any other is unclean.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ class ControllerMetrics:
             return
         (self._from_elr if after.leader in before.elr else self._unclean).mark()
 
-    # --- readings ---------------------------------------------------------------------------------------------------
+    # --- readings
+    # ---------------------------------------------------------------------------------------------------
 
     def collect(self) -> Iterator[Reading]:
         if not self._controller.is_active:

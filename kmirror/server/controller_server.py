@@ -1,6 +1,7 @@
 """The controller role of a node: the quorum controller, its APIs, and the controller listener.
 
-The listener takes bare requests of brokers and, inside Envelopes, those of clients that a broker forwards.
+The listener takes bare requests of brokers and, inside Envelopes, those of clients that a broker
+forwards.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ _log = logging.getLogger(__name__)
 class ControllerServer:
     """`start` binds the listener and opens the metadata log; `port` is the bound one.
 
-    The port is part of what the controller registers, so the listener comes first; requests wait until the log is open.
+    The port is part of what the controller registers, so the listener comes first; requests wait
+    until the log is open.
     """
 
     def __init__(
@@ -62,7 +64,9 @@ class ControllerServer:
         request_metrics: RequestChannelMetrics,
         on_fatal: Callable[[str], None],
     ) -> None:
-        """`on_fatal(reason)`: the controller failed for good; the only one of its quorum, it must not stay without a word."""
+        """`on_fatal(reason)`: the controller failed for good; the only one of its quorum, it must
+        not stay without a word.
+        """
         self._runtime = runtime
         self._on_fatal = on_fatal
         self._request_metrics = request_metrics

@@ -1,8 +1,9 @@
-"""Broker settings that are changed while the broker runs (Kafka's `DynamicBrokerConfig`), and who acts on them.
+"""Broker settings that are changed while the broker runs (Kafka's `DynamicBrokerConfig`), and who
+acts on them.
 
-What a dynamic setting overrides: this broker's own (resource "<id>") before the cluster-wide one (resource "") before the
-properties file. A change makes a new `KafkaConfig`; each part of the broker that can be reconfigured is told the old one and the
-new one and takes what it wants:
+What a dynamic setting overrides: this broker's own (resource "<id>") before the cluster-wide one
+(resource "") before the properties file. A change makes a new `KafkaConfig`; each part of the
+broker that can be reconfigured is told the old one and the new one and takes what it wants:
 
     topics' defaults (log.*, min.insync.replicas, message.max.bytes ...)      LogManager: every log gets its config anew
     log.cleaner.threads                                                       LogCleanerTasks
@@ -11,9 +12,10 @@ new one and takes what it wants:
     num.replica.fetchers                                                      ReplicaFetcherManager
     group.consumer.assignment.interval.ms                                     GroupCoordinator
 
-Replication throttles, connection rates and cordoned directories have publishers of their own. What has no part here that it could
-change (threads of pools that we do not have) is kept and shown. Invalid values are refused before they are stored
-(`dynamic_config_validation`); what the controller's own listener let through is left out, with an error in the log.
+Replication throttles, connection rates and cordoned directories have publishers of their own. What
+has no part here that it could change (threads of pools that we do not have) is kept and shown.
+Invalid values are refused before they are stored (`dynamic_config_validation`); what the
+controller's own listener let through is left out, with an error in the log.
 """
 
 from __future__ import annotations
@@ -44,7 +46,10 @@ _log = logging.getLogger(__name__)
 
 
 class DynamicBrokerConfig:
-    """A `MetadataPublisher`; install it before those that make logs. `current` is what holds now."""
+    """A `MetadataPublisher`; install it before those that make logs.
+
+    `current` is what holds now.
+    """
 
     name = "DynamicBrokerConfig"
 

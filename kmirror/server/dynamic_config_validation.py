@@ -1,9 +1,11 @@
-"""Whether a broker's dynamic settings may become what a request asks for (Kafka's `DynamicBrokerConfig.validate`).
+"""Whether a broker's dynamic settings may become what a request asks for (Kafka's
+`DynamicBrokerConfig.validate`).
 
-The whole set that the request leaves behind for its resource is judged, in Kafka's order and words: settings that cannot change
-at runtime; key stores without their listener's prefix; values that do not parse; settings of one broker on the cluster's level;
-then all of it together with the properties file and the other level, as if a broker were started with it; and last, what the
-parts of a running broker make of it: threads at most double and at least half, limits above zero.
+The whole set that the request leaves behind for its resource is judged, in Kafka's order and words:
+settings that cannot change at runtime; key stores without their listener's prefix; values that do
+not parse; settings of one broker on the cluster's level; then all of it together with the
+properties file and the other level, as if a broker were started with it; and last, what the parts
+of a running broker make of it: threads at most double and at least half, limits above zero.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ def config_key(name: str) -> ConfigKey | None:
 
 
 def validate_broker_settings(config: KafkaConfig, configs: ConfigurationsImage, proposed: Mapping[str, str], *, is_default: bool) -> None:
-    """ApiException INVALID_REQUEST with Kafka's text unless this broker's (or the cluster's) dynamic settings may be `proposed`."""
+    """ApiException INVALID_REQUEST with Kafka's text unless this broker's (or the cluster's)
+    dynamic settings may be `proposed`.
+    """
     try:
         _check_names(proposed)
         _check_values(proposed)
@@ -51,7 +55,9 @@ def validate_broker_settings(config: KafkaConfig, configs: ConfigurationsImage, 
 
 
 def effective_config(config: KafkaConfig, default: Mapping[str, str], own: Mapping[str, str]) -> KafkaConfig:
-    """What holds with these dynamic settings over the properties file; ConfigError when that is no valid configuration."""
+    """What holds with these dynamic settings over the properties file; ConfigError when that is no
+    valid configuration.
+    """
     dynamic = {name: value for name, value in {**default, **own}.items() if broker_update_mode(name) is not UpdateMode.READ_ONLY}
     return KafkaConfig.from_props(ResolvedConfigs({**config.props, **dynamic}, config.resolved.replaced)) if dynamic else config
 

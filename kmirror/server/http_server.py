@@ -1,9 +1,12 @@
-"""A small HTTP/1.1 server for what operators ask: GET and HEAD of a few fixed paths, over the runtime's connections.
+"""A small HTTP/1.1 server for what operators ask: GET and HEAD of a few fixed paths, over the
+runtime's connections.
 
-It knows request lines and headers, nothing else: a body, another method, a line that is not HTTP or a head of more than 8 KiB is
-answered with the status that says so, and the connection is closed. Connections are kept alive, and closed after a minute without a
-request. A route gives a response at once, or in steps: a generator that the loop runs on between other work, so that telling the
-metrics of ten thousand partitions holds nobody up. Requests on one connection are answered one after the other.
+It knows request lines and headers, nothing else: a body, another method, a line that is not HTTP or
+a head of more than 8 KiB is answered with the status that says so, and the connection is closed.
+Connections are kept alive, and closed after a minute without a request. A route gives a response at
+once, or in steps: a generator that the loop runs on between other work, so that telling the metrics
+of ten thousand partitions holds nobody up. Requests on one connection are answered one after the
+other.
 """
 
 from __future__ import annotations
@@ -174,7 +177,9 @@ class _HttpConnection:
                 self._run_step(response, keep_alive=keep_alive, with_body=method == "GET")
 
     def _run_step(self, steps: Steps, *, keep_alive: bool, with_body: bool) -> None:
-        """One step now, the next in a later turn of the loop; after the last, the response and what was asked meanwhile."""
+        """One step now, the next in a later turn of the loop; after the last, the response and what
+        was asked meanwhile.
+        """
         if self._connection is None or self._connection.is_closing:
             steps.close()
             return

@@ -1,7 +1,9 @@
-"""What SCRAM logins are checked against: users' credentials and delegation tokens in the metadata image.
+"""What SCRAM logins are checked against: users' credentials and delegation tokens in the metadata
+image.
 
-A token's password is its HMAC in base64, `HMAC-SHA512(delegation.token.secret.key, token id)`; the credential for it is computed
-when it is first used, with the fewest iterations, and kept while the token is in the image (Kafka keeps them in its token cache).
+A token's password is its HMAC in base64, `HMAC-SHA512(delegation.token.secret.key, token id)`; the
+credential for it is computed when it is first used, with the fewest iterations, and kept while the
+token is in the image (Kafka keeps them in its token cache).
 """
 
 from __future__ import annotations

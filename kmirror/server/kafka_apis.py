@@ -117,7 +117,9 @@ class KafkaApis:
         self._handlers.update(handlers)
 
     async def handle(self, context: RequestContext) -> Answer | CloseType:
-        """The handler of a `SocketServer`: an `Answer` (without parts where none is sent), or CLOSE."""
+        """The handler of a `SocketServer`: an `Answer` (without parts where none is sent), or
+        CLOSE.
+        """
         now_ns = self.runtime.clock.monotonic_ns
         timing = RequestTiming(arrived_ns=context.arrived_ns, started_ns=now_ns())
         return await timed(self._handle(context, timing), timing, now_ns)
@@ -141,7 +143,9 @@ class KafkaApis:
         return Answer(parts, throttle_time_ms, lambda send_ns: self._completed(request, response, throttle_time_ms, send_ns))
 
     def _completed(self, request: Request, response: Any, throttle_time_ms: int, send_ns: int) -> None:
-        """The response was sent (or the connection closed instead): count, and log where that is asked for."""
+        """The response was sent (or the connection closed instead): count, and log where that is
+        asked for.
+        """
         if self.quotas.enabled:
             self.throttler.sent(request, send_ns)
         self.request_metrics.completed(request, response, throttle_time_ms=throttle_time_ms, send_ns=send_ns)
@@ -165,7 +169,9 @@ class KafkaApis:
             return self._error_response(request, error)
 
     def _error_response(self, request: Request, error: ApiException) -> Any:
-        """What the API has for an error of the whole request; an API that has nothing loses its connection, as in Kafka."""
+        """What the API has for an error of the whole request; an API that has nothing loses its
+        connection, as in Kafka.
+        """
         try:
             return error_response(request.api_key, request.api_version, request.message, error)
         except ApiException:

@@ -1,9 +1,11 @@
-"""A node's settings from a properties file, by Kafka's names (Kafka's `KafkaConfig`), checked as Kafka checks them.
+"""A node's settings from a properties file, by Kafka's names (Kafka's `KafkaConfig`), checked as
+Kafka checks them.
 
-`KafkaConfig.from_props` parses and validates; its errors are `ConfigError`s with Kafka's text. Unknown names are kept in
-`unknown` and reported by `log_unknown` (Kafka warns, too). The properties that rooms below `server` need are handed to
-them as their own small settings (`replica_config`, `log_manager_config`, `default_log_config`, `socket_server_limits`,
-`controller_config`), so that no room reads this one.
+`KafkaConfig.from_props` parses and validates; its errors are `ConfigError`s with Kafka's text.
+Unknown names are kept in `unknown` and reported by `log_unknown` (Kafka warns, too). The properties
+that rooms below `server` need are handed to them as their own small settings (`replica_config`,
+`log_manager_config`, `default_log_config`, `socket_server_limits`, `controller_config`), so that no
+room reads this one.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ class KafkaConfig(AbstractConfig):
 
     def __init__(self, props: Mapping[str, str]) -> None:
         self.resolved = ResolvedConfigs({}, {})
-        """With the references of the properties file, which the texts of errors have for the values (`as_written`)."""
+        """With the references of the properties file, which the texts of errors have for the values
+        (`as_written`).
+        """
         super().__init__(broker_configs(), _with_synonyms(props))
         self.unknown = [name for name in self.definition.unknown_names(props) if not _is_used_elsewhere(name)]
         self._node_listeners = NodeListeners(self)
@@ -65,7 +69,8 @@ class KafkaConfig(AbstractConfig):
         if self.unknown:
             _log.warning("These configurations '[%s]' were supplied but are not used yet.", ", ".join(self.unknown))
 
-    # --- node -------------------------------------------------------------------------------------------------------
+    # --- node
+    # -------------------------------------------------------------------------------------------------------
 
     @property
     def node_id(self) -> int:
@@ -126,7 +131,8 @@ class KafkaConfig(AbstractConfig):
         secret = self.values["delegation.token.secret.key"]
         return secret.value if isinstance(secret, Password) and secret.value else None
 
-    # --- what handlers use ------------------------------------------------------------------------------------------
+    # --- what handlers use
+    # ------------------------------------------------------------------------------------------
 
     @property
     def unstable_api_versions_enable(self) -> bool:
@@ -184,7 +190,8 @@ class KafkaConfig(AbstractConfig):
     def mirror_topic_replication_factor(self) -> int:
         return self.get_int("mirror.topic.replication.factor")
 
-    # --- settings of lower rooms ------------------------------------------------------------------------------------
+    # --- settings of lower rooms
+    # ------------------------------------------------------------------------------------
 
     def replica_config(self) -> ReplicaConfig:
         return ReplicaConfig(
@@ -257,8 +264,11 @@ class KafkaConfig(AbstractConfig):
         )
 
     def bytes_where_set(self, *names: str) -> int:
-        """Of the first of `names` that somebody set; -1 where nobody did. Kafka's defaults for sockets (64 and 100 KiB) would keep the system
-        from fitting its buffers to each connection."""
+        """Of the first of `names` that somebody set; -1 where nobody did.
+
+        Kafka's defaults for sockets (64 and 100 KiB) would keep the system from fitting its buffers
+        to each connection.
+        """
         return next((self.get_int(name) for name in names if name in self.props), -1)
 
     def controller_config(self, *, cluster_id: str, directory_id: Uuid, listeners: tuple[Endpoint, ...]) -> ControllerConfig:
@@ -298,7 +308,9 @@ class KafkaConfig(AbstractConfig):
 
 
 def _as_java_names_it(path: str) -> str:
-    """A directory as `java.io.File` names it, with single slashes and none at the end, so that one has one name."""
+    """A directory as `java.io.File` names it, with single slashes and none at the end, so that one
+    has one name.
+    """
     return re.sub("/+", "/", path).rstrip("/") or path[:1]
 
 

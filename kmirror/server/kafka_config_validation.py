@@ -1,4 +1,6 @@
-"""Checks across a node's settings, as Kafka makes them and in its words (`KafkaConfig.validateValues`)."""
+"""Checks across a node's settings, as Kafka makes them and in its words
+(`KafkaConfig.validateValues`).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One node: broker, controller, or both, from one `server.properties` (Kafka's `KafkaRaftServer`).
 
-The roles know each other by the controller listener's address alone and talk by Kafka's RPCs, also when they share the
-process. In a combined node the controller starts first and stops last.
+The roles know each other by the controller listener's address alone and talk by Kafka's RPCs, also
+when they share the process. In a combined node the controller starts first and stops last.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _log = logging.getLogger(__name__)
 
 
 class KafkaServer:
-    """`start`, `stop` (in good order) or `kill` (as SIGKILL); then the object is used up. Only the simulator gives other `safeguards`."""
+    """`start`, `stop` (in good order) or `kill` (as SIGKILL); then the object is used up.
+
+    Only the simulator gives other `safeguards`.
+    """
 
     def __init__(self, config: KafkaConfig, runtime: Runtime, *, safeguards: MirrorSafeguards = ALL_SAFEGUARDS) -> None:
         self._config = config
@@ -55,8 +58,9 @@ class KafkaServer:
         return self.broker.port(listener_name)
 
     async def start(self) -> None:
-        """KmirrorError when the log dirs are not formatted or belong to another node or cluster, or when what ends a running node (a disk
-        that fails) comes in the way."""
+        """KmirrorError when the log dirs are not formatted or belong to another node or cluster, or
+        when what ends a running node (a disk that fails) comes in the way.
+        """
         self._busy = starting = asyncio.current_task()
         try:
             await self._start()
@@ -71,7 +75,9 @@ class KafkaServer:
         _log.info("[KafkaServer id=%d] Kafka Server started", self._config.node_id)
 
     async def _wait_until_halted(self, busy: asyncio.Task[None] | None) -> None:
-        """`_halt` cancelled the start or the stop, which may have failed by itself before it noticed."""
+        """`_halt` cancelled the start or the stop, which may have failed by itself before it
+        noticed.
+        """
         assert self._halting is not None, "waits for a halt that nobody asked for"
         if busy is not None:
             busy.uncancel()
@@ -151,7 +157,9 @@ class KafkaServer:
         return ensemble.properties[config.metadata_log_dir]
 
     async def stop(self) -> None:
-        """In good order, or as `_halt` does it where what ends a running node comes in the way; `fatal` is done then."""
+        """In good order, or as `_halt` does it where what ends a running node comes in the way;
+        `fatal` is done then.
+        """
         if self._halting is not None:
             await self._halting
             return

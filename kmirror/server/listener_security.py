@@ -1,9 +1,12 @@
-"""From a node's properties to the security of its listeners and of its own connections (Kafka's `ChannelBuilders`).
+"""From a node's properties to the security of its listeners and of its own connections (Kafka's
+`ChannelBuilders`).
 
 A setting of one listener is `listener.name.<lower case name>.<setting>`, one of a mechanism there
-`listener.name.<name>.<mechanism>.<setting>` (`sasl.jaas.config`, `connections.max.reauth.ms`, `sasl.server.callback.handler.class`);
-without the prefix it is every listener's. The node itself connects to brokers as `sasl.mechanism.inter.broker.protocol` and the login
-module of the inter-broker listener say, to the controller as `sasl.mechanism.controller.protocol` and that of its listener.
+`listener.name.<name>.<mechanism>.<setting>` (`sasl.jaas.config`, `connections.max.reauth.ms`,
+`sasl.server.callback.handler.class`); without the prefix it is every listener's. The node itself
+connects to brokers as `sasl.mechanism.inter.broker.protocol` and the login module of the
+inter-broker listener say, to the controller as `sasl.mechanism.controller.protocol` and that of its
+listener.
 
 ConfigError with Kafka's text where a listener cannot be secured as it says.
 """
@@ -49,7 +52,10 @@ Images = Callable[[], MetadataImage]
 def channel_builder(
     config: KafkaConfig, listener: Listener, *, runtime: Runtime, metrics: MetricsRegistry, images: Images, ready: asyncio.Future[Any]
 ) -> ServerChannelBuilder | None:
-    """The security of a listener; None for PLAINTEXT. Logins wait until `ready`: before, there is no metadata to check them against."""
+    """The security of a listener; None for PLAINTEXT.
+
+    Logins wait until `ready`: before, there is no metadata to check them against.
+    """
     protocol = listener.security_protocol
     if protocol == "PLAINTEXT":
         return None
@@ -73,9 +79,11 @@ def channel_builder(
 def reconfigure_security(
     listeners: Sequence[tuple[Listener, ServerChannelBuilder | None]], *, runtime: Runtime, images: Images
 ) -> Callable[[KafkaConfig, KafkaConfig], None]:
-    """For `DynamicBrokerConfig`: new connections of a listener have the TLS settings and logins that its dynamic settings say.
+    """For `DynamicBrokerConfig`: new connections of a listener have the TLS settings and logins
+    that its dynamic settings say.
 
-    Stores are read again with every change, so a file may be replaced under its name. What cannot be read leaves the listener as it was.
+    Stores are read again with every change, so a file may be replaced under its name. What cannot
+    be read leaves the listener as it was.
     """
 
     def reconfigure(before: KafkaConfig, after: KafkaConfig) -> None:
@@ -162,7 +170,9 @@ class ListenerSettings:
         return [item.strip() for item in (self.get(name) or "").split(",") if item.strip()]
 
     def of_mechanism(self, mechanism: str, name: str) -> str | None:
-        """The listener's value for one mechanism, else the node's for it, else the one of no mechanism."""
+        """The listener's value for one mechanism, else the node's for it, else the one of no
+        mechanism.
+        """
         prefixed = f"{mechanism.lower()}.{name}"
         value = self.own(prefixed)
         return value if value is not None else self._config.props.get(prefixed)
@@ -273,7 +283,11 @@ def _oauth_bearer_factory(
 
 
 def _jwks(jaas: JaasConfig, settings: ListenerSettings, runtime: Runtime, key_sets: list[RefreshingJwks]) -> Jwks:
-    """The keys of signed tokens. Over https: the trust store is the one that the login module's `ssl.*` options name, else the system's."""
+    """The keys of signed tokens.
+
+    Over https: the trust store is the one that the login module's `ssl.*` options name, else the
+    system's.
+    """
     from kmirror.network.security.jwks import Backoff, FileJwks, RefreshingJwks
 
     prefix = "sasl.oauthbearer.jwks.endpoint"

@@ -1,7 +1,9 @@
-"""Listeners: `NAME://host:port` lists, the security protocol of each name, and Kafka's checks on them.
+"""Listeners: `NAME://host:port` lists, the security protocol of each name, and Kafka's checks on
+them.
 
-An empty host listens on every interface; what is advertised for it is decided by who starts the node. Names are upper
-case. A controller listener that the protocol map does not mention is PLAINTEXT as long as the map was not set by the user.
+An empty host listens on every interface; what is advertised for it is decided by who starts the
+node. Names are upper case. A controller listener that the protocol map does not mention is
+PLAINTEXT as long as the map was not set by the user.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 
 
 def parse_listeners(uris: Sequence[str], protocols: Mapping[str, str], *, require_distinct_ports: bool = True) -> list[Listener]:
-    """ConfigError with Kafka's text for a URI that is none, an unknown protocol, or a name or port used twice."""
+    """ConfigError with Kafka's text for a URI that is none, an unknown protocol, or a name or port
+    used twice.
+    """
     text = ",".join(uris)
     listeners = [_parse_listener(uri, protocols, text) for uri in uris]
     if len({listener.name for listener in listeners}) != len(listeners):

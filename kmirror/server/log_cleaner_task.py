@@ -1,7 +1,8 @@
-"""Drives the log cleaner: one job after the other (by each of its tasks), its long parts on a worker (Kafka's `CleanerThread`).
+"""Drives the log cleaner: one job after the other (by each of its tasks), its long parts on a
+worker (Kafka's `CleanerThread`).
 
-When the task is cancelled while a worker is at it, the job is told so, and the worker is waited for before its files are
-removed: a file must not be closed under a thread that writes to it.
+When the task is cancelled while a worker is at it, the job is told so, and the worker is waited for
+before its files are removed: a file must not be closed under a thread that writes to it.
 """
 
 from __future__ import annotations
@@ -41,8 +42,10 @@ class LogCleanerTasks:
 
 
 async def run_log_cleaner(runtime: Runtime, cleaner: LogCleaner, number: int = 0) -> None:
-    """Clean as long as there are more cleaners than `number`; log.cleaner.backoff.ms between looks when nothing is to be done. A job that
-    ends before any of its work is followed by a pause: whatever ends the next one as soon would keep everything else on the node waiting."""
+    """Clean as long as there are more cleaners than `number`; log.cleaner.backoff.ms between looks
+    when nothing is to be done. A job that ends before any of its work is followed by a pause:
+    whatever ends the next one as soon would keep everything else on the node waiting.
+    """
     while number < cleaner.config.threads:
         job = cleaner.next_job()
         if job is None:

@@ -1,7 +1,8 @@
-"""What request handlers ask of the cluster's metadata: the current image, seen from one listener (Kafka's `KRaftMetadataCache`).
+"""What request handlers ask of the cluster's metadata: the current image, seen from one listener
+(Kafka's `KRaftMetadataCache`).
 
-`image` is replaced by the broker's metadata publisher; nothing here changes it. A broker that is fenced, or has no
-endpoint for the listener asked about, is not alive for that listener's clients.
+`image` is replaced by the broker's metadata publisher; nothing here changes it. A broker that is
+fenced, or has no endpoint for the listener asked about, is not alive for that listener's clients.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ class MetadataCache:
         return broker is not None and not broker.fenced
 
     def alive_node(self, broker_id: int, listener_name: str) -> Node | None:
-        """The broker's endpoint for `listener_name`; None when it is fenced or does not have that listener."""
+        """The broker's endpoint for `listener_name`; None when it is fenced or does not have that
+        listener.
+        """
         broker = self.image.cluster.broker(broker_id)
         if broker is None or broker.fenced:
             return None

@@ -1,10 +1,12 @@
-"""How a broker learns the cluster's metadata: it fetches `__cluster_metadata` from the active controller.
+"""How a broker learns the cluster's metadata: it fetches `__cluster_metadata` from the active
+controller.
 
-The observer's half of Kafka's `KafkaRaftClient`, without a copy of the log on the broker's disk: Fetch from the offset that
-the loader wants next; only what lies below the high watermark is loaded. When the log no longer holds that offset the
-controller names a snapshot, which is fetched in pieces (FetchSnapshot) and replaces the image. After a lost connection
-or a controller restart the loop goes on where it was; an image never goes back, because the controller commits what it
-has flushed and nothing else.
+The observer's half of Kafka's `KafkaRaftClient`, without a copy of the log on the broker's disk:
+Fetch from the offset that the loader wants next; only what lies below the high watermark is loaded.
+When the log no longer holds that offset the controller names a snapshot, which is fetched in pieces
+(FetchSnapshot) and replaces the image. After a lost connection or a controller restart the loop
+goes on where it was; an image never goes back, because the controller commits what it has flushed
+and nothing else.
 """
 
 from __future__ import annotations
@@ -69,8 +71,11 @@ class MetadataProgress:
 
 
 class MetadataFetcher:
-    """Feeds `loader`; `run` never ends by itself. `on_progress(next_offset, high_watermark)` is called after each answer,
-    `on_batch(records, nanoseconds)` after what was in it took effect."""
+    """Feeds `loader`; `run` never ends by itself.
+
+    `on_progress(next_offset, high_watermark)` is called after each answer, `on_batch(records,
+    nanoseconds)` after what was in it took effect.
+    """
 
     def __init__(
         self,
@@ -144,7 +149,9 @@ class MetadataFetcher:
         )
 
     def _load(self, partition: PartitionData) -> None:
-        """Load whole batches below the high watermark; the rest is fetched again when it is committed."""
+        """Load whole batches below the high watermark; the rest is fetched again when it is
+        committed.
+        """
         records = memoryview(partition.records or b"")  # type: ignore[arg-type]
         committed = 0
         for batch in iter_batches(records):

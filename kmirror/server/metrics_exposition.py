@@ -1,7 +1,8 @@
 """The registry as text for Prometheus and as JSON.
 
-The series are those that Prometheus' JMX exporter makes of Kafka's MBeans without rules, so that what was built for those finds
-them here: domain, the value of `type` and the attribute are the name, all other properties of the MBean are labels.
+The series are those that Prometheus' JMX exporter makes of Kafka's MBeans without rules, so that
+what was built for those finds them here: domain, the value of `type` and the attribute are the
+name, all other properties of the MBean are labels.
 
     kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec,topic=t   attribute OneMinuteRate
     kafka_server_BrokerTopicMetrics_OneMinuteRate{name="BytesInPerSec",topic="t"} 12.5
@@ -25,7 +26,9 @@ _ILLEGAL = re.compile(r"[^a-zA-Z0-9_]+")
 
 
 def prometheus_steps(registry: MetricsRegistry) -> Generator[None, None, list[bytes]]:
-    """All numbers, grouped by series, in parts; yields after so many readings as take a few milliseconds."""
+    """All numbers, grouped by series, in parts; yields after so many readings as take a few
+    milliseconds.
+    """
     series: dict[str, list[str]] = {}
     for count, (name, metric) in enumerate(registry, 1):
         attributes = {name.attribute: metric.value()} if name.attribute else metric.attributes()

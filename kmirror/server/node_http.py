@@ -1,11 +1,12 @@
-"""What a node tells over HTTP, when `kmirror.http.listener=host:port` is set (a setting of ours; Kafka has JMX instead).
+"""What a node tells over HTTP, when `kmirror.http.listener=host:port` is set (a setting of ours;
+Kafka has JMX instead).
 
     /metrics         all metrics for Prometheus                /health/live    200 while the loop turns
     /metrics.json    all metrics by MBean                      /health/ready   200 when the node serves, else 503 with the reasons
     /health          both as JSON; its status is that of ready
 
-Ready is a broker that is registered and not fenced, has read the metadata up to the high watermark it knows, and has no log
-directory offline; a controller is ready when it is active.
+Ready is a broker that is registered and not fenced, has read the metadata up to the high watermark
+it knows, and has no log directory offline; a controller is ready when it is active.
 """
 
 from __future__ import annotations

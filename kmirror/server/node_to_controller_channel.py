@@ -1,9 +1,11 @@
-"""A broker's way to the active controller: its own requests as they are, clients' requests inside an Envelope.
+"""A broker's way to the active controller: its own requests as they are, clients' requests inside
+an Envelope.
 
-A request is retried while the controller cannot be reached or says that it is not the active one, until the caller's
-time is up (Kafka's `NodeToControllerChannelManager`). A forwarded request is sent as the bytes of a whole request with
-its header, together with the client's principal and address; the envelope's answer holds the bytes of the response. Forwarded
-requests have a connection of their own: a controller answers in order, and a slow CreateTopics must not hold up heartbeats.
+A request is retried while the controller cannot be reached or says that it is not the active one,
+until the caller's time is up (Kafka's `NodeToControllerChannelManager`). A forwarded request is
+sent as the bytes of a whole request with its header, together with the client's principal and
+address; the envelope's answer holds the bytes of the response. Forwarded requests have a connection
+of their own: a controller answers in order, and a slow CreateTopics must not hold up heartbeats.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ class NodeToControllerChannel:
         self._request_timeout_ms = request_timeout_ms
 
     async def send(self, message: Any, *, timeout_ms: int | None = None, connection_key: str = "") -> Any:
-        """The response; ApiException REQUEST_TIMED_OUT, or UNSUPPORTED_VERSION when the controller does not serve the API."""
+        """The response; ApiException REQUEST_TIMED_OUT, or UNSUPPORTED_VERSION when the controller
+        does not serve the API.
+        """
         limit_ms = self._request_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = self._runtime.clock.monotonic_ms() + limit_ms
         while True:
@@ -60,7 +64,9 @@ class NodeToControllerChannel:
             await self._runtime.sleep_ms(RETRY_BACKOFF_MS)
 
     async def forward(self, request: Request) -> Any:
-        """The controller's response to a client's request, as a message of the same API and version."""
+        """The controller's response to a client's request, as a message of the same API and
+        version.
+        """
         assert BROKER_API_TABLE[request.api_key].answered_by is AnsweredBy.CONTROLLER, f"{request.api_key!r} is not the controller's"
         header = RequestHeader(request.api_key, request.api_version, request.correlation_id, request.client_id)
         frame = b"".join(_as_bytes(part) for part in encode_request(header, request.message))
@@ -93,7 +99,9 @@ def _principal_bytes(request: Request) -> bytes:
 
 
 def _address_bytes(address: str) -> bytes:
-    """A textual IPv4 or IPv6 address as Java's `InetAddress.getAddress`; loopback where there is none."""
+    """A textual IPv4 or IPv6 address as Java's `InetAddress.getAddress`; loopback where there is
+    none.
+    """
     try:
         return ipaddress.ip_address(address).packed
     except ValueError:

@@ -1,8 +1,9 @@
 """Log directories that fail while a broker runs.
 
-The partitions of such a directory go offline here at once; the controller elects others for them when a heartbeat has told it, and has to
-know in time (`log.dir.failure.timeout.ms`), for until then clients are sent to a leader that has no log. A broker whose last directory
-failed, or that cannot tell, ends.
+The partitions of such a directory go offline here at once; the controller elects others for them
+when a heartbeat has told it, and has to know in time (`log.dir.failure.timeout.ms`), for until then
+clients are sent to a leader that has no log. A broker whose last directory failed, or that cannot
+tell, ends.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 
 class OfflineLogDirs:
-    """`watch` comes before the logs are loaded; `lifecycle` is there as soon as the broker registers."""
+    """`watch` comes before the logs are loaded; `lifecycle` is there as soon as the broker
+    registers.
+    """
 
     def __init__(self, runtime: Runtime, config: KafkaConfig, *, on_fatal: Callable[[str], None], is_closed: Callable[[], bool]) -> None:
         self._runtime = runtime
@@ -43,7 +46,9 @@ class OfflineLogDirs:
         return [directory_id for directory_id in self._all if directory_id not in live]
 
     def on_failure(self, log_dir: str, error: OSError) -> None:
-        """While the logs are loaded the log manager is on a worker, and what follows belongs to the loop."""
+        """While the logs are loaded the log manager is on a worker, and what follows belongs to the
+        loop.
+        """
         if self.is_loading:
             self._runtime.call_later_ms(0, lambda: self._handle(log_dir))
         else:

@@ -1,6 +1,8 @@
-"""End offsets of partitions, whoever leads them (Kafka's `NetworkPartitionMetadataClient`): the lag of share groups needs them.
+"""End offsets of partitions, whoever leads them (Kafka's `NetworkPartitionMetadataClient`): the lag
+of share groups needs them.
 
-A partition that this broker leads is asked directly, the others with one ListOffsets request per leader. The end is the high watermark.
+A partition that this broker leads is asked directly, the others with one ListOffsets request per
+leader. The end is the high watermark.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Hands out producer ids from blocks that the controller allocates (Kafka's `RPCProducerIdManager`).
+"""Hands out producer ids from blocks that the controller allocates (Kafka's
+`RPCProducerIdManager`).
 
-Ids of a block are used in order; when it is used up the next one is asked for, once, however many producers wait. A
-block that was not used up when the broker stops is lost, as in Kafka: ids are only ever unique, not dense.
+Ids of a block are used in order; when it is used up the next one is asked for, once, however many
+producers wait. A block that was not used up when the broker stops is lost, as in Kafka: ids are
+only ever unique, not dense.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ class ProducerIdManager:
         self._end = 0
 
     async def generate(self) -> int:
-        """A producer id that no other producer of the cluster has; ApiException COORDINATOR_LOAD_IN_PROGRESS (retriable) without one."""
+        """A producer id that no other producer of the cluster has; ApiException
+        COORDINATOR_LOAD_IN_PROGRESS (retriable) without one.
+        """
         async with self._lock:
             if self._next >= self._end:
                 await self._allocate_block()

@@ -1,7 +1,8 @@
 """What a request handler is given: who asked, what, over which listener, in which version.
 
-`Request` is made by `KafkaApis` from the network's frame; handlers never see sockets. A handler returns the response
-message, or `NO_RESPONSE` (Produce with acks=0), or `CLOSE_CONNECTION` (an error that the client has no way of reading).
+`Request` is made by `KafkaApis` from the network's frame; handlers never see sockets. A handler
+returns the response message, or `NO_RESPONSE` (Produce with acks=0), or `CLOSE_CONNECTION` (an
+error that the client has no way of reading).
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ from kmirror.wire.api_keys import ApiKeys
 
 @dataclass(slots=True)
 class Request:
-    """One decoded request. `message` is the generated class of `api_key`, read at `api_version`; `size_in_bytes` is the frame's.
+    """One decoded request.
 
-    `throttle_time_ms` is set by a handler that asks the quotas itself (fetch); for all others they are asked after it.
+    `message` is the generated class of `api_key`, read at `api_version`; `size_in_bytes` is the
+    frame's.
+
+    `throttle_time_ms` is set by a handler that asks the quotas itself (fetch); for all others they
+    are asked after it.
     """
 
     api_key: ApiKeys

@@ -1,4 +1,6 @@
-"""From a frame to the request that handlers see, and from their response to a frame: alike on brokers and on the controller's listener."""
+"""From a frame to the request that handlers see, and from their response to a frame: alike on
+brokers and on the controller's listener.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,10 @@ _log = logging.getLogger(__name__)
 
 
 def decode(context: RequestContext, timing: RequestTiming, *, is_served: bool) -> Request | Answer | CloseType:
-    """The request; what is not served, or cannot be read, closes the connection, except that ApiVersions in a version that we do not know
-    is answered in version 0, with those that we do know."""
+    """The request; what is not served, or cannot be read, closes the connection, except that
+    ApiVersions in a version that we do not know is answered in version 0, with those that we do
+    know.
+    """
     header = context.header
     api_key = ApiKeys(header.api_key)
     if not is_served:

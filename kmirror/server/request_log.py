@@ -1,9 +1,11 @@
-"""Kafka's request log: with the logger `kafka.request.logger` at DEBUG, one line of JSON for every completed request.
+"""Kafka's request log: with the logger `kafka.request.logger` at DEBUG, one line of JSON for every
+completed request.
 
-The keys are those of Kafka's `RequestConvertToJson`: isForwarded, requestHeader, request, response, connection, the times in ms,
-securityProtocol, principal, listener, clientInformation. Record data is not written, only its size. Values of configs that are
-secret, or that this broker does not know, are `(redacted)`, as are salted passwords and the keys of delegation tokens (which Kafka
-writes). At any higher level a request costs one comparison.
+The keys are those of Kafka's `RequestConvertToJson`: isForwarded, requestHeader, request, response,
+connection, the times in ms, securityProtocol, principal, listener, clientInformation. Record data
+is not written, only its size. Values of configs that are secret, or that this broker does not know,
+are `(redacted)`, as are salted passwords and the keys of delegation tokens (which Kafka writes). At
+any higher level a request costs one comparison.
 """
 
 from __future__ import annotations

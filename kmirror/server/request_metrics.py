@@ -1,12 +1,15 @@
-"""Metrics of requests by API (Kafka's `RequestMetrics`, MBeans `kafka.network:type=RequestMetrics`).
+"""Metrics of requests by API (Kafka's `RequestMetrics`, MBeans
+`kafka.network:type=RequestMetrics`).
 
     RequestsPerSec{request,version}   ErrorsPerSec{request,error}   RequestBytes{request}
     TotalTimeMs  RequestQueueTimeMs  LocalTimeMs  RemoteTimeMs  ThrottleTimeMs  ResponseQueueTimeMs  ResponseSendTimeMs  {request}
 
-Times are histograms in milliseconds, with fractions where Kafka rounds. The metrics of an API appear with its first request; Kafka
-registers all of them at the start. A fetch counts as Fetch and as FetchConsumer or FetchFollower. Every error code of a response
-counts, NONE too. The response queue does not exist here: its time is always 0. The requests of mirroring also have
-MessageConversionsTimeMs and TemporaryMemoryBytes, as KIP-1279 says: nothing is converted, so every request adds a 0.
+Times are histograms in milliseconds, with fractions where Kafka rounds. The metrics of an API
+appear with its first request; Kafka registers all of them at the start. A fetch counts as Fetch and
+as FetchConsumer or FetchFollower. Every error code of a response counts, NONE too. The response
+queue does not exist here: its time is always 0. The requests of mirroring also have
+MessageConversionsTimeMs and TemporaryMemoryBytes, as KIP-1279 says: nothing is converted, so every
+request adds a 0.
 """
 
 from __future__ import annotations
@@ -81,12 +84,16 @@ class RequestMetrics:
             meter.mark_at(now_ms, count)
 
     def completed(self, row: tuple[float, ...]) -> None:
-        """Times in nanoseconds (of throttling in milliseconds) and the size, in the order of the histograms."""
+        """Times in nanoseconds (of throttling in milliseconds) and the size, in the order of the
+        histograms.
+        """
         self._rows.add(row + self._no_conversions)
 
 
 class IdleMeter:
-    """The part of the time in which the loop did not work on requests, as a meter's attributes (1.0 is all of it)."""
+    """The part of the time in which the loop did not work on requests, as a meter's attributes (1.0
+    is all of it).
+    """
 
     def __init__(self, *busy: Meter) -> None:
         self._busy = busy
@@ -166,7 +173,9 @@ _COUNTERS: dict[type, ErrorCounter] = {}
 
 
 def _counter_of(struct: type) -> ErrorCounter:
-    """A function that counts the error codes of a message class: its own, and those of the structs in its lists."""
+    """A function that counts the error codes of a message class: its own, and those of the structs
+    in its lists.
+    """
     fields = msgspec.structs.fields(struct)
     has_error = any(field.name == "error_code" for field in fields)
     nested = [(field.name, _counter_of(item)) for field in fields if (item := _struct_in_list(field.type)) is not None]

@@ -1,12 +1,13 @@
-"""What quotas say to a request that was answered, before its response leaves (Kafka's `RequestHandlerHelper`, KIP-13, KIP-219).
+"""What quotas say to a request that was answered, before its response leaves (Kafka's
+`RequestHandlerHelper`, KIP-13, KIP-219).
 
     produce               bytes of the request, and (unless acks=0) its time
     fetch of a consumer   decided by its handler, because a throttled fetch is answered without data: `throttle_fetch`
     of another broker     its time is exempt
     everything else       its time; what the controller says about controller mutations comes with its response
 
-The greater throttle time wins, is written into the response, and mutes the connection for as long. Handlers know nothing of it but
-fetch. With no quota set this room is never entered.
+The greater throttle time wins, is written into the response, and mutes the connection for as long.
+Handlers know nothing of it but fetch. With no quota set this room is never entered.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class RequestThrottler:
         self._clock = clock
 
     def throttle(self, request: Request, response: Any) -> int:
-        """The time for which the connection is muted; in the response, too, where it has a place for it."""
+        """The time for which the connection is muted; in the response, too, where it has a place
+        for it.
+        """
         if request.throttle_time_ms is not None:
             return request.throttle_time_ms
         if response is NoMessage.CLOSE_CONNECTION:
@@ -51,7 +54,10 @@ class RequestThrottler:
         return time_ms
 
     def throttle_fetch(self, request: Request, response_size: int) -> int:
-        """Of a consumer's fetch: the time for which it is throttled. If it is, the bytes do not count, for they are not sent."""
+        """Of a consumer's fetch: the time for which it is throttled.
+
+        If it is, the bytes do not count, for they are not sent.
+        """
         quotas, now_ms = self._quotas, self._clock.monotonic_ms()
         principal, client_id = request.principal, request.client_id or ""
         request_time_ms = quotas.request.record_time(principal, client_id, self._time_ns(request), now_ms)
@@ -100,8 +106,10 @@ class RequestThrottler:
         manager.throttle(request.principal, request.client_id or "", time_ms, now_ms)
 
     def _is_exempt(self, request: Request, response: Any) -> bool:
-        """Between brokers; unless it was refused, for anybody can ask. A response without an error of its own (WriteTxnMarkers) says it of
-        every partition."""
+        """Between brokers; unless it was refused, for anybody can ask.
+
+        A response without an error of its own (WriteTxnMarkers) says it of every partition.
+        """
         if request.api_key is ApiKeys.FETCH:
             return True  # of a follower: a consumer's was judged by its handler
         return request.api_key in _EXEMPT_INTER_BROKER and Errors.CLUSTER_AUTHORIZATION_FAILED not in error_counts(response)

@@ -1,8 +1,10 @@
-"""How long a request takes, and how long the process works on it: the numbers of RequestMetrics, the request log and the request quota.
+"""How long a request takes, and how long the process works on it: the numbers of RequestMetrics,
+the request log and the request quota.
 
-A request is handled by a coroutine on the one loop. Every time it runs between two waits is a step; `timed` adds up the time of the
-steps. That sum is Kafka's local time (and the thread time of the request quota); what passes between the steps is the remote
-time: waiting for replicas, for bytes to fetch, for the controller, for a disk flush on a worker.
+A request is handled by a coroutine on the one loop. Every time it runs between two waits is a step;
+`timed` adds up the time of the steps. That sum is Kafka's local time (and the thread time of the
+request quota); what passes between the steps is the remote time: waiting for replicas, for bytes to
+fetch, for the controller, for a disk flush on a worker.
 
     arrived ──queue── started ──local+remote── finished ──send── sent
 """
@@ -40,7 +42,9 @@ class RequestTiming:
 
 
 class timed(Generic[T]):
-    """`await timed(coroutine, timing, now_ns)` is `await coroutine`, with its steps added to `timing`."""
+    """`await timed(coroutine, timing, now_ns)` is `await coroutine`, with its steps added to
+    `timing`.
+    """
 
     __slots__ = ("_coroutine", "_now_ns", "_timing")
 

@@ -1,8 +1,10 @@
-"""Levels of loggers at run time, as the BROKER_LOGGER config resource (Kafka's `RuntimeLoggerManager`, KIP-412, KIP-676).
+"""Levels of loggers at run time, as the BROKER_LOGGER config resource (Kafka's
+`RuntimeLoggerManager`, KIP-412, KIP-676).
 
-Names and levels are log4j's: `root` is the root logger, FATAL, ERROR, WARN, INFO, DEBUG and TRACE stand for Python's CRITICAL to DEBUG
-and a level below it. Removing a level lets the logger inherit that of its parent again; the root logger has none. Loggers belong to the
-process: nodes that share one share them.
+Names and levels are log4j's: `root` is the root logger, FATAL, ERROR, WARN, INFO, DEBUG and TRACE
+stand for Python's CRITICAL to DEBUG and a level below it. Removing a level lets the logger inherit
+that of its parent again; the root logger has none. Loggers belong to the process: nodes that share
+one share them.
 """
 
 from __future__ import annotations
@@ -35,13 +37,17 @@ def logger_levels() -> dict[str, str]:
 
 
 def level_name(logger: logging.Logger) -> str:
-    """The level in force, as log4j names it; one between two levels has the name of the next that it lets through."""
+    """The level in force, as log4j names it; one between two levels has the name of the next that
+    it lets through.
+    """
     effective = logger.getEffectiveLevel()
     return next((name for name, level in sorted(LEVELS.items(), key=lambda item: item[1]) if level >= effective), "FATAL")
 
 
 def apply_changes(resource: Any, *, node_id: int, validate_only: bool) -> None:
-    """Carry out the changes of one BROKER_LOGGER resource; ApiException, and no change, when one of them is not possible."""
+    """Carry out the changes of one BROKER_LOGGER resource; ApiException, and no change, when one of
+    them is not possible.
+    """
     _check_node_id(resource.resource_name, node_id)
     for change in resource.configs:
         _check(change.name, change.value, change.config_operation)

@@ -1,4 +1,6 @@
-"""Which configs are secrets (Kafka's `KafkaConfigSchema.isSensitive`): those of type PASSWORD, and those that nobody knows, for they might be one."""
+"""Which configs are secrets (Kafka's `KafkaConfigSchema.isSensitive`): those of type PASSWORD, and
+those that nobody knows, for they might be one.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""What a broker needs for share groups, put together: the share coordinator, and the group coordinator's way to it.
+"""What a broker needs for share groups, put together: the share coordinator, and the group
+coordinator's way to it.
 
-The requests to other share coordinators have a connection of their own to each broker: a write is answered when the in-sync replicas have
-it, and a broker answers the requests of one connection one after the other.
+The requests to other share coordinators have a connection of their own to each broker: a write is
+answered when the in-sync replicas have it, and a broker answers the requests of one connection one
+after the other.
 """
 
 from __future__ import annotations

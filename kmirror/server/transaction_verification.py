@@ -1,7 +1,9 @@
-"""Transactional batches before they are appended: guards, and what the transaction coordinator says (KIP-890).
+"""Transactional batches before they are appended: guards, and what the transaction coordinator says
+(KIP-890).
 
-The log hands out a *guard* for the first batch of a transaction in a partition and takes the batch only with it; a marker in between
-makes the guard worthless. So the order is: guard, question to the coordinator, append. Two things make us begin again with a new guard:
+The log hands out a *guard* for the first batch of a transaction in a partition and takes the batch
+only with it; a marker in between makes the guard worthless. So the order is: guard, question to the
+coordinator, append. Two things make us begin again with a new guard:
 
 * The end of the transaction before is still being written: CONCURRENT_TRANSACTIONS. A producer of version 2 comes with its next
   transaction at once, so this is common; it is asked again for a short while (add.partitions.to.txn.retry.backoff[.max].ms).
@@ -76,7 +78,9 @@ async def verify_batches(
 async def verify_partitions(
     apis: KafkaApis, write: TransactionalWrite, sequences: Mapping[TopicPartition, int]
 ) -> tuple[Guards, PartitionErrors]:
-    """Guards for partitions (with the sequence of the batch for each) that need one, and the errors of those that may not be written."""
+    """Guards for partitions (with the sequence of the batch for each) that need one, and the errors
+    of those that may not be written.
+    """
     deadline_ms = apis.runtime.clock.monotonic_ms() + apis.config.get_int("add.partitions.to.txn.retry.backoff.max.ms")
     backoff_ms = apis.config.get_int("add.partitions.to.txn.retry.backoff.ms")
     while True:
@@ -110,7 +114,9 @@ def _guards(apis: KafkaApis, write: TransactionalWrite, sequences: Mapping[Topic
 
 
 def _is_current(apis: KafkaApis, write: TransactionalWrite, partition: TopicPartition, guard: VerificationGuard) -> bool:
-    """Whether an append with the guard would be taken, as far as the guard goes; an error of the log is the append's to find."""
+    """Whether an append with the guard would be taken, as far as the guard goes; an error of the
+    log is the append's to find.
+    """
     try:
         log = _log(apis, partition)
     except ApiException:
@@ -132,7 +138,9 @@ def _manager(apis: KafkaApis) -> AddPartitionsToTxnManager:
 
 
 def _refusal(error: Errors, operation: TransactionSupportedOperation) -> PartitionResponse:
-    """Retriable errors of the coordinator become one that every producer retries without asking for metadata."""
+    """Retriable errors of the coordinator become one that every producer retries without asking for
+    metadata.
+    """
     if error is Errors.INVALID_TXN_STATE:
         return PartitionResponse(error, error_message="Partition was not added to the transaction")
     is_concurrent = error is Errors.CONCURRENT_TRANSACTIONS and not operation.supports_epoch_bump

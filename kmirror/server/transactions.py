@@ -1,7 +1,9 @@
-"""What a broker needs for transactions, put together: the coordinator with its markers, and the verification of partitions.
+"""What a broker needs for transactions, put together: the coordinator with its markers, and the
+verification of partitions.
 
-Markers and verifications have a connection of their own to each broker: a marker is answered when the in-sync replicas have it, and
-a broker answers the requests of one connection one after the other.
+Markers and verifications have a connection of their own to each broker: a marker is answered when
+the in-sync replicas have it, and a broker answers the requests of one connection one after the
+other.
 """
 
 from __future__ import annotations
@@ -72,7 +74,9 @@ class Transactions:
         )
 
     def reconfigure(self, config: KafkaConfig) -> None:
-        """The broker's settings are these from now on; of transactions', only whether partitions are verified can change."""
+        """The broker's settings are these from now on; of transactions', only whether partitions
+        are verified can change.
+        """
         self._config = config
 
     async def shutdown(self) -> None:

@@ -1,7 +1,8 @@
 """Safeguards that can be switched off, to show that a checker notices (decision 14).
 
-Some of the mirror are fields of `MirrorSafeguards`, more are in `sim.mirror_ablations` and `sim.disk_ablations`. The others are the broker's own and have no switch in
-the program; each is taken out from here, for the time of one run:
+Some of the mirror are fields of `MirrorSafeguards`, more are in `sim.mirror_ablations` and
+`sim.disk_ablations`. The others are the broker's own and have no switch in the program; each is
+taken out from here, for the time of one run:
 
     tail_recovery       recovery checks each batch and cuts the log at the first bad one
     epoch_truncation    a follower tells the epoch of its last batch, so that the leader can say where the logs part (KIP-101, KIP-595);

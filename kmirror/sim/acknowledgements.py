@@ -6,8 +6,9 @@
 * at the LSO cut of STOPPING (the rule `transactions` says that it cuts no more than that)
 * by retention, with its topic, or in a disaster that takes every replica (`LogLost`)
 
-and must otherwise be in its cluster's log in the end: of a fleet, in the log of the partition's leader when everything has healed.
-A fleet's record must have been on two replicas before it was acknowledged (min.insync.replicas).
+and must otherwise be in its cluster's log in the end: of a fleet, in the log of the partition's
+leader when everything has healed. A fleet's record must have been on two replicas before it was
+acknowledged (min.insync.replicas).
 """
 
 from __future__ import annotations
@@ -112,7 +113,9 @@ class Acknowledgements:
                     self.awaited.setdefault(place, set()).add(value)
 
     def end(self, replay: Replay) -> Iterator[tuple[int, str]]:
-        """Without `Healed` a fleet has no end to look at (that it does not heal is a violation of "progress")."""
+        """Without `Healed` a fleet has no end to look at (that it does not heal is a violation of
+        "progress").
+        """
         left: dict[Place, set[bytes]] = {}
         for (place, value), event in self.acknowledged.items():
             if (place, value) in self.excused:

@@ -1,10 +1,14 @@
-"""Many seeds on many cores: every seed is a run of its own, so the result of a seed does not depend on who ran it or beside whom.
+"""Many seeds on many cores: every seed is a run of its own, so the result of a seed does not depend
+on who ran it or beside whom.
 
-Worker processes are started afresh (spawn) once for a campaign, each runs one seed to be warm, and then has every seed run by a child of its
-own (fork) that ends with it: a dead world is full of cycles, and to collect it costs a tenth of a run, while the system takes back a whole
-process for nothing. Results come back in the order of the seeds. With a ledger (`sim.ledger`) a campaign goes on where it stopped, and several
-processes may share it. Ctrl-C begins no further seed. What was told by then is in the ledger, and what was under way too, unless it came
-just while a result was told. So it is when a worker is killed, by hand or for want of memory: that ends the campaign with a KmirrorError.
+Worker processes are started afresh (spawn) once for a campaign, each runs one seed to be warm, and
+then has every seed run by a child of its own (fork) that ends with it: a dead world is full of
+cycles, and to collect it costs a tenth of a run, while the system takes back a whole process for
+nothing. Results come back in the order of the seeds. With a ledger (`sim.ledger`) a campaign goes
+on where it stopped, and several processes may share it. Ctrl-C begins no further seed. What was
+told by then is in the ledger, and what was under way too, unless it came just while a result was
+told. So it is when a worker is killed, by hand or for want of memory: that ends the campaign with a
+KmirrorError.
 """
 
 from __future__ import annotations
@@ -118,8 +122,9 @@ def resume_campaign(
     on_result: Callable[[SeedResult], None] | None = None,
     on_skip: Callable[[int], None] | None = None,
 ) -> list[SeedResult]:
-    """Those seeds that this program has not run yet and no other process is running; each chunk is in the ledger when it has ended.
-    `on_skip` is told how many seeds of a chunk need not be run."""
+    """Those seeds that this program has not run yet and no other process is running; each chunk is
+    in the ledger when it has ended. `on_skip` is told how many seeds of a chunk need not be run.
+    """
     campaign = Campaign(history, without)
     results: list[SeedResult] = []
     with ledger.claims(program, campaign) as claims, Workers(jobs) as workers:
@@ -146,7 +151,9 @@ def _run_chunk(
     workers: Workers,
     on_result: Callable[[SeedResult], None] | None,
 ) -> list[SeedResult]:
-    """Seeds of one chunk, which need not follow each other; what has been run is in the ledger, however this ends."""
+    """Seeds of one chunk, which need not follow each other; what has been run is in the ledger,
+    however this ends.
+    """
     results: list[SeedResult] = []
     try:
         _run_all(workers, seeds, campaign.history, campaign.without, results, on_result)
@@ -171,7 +178,10 @@ def _write_down(ledger: Ledger, program: Program, campaign: Campaign, results: l
 
 
 class Workers:
-    """The processes of a campaign, started when they are needed first. With one job every seed is run in this process."""
+    """The processes of a campaign, started when they are needed first.
+
+    With one job every seed is run in this process.
+    """
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
@@ -213,7 +223,9 @@ class Workers:
 
 @contextlib.contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Ctrl-C comes when the block is left; processes that are started in it never get one, also while they load their modules."""
+    """Ctrl-C comes when the block is left; processes that are started in it never get one, also
+    while they load their modules.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -230,8 +242,11 @@ def _begin_worker(history: str) -> None:
 
 
 def run_seed_in_child(history: str, seed: int, without: tuple[str, ...]) -> SeedResult:
-    """One run, in a child of this process, which must have no other thread. KmirrorError as in the child, and when that dies of
-    something else than an error of Python's; RuntimeError with the child's traceback for every other error."""
+    """One run, in a child of this process, which must have no other thread.
+
+    KmirrorError as in the child, and when that dies of something else than an error of Python's;
+    RuntimeError with the child's traceback for every other error.
+    """
     if not hasattr(os, "fork"):
         return run_seed(history, seed, without)
     reading, writing = os.pipe()

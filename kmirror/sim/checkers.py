@@ -1,4 +1,5 @@
-"""What must hold of every history of a mirror: rules that look at its events in order, beside what the logs hold at that moment (`Replay`).
+"""What must hold of every history of a mirror: rules that look at its events in order, beside what
+the logs hold at that moment (`Replay`).
 
     prefix        a mirror appends nothing but what its source's log held next, byte for byte, gaps included
     read-only     no client's record gets into a partition while it is a mirror, none is acknowledged
@@ -14,8 +15,9 @@
     served        a reader gets valid bytes that the log has held
     converged     when everything has healed the destination equals the source, from the source's first batch on
 
-Of a fleet, a log is one replica's. What a follower copies was judged when its leader wrote it. A leader that is cut off may not know of a
-state yet and take what it would refuse; nothing of that may be acknowledged or stay.
+Of a fleet, a log is one replica's. What a follower copies was judged when its leader wrote it. A
+leader that is cut off may not know of a state yet and take what it would refuse; nothing of that
+may be acknowledged or stay.
 """
 
 from __future__ import annotations
@@ -149,8 +151,10 @@ def _offsets(event: Event, replay: Replay) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Epochs:
-    """Of what STOPPING has cut the epochs count, too: a replica that was away may come back with it (F15). What only others had, above the
-    high watermark, is nothing that the leader could know of: such replicas compare their batches with the leader's (C36b)."""
+    """Of what STOPPING has cut the epochs count, too: a replica that was away may come back with it
+    (F15). What only others had, above the high watermark, is nothing that the leader could know of:
+    such replicas compare their batches with the leader's (C36b).
+    """
 
     cut: dict[LogKey, int] = field(default_factory=dict)
 
@@ -184,10 +188,12 @@ class _Epochs:
 
 @dataclass(slots=True)
 class _Alignment:
-    """What is cut goes by the last mirror epoch that the source told while the partition was PREPARING. The source may forget it before MIRRORING
-    is in force (its topic is deleted), so each that it could tell since PREPARING counts. A replica that was out of sync is cut when it comes
-    back; an empty one that is in sync is aligned. Where the source tells none, or may tell none since its mirror is being deleted, what it has
-    itself may stay (`preparing`)."""
+    """What is cut goes by the last mirror epoch that the source told while the partition was
+    PREPARING. The source may forget it before MIRRORING is in force (its topic is deleted), so each
+    that it could tell since PREPARING counts. A replica that was out of sync is cut when it comes
+    back; an empty one that is in sync is aligned. Where the source tells none, or may tell none
+    since its mirror is being deleted, what it has itself may stay (`preparing`).
+    """
 
     shared: dict[Place, set[tuple[int, bytes]]] = field(default_factory=dict)
     told: dict[Place, tuple[Place, str, int]] = field(default_factory=dict)
@@ -271,8 +277,11 @@ def _may_follow(before: State, after: State) -> bool:
 
 @dataclass(slots=True)
 class _States:
-    """Of a fleet, by the log of `__mirror_state` in the end. When a topic is deleted its states are forgotten (D3-34), and no record says so where no
-    last mirror epoch was stored: what comes behind may begin anew."""
+    """Of a fleet, by the log of `__mirror_state` in the end.
+
+    When a topic is deleted its states are forgotten (D3-34), and no record says so where no last
+    mirror epoch was stored: what comes behind may begin anew.
+    """
 
     now: dict[Place, tuple[str, State]] = field(default_factory=dict)
     since: dict[Place, int] = field(default_factory=dict)

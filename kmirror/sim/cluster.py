@@ -1,7 +1,8 @@
 """SimCluster: a Kafka cluster of one node, formatted with mirroring on.
 
-The settings differ from Kafka's defaults only where idle polling would fill the simulation with nothing (`QUIET`), where
-waiting would (`QUICK`), and in sizes of files and internal topics (`SMALL`).
+The settings differ from Kafka's defaults only where idle polling would fill the simulation with
+nothing (`QUIET`), where waiting would (`QUICK`), and in sizes of files and internal topics
+(`SMALL`).
 """
 
 from __future__ import annotations
@@ -80,7 +81,9 @@ class SimCluster(SimServer):
         return self.server.broker.replica_manager.get_partition_or_exception(partition)
 
     def append(self, partition: TopicPartition, records: Buffer, *, origin: AppendOrigin = AppendOrigin.CLIENT) -> None:
-        """What no client can write yet: transactional batches and their markers, put into the leader's log as a coordinator does."""
+        """What no client can write yet: transactional batches and their markers, put into the
+        leader's log as a coordinator does.
+        """
         assert self.server is not None and self.server.broker is not None and self.node.runtime is not None, f"{self.name} is not serving"
         manager = self.server.broker.replica_manager
         leader = self.partition(partition)

@@ -1,8 +1,11 @@
-"""A limit of CPU time for one run. The loop ends a run that takes too many steps, but not one that never comes to the end of a step: that would
-stand still, and its campaign with it, without a word. The process's CPU clock interrupts it, and the violation says where it was.
+"""A limit of CPU time for one run.
 
-A run at the budget of steps (`run.MAX_STEPS`) takes about a minute, so the limit is met by endless work only. Where it was met depends on the
-machine: of such a run the trace hash says nothing.
+The loop ends a run that takes too many steps, but not one that never comes to the end of a step:
+that would stand still, and its campaign with it, without a word. The process's CPU clock interrupts
+it, and the violation says where it was.
+
+A run at the budget of steps (`run.MAX_STEPS`) takes about a minute, so the limit is met by endless
+work only. Where it was met depends on the machine: of such a run the trace hash says nothing.
 """
 
 from __future__ import annotations
@@ -20,14 +23,18 @@ SHOWN_FRAMES: Final = 12
 
 
 class CpuLimitError(KeyboardInterrupt):
-    """Endless work was interrupted. It is no `Exception`, which the program may take for a failure of its own, and of the others
-    asyncio's tasks let only this kind through."""
+    """Endless work was interrupted.
+
+    It is no `Exception`, which the program may take for a failure of its own, and of the others
+    asyncio's tasks let only this kind through.
+    """
 
 
 @contextlib.contextmanager
 def cpu_limit(limit_s: float) -> Iterator[None]:
-    """CpuLimitError in the block after that much CPU time of the process, and again while it is swallowed; only in the main thread, the one that
-    Python runs signal handlers in."""
+    """CpuLimitError in the block after that much CPU time of the process, and again while it is
+    swallowed; only in the main thread, the one that Python runs signal handlers in.
+    """
 
     def interrupt(number: int, frame: types.FrameType | None) -> None:
         raise CpuLimitError(f"no end after {limit_s:g} s of CPU time; it was in {_where(frame)}")

@@ -1,19 +1,24 @@
 """A disk that forgets: `FileSystem` with a page cache in front of what is durable.
 
-Contents (`sim.disk_contents`). `fsync` of the file makes its pending writes durable. A crash of the process loses nothing. A
-power loss decides each pending write on its own: it is there, it is not, or it is torn. A kernel writes back pages in any
-order, so a later write may survive an earlier one, with zeros in the hole between them.
+Contents (`sim.disk_contents`). `fsync` of the file makes its pending writes durable. A crash of the
+process loses nothing. A power loss decides each pending write on its own: it is there, it is not,
+or it is torn. A kernel writes back pages in any order, so a later write may survive an earlier one,
+with zeros in the hole between them.
 
-Names (`sim.disk_tree`). `fsync_path` of a directory commits the journal of changed names up to the last that concerns it. Power
-loss keeps a prefix of the journal, at least what was committed. So a file whose contents were synced may still be missing, or
-have its old name, unless its directory was synced too: what POSIX allows, more than ext4 does.
+Names (`sim.disk_tree`). `fsync_path` of a directory commits the journal of changed names up to the
+last that concerns it. Power loss keeps a prefix of the journal, at least what was committed. So a
+file whose contents were synced may still be missing, or have its old name, unless its directory was
+synced too: what POSIX allows, more than ext4 does.
 
-Faults. `fail_next` makes operations fail; a failed fsync drops the pending writes of the file from what can become
-durable, as Linux does. `capacity_bytes` makes writes fail with ENOSPC after writing what fits. `corrupt` flips bits. A directory may be a
-volume of its own (`mount`, `sim.disk_volumes`), which fills, fails or lies for itself; the journal of names is one for all volumes.
+Faults. `fail_next` makes operations fail; a failed fsync drops the pending writes of the file from
+what can become durable, as Linux does. `capacity_bytes` makes writes fail with ENOSPC after writing
+what fits. `corrupt` flips bits. A directory may be a volume of its own (`mount`,
+`sim.disk_volumes`), which fills, fails or lies for itself; the journal of names is one for all
+volumes.
 
-A `SimFile` belongs to one life of its node: after `detach` (crash or power loss) each use of it raises `NodeKilledError`.
-Known holes: no times on directories, no hard links, no permissions, metadata of one rename is never torn.
+A `SimFile` belongs to one life of its node: after `detach` (crash or power loss) each use of it
+raises `NodeKilledError`. Known holes: no times on directories, no hard links, no permissions,
+metadata of one rename is never torn.
 """
 
 from __future__ import annotations
@@ -121,7 +126,9 @@ class SimDisk:
         self._attached = True
 
     def fail_next(self, operation: str, *, path_part: str = "", error_number: int = errno.EIO, skip: int = 0, count: int = 1) -> None:
-        """`operation` is a method of File or FileSystem: pwrite (pwritev too), pread, fsync, truncate, open, rename, remove..."""
+        """`operation` is a method of File or FileSystem: pwrite (pwritev too), pread, fsync,
+        truncate, open, rename, remove...
+        """
         self._faults.append(DiskFault(operation, path_part, error_number, skip, count))
 
     def corrupt(self, path: str, position: int, mask: int) -> None:
@@ -134,12 +141,17 @@ class SimDisk:
         return node.cached.read(node.cached.size, 0) if isinstance(node, FileNode) else b""
 
     def names(self, path: str) -> list[str]:
-        """The directory's entries, sorted, also of a node that is dead; none where there is no such directory."""
+        """The directory's entries, sorted, also of a node that is dead; none where there is no such
+        directory.
+        """
         node = self._tree.find(path)
         return sorted(node.entries) if isinstance(node, Directory) else []
 
     def used_bytes(self, volume: Volume | None = None) -> int:
-        """Of one volume, or of all of them. What was never written, as most of a preallocated index, takes no room."""
+        """Of one volume, or of all of them.
+
+        What was never written, as most of a preallocated index, takes no room.
+        """
         return sum(len(file.cached.data) for file in self._tree.files("/" if volume is None else volume.path))
 
     def check(self, operation: str, path: str) -> None:

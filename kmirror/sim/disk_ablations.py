@@ -1,4 +1,5 @@
-"""Rules of disks that have no switch in the program, each taken out from here for the time of one run.
+"""Rules of disks that have no switch in the program, each taken out from here for the time of one
+run.
 
 disk_errors_are_no_bytes  what recovery cannot do for want of room or for a failing disk proves nothing against a segment
 cut_reaches_future        what is cut off a log is cut off the copy that is being moved, which is compared before it takes its place

@@ -1,8 +1,11 @@
-"""Bytes of one file of a `SimDisk`: what the kernel has of it, what is durable, and the changes in between.
+"""Bytes of one file of a `SimDisk`: what the kernel has of it, what is durable, and the changes in
+between.
 
-A change (`Write`, `Truncate`) applies to the cached contents at once and is remembered as pending; `sync` makes what is pending durable, in
-its order. `lose_writes` is the moment of a power loss: each pending change is decided on its own, by the seed. It is there, it is not, or (a
-write) it is torn: a prefix up to any byte, or any subset of its 512-byte sectors. A truncation happened or did not.
+A change (`Write`, `Truncate`) applies to the cached contents at once and is remembered as pending;
+`sync` makes what is pending durable, in its order. `lose_writes` is the moment of a power loss:
+each pending change is decided on its own, by the seed. It is there, it is not, or (a write) it is
+torn: a prefix up to any byte, or any subset of its 512-byte sectors. A truncation happened or did
+not.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
-"""Names of a `SimDisk`: directories as the kernel has them, and a journal of what changed in front of what is durable.
+"""Names of a `SimDisk`: directories as the kernel has them, and a journal of what changed in front
+of what is durable.
 
-Creating, renaming and removing change the cached entries at once and are remembered in one journal, in order. `commit` of a directory commits
-the journal up to the last entry that concerns that directory; a power loss keeps a prefix of what is left of it, by the seed. Errors are
-those of the operating system (FileNotFoundError, IsADirectoryError, ENOTEMPTY...). Nothing here reads or writes contents.
+Creating, renaming and removing change the cached entries at once and are remembered in one journal,
+in order. `commit` of a directory commits the journal up to the last entry that concerns that
+directory; a power loss keeps a prefix of what is left of it, by the seed. Errors are those of the
+operating system (FileNotFoundError, IsADirectoryError, ENOTEMPTY...). Nothing here reads or writes
+contents.
 """
 
 from __future__ import annotations
@@ -169,7 +172,9 @@ class DiskTree:
         del self._journal[: last + 1]
 
     def lose_journal(self, random: Random) -> tuple[int, int]:
-        """The power is lost: a prefix of the journal is durable, and nothing else; how many of how many entries."""
+        """The power is lost: a prefix of the journal is durable, and nothing else; how many of how
+        many entries.
+        """
         kept, count = random.randrange(len(self._journal) + 1), len(self._journal)
         for entry in self._journal[:kept]:
             entry.commit()

@@ -1,6 +1,8 @@
-"""Volumes of a simulated machine: file systems that fill, fail or lie each on its own, while the others are healthy.
+"""Volumes of a simulated machine: file systems that fill, fail or lie each on its own, while the
+others are healthy.
 
-A directory of `log.dirs` on a disk of its own is a volume; "/" is what lies on none of them. A volume
+A directory of `log.dirs` on a disk of its own is a volume; "/" is what lies on none of them. A
+volume
 
     fills   `capacity_bytes` are taken: writes that grow a file take what fits and then fail with ENOSPC
     fails   with `error_number`, in the operations that `failing` names (all, unless told)
@@ -29,7 +31,9 @@ class Volume:
     failing: frozenset[str] | None = None
     lies: bool = False
     has_lied: bool = False
-    """Whether it ever did: what it holds may be torn wherever it was synced meanwhile, at any later power loss."""
+    """Whether it ever did: what it holds may be torn wherever it was synced meanwhile, at any later
+    power loss.
+    """
 
     @property
     def is_broken(self) -> bool:

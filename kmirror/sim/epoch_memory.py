@@ -1,4 +1,5 @@
-"""What a Java client remembers of leader epochs (Kafka's `Metadata.lastSeenLeaderEpochs`), and how it comes to have no leader.
+"""What a Java client remembers of leader epochs (Kafka's `Metadata.lastSeenLeaderEpochs`), and how
+it comes to have no leader.
 
     metadata        an epoch below the largest that was seen of that topic id is dropped; any other is the newest metadata
     heard           an epoch from elsewhere (ListOffsets, OffsetFetch, a batch that is committed) that is larger is remembered, and new metadata
@@ -6,8 +7,9 @@
     no such topic   its id is forgotten, and the next metadata are believed whatever they say, also of the same id (a mirror's topic keeps the source's)
     the leader      that of the newest metadata, if their epoch is the largest that was seen, else none
 
-So an epoch that no metadata will ever show leaves the partition without a leader for good. The model is stricter than Java in one thing: a
-position there keeps its leader until it needs another one, here the next request needs it.
+So an epoch that no metadata will ever show leaves the partition without a leader for good. The
+model is stricter than Java in one thing: a position there keeps its leader until it needs another
+one, here the next request needs it.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class EpochMemory:
         self._seen = {partition: seen for partition, seen in self._seen.items() if partition.topic != topic}
 
     def hears(self, partition: TopicPartition, epoch: int) -> bool:
-        """Whether that epoch, which something else than metadata told (-1: nothing was told), makes new metadata necessary."""
+        """Whether that epoch, which something else than metadata told (-1: nothing was told), makes
+        new metadata necessary.
+        """
         seen = self._seen.get(partition)
         if seen is None or epoch <= seen[1]:
             return False

@@ -1,12 +1,14 @@
 """What happened, in order: the one thing the checkers look at.
 
-A `History` is a list of events. Those about logs come from the disks, not from the program: `sim.log_watch` sees every byte
-that is written to a `.log` file, so nothing the program believes about itself can hide what it did. Those about clients
-come from the clients: what they sent, what they were told.
+A `History` is a list of events. Those about logs come from the disks, not from the program:
+`sim.log_watch` sees every byte that is written to a `.log` file, so nothing the program believes
+about itself can hide what it did. Those about clients come from the clients: what they sent, what
+they were told.
 
-Chains. Every batch carries a hash over itself and all batches before it in its log. Two logs have equal chains at a batch
-exactly if they are equal up to it, byte for byte, gaps included. A log that begins in the middle (the records before are
-gone by retention) takes the chain that its first batch has elsewhere.
+Chains. Every batch carries a hash over itself and all batches before it in its log. Two logs have
+equal chains at a batch exactly if they are equal up to it, byte for byte, gaps included. A log that
+begins in the middle (the records before are gone by retention) takes the chain that its first batch
+has elsewhere.
 """
 
 from __future__ import annotations
@@ -26,7 +28,11 @@ UNORDERED = (-1, -1)
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """One batch in one log. `commits` of an end marker (None: it is none); `reset_source` of a MIRROR_PID_RESET; `durable`: it was fsynced."""
+    """One batch in one log.
+
+    `commits` of an end marker (None: it is none); `reset_source` of a MIRROR_PID_RESET; `durable`:
+    it was fsynced.
+    """
 
     base_offset: int
     last_offset: int
@@ -50,7 +56,9 @@ class Batch:
         return self.base_offset, self.digest
 
     def is_from(self, cluster: str) -> bool:
-        """Whether a client of that cluster wrote it: what clients write begins with the cluster they write to."""
+        """Whether a client of that cluster wrote it: what clients write begins with the cluster
+        they write to.
+        """
         return any(value.startswith(cluster.encode() + b"/") for value in self.values)
 
     def __str__(self) -> str:
@@ -83,8 +91,11 @@ class Appended(Event):
 
 @dataclass(slots=True)
 class Removed(Event):
-    """Batches went. `cause`: "truncate", "retention", "topic deleted", "recovery", "power loss", "disk lost", or "move" (a future log without
-    them took the current one's place); ascending."""
+    """Batches went.
+
+    `cause`: "truncate", "retention", "topic deleted", "recovery", "power loss", "disk lost", or
+    "move" (a future log without them took the current one's place); ascending.
+    """
 
     log: LogKey
     batches: list[Batch]
@@ -93,7 +104,9 @@ class Removed(Event):
 
 @dataclass(slots=True)
 class LogLost(Event):
-    """All replicas of a cluster's partition are about to lose what they have: a disaster that Kafka does not survive either."""
+    """All replicas of a cluster's partition are about to lose what they have: a disaster that Kafka
+    does not survive either.
+    """
 
     cluster: str
     partition: TopicPartition
@@ -101,7 +114,10 @@ class LogLost(Event):
 
 @dataclass(slots=True)
 class StateWritten(Event):
-    """A state was written to `__mirror_state` on `log`'s host; None: its mirror was deleted. `order`: epoch and offset of the record."""
+    """A state was written to `__mirror_state` on `log`'s host; None: its mirror was deleted.
+
+    `order`: epoch and offset of the record.
+    """
 
     log: LogKey
     mirror_name: str
@@ -128,7 +144,9 @@ class LastMirrorEpochWritten(Event):
 
 @dataclass(slots=True)
 class MirrorDeletionAsked(Event):
-    """An operator begins to ask for it: from now on the cluster may tell nobody what it has stored of the mirror, whenever that is removed."""
+    """An operator begins to ask for it: from now on the cluster may tell nobody what it has stored
+    of the mirror, whenever that is removed.
+    """
 
     cluster: str
     mirror_name: str
@@ -136,7 +154,9 @@ class MirrorDeletionAsked(Event):
 
 @dataclass(slots=True)
 class MirrorStatesRead(Event):
-    """What `__mirror_state` of a fleet says in the end, in the order of its log; a fleet's states count only if they are here."""
+    """What `__mirror_state` of a fleet says in the end, in the order of its log; a fleet's states
+    count only if they are here.
+    """
 
     cluster: str
     records: list[StateWritten | LastMirrorEpochWritten]
@@ -144,7 +164,10 @@ class MirrorStatesRead(Event):
 
 @dataclass(slots=True)
 class Reloaded(Event):
-    """After a power loss: the valid batches that the disk begins with. What had been cut and not synced may be there again."""
+    """After a power loss: the valid batches that the disk begins with.
+
+    What had been cut and not synced may be there again.
+    """
 
     log: LogKey
     batches: list[Batch]
@@ -152,8 +175,10 @@ class Reloaded(Event):
 
 @dataclass(slots=True)
 class Recovered(Event):
-    """A node has started and uses the log's directory: what the log holds on disk. `invalid_position` of the first bytes that are no valid
-    batch, else None."""
+    """A node has started and uses the log's directory: what the log holds on disk.
+
+    `invalid_position` of the first bytes that are no valid batch, else None.
+    """
 
     log: LogKey
     batches: list[Batch]
@@ -207,9 +232,11 @@ class Converged(Event):
 
 @dataclass(slots=True)
 class History:
-    """Events in order; `sources` says which cluster a mirror's name means as source at a cluster, `old` which clusters tell mirrors no last mirror
-    epoch (`old_dialects`), `hosts` whose each host is (a cluster of one node is its own host), `min_in_sync_replicas` how many replicas a
-    fleet's record needs before it is acknowledged."""
+    """Events in order; `sources` says which cluster a mirror's name means as source at a cluster,
+    `old` which clusters tell mirrors no last mirror epoch (`old_dialects`), `hosts` whose each host
+    is (a cluster of one node is its own host), `min_in_sync_replicas` how many replicas a fleet's
+    record needs before it is acknowledged.
+    """
 
     events: list[Event] = field(default_factory=list)
     sources: dict[tuple[str, str], str] = field(default_factory=dict)

@@ -1,13 +1,17 @@
-"""Every fault of the simulator, each declared in one place: name, weight, what it does, how it heals, what the story tells of it.
+"""Every fault of the simulator, each declared in one place: name, weight, what it does, how it
+heals, what the story tells of it.
 
-A fault is a function of the scene (`sim.fault_scene`) under `@fault`, and a line of `FAULTS`. To add one, write it here and name it there.
-The name is the function's; `kmirror sim --list` shows its docstring. Draw from the scene only, and in one order: one seed is one run.
+A fault is a function of the scene (`sim.fault_scene`) under `@fault`, and a line of `FAULTS`. To
+add one, write it here and name it there. The name is the function's; `kmirror sim --list` shows its
+docstring. Draw from the scene only, and in one order: one seed is one run.
 
-A disk breaks one volume of a broker at a time, while its others are healthy, and is mended after a while, as an operator does it: the node is
-off, space is freed or the disk is repaired or formatted, and the node starts again. Until then the node may refuse to start, or go on with
-what is healthy. A lie just ends, but what was synced meanwhile is lost with the power at any later time: a node whose disk ever lied the operator
-looks after for the rest of the story. To a fleet all of these are a loss of power at the most, so they come only when that may (`way_to_die`), and
-no other broker of the fleet dies until all is whole again.
+A disk breaks one volume of a broker at a time, while its others are healthy, and is mended after a
+while, as an operator does it: the node is off, space is freed or the disk is repaired or formatted,
+and the node starts again. Until then the node may refuse to start, or go on with what is healthy. A
+lie just ends, but what was synced meanwhile is lost with the power at any later time: a node whose
+disk ever lied the operator looks after for the rest of the story. To a fleet all of these are a
+loss of power at the most, so they come only when that may (`way_to_die`), and no other broker of
+the fleet dies until all is whole again.
 """
 
 from __future__ import annotations
@@ -43,7 +47,9 @@ def crash(scene: FaultScene) -> Mending | None:
 
 @fault(weight=3)
 def power_loss(scene: FaultScene) -> Mending | None:
-    """A node loses its power, and with it what was not synced (a crash, where the fleet would not survive that); it starts again a little later."""
+    """A node loses its power, and with it what was not synced (a crash, where the fleet would not
+    survive that); it starts again a little later.
+    """
     return _kill(scene, power_loss=True)
 
 
@@ -112,7 +118,9 @@ def slow_link(scene: FaultScene) -> Mending:
 
 @fault(weight=3, of_disks=True)
 def disk_fails(scene: FaultScene) -> Mending | None:
-    """Every operation of a log directory fails, or reading, or writing; or the node is restarted and may not open its files."""
+    """Every operation of a log directory fails, or reading, or writing; or the node is restarted
+    and may not open its files.
+    """
     drawn = _draw_volume(scene)
     if drawn is None:
         return None
@@ -129,7 +137,9 @@ def disk_fails(scene: FaultScene) -> Mending | None:
 
 @fault(weight=3, of_disks=True)
 def disk_fills(scene: FaultScene) -> Mending | None:
-    """A log directory has room for a little more, and then none; half of the time the node is restarted meanwhile."""
+    """A log directory has room for a little more, and then none; half of the time the node is
+    restarted meanwhile.
+    """
     drawn = _draw_volume(scene)
     if drawn is None:
         return None
@@ -143,7 +153,9 @@ def disk_fills(scene: FaultScene) -> Mending | None:
 
 @fault(weight=2, of_disks=True)
 def disk_lies(scene: FaultScene) -> Mending | None:
-    """What is synced to a log directory is not durable for a while, so that a later loss of power forgets it."""
+    """What is synced to a log directory is not durable for a while, so that a later loss of power
+    forgets it.
+    """
     drawn = _draw_volume(scene)
     if drawn is None:
         return None
@@ -155,7 +167,9 @@ def disk_lies(scene: FaultScene) -> Mending | None:
 
 @fault(weight=2, of_disks=True)
 def disk_lost(scene: FaultScene) -> Mending | None:
-    """The node goes down, and another disk, an empty one, stands in the place of a log directory's when it starts again."""
+    """The node goes down, and another disk, an empty one, stands in the place of a log directory's
+    when it starts again.
+    """
     drawn = _draw_volume(scene)
     if drawn is None:
         return None
@@ -187,7 +201,9 @@ async def _start_on_bad_disk(scene: FaultScene, server: SimServer) -> None:
 
 
 def mend_disks(scene: FaultScene, server: SimServer) -> None:
-    """The operator mends what is broken of the server's disks, and starts it again; nothing where nothing is."""
+    """The operator mends what is broken of the server's disks, and starts it again; nothing where
+    nothing is.
+    """
     for volume in server.volumes:
         _end_lie(scene, server, volume)
     if not server.needs_restart:
@@ -218,4 +234,6 @@ FAULTS: tuple[Fault, ...] = (
     disk_lies,
     disk_lost,
 )
-"""In the order in which they are drawn: a new one goes to the end of its kind, or every seed is another run."""
+"""In the order in which they are drawn: a new one goes to the end of its kind, or every seed is
+another run.
+"""

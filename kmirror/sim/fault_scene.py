@@ -1,4 +1,7 @@
-"""What a fault is (`Fault`), what it may touch (`FaultScene`), and how it heals (`Mending`). The faults themselves are in `sim.fault_kinds`."""
+"""What a fault is (`Fault`), what it may touch (`FaultScene`), and how it heals (`Mending`).
+
+The faults themselves are in `sim.fault_kinds`.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,10 @@ from kmirror.sim.server import SimServer
 
 @dataclass(frozen=True, slots=True)
 class Mending:
-    """After `delay_ms` of virtual time `act` mends what is broken; `what` names the task. The operator looks after the disks of `watched` for the
-    rest of the story."""
+    """After `delay_ms` of virtual time `act` mends what is broken; `what` names the task.
+
+    The operator looks after the disks of `watched` for the rest of the story.
+    """
 
     what: str
     delay_ms: int
@@ -25,8 +30,10 @@ class Mending:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`weight` says how often it is drawn in a storm, relative to the others; faults `of_disks` are drawn only where disks break. `happen` makes
-    it happen now and tells it; it returns how that is mended, None where nothing needs to be."""
+    """`weight` says how often it is drawn in a storm, relative to the others; faults `of_disks` are
+    drawn only where disks break. `happen` makes it happen now and tells it; it returns how that is
+    mended, None where nothing needs to be.
+    """
 
     name: str
     about: str
@@ -36,16 +43,19 @@ class Fault:
 
 
 def fault(*, weight: int, of_disks: bool = False) -> Callable[[Callable[[FaultScene], Mending | None]], Fault]:
-    """Declares the function as a fault of its name; the docstring is what `kmirror sim --list` says of it."""
+    """Declares the function as a fault of its name; the docstring is what `kmirror sim --list` says
+    of it.
+    """
     return lambda happen: Fault(happen.__name__, " ".join((happen.__doc__ or "").split()), weight, of_disks, happen)
 
 
 class FaultScene:
     """Who may be hit, and what faults draw by the seed.
 
-    `hosts` are all that talk to each other, `servers` those that can die, `with_disks` those whose disks can break. `way_to_die(server,
-    power_loss)` says whether the one that was drawn loses its power then: True, or False for a crash, or None: not now. Who is held does not
-    die: the story owns its life.
+    `hosts` are all that talk to each other, `servers` those that can die, `with_disks` those whose
+    disks can break. `way_to_die(server, power_loss)` says whether the one that was drawn loses its
+    power then: True, or False for a crash, or None: not now. Who is held does not die: the story
+    owns its life.
     """
 
     def __init__(

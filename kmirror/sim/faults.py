@@ -1,9 +1,10 @@
 """When what goes wrong goes wrong, by the seed; what can go wrong is in `sim.fault_kinds`.
 
-`FaultInjector.run` draws a fault, lets it happen, waits, draws the next, while `active`. What a fault breaks is mended: a node that was
-stopped starts again, a partition heals, a link gets fast again; a node whose disk ever lied is looked after to the end of the story.
-`hold` takes a node out of the faults' hands (the story wants it dead).
-Reordering of tasks that are ready is the loop's; latency and splitting of packets are the network's; both always happen.
+`FaultInjector.run` draws a fault, lets it happen, waits, draws the next, while `active`. What a
+fault breaks is mended: a node that was stopped starts again, a partition heals, a link gets fast
+again; a node whose disk ever lied is looked after to the end of the story. `hold` takes a node out
+of the faults' hands (the story wants it dead). Reordering of tasks that are ready is the loop's;
+latency and splitting of packets are the network's; both always happen.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ from kmirror.sim.runtime import SimWorld
 from kmirror.sim.server import SimServer
 
 LOOK_MS, LOOKS = 1_000, 5
-"""How often the operator looks at a node whose disk lied, and at how many looks in a row it must be in trouble: longer than any other mending takes."""
+"""How often the operator looks at a node whose disk lied, and at how many looks in a row it must be
+in trouble: longer than any other mending takes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class FaultRates:
-    """How often each fault is drawn, by name and relative to the others; and the pause between two, in ms."""
+    """How often each fault is drawn, by name and relative to the others; and the pause between two,
+    in ms.
+    """
 
     weights: Mapping[str, int]
     min_pause_ms: int = 150
@@ -104,7 +109,9 @@ class FaultInjector:
         task.add_done_callback(lambda done: self._mending.pop(done, None))
 
     async def _look_after(self, server: SimServer) -> None:
-        """For the rest of the story: what a disk that lied has torn, a node may find long after its restart, and when everything else has healed."""
+        """For the rest of the story: what a disk that lied has torn, a node may find long after its
+        restart, and when everything else has healed.
+        """
         troubled = 0
         while True:
             await asyncio.sleep(LOOK_MS / 1000)

@@ -1,11 +1,14 @@
-"""SimFleet: a Kafka cluster of several brokers and a controller, each on a simulated machine of its own.
+"""SimFleet: a Kafka cluster of several brokers and a controller, each on a simulated machine of its
+own.
 
-The brokers of fleet "b" are on the hosts b1, b2, ...; its controller on bk has node id 100. Sessions, lags and waits are short (`BRISK`), so that a few virtual
-seconds hold many elections. Internal topics have three replicas and one partition each.
+The brokers of fleet "b" are on the hosts b1, b2, ...; its controller on bk has node id 100.
+Sessions, lags and waits are short (`BRISK`), so that a few virtual seconds hold many elections.
+Internal topics have three replicas and one partition each.
 
-A fleet survives whatever its brokers do one at a time, also the loss of unsynced data (min.insync.replicas is 2). One that loses its power
-while another one is down may lose acknowledged records, in Kafka as here, since the leader that was last may be the one without them:
-`way_to_die` keeps the faults on this side of it.
+A fleet survives whatever its brokers do one at a time, also the loss of unsynced data
+(min.insync.replicas is 2). One that loses its power while another one is down may lose acknowledged
+records, in Kafka as here, since the leader that was last may be the one without them: `way_to_die`
+keeps the faults on this side of it.
 """
 
 from __future__ import annotations
@@ -62,7 +65,9 @@ class SimFleet:
         log_dirs: int = 1,
         dialect: str | None = None,
     ) -> None:
-        """Each broker has that many log directories (1 or 2), each on a volume of its own, and answers mirrors in `dialect`."""
+        """Each broker has that many log directories (1 or 2), each on a volume of its own, and
+        answers mirrors in `dialect`.
+        """
         self.name = name
         self._lost_power = False
         self._names = [f"{name}{number}" for number in range(1, brokers + 1)]
@@ -117,7 +122,9 @@ class SimFleet:
         return self.brokers[f"{self.name}{broker_id}"]
 
     def is_whole(self) -> bool:
-        """Everything runs, every replica of every partition (internal ones, too) is in sync and has a leader."""
+        """Everything runs, every replica of every partition (internal ones, too) is in sync and has
+        a leader.
+        """
         if not all(server.is_serving for server in self.servers):
             return False
         image = self.image()
@@ -127,14 +134,17 @@ class SimFleet:
         return all(partition.leader >= 0 and sorted(partition.isr) == sorted(partition.replicas) for partition in partitions)
 
     def may_die(self) -> bool:
-        """Whether a broker may die now: not while another one lost its power and has not got back what it lost, or has a bad disk, which it
-        may not have noticed yet."""
+        """Whether a broker may die now: not while another one lost its power and has not got back
+        what it lost, or has a bad disk, which it may not have noticed yet.
+        """
         if self._lost_power and self.is_whole() and not any(server.needs_restart for server in self.brokers.values()):
             self._lost_power = False
         return not self._lost_power
 
     def way_to_die(self, server: SimServer, power_loss: bool) -> bool | None:
-        """For `FaultInjector`: power is lost only while all is whole, and then no other broker dies until all is whole again."""
+        """For `FaultInjector`: power is lost only while all is whole, and then no other broker dies
+        until all is whole again.
+        """
         may_die = self.may_die()
         if server is self.controller:
             return power_loss

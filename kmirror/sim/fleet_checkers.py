@@ -1,4 +1,5 @@
-"""What must hold of every history of a fleet: pure functions from a `History` to the rules it breaks.
+"""What must hold of every history of a fleet: pure functions from a `History` to the rules it
+breaks.
 
     acknowledged   what a leader acknowledged with acks=all is in the partition's log in the end, at its offset, exactly once
     duplicates     no value of a producer with an id is in the log twice, unless its id was forgotten in between (MIRROR_PID_RESET)
@@ -36,7 +37,10 @@ Offsets = dict[int, bytes]
 
 @dataclass(slots=True)
 class Truth:
-    """The logs of the replicas in the end, and what the first one in sync says. `None` when the fleet did not heal."""
+    """The logs of the replicas in the end, and what the first one in sync says.
+
+    `None` when the fleet did not heal.
+    """
 
     cluster: str
     now_us: int
@@ -140,7 +144,9 @@ def check_duplicates(history: History, truth: Truth) -> list[Violation]:
 
 
 def check_matching(history: History, truth: Truth) -> list[Violation]:
-    """While everything happens: an (offset, epoch) that a leader gave has one batch, whoever holds it."""
+    """While everything happens: an (offset, epoch) that a leader gave has one batch, whoever holds
+    it.
+    """
     found = []
     known: dict[tuple[TopicPartition, int, int], bytes] = {}
     for event in _of(history, Appended):
@@ -192,8 +198,11 @@ def check_transactions(history: History, truth: Truth) -> list[Violation]:
 
 
 def check_zombies(history: History, truth: Truth) -> list[Violation]:
-    """Whoever was initialised last is the producer. Instances may begin again, so their numbers say nothing; and of two requests that
-    overlap nobody knows which was last."""
+    """Whoever was initialised last is the producer.
+
+    Instances may begin again, so their numbers say nothing; and of two requests that overlap nobody
+    knows which was last.
+    """
     found = []
     began: dict[str, list[InstanceBegan]] = {}
     committed = {value for partition in truth.logs for value in truth.committed(partition).values()}
@@ -259,7 +268,9 @@ CHECKERS: dict[str, Callable[[History, Truth], list[Violation]]] = {
 
 
 def check_fleet(history: History) -> list[Violation]:
-    """All rules; without `Healed` there is nothing to compare with (that the fleet does not heal is a violation of "progress")."""
+    """All rules; without `Healed` there is nothing to compare with (that the fleet does not heal is
+    a violation of "progress").
+    """
     truth = truth_of(history)
     if truth is None:
         return []

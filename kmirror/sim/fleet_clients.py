@@ -1,11 +1,15 @@
-"""Clients of a fleet: they find leaders and coordinators as Kafka's clients do, and note what they did and were told.
+"""Clients of a fleet: they find leaders and coordinators as Kafka's clients do, and note what they
+did and were told.
 
-`FleetClient` knows the way: metadata from any broker that answers, leaders and coordinators from there, forgotten again after an
-answer that says so; leader epochs as Java's clients (`epoch_memory`). On top of it a producer (plain or idempotent, acks=all) and a reader (read_uncommitted or read_committed).
-Transactions are in `fleet_transactions`, groups in `fleet_groups`.
+`FleetClient` knows the way: metadata from any broker that answers, leaders and coordinators from
+there, forgotten again after an answer that says so; leader epochs as Java's clients
+(`epoch_memory`). On top of it a producer (plain or idempotent, acks=all) and a reader
+(read_uncommitted or read_committed). Transactions are in `fleet_transactions`, groups in
+`fleet_groups`.
 
-A producer that gets no answer, or one that says nothing of the fate, sends the same batch again; an idempotent one may never
-have a value twice in the log. Whoever must begin again with a new producer id never sends an old value again.
+A producer that gets no answer, or one that says nothing of the fate, sends the same batch again; an
+idempotent one may never have a value twice in the log. Whoever must begin again with a new producer
+id never sends an old value again.
 """
 
 from __future__ import annotations
@@ -112,7 +116,9 @@ class FleetClient:
         return self._leader_epochs.get(partition, -1)
 
     async def ask_coordinator(self, key: str, kind: int, request: Any, *, max_version: int | None = None) -> Any:
-        """The coordinator's response, or None; whoever is told that it is another calls `forget_coordinator`."""
+        """The coordinator's response, or None; whoever is told that it is another calls
+        `forget_coordinator`.
+        """
         address = self._coordinators.get((kind, key))
         if address is None:
             address = await self._find_coordinator(key, kind)
@@ -131,7 +137,9 @@ class FleetClient:
         self._leaders.pop(partition, None)
 
     def hear_epoch(self, partition: TopicPartition, epoch: int) -> None:
-        """Of anything but metadata; a larger one than metadata have makes them, and the leader, unknown."""
+        """Of anything but metadata; a larger one than metadata have makes them, and the leader,
+        unknown.
+        """
         if self._epochs.hears(partition, epoch):
             self.forget(partition)
 
@@ -198,7 +206,10 @@ class FleetProducer:
                 await self.write_once(self._partitions[self._client.random.randrange(len(self._partitions))])
 
     async def write_once(self, partition: TopicPartition) -> bool:
-        """One batch; whether it was acknowledged. After a fate that stays unknown the next batch has a new producer id."""
+        """One batch; whether it was acknowledged.
+
+        After a fate that stays unknown the next batch has a new producer id.
+        """
         if self._idempotent and self._producer is None and not await self._init_producer_id():
             return False
         values = self._values()
@@ -255,7 +266,9 @@ def records_of(values: Sequence[bytes], now_ms: int) -> list[Record]:
 
 
 class FleetReader:
-    """Reads one partition from its beginning, and begins again now and then: what was read once must be read again."""
+    """Reads one partition from its beginning, and begins again now and then: what was read once
+    must be read again.
+    """
 
     def __init__(self, client: FleetClient, partition: TopicPartition, history: History, *, committed: bool) -> None:
         self._client = client
@@ -300,8 +313,11 @@ class FleetReader:
 
 
 async def fetch(client: FleetClient, partition: TopicPartition, offset: int, *, committed: bool) -> Any:
-    """The partition's row of a Fetch response, or None when there was no answer. As Kafka's clients do, it names the leader's epoch: a broker that
-    follows would serve it as well (KIP-392), and while that one catches up its log may end below what the client has read."""
+    """The partition's row of a Fetch response, or None when there was no answer.
+
+    As Kafka's clients do, it names the leader's epoch: a broker that follows would serve it as well
+    (KIP-392), and while that one catches up its log may end below what the client has read.
+    """
     wanted = FetchPartition(
         partition=partition.partition,
         current_leader_epoch=await client.leader_epoch(partition),
@@ -322,7 +338,9 @@ async def fetch(client: FleetClient, partition: TopicPartition, offset: int, *, 
 
 
 def visible_records(row: Any, offset: int, *, committed: bool) -> tuple[list[tuple[int, bytes]], int]:
-    """(offset, value) of what an application would see from `offset` on, and the offset to go on from; Kafka's CompletedFetch."""
+    """(offset, value) of what an application would see from `offset` on, and the offset to go on
+    from; Kafka's CompletedFetch.
+    """
     found: list[tuple[int, bytes]] = []
     next_offset = offset
     aborted = sorted((entry.first_offset, entry.producer_id) for entry in row.aborted_transactions or ())

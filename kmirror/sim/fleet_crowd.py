@@ -1,6 +1,7 @@
 """FleetCrowd: everyone who talks to one fleet: producers of all kinds, readers, members of a group.
 
-What they write begins with the name of the fleet that they write to (`b/plain-1/17`), so that a record tells its origin wherever it gets.
+What they write begins with the name of the fleet that they write to (`b/plain-1/17`), so that a
+record tells its origin wherever it gets.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ GROUP = "readers"
 
 
 class FleetCrowd:
-    """The clients of `fleet`, all on the stage's machine for clients; `slowness` makes everyone's pauses that much longer."""
+    """The clients of `fleet`, all on the stage's machine for clients; `slowness` makes everyone's
+    pauses that much longer.
+    """
 
     def __init__(self, stage: SimStage, fleet: SimFleet, partitions: list[TopicPartition], *, slowness: int = 1) -> None:
         self.fleet = fleet
@@ -48,7 +51,9 @@ class FleetCrowd:
         return producer
 
     def start_transactions(self, name: str) -> TransactionalProducer:
-        """The next instance of the transactional id `fleet/name`; the ones before are zombies from then on."""
+        """The next instance of the transactional id `fleet/name`; the ones before are zombies from
+        then on.
+        """
         transactional_id = f"{self.fleet.name}/{name}"
         instance = self._instances[name] = self._instances.get(name, 0) + 1
         producer = TransactionalProducer(self.client(name), transactional_id, instance, self.partitions, self._stage.history)
@@ -73,7 +78,9 @@ class FleetCrowd:
         return member
 
     def crash_members(self) -> None:
-        """They are gone from one moment to the next, in the middle of whatever they do; the group hears of it when their sessions end."""
+        """They are gone from one moment to the next, in the middle of whatever they do; the group
+        hears of it when their sessions end.
+        """
         for life in self._members_lives:
             life.cancel()
         self._members_lives.clear()

@@ -1,7 +1,10 @@
-"""What clients of a fleet did and were told, for `fleet_checkers`. What logs held, and what was acknowledged, is in the events of `sim.events`.
+"""What clients of a fleet did and were told, for `fleet_checkers`.
 
-A transaction has a label, `id/instance/number`, that begins each of its values; `instance` counts the lives of a producer with that
-transactional id. Intervals are virtual time in us: an answer that came at `now_us` was asked for at `asked_us`.
+What logs held, and what was acknowledged, is in the events of `sim.events`.
+
+A transaction has a label, `id/instance/number`, that begins each of its values; `instance` counts
+the lives of a producer with that transactional id. Intervals are virtual time in us: an answer that
+came at `now_us` was asked for at `asked_us`.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ class FleetEvent(Event):
 
 @dataclass(slots=True)
 class InstanceBegan(FleetEvent):
-    """A producer of that transactional id is initialised, by a request of `asked_us`; others are fenced from now on."""
+    """A producer of that transactional id is initialised, by a request of `asked_us`; others are
+    fenced from now on.
+    """
 
     transactional_id: str
     instance: int
@@ -42,8 +47,9 @@ class TransactionEnded(FleetEvent):
 
 @dataclass(slots=True)
 class ReadTo(FleetEvent):
-    """A reader, who asked at `asked_us`, got what lies in [from_offset, to_offset); `committed`: with isolation read_committed, aborted
-    records left out."""
+    """A reader, who asked at `asked_us`, got what lies in [from_offset, to_offset); `committed`:
+    with isolation read_committed, aborted records left out.
+    """
 
     partition: TopicPartition
     client: str
@@ -63,7 +69,9 @@ class Consumed(ReadTo):
 
 @dataclass(slots=True)
 class GroupSynced(FleetEvent):
-    """What the group has committed at the active cluster is what `cluster`, its mirror, says, too (where there is something committed)."""
+    """What the group has committed at the active cluster is what `cluster`, its mirror, says, too
+    (where there is something committed).
+    """
 
     group: str
     offsets: tuple[tuple[TopicPartition, int], ...]
@@ -71,7 +79,9 @@ class GroupSynced(FleetEvent):
 
 @dataclass(slots=True)
 class OwnedPartitions(FleetEvent):
-    """From now on, and until its next event of this kind or `until_us`, the member works on these partitions."""
+    """From now on, and until its next event of this kind or `until_us`, the member works on these
+    partitions.
+    """
 
     group: str
     member: str
@@ -92,7 +102,9 @@ class OffsetCommitted(FleetEvent):
 
 @dataclass(slots=True)
 class OffsetFetched(FleetEvent):
-    """The coordinator's answer to an OffsetFetch that was asked at `asked_us`; -1: nothing committed."""
+    """The coordinator's answer to an OffsetFetch that was asked at `asked_us`; -1: nothing
+    committed.
+    """
 
     group: str
     member: str
@@ -103,6 +115,8 @@ class OffsetFetched(FleetEvent):
 
 @dataclass(slots=True)
 class Healed(FleetEvent):
-    """Nobody writes any more, everything runs, every replica is in sync: now everything must be right. `isr` by partition: host names."""
+    """Nobody writes any more, everything runs, every replica is in sync: now everything must be
+    right. `isr` by partition: host names.
+    """
 
     isr: dict[TopicPartition, tuple[str, ...]]

@@ -3,14 +3,15 @@
     join (epoch 0) ─> heartbeats ─> an assignment ─> what is taken away is committed, given up and acknowledged; what is new is fetched from
     the committed offset ─> FENCED_MEMBER_EPOCH or UNKNOWN_MEMBER_ID: everything is given up, join again
 
-A member counts a partition as its own while its session cannot have ended: from a heartbeat's answer until the session timeout after that
-heartbeat was sent. Two members must never count the same partition as their own at the same moment.
+A member counts a partition as its own while its session cannot have ended: from a heartbeat's
+answer until the session timeout after that heartbeat was sent. Two members must never count the
+same partition as their own at the same moment.
 
-It takes leader epochs as Java's consumers do: that of the committed offset, or of the log's start where there is none, and that of the last batch,
-which it commits.
+It takes leader epochs as Java's consumers do: that of the committed offset, or of the log's start
+where there is none, and that of the last batch, which it commits.
 
-Where the committed offset is beyond the end of the log, as a mirror's may be after a failover, the member begins again at the log's start
-(auto.offset.reset=earliest).
+Where the committed offset is beyond the end of the log, as a mirror's may be after a failover, the
+member begins again at the log's start (auto.offset.reset=earliest).
 """
 
 from __future__ import annotations
@@ -125,7 +126,9 @@ class GroupMember:
             self._client.forget_coordinator(self._group, GROUP_COORDINATOR)
 
     async def _reconcile(self) -> None:
-        """Give up first; the rest is taken with the next answer (the coordinator hands a partition over only when it is free)."""
+        """Give up first; the rest is taken with the next answer (the coordinator hands a partition
+        over only when it is free).
+        """
         if self._assigned is None:
             return
         target = self._assigned
@@ -263,7 +266,9 @@ class GroupMember:
 
 
 async def committed_offsets(client: FleetClient, group: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int] | None:
-    """What the group has committed for these partitions of one topic, as its coordinator says to an outsider; None when it does not say."""
+    """What the group has committed for these partitions of one topic, as its coordinator says to an
+    outsider; None when it does not say.
+    """
     wanted = OffsetFetchRequestTopics(name=partitions[0].topic, partition_indexes=[partition.partition for partition in partitions])
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[wanted])], require_stable=True)
     response = await client.ask_coordinator(group, GROUP_COORDINATOR, request, max_version=OFFSET_VERSION)

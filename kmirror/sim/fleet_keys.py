@@ -1,14 +1,17 @@
-"""A compacted topic beside the story's: keys that are set and deleted, cleaners that clean, and what must hold of the keys that live.
+"""A compacted topic beside the story's: keys that are set and deleted, cleaners that clean, and
+what must hold of the keys that live.
 
-`KeyedWriter` is the only one who writes the topic, one request after the other, so that for each key it is known what was last acknowledged,
-and what may have been carried out since. The value of a key says how often it was written. Logs of this topic are not followed batch by batch
-(a cleaner rewrites them); they are read from the disks when everything has settled (`read_keys`):
+`KeyedWriter` is the only one who writes the topic, one request after the other, so that for each
+key it is known what was last acknowledged, and what may have been carried out since. The value of a
+key says how often it was written. Logs of this topic are not followed batch by batch (a cleaner
+rewrites them); they are read from the disks when everything has settled (`read_keys`):
 
     keys   on every replica in sync, of the source and of its mirror, a key has its last acknowledged value, or one that was sent later (or
            shortly before, `LATE_US`, and overtaken) and whose fate is unknown; what was deleted for good has none, but where a replica may
            have been away for longer than tombstones live (`KeysRead.may_lack_tombstones`): there, as in Kafka, an older value stays
 
-A topic is rolled and cleaned within fractions of a second (`COMPACTED`, `CLEANING`), and its tombstones are not kept longer.
+A topic is rolled and cleaned within fractions of a second (`COMPACTED`, `CLEANING`), and its
+tombstones are not kept longer.
 """
 
 from __future__ import annotations
@@ -49,7 +52,9 @@ CLEANING = {
 
 @dataclass(slots=True)
 class KeyWritten(Event):
-    """The writer heard of its `version`-th write of the key; `acknowledged`: that it was taken (else nobody knows)."""
+    """The writer heard of its `version`-th write of the key; `acknowledged`: that it was taken
+    (else nobody knows).
+    """
 
     cluster: str
     key: bytes
@@ -69,7 +74,9 @@ class KeysRead(Event):
 
 
 class KeyedWriter:
-    """Sets and deletes keys at one cluster until `writing` is false: a few of them again and again, then the next ones."""
+    """Sets and deletes keys at one cluster until `writing` is false: a few of them again and again,
+    then the next ones.
+    """
 
     def __init__(self, client: FleetClient, history: History) -> None:
         self.writing = True
@@ -103,7 +110,9 @@ class KeyedWriter:
 
 
 def keyed_records(server: SimServer) -> Iterator[tuple[int, bytes, bytes | None]]:
-    """(offset, key, value) of all that the server's disk holds of the compacted topic, in the order of its log."""
+    """(offset, key, value) of all that the server's disk holds of the compacted topic, in the order
+    of its log.
+    """
     data_dir = server.watch.data_dir_of(KEYED)
     if data_dir is None:
         return

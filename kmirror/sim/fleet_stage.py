@@ -1,4 +1,6 @@
-"""FleetStage: the set of a fleet's history: the fleet, its clients, the faults, and what it means to be healed."""
+"""FleetStage: the set of a fleet's history: the fleet, its clients, the faults, and what it means
+to be healed.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ class FleetStage(SimStage):
         admin.close()
 
     async def heal(self) -> None:
-        """Writers end what they began, faults end, replicas catch up; then the truth is what the logs say."""
+        """Writers end what they began, faults end, replicas catch up; then the truth is what the
+        logs say.
+        """
         self.crowd.write(writing=False)
         await self.faults.mend()
         await self.until("every replica is in sync", self.fleet.is_whole)

@@ -1,4 +1,5 @@
-"""A fleet storm: three brokers and a controller, all kinds of clients, all kinds of faults; then everything heals and must be right.
+"""A fleet storm: three brokers and a controller, all kinds of clients, all kinds of faults; then
+everything heals and must be right.
 
     a topic of RF 3 and min.insync.replicas 2 is written to by a plain and an idempotent producer and by two transactional ids, whose
     producers are followed by successors while they live on as zombies; readers of both isolation levels; a group of KIP-848 members
@@ -16,7 +17,9 @@ from kmirror.sim.run import HistoryFunction, Setting
 
 
 async def brokers(stage: FleetStage) -> None:
-    """Three brokers, producers of all kinds, readers and a group, with faults of all kinds; everything acknowledged is there in the end."""
+    """Three brokers, producers of all kinds, readers and a group, with faults of all kinds;
+    everything acknowledged is there in the end.
+    """
     await stage.open(stage.between(1, 3))
     for idempotent in (False, True):
         stage.crowd.start_producer(idempotent=idempotent)
@@ -52,7 +55,9 @@ async def _leader(stage: FleetStage) -> str:
 
 
 async def lone_leader(stage: FleetStage) -> None:
-    """Followers fall out of the ISR, then the leader loses its power: what it took alone must not have been acknowledged (min.insync.replicas)."""
+    """Followers fall out of the ISR, then the leader loses its power: what it took alone must not
+    have been acknowledged (min.insync.replicas).
+    """
     await stage.open(1)
     producer = stage.crowd.start_producer(idempotent=True)
     await stage.sleep_ms(400)
@@ -72,7 +77,9 @@ async def lone_leader(stage: FleetStage) -> None:
 
 
 async def deposed_leader(stage: FleetStage) -> None:
-    """A leader that nobody reaches takes what is never replicated; back as a follower it must cut that, by the epochs (KIP-101)."""
+    """A leader that nobody reaches takes what is never replicated; back as a follower it must cut
+    that, by the epochs (KIP-101).
+    """
     await stage.open(1)
     producer = stage.crowd.start_producer(idempotent=False)
     await stage.sleep_ms(400)
@@ -88,7 +95,9 @@ async def deposed_leader(stage: FleetStage) -> None:
 
 
 async def successors(stage: FleetStage) -> None:
-    """Producers of one transactional id follow each other while the old ones go on as zombies, and readers read what is committed."""
+    """Producers of one transactional id follow each other while the old ones go on as zombies, and
+    readers read what is committed.
+    """
     await stage.open(2)
     stage.crowd.start_readers(False, True)
     for _ in range(4):

@@ -1,10 +1,13 @@
-"""A transactional producer of a fleet, in several lives: each instance initialises the same transactional id and fences the ones before.
+"""A transactional producer of a fleet, in several lives: each instance initialises the same
+transactional id and fences the ones before.
 
-The protocol is transaction version 2 (KIP-890): Produce v12 adds the partition to the transaction by itself, EndTxn v5 answers with the
-producer id and epoch of the next transaction. What may be tried again is tried again until it is answered; whoever is fenced
-stops for good. A zombie is an instance that does not know of its successor and goes on: it must be refused.
+The protocol is transaction version 2 (KIP-890): Produce v12 adds the partition to the transaction
+by itself, EndTxn v5 answers with the producer id and epoch of the next transaction. What may be
+tried again is tried again until it is answered; whoever is fenced stops for good. A zombie is an
+instance that does not know of its successor and goes on: it must be refused.
 
-A transaction writes to one to three partitions. Whatever it was told by EndTxn is noted with all values that brokers took.
+A transaction writes to one to three partitions. Whatever it was told by EndTxn is noted with all
+values that brokers took.
 """
 
 from __future__ import annotations
@@ -129,7 +132,9 @@ class TransactionalProducer:
         return False
 
     async def _end(self, label: str, sent: Sent, *, commit: bool) -> None:
-        """EndTxn, until it is answered; when a commit is refused for good the transaction is aborted."""
+        """EndTxn, until it is answered; when a commit is refused for good the transaction is
+        aborted.
+        """
         asked_us = self._client.loop.now_us
         request = EndTxnRequest(transactional_id=self._id, producer_id=self._producer_id, producer_epoch=self._epoch, committed=commit)
         outcome = "unknown"

@@ -1,6 +1,8 @@
-"""Machines on the simulated network: their names and addresses, the ports that are listened on, and the connections that end there.
+"""Machines on the simulated network: their names and addresses, the ports that are listened on, and
+the connections that end there.
 
-Hosts have a name and an address (10.0.0.N); both can be connected to, and "localhost" and 127.0.0.1 mean the host itself.
+Hosts have a name and an address (10.0.0.N); both can be connected to, and "localhost" and 127.0.0.1
+mean the host itself.
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ class HostedConnection(Protocol):
 
 @dataclass(slots=True)
 class SimHost:
-    """A machine on the network. `context` is the node that lives there now; `unanswered` handshakes wait for its power."""
+    """A machine on the network.
+
+    `context` is the node that lives there now; `unanswered` handshakes wait for its power.
+    """
 
     name: str
     address: str
@@ -48,7 +53,9 @@ class SimHost:
     next_ephemeral_port: int = FIRST_EPHEMERAL_PORT
 
     def listen(self, bind_name: str, port: int, factory: Callable[[], ConnectionProtocol]) -> SimListener:
-        """On `port`, or, when it is 0, on one that is free; OSError (EADDRINUSE, EADDRNOTAVAIL) as the system says it."""
+        """On `port`, or, when it is 0, on one that is free; OSError (EADDRINUSE, EADDRNOTAVAIL) as
+        the system says it.
+        """
         if bind_name not in ("", "0.0.0.0", "::", self.name, self.address, *LOOPBACK):
             raise OSError(errno.EADDRNOTAVAIL, f"{bind_name} is not an address of {self.name}")
         if port == 0:

@@ -1,10 +1,12 @@
-"""A compacted topic that is mirrored from A to B beside a story of the storm, by a mirror of its own that pauses again and again.
+"""A compacted topic that is mirrored from A to B beside a story of the storm, by a mirror of its
+own that pauses again and again.
 
-Its tombstones live for a fifth of a second, its segments less, and the pauses are longer: when B goes on, its last batches are gone at A, for the
-cleaner went past them, and tombstones that B has may be, too. In half of the stories B cleans seldom, so that it still has the values
-that those deleted. In the end each key lives on every replica as the rule "keys" says (`sim.fleet_keys`), but for tombstones that a replica
-never saw, be it of B or of A: that one which was seen does not go is shown by the named histories. It is written at A only,
-whoever is active in the story.
+Its tombstones live for a fifth of a second, its segments less, and the pauses are longer: when B
+goes on, its last batches are gone at A, for the cleaner went past them, and tombstones that B has
+may be, too. In half of the stories B cleans seldom, so that it still has the values that those
+deleted. In the end each key lives on every replica as the rule "keys" says (`sim.fleet_keys`), but
+for tombstones that a replica never saw, be it of B or of A: that one which was seen does not go is
+shown by the named histories. It is written at A only, whoever is active in the story.
 """
 
 from __future__ import annotations
@@ -59,14 +61,18 @@ class KeyedTopic:
             await operator.resume("b", MIRROR_OF_KEYS, KEYED.topic)
 
     async def end(self) -> None:
-        """No more writes, and no more pauses, not even one that was given up and is carried out late."""
+        """No more writes, and no more pauses, not even one that was given up and is carried out
+        late.
+        """
         assert self._writer is not None and self._pausing is not None
         self._is_ending = True
         await self._pausing
         self._writer.writing = False
 
     async def read(self) -> None:
-        """When everything has healed: B has all of A, cleaners have had their time, and what lives now counts."""
+        """When everything has healed: B has all of A, cleaners have had their time, and what lives
+        now counts.
+        """
         stage = self._stage
         while (back := way_back(MIRROR_OF_KEYS, self._association())) is not None:
             if back == "resume":

@@ -1,15 +1,18 @@
-"""The ledger of campaigns: which seeds this very program has run, so that a campaign goes on where it stopped.
+"""The ledger of campaigns: which seeds this very program has run, so that a campaign goes on where
+it stopped.
 
-A line of the file (JSON) says that one chunk of seeds was run to its end: program, commit, history, what was switched off, first and last seed,
-and the seeds that broke a rule. Lines are only appended, each with one write, so a process that is killed loses its chunk at the most,
-and half a line at the end of the file is passed over. Two lines about one seed count once.
+A line of the file (JSON) says that one chunk of seeds was run to its end: program, commit, history,
+what was switched off, first and last seed, and the seeds that broke a rule. Lines are only
+appended, each with one write, so a process that is killed loses its chunk at the most, and half a
+line at the end of the file is passed over. Two lines about one seed count once.
 
-What is run is known by `Program.key`: a hash over the git trees of the package's rooms, or, where one was changed since the last commit or there
-is no checkout, over their files. Rooms that a run cannot load (`NOT_RUN`; an import contract holds them to it) are left out. Commits that differ
+What is run is known by `Program.key`: a hash over the git trees of the package's rooms, or, where
+one was changed since the last commit or there is no checkout, over their files. Rooms that a run
+cannot load (`NOT_RUN`; an import contract holds them to it) are left out. Commits that differ
 elsewhere are one program; a changed tree is never the same as a commit.
 
-Several processes may work on one campaign: who takes a chunk locks a byte of the lock file beside the ledger, and the kernel gives it free
-when the process ends, however that happens.
+Several processes may work on one campaign: who takes a chunk locks a byte of the lock file beside
+the ledger, and the kernel gives it free when the process ends, however that happens.
 """
 
 from __future__ import annotations
@@ -39,7 +42,10 @@ FILE_NAME = "seeds.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is run. `commit`: as people name it, with "-dirty" when the package was changed since."""
+    """What is run.
+
+    `commit`: as people name it, with "-dirty" when the package was changed since.
+    """
 
     key: str
     commit: str
@@ -58,7 +64,9 @@ class Campaign:
 
 @dataclass(slots=True)
 class Chunk:
-    """One line: the seeds from `first` to `last`, both included; `broken` says what of each that broke a rule."""
+    """One line: the seeds from `first` to `last`, both included; `broken` says what of each that
+    broke a rule.
+    """
 
     program: Program
     campaign: Campaign
@@ -130,7 +138,9 @@ def _digest(package: Path) -> str:
 
 
 def default_path(package: Path = PACKAGE) -> Path:
-    """In the checkout's build folder, which git ignores; without a checkout, below the current folder."""
+    """In the checkout's build folder, which git ignores; without a checkout, below the current
+    folder.
+    """
     top = _git(package, "rev-parse", "--show-toplevel")
     return Path(top or ".") / DEFAULT_FOLDER / FILE_NAME
 
@@ -191,7 +201,10 @@ def _is_torn(line: bytes) -> bool:
 
 
 class Claims:
-    """Chunks that this process has taken; use it as a context manager. Which they are is a matter of bytes in a file of no content."""
+    """Chunks that this process has taken; use it as a context manager.
+
+    Which they are is a matter of bytes in a file of no content.
+    """
 
     def __init__(self, path: Path, name: str) -> None:
         self._path = path
@@ -222,7 +235,9 @@ class Claims:
 
 
 def chunks_of(seeds: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-    """(number, seeds) of the chunks that the seeds, ascending, lie in; the same chunks for every campaign."""
+    """(number, seeds) of the chunks that the seeds, ascending, lie in; the same chunks for every
+    campaign.
+    """
     current: list[int] = []
     for seed in seeds:
         if current and seed // CHUNK_SEEDS != current[0] // CHUNK_SEEDS:
@@ -245,7 +260,9 @@ class Total:
 
 
 def totals(ledger: Ledger) -> list[Total]:
-    """By program and campaign, in the order in which they came; commits of one program are named together."""
+    """By program and campaign, in the order in which they came; commits of one program are named
+    together.
+    """
     found: dict[tuple[str, Campaign], Total] = {}
     for chunk in ledger.chunks():
         total = found.setdefault((chunk.program.key, chunk.campaign), Total(chunk.program.commit, chunk.campaign))
@@ -258,7 +275,9 @@ def totals(ledger: Ledger) -> list[Total]:
 
 
 def joined(ledgers: Sequence[Ledger]) -> list[Chunk]:
-    """What all of them say in as few lines as possible: neighbouring seeds of one program and campaign in one, each seed once."""
+    """What all of them say in as few lines as possible: neighbouring seeds of one program and
+    campaign in one, each seed once.
+    """
     lines: list[Chunk] = []
     merged: dict[tuple[str, Campaign], list[Chunk]] = {}
     for ledger in ledgers:

@@ -1,4 +1,6 @@
-"""How far it is from one simulated host to another, by the seed, and which hosts do not reach each other at all."""
+"""How far it is from one simulated host to another, by the seed, and which hosts do not reach each
+other at all.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,10 @@ class Link:
 
 
 class Links:
-    """One for each direction between two hosts; `default` where none was set. `blocked`: (source, destination) between which nothing gets through.
-    `chance` draws from [0, 1)."""
+    """One for each direction between two hosts; `default` where none was set.
+
+    `blocked`: (source, destination) between which nothing gets through. `chance` draws from [0, 1).
+    """
 
     def __init__(self, chance: Callable[[], float]) -> None:
         self.default = Link()

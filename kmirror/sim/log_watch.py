@@ -1,10 +1,12 @@
 """LogWatch: turns what a simulated disk sees into events about logs.
 
-It follows the `.log` files of one node below its data directories: each write is batches that were appended, each truncation
-and removal takes batches away, an fsync makes what the file holds durable. After a power loss it reads the disk again, for
-anything may be missing or torn. A future log is not followed until it takes the place of the current one: what the two differ by goes then
-("move") or is appended. Writes to `__mirror_state` become the states that they hold, and those of a fleet's controller to the
-metadata log the topics that there are (`topics`). The metadata log of other nodes, the offsets topic and the compacted one (`sim.fleet_keys`) are not followed.
+It follows the `.log` files of one node below its data directories: each write is batches that were
+appended, each truncation and removal takes batches away, an fsync makes what the file holds
+durable. After a power loss it reads the disk again, for anything may be missing or torn. A future
+log is not followed until it takes the place of the current one: what the two differ by goes then
+("move") or is appended. Writes to `__mirror_state` become the states that they hold, and those of a
+fleet's controller to the metadata log the topics that there are (`topics`). The metadata log of
+other nodes, the offsets topic and the compacted one (`sim.fleet_keys`) are not followed.
 
 It never asks the program, and the program never sees it.
 """
@@ -56,13 +58,18 @@ NOT_FOLLOWED = ("__cluster_metadata", "__consumer_offsets", "keys-")
 
 @dataclass(slots=True)
 class KnownChains:
-    """Chains by (partition, base offset, digest), shared by all clusters: where a log that begins in the middle joins."""
+    """Chains by (partition, base offset, digest), shared by all clusters: where a log that begins
+    in the middle joins.
+    """
 
     by_batch: dict[tuple[TopicPartition, int, bytes], bytes] = field(default_factory=dict)
 
 
 class LogWatch:
-    """The watcher of one node's disk, with one data directory or several. `logs` is what the logs hold now."""
+    """The watcher of one node's disk, with one data directory or several.
+
+    `logs` is what the logs hold now.
+    """
 
     def __init__(
         self, cluster: str, data_dirs: Sequence[str], disk: SimDisk, history: History, known: KnownChains, now_us: Callable[[], int]
@@ -94,7 +101,9 @@ class LogWatch:
         return found.rpartition("/")[0] if found is not None else None
 
     def former_folders(self) -> list[str]:
-        """Folders of partitions that lie in more than one directory, without the one that is the log."""
+        """Folders of partitions that lie in more than one directory, without the one that is the
+        log.
+        """
         return [folder for partition, home in self._homes.items() for folder in self._folders(partition) if folder != home]
 
     def moving(self) -> list[TopicPartition]:
@@ -154,8 +163,10 @@ class LogWatch:
             self._set_aside(parse_topic_partition_name(source), source)
 
     def _take_over(self, folder: str) -> None:
-        """That folder is the partition's log from now on, and what the log held before that is not in it is gone. As in Kafka, nobody has synced it
-        as a whole: what was durable in the other folder may go with the power."""
+        """That folder is the partition's log from now on, and what the log held before that is not
+        in it is gone. As in Kafka, nobody has synced it as a whole: what was durable in the other
+        folder may go with the power.
+        """
         partition = parse_topic_partition_name(folder)
         self._homes[partition] = folder
         if partition.topic == MIRROR_STATE_TOPIC:
@@ -173,8 +184,10 @@ class LogWatch:
         self.changed()
 
     def _set_aside(self, partition: TopicPartition, folder: str) -> None:
-        """A node that starts does so with the logs of topics that were deleted while it was down; of others it would be a loss. Where the
-        partition lies in another directory, too, that is its log."""
+        """A node that starts does so with the logs of topics that were deleted while it was down;
+        of others it would be a loss. Where the partition lies in another directory, too, that is
+        its log.
+        """
         others = [other for other in self._folders(partition) if other != folder]
         if self._homes.get(partition, folder) != folder:
             return
@@ -225,8 +238,12 @@ class LogWatch:
         self._homes.pop(partition, None)
 
     def after_start(self, unused: Collection[str]) -> None:
-        """The node serves: what recovery has left. A log in one of `unused`, directories that it does not use or that are to be replaced, is judged
-        when a node starts that uses it: it was not recovered, or an append after its recovery was torn."""
+        """The node serves: what recovery has left.
+
+        A log in one of `unused`, directories that it does not use or that are to be replaced, is
+        judged when a node starts that uses it: it was not recovered, or an append after its
+        recovery was torn.
+        """
         self.is_starting = False
         for partition in sorted(self.logs):
             if self.data_dir_of(partition) in unused:
@@ -236,7 +253,9 @@ class LogWatch:
             self.logs[partition] = batches
 
     def is_torn(self, data_dir: str) -> bool:
-        """Whether a log in that directory has bytes that are no valid batch, behind its recovery point or in front of it."""
+        """Whether a log in that directory has bytes that are no valid batch, behind its recovery
+        point or in front of it.
+        """
         folders = [folder for folder in self._disk.names(data_dir) if not folder.endswith(NO_CURRENT_LOG)]
         return any(self._is_torn(f"{data_dir}/{folder}/{name}") for folder in folders for name in self._disk.names(f"{data_dir}/{folder}"))
 
@@ -248,7 +267,9 @@ class LogWatch:
     # Inside
 
     def _now_at(self, path: str) -> str:
-        """Whoever opened a file of a future log before it took over goes on naming it by its old folder."""
+        """Whoever opened a file of a future log before it took over goes on naming it by its old
+        folder.
+        """
         folder, _, name = path.rpartition("/")
         return f"{self._renamed[folder]}/{name}" if folder in self._renamed else path
 
@@ -258,7 +279,9 @@ class LogWatch:
         return folder if place in self._data_dirs else ""
 
     def _folders(self, partition: TopicPartition) -> list[str]:
-        """Where the partition lies: more than one directory only where the power was lost while one took the other's place."""
+        """Where the partition lies: more than one directory only where the power was lost while one
+        took the other's place.
+        """
         name = log_dir_name(partition)
         return [f"{data_dir}/{name}" for data_dir in self._data_dirs if name in self._disk.names(data_dir)]
 
@@ -318,7 +341,9 @@ class LogWatch:
             self._history.add(Removed(self._now_us(), LogKey(self._cluster, partition), removed, shown))
 
     def _scan(self, partition: TopicPartition) -> tuple[list[Batch], int | None]:
-        """The valid batches on disk, and where the first invalid bytes lie (position in their segment)."""
+        """The valid batches on disk, and where the first invalid bytes lie (position in their
+        segment).
+        """
         folders = self._folders(partition)
         folder = self._homes.get(partition, "")
         if folder not in folders:

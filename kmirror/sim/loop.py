@@ -1,23 +1,28 @@
 """A deterministic event loop: virtual time, a seeded schedule, a hash of everything that ran.
 
-Time is an integer number of microseconds that moves only when nothing is ready, to the next timer. Steps cost no time.
+Time is an integer number of microseconds that moves only when nothing is ready, to the next timer.
+Steps cost no time.
 
-Order. Plain callbacks run first in, first out, as asyncio promises. Steps of different tasks promise no order among
-each other, so where several of them stand at the head of the queue the seed picks the next one (`reorder=False` leaves
-them in order). Timers of one microsecond run in the order in which they were set.
+Order. Plain callbacks run first in, first out, as asyncio promises. Steps of different tasks
+promise no order among each other, so where several of them stand at the head of the queue the seed
+picks the next one (`reorder=False` leaves them in order). Timers of one microsecond run in the
+order in which they were set.
 
-Ownership (`sim.owners`). A step is the node's that its context names. When a node is dead, whatever still stands in the queue for it
-is dropped: that is how a crash stops a node between two steps.
+Ownership (`sim.owners`). A step is the node's that its context names. When a node is dead, whatever
+still stands in the queue for it is dropped: that is how a crash stops a node between two steps.
 
-Trace. Every step adds its number, time and a label (task name, or qualified name of the function) to a hash; network and
-disk add what they do (`note`). Labels contain no addresses, no ids of this process, nothing that depends on
-PYTHONHASHSEED, so two processes with one seed have one hash; the first differing line of `on_trace` is the place to look.
+Trace. Every step adds its number, time and a label (task name, or qualified name of the function)
+to a hash; network and disk add what they do (`note`). Labels contain no addresses, no ids of this
+process, nothing that depends on PYTHONHASHSEED, so two processes with one seed have one hash; the
+first differing line of `on_trace` is the place to look.
 
-Cost. A campaign spends its time here more than anywhere else, so `_run` is one long loop over slim handles, labels are made once per
-task and method (`sim.steps`), lines are hashed 256 at a time, and what only counts tasks (`_forget_task`) is no step.
+Cost. A campaign spends its time here more than anywhere else, so `_run` is one long loop over slim
+handles, labels are made once per task and method (`sim.steps`), lines are hashed 256 at a time, and
+what only counts tasks (`_forget_task`) is no step.
 
-The cyclic garbage collector is off while the loop runs and called every GC_STEPS steps: finalizers would otherwise run at
-times that depend on the process. What the simulator does not model raises `NotModelledError`, it never reaches the machine.
+The cyclic garbage collector is off while the loop runs and called every GC_STEPS steps: finalizers
+would otherwise run at times that depend on the process. What the simulator does not model raises
+`NotModelledError`, it never reaches the machine.
 """
 
 from __future__ import annotations
@@ -61,7 +66,10 @@ class SimulationBudgetError(KmirrorError):
 
 
 class SimLoop(asyncio.AbstractEventLoop):
-    """See above. `failures` collects what real loops would log; a campaign looks at it after the run."""
+    """See above.
+
+    `failures` collects what real loops would log; a campaign looks at it after the run.
+    """
 
     def __init__(
         self,
@@ -142,8 +150,10 @@ class SimLoop(asyncio.AbstractEventLoop):
         return handle
 
     def run_or_call_soon(self, callback: Callable[[], object], context: contextvars.Context) -> None:
-        """Run `callback` in the step that is under way where nothing stands in the queue before it, else in its turn. `context` is not the
-        step's own; an error of the callback is told as that of a step of its own would be."""
+        """Run `callback` in the step that is under way where nothing stands in the queue before it,
+        else in its turn. `context` is not the step's own; an error of the callback is told as that
+        of a step of its own would be.
+        """
         if self._ready or self._paused_until_us:
             self._ready.append(SimHandle(callback, (), context))
         else:
@@ -212,8 +222,9 @@ class SimLoop(asyncio.AbstractEventLoop):
                 self._failed.append(weakref.ref(task))
 
     def add_unseen_failures(self) -> None:
-        """At the end: tasks of living nodes that failed a while ago, and whose error nobody has looked at, though somebody still holds them. (Of
-        one that nobody holds the collector tells.)"""
+        """At the end: tasks of living nodes that failed a while ago, and whose error nobody has
+        looked at, though somebody still holds them. (Of one that nobody holds the collector tells.)
+        """
         for task in filter(None, (reference() for reference in self._failed)):
             if task._log_traceback and task.failed_us < self.now_us - UNSEEN_US:  # type: ignore[attr-defined]
                 task._log_traceback = False

@@ -1,16 +1,19 @@
-"""Turns of the storm in which the source of the moment loses what it had, and an operator who must say what is to become of the mirror.
+"""Turns of the storm in which the source of the moment loses what it had, and an operator who must
+say what is to become of the mirror.
 
     comes back empty    every replica of a partition is gone, for somebody removed them; its cluster leads on with an empty log
     is made anew        the topic is deleted and created again, with another id
 
-The mirror must not follow (`mirror.max.truncation.records` is the default's here, not -1 as in the other storms): it is FAILED, or, where it saw
-that the topic was gone (B5), STOPPED or PAUSED. It has every record that consumers could read when the source's was lost, until the operator
+The mirror must not follow (`mirror.max.truncation.records` is the default's here, not -1 as in the
+other storms): it is FAILED, or, where it saw that the topic was gone (B5), STOPPED or PAUSED. It
+has every record that consumers could read when the source's was lost, until the operator
 
     says go       what `kafka-mirrors --add --accept-truncation` does: no limit, remove, add, the old limit; of a topic made anew: delete ours
     fails over    the mirror is active then, and still has all of it, but for transactions that nobody ended
 
-Whoever adds a topic a second time that has its own records behind a reset (it was removed again before the first alignment could cut them) is
-refused, too: the reset says that a mirror was here, and nothing of the log is the source's. Then the operator says go (`when_refused`).
+Whoever adds a topic a second time that has its own records behind a reset (it was removed again
+before the first alignment could cut them) is refused, too: the reset says that a mirror was here,
+and nothing of the log is the source's. Then the operator says go (`when_refused`).
 """
 
 from __future__ import annotations
@@ -99,7 +102,9 @@ class LostSource:
             server.start()
 
     async def _have_it_back(self, had: Mapping[TopicPartition, set[bytes]]) -> None:
-        """Who fails back before the old source has it all again has the mirror FAILED once more, and rightly."""
+        """Who fails back before the old source has it all again has the mirror FAILED once more,
+        and rightly.
+        """
         await self._story.start_mirror()
         cluster = self._story.passive
         for partition, values in had.items():
@@ -119,8 +124,11 @@ class LostSource:
         await stage.operator.set_topic_config(mirror, TOPIC, MIRROR_MAX_TRUNCATION_CONFIG, None)
 
     def _had(self, source: str, mirror: str, partition: TopicPartition) -> set[bytes]:
-        """Values that each replica of the mirror has, of no open transaction: no loss of power and no failover takes them. That the source has, too:
-        what only the mirror has goes with its first look (C36b), which comes after MIRRORING. And that could be read: more the guard does not keep."""
+        """Values that each replica of the mirror has, of no open transaction: no loss of power and
+        no failover takes them. That the source has, too: what only the mirror has goes with its
+        first look (C36b), which comes after MIRRORING. And that could be read: more the guard does
+        not keep.
+        """
         fleet, log, theirs = self._stage.fleets[mirror], self._stage.log(mirror, partition), self._stage.log(source, partition)
         if log is None or theirs is None:
             return set()
@@ -133,7 +141,9 @@ class LostSource:
         return values
 
     async def _ensure_kept(self, cluster: str, partition: TopicPartition, had: set[bytes]) -> None:
-        """A broker that has just lost its power leads until the controller knows it: then the next leader is asked."""
+        """A broker that has just lost its power leads until the controller knows it: then the next
+        leader is asked.
+        """
         stage = self._stage
         await stage.until(f"{partition} has a leader at {cluster}", lambda: stage.leader(cluster, partition) is not None)
         if had - self._values(cluster, partition):

@@ -1,4 +1,5 @@
-"""Rules of mirroring that have no switch in the program, each taken out from here for the time of one run. F is section F, C the hazards.
+"""Rules of mirroring that have no switch in the program, each taken out from here for the time of
+one run. F is section F, C the hazards.
 
 pending_produces_fail    F3   becoming a mirror fails the produces that wait, and so does a cut
 follower_verification    F5, F12: a follower compares its last batch with the leader's in each new leader epoch (C36b)
@@ -36,9 +37,10 @@ batch_epochs_hidden      C19  consumers are sent no batch with a leader epoch ab
 offset_epochs_hidden     C19  ... and are told none with an offset, committed or found
 reset_in_recovery        C10  a reset empties the producer state in recovery, too
 
-C9 has none: that a reset also forgets open transactions shows only where one is open at the reset, and since STOPPING cuts to the fixpoint
-before (C2), none is in any log that these clusters write, nor in one that is mirrored from them along a chain. It guards against sources
-that cut once only; tests/conformance has it.
+C9 has none: that a reset also forgets open transactions shows only where one is open at the reset,
+and since STOPPING cuts to the fixpoint before (C2), none is in any log that these clusters write,
+nor in one that is mirrored from them along a chain. It guards against sources that cut once only;
+tests/conformance has it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What must hold of every history of fleets with mirrors: the rules of a mirror (`sim.checkers`), and of each fleet those of
-`sim.fleet_checkers` that a mirror leaves in force.
+"""What must hold of every history of fleets with mirrors: the rules of a mirror (`sim.checkers`),
+and of each fleet those of `sim.fleet_checkers` that a mirror leaves in force.
 
     isr         in the end the logs of all replicas in sync are equal, byte for byte
     duplicates  no value of a producer with an id is in a log twice, wherever it was written and by whatever way it came
@@ -10,8 +10,8 @@
     ownership   no partition is owned by two members of a group at a moment
     groups      a group that follows the active cluster skips nothing, unless the KIP says so (`sim.mirror_group_checker`)
 
-Not in force: one epoch and offset names one batch (each cluster numbers its own epochs), and all of a transaction or nothing (a failover
-cuts each partition for itself).
+Not in force: one epoch and offset names one batch (each cluster numbers its own epochs), and all of
+a transaction or nothing (a failover cuts each partition for itself).
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ CUTTING = (State.PREPARING, State.MIRRORING, State.STOPPING)
 
 
 def check_mirrors(history: History) -> list[Violation]:
-    """All rules; without `Healed` there is nothing to compare with (that it does not heal is a violation of "progress")."""
+    """All rules; without `Healed` there is nothing to compare with (that it does not heal is a
+    violation of "progress").
+    """
     truths = [truth for cluster in sorted(set(history.hosts.values())) if (truth := truth_of(history, cluster)) is not None]
     if len(truths) < len(set(history.hosts.values())):
         return []
@@ -47,8 +49,9 @@ def check_mirrors(history: History) -> list[Violation]:
 
 
 def _only_lasting_reads(history: History, cluster: str) -> History:
-    """Reads of that cluster that were asked for after the last cut by a mirror's rules, a deletion or a disaster. (A slow link may keep the cut waiting
-    for long after MIRRORING was written.)"""
+    """Reads of that cluster that were asked for after the last cut by a mirror's rules, a deletion
+    or a disaster. (A slow link may keep the cut waiting for long after MIRRORING was written.)
+    """
     cut_us: dict[TopicPartition, int] = {}
     states: dict[TopicPartition, tuple[Order, State | None]] = {}
     for event in history.events:

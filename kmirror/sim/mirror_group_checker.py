@@ -1,17 +1,20 @@
-"""What must hold of a group that follows the active cluster while its offsets are synced to the mirror (SYN14, C18, C32).
+"""What must hold of a group that follows the active cluster while its offsets are synced to the
+mirror (SYN14, C18, C32).
 
     origin     what a member is told to begin with was a position of one of its group's members, on either cluster
     own        what the group has committed itself since its cluster took over is not set back, and neither is what was synced in the end,
                unless the group has gone back itself, at the other cluster (from a position beyond the end of its log)
     skipped    no record that the cluster holds below the first position was consumed nowhere
 
-The KIP syncs now and then, copies values as they are, and does not touch the groups when it cuts a log. So a group may skip, and does so by the KIP:
+The KIP syncs now and then, copies values as they are, and does not touch the groups when it cuts a
+log. So a group may skip, and does so by the KIP:
 
     beyond     its offset was beyond the end of the mirrored log at the failover: what the new active cluster took in between is not seen (C32)
     stale      its offset is of a former life of the log (the cluster was active once, and was cut since), and no newer one was synced before the
                failover; one that such a beginning reached without any record is the same
 
-Both are counted, as is what was consumed twice. A life of a cluster's partition begins with each PREPARING and when its topic is deleted.
+Both are counted, as is what was consumed twice. A life of a cluster's partition begins with each
+PREPARING and when its topic is deleted.
 """
 
 from __future__ import annotations
@@ -43,7 +46,9 @@ class Synced(NamedTuple):
 
 @dataclass(slots=True)
 class GroupsAtFailover:
-    """Follows one group's positions; `counts` of the three kinds of imperfection that the KIP allows: "twice", "beyond", "stale"."""
+    """Follows one group's positions; `counts` of the three kinds of imperfection that the KIP
+    allows: "twice", "beyond", "stale".
+    """
 
     counts: Counter[str] = field(default_factory=Counter)
     lives: Counter[Place] = field(default_factory=Counter)

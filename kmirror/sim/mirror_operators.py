@@ -1,9 +1,12 @@
-"""Operators who do not insist: each tries an operation on a cluster's mirror once, and hears something that table D6 of the rules allows.
+"""Operators who do not insist: each tries an operation on a cluster's mirror once, and hears
+something that table D6 of the rules allows.
 
-Two of them at once contradict each other: one pauses while another removes, a topic is added while it is removed, or while its mirror is
-deleted. Whatever comes of it must be legal (rule "operators"): each answer is one that the operation may have in some state of the topic, and
-where nothing but this operation was under way and the association at the controller was the same before and after, in that state or one that
-a broker which is behind may believe in. That it does not reach whom it needs, or does not know the mirror or the topic, is legal at any time.
+Two of them at once contradict each other: one pauses while another removes, a topic is added while
+it is removed, or while its mirror is deleted. Whatever comes of it must be legal (rule
+"operators"): each answer is one that the operation may have in some state of the topic, and where
+nothing but this operation was under way and the association at the controller was the same before
+and after, in that state or one that a broker which is behind may believe in. That it does not reach
+whom it needs, or does not know the mirror or the topic, is legal at any time.
 """
 
 from __future__ import annotations
@@ -57,9 +60,13 @@ _ANYTIME = frozenset(
 
 @dataclass(slots=True)
 class OperatorHeard(Event):
-    """`error`: Kafka's name, "NONE" or "no answer". `before`, `after`: the topic's association at the controller when it was asked and answered,
-    "" for none, None where nobody could tell; `alone`: no other operation was under way since the last one that was answered, and every
-    association was seen; `earlier`: those that a broker that is behind may still believe in."""
+    """`error`: Kafka's name, "NONE" or "no answer".
+
+    `before`, `after`: the topic's association at the controller when it was asked and answered, ""
+    for none, None where nobody could tell; `alone`: no other operation was under way since the last
+    one that was answered, and every association was seen; `earlier`: those that a broker that is
+    behind may still believe in.
+    """
 
     cluster: str
     who: str
@@ -73,8 +80,9 @@ class OperatorHeard(Event):
 
 @dataclass(slots=True)
 class Controls:
-    """What operators of one cluster share: how to see the association, what it was ("" for none, None: not seen), and how many operations are, or
-    may still be, under way."""
+    """What operators of one cluster share: how to see the association, what it was ("" for none,
+    None: not seen), and how many operations are, or may still be, under way.
+    """
 
     cluster: str
     mirror: str
@@ -196,7 +204,9 @@ _LEGAL: Mapping[str, Mapping[str, tuple[Errors, ...]]] = {
         _NONE: (Errors.READ_ONLY_TOPIC, Errors.NONE),
     },
 }
-"""By operation and association (of a topic that is in this mirror, paused in it, removed from it, in none)."""
+"""By operation and association (of a topic that is in this mirror, paused in it, removed from it,
+in none).
+"""
 
 
 def check_operators(history: History) -> Iterator[Violation]:

@@ -1,8 +1,10 @@
-"""A group that reads a mirror while it mirrors, with clients that remember leader epochs as Java's do (`epoch_memory`, C19).
+"""A group that reads a mirror while it mirrors, with clients that remember leader epochs as Java's
+do (`epoch_memory`, C19).
 
-The source's leader changes until its epoch is above the destination's, before the first record and again while the group reads; the member is
-replaced, the destination's leader changes, the destination takes over. After each the group must get to the end of the log: a client that
-heard of an epoch which no metadata has gets nowhere, and that is a violation of "progress".
+The source's leader changes until its epoch is above the destination's, before the first record and
+again while the group reads; the member is replaced, the destination's leader changes, the
+destination takes over. After each the group must get to the end of the log: a client that heard of
+an epoch which no metadata has gets nowhere, and that is a violation of "progress".
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ EPOCHS_AHEAD = 3
 
 
 async def java_group_reads_a_mirror(stage: MirrorStage) -> None:
-    """C19: B's batches have epochs of A above B's own; a group with clients like Java's reads them, also with another member and from another leader."""
+    """C19: B's batches have epochs of A above B's own; a group with clients like Java's reads them,
+    also with another member and from another leader.
+    """
     await stage.open(replication_factor=3)
     for _ in range(EPOCHS_AHEAD):
         await _change_leader(stage, "a")

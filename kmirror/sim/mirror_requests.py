@@ -1,8 +1,10 @@
-"""MirrorRequests: what operators ask of the clusters about one topic in one mirror, until the controller says that it is so.
+"""MirrorRequests: what operators ask of the clusters about one topic in one mirror, until the
+controller says that it is so.
 
-A request may be given up by its client and carried out late, after those that followed it, and an answer may come from a broker that is behind.
-So nobody believes an answer: what counts is the topic's `mirror.name` at the controller (its association here). Where it says something else
-than was asked for, `way_back` knows which request leads the topic back into its mirror.
+A request may be given up by its client and carried out late, after those that followed it, and an
+answer may come from a broker that is behind. So nobody believes an answer: what counts is the
+topic's `mirror.name` at the controller (its association here). Where it says something else than
+was asked for, `way_back` knows which request leads the topic back into its mirror.
 """
 
 from __future__ import annotations
@@ -27,14 +29,19 @@ OPERATOR_TIMEOUT_MS = 2_000
 
 
 def way_back(mirror: str, association: str | None) -> str | None:
-    """The request that leads a topic with that association ("" for none, None: nobody can tell) back into the mirror; None where it is in it."""
+    """The request that leads a topic with that association ("" for none, None: nobody can tell)
+    back into the mirror; None where it is in it.
+    """
     if association == mirror:
         return None
     return "resume" if association == f"{mirror}.paused" else "add"
 
 
 class MirrorRequests:
-    """About `topic` in `mirror`, at the cluster that each method names. `until(what, condition)` waits, but not for ever."""
+    """About `topic` in `mirror`, at the cluster that each method names.
+
+    `until(what, condition)` waits, but not for ever.
+    """
 
     def __init__(
         self,
@@ -87,7 +94,9 @@ class MirrorRequests:
     # One operator, who insists
 
     async def start_mirror(self, source: str, destination: str) -> None:
-        """Create the mirror, unless it is there, and add the topic; nobody waits for what comes of it."""
+        """Create the mirror, unless it is there, and add the topic; nobody waits for what comes of
+        it.
+        """
         fleet = self._fleets[destination]
         await self._until(f"the controller of {destination} serves", lambda: fleet.controller.is_serving)
         if self._mirror not in fleet.image().configs.mirror_names():
@@ -104,7 +113,9 @@ class MirrorRequests:
         await self._insist("remove", destination, removed, self._remove)
 
     async def set_right(self, source: str, destination: str) -> None:
-        """What a request has undone that was given up, and carried out after those that followed it."""
+        """What a request has undone that was given up, and carried out after those that followed
+        it.
+        """
         back = way_back(self._mirror, self.association(destination))
         if back == "resume":
             await self._insist("resume", destination, [self._mirror], self._resume)
@@ -126,8 +137,9 @@ class MirrorRequests:
             await asyncio.sleep(LOOK_PAUSE_MS / 1000)
 
     async def _insist(self, what: str, cluster: str, wanted: Sequence[str], ask: Callable[[str], Awaitable[None]]) -> None:
-        """Again and again, until the association is one of those; but for a removal, what a late request undoes meanwhile is done again first.
-        KmirrorError when it does not get there."""
+        """Again and again, until the association is one of those; but for a removal, what a late
+        request undoes meanwhile is done again first. KmirrorError when it does not get there.
+        """
         deadline_us = self._deadline_us()
         while True:
             await ask(cluster)
@@ -189,7 +201,9 @@ class MirrorRequests:
         ]
 
     async def have_it_mirrored(self, operator: MirrorOperator, destination: str) -> None:
-        """Whatever the topic was in before: do what leads to its being in the mirror, until the controller says that it is."""
+        """Whatever the topic was in before: do what leads to its being in the mirror, until the
+        controller says that it is.
+        """
         deadline_us = self._deadline_us()
         while self._loop.now_us <= deadline_us:
             back = way_back(self._mirror, self.association(destination))

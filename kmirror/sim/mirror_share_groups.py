@@ -1,13 +1,15 @@
-"""Share groups at a failover: where one begins is synced while its topic is mirrored (SYN15), and is the destination's own afterwards (C18).
+"""Share groups at a failover: where one begins is synced while its topic is mirrored (SYN15), and
+is the destination's own afterwards (C18).
 
-As a history of its own, with known numbers, and as a part of the storm (`MovedShareGroup`): there an admin moves the group at the active
-cluster now and then, and
+As a history of its own, with known numbers, and as a part of the storm (`MovedShareGroup`): there
+an admin moves the group at the active cluster now and then, and
 
     at a failover   it begins at the new active cluster where somebody once had it begin, or nowhere yet
     in the end      it begins at the passive cluster where it does at the active one; after the last failover it stays there, wherever it is
                     moved to at the old active cluster
 
-What does not hold is a violation of "progress". The group has no members: share fetching is not simulated.
+What does not hold is a violation of "progress". The group has no members: share fetching is not
+simulated.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ WITH_SHARE_GROUPS: dict[str, Any] = {
 
 
 async def share_group_at_failover(stage: MirrorStage) -> None:
-    """SYN15, C18: an admin moves a share group at A, also back; B follows until it takes over, and then no more, whichever broker of B dies."""
+    """SYN15, C18: an admin moves a share group at A, also back; B follows until it takes over, and
+    then no more, whichever broker of B dies.
+    """
     await stage.open(replication_factor=3, features=FEATURES | {SHARE_VERSION: 1})
     await stage.write("a", batches=6)
     await stage.mirror("a", "b")

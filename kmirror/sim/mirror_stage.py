@@ -1,7 +1,8 @@
 """MirrorStage: two fleets with mirrors between them, clients at both, and the faults of both.
 
-Fleet "a" has the hosts a1, a2, a3 and ak (its controller), fleet "b" likewise; what a mirror's state or a partition's log is, is what the
-leader's disk holds. Power is lost by one broker of a fleet at a time, as `sim.fleet` says; what happens to one fleet says nothing of the other.
+Fleet "a" has the hosts a1, a2, a3 and ak (its controller), fleet "b" likewise; what a mirror's
+state or a partition's log is, is what the leader's disk holds. Power is lost by one broker of a
+fleet at a time, as `sim.fleet` says; what happens to one fleet says nothing of the other.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ class MirrorStage(SimStage):
         self.refused_until_us: dict[str, int] = {}
         """Until when a cluster lets no mirror read, where it was opened with `may_refuse`."""
         self.when_refused: Callable[[str], Awaitable[None]] | None = None
-        """What the operator of a cluster does where the guard lets the mirror not be aligned (`lost_sources`); None: nothing."""
+        """What the operator of a cluster does where the guard lets the mirror not be aligned
+        (`lost_sources`); None: nothing.
+        """
         self.requests = MirrorRequests(
             MIRROR,
             TOPIC,
@@ -101,8 +104,10 @@ class MirrorStage(SimStage):
         may_refuse: bool = False,
         own_config: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> None:
-        """Start everything, each node with `config` (and its cluster's in `own_config`) and `features`, each broker with that many log
-        directories; fleet "a" has the topic, with `configs`, and answers mirrors in `dialect`."""
+        """Start everything, each node with `config` (and its cluster's in `own_config`) and
+        `features`, each broker with that many log directories; fleet "a" has the topic, with
+        `configs`, and answers mirrors in `dialect`.
+        """
         self.partitions = [TopicPartition(TOPIC, number) for number in range(partitions)]
         for name in names:
             fleet = SimFleet(
@@ -135,7 +140,9 @@ class MirrorStage(SimStage):
     # what the disks of leaders say
 
     def leader(self, cluster: str, partition: TopicPartition) -> SimServer | None:
-        """The broker that leads the partition by what the controller knows; None while there is none."""
+        """The broker that leads the partition by what the controller knows; None while there is
+        none.
+        """
         fleet = self.fleets[cluster]
         if not fleet.controller.is_serving:
             return None
@@ -168,7 +175,9 @@ class MirrorStage(SimStage):
         return topic.id
 
     async def write(self, cluster: str, *, batches: int, partition: TopicPartition | None = None) -> None:
-        """That many acknowledged batches to the partition, or to the first; KmirrorError when the cluster takes none for too long."""
+        """That many acknowledged batches to the partition, or to the first; KmirrorError when the
+        cluster takes none for too long.
+        """
         partition = partition or self.partitions[0]
         producer = FleetProducer(self.crowds[cluster].client("writer"), self.partitions, self.history, idempotent=False)
         for _ in range(batches):
@@ -180,7 +189,9 @@ class MirrorStage(SimStage):
                 raise KmirrorError(f"{cluster} takes no batch")
 
     async def move(self, server: SimServer, partition: TopicPartition) -> str | None:
-        """Ask the broker to move its replica to its other log directory (AlterReplicaLogDirs), once; the directory, None where it did not take it."""
+        """Ask the broker to move its replica to its other log directory (AlterReplicaLogDirs),
+        once; the directory, None where it did not take it.
+        """
         paths = [volume.path for volume in server.volumes]
         home = server.watch.data_dir_of(partition)
         if home is None or len(paths) < 2:
@@ -198,7 +209,10 @@ class MirrorStage(SimStage):
     # waiting
 
     async def until_state(self, cluster: str, *states: MirrorPartitionState) -> None:
-        """Every partition of the topic. While MIRRORING is waited for, its operator looks after it (`until_kept_mirrored`)."""
+        """Every partition of the topic.
+
+        While MIRRORING is waited for, its operator looks after it (`until_kept_mirrored`).
+        """
         what = f"{TOPIC} {' or '.join(state.name for state in states)} at {cluster}"
 
         if MirrorPartitionState.MIRRORING in states:
@@ -211,7 +225,9 @@ class MirrorStage(SimStage):
         return all(self.state(cluster, partition) in states for partition in self.partitions)
 
     async def until_kept_mirrored(self, cluster: str, what: str, condition: Callable[[], bool]) -> None:
-        """As `until_followed`; the topic is put back into its mirror when an earlier request, that was given up and is carried out late, takes it out."""
+        """As `until_followed`; the topic is put back into its mirror when an earlier request, that
+        was given up and is carried out late, takes it out.
+        """
         while True:
             await self.until_followed(cluster, what, lambda: condition() or not self.requests.is_mirrored(cluster))
             if condition():
@@ -219,7 +235,9 @@ class MirrorStage(SimStage):
             await self.requests.set_right(self.history.sources[cluster, MIRROR], cluster)
 
     async def until_followed(self, cluster: str, what: str, condition: Callable[[], bool]) -> None:
-        """As `until`; where the guard lets the mirror not be aligned meanwhile, its operator decides."""
+        """As `until`; where the guard lets the mirror not be aligned meanwhile, its operator
+        decides.
+        """
         await self.until(what, lambda: condition() or self._guard_refuses(cluster))
         while not condition():
             assert self.when_refused is not None
@@ -227,7 +245,10 @@ class MirrorStage(SimStage):
             await self.until(what, lambda: condition() or self._guard_refuses(cluster))
 
     def _guard_refuses(self, cluster: str) -> bool:
-        """A partition is FAILED by PREPARING, as the leader of the states has it. FAILED later than that is not taken for it."""
+        """A partition is FAILED by PREPARING, as the leader of the states has it.
+
+        FAILED later than that is not taken for it.
+        """
         if self.when_refused is None:
             return False
         server = self.leader(cluster, TopicPartition(MIRROR_STATE_TOPIC_NAME, 0))
@@ -251,7 +272,9 @@ class MirrorStage(SimStage):
             self.history.add(Converged(self.world.loop.now_us, LogKey(theirs.name, partition), LogKey(ours.name, partition)))
 
     async def until_group_is_synced(self, source: str, destination: str) -> None:
-        """What the group has committed at the source, it has at the destination, too; nobody consumes anything new meanwhile."""
+        """What the group has committed at the source, it has at the destination, too; nobody
+        consumes anything new meanwhile.
+        """
         asking = {name: self.crowds[name].client("offsets") for name in (source, destination)}
         deadline_us = self.world.loop.now_us + self.patience_ms * 1000
         while True:
@@ -267,7 +290,9 @@ class MirrorStage(SimStage):
         return all(fleet.is_whole() for fleet in self.fleets.values())
 
     def _replicas_are_equal(self) -> bool:
-        """A follower that does not fetch falls out of the ISR; whoever is in sync has everything a moment after the last write."""
+        """A follower that does not fetch falls out of the ISR; whoever is in sync has everything a
+        moment after the last write.
+        """
         if not self.is_whole():
             return False
         for fleet in self.fleets.values():
@@ -306,7 +331,9 @@ class MirrorStage(SimStage):
         await self.until_state(destination, MirrorPartitionState.MIRRORING)
 
     async def fail_over(self, destination: str) -> None:
-        """Remove the topic and wait until it is writable; again when an earlier request, that was given up and is carried out late, puts it back."""
+        """Remove the topic and wait until it is writable; again when an earlier request, that was
+        given up and is carried out late, puts it back.
+        """
         while True:
             await self.requests.remove(destination)
             await self.until(
@@ -317,7 +344,9 @@ class MirrorStage(SimStage):
                 return
 
     async def delete_mirror(self, cluster: str) -> None:
-        """Of a topic that was removed from it; removed again where an earlier request, that was given up and is carried out late, puts it back."""
+        """Of a topic that was removed from it; removed again where an earlier request, that was
+        given up and is carried out late, puts it back.
+        """
         while True:
             await self.operator.delete_mirror(cluster, MIRROR, undone=partial(self.requests.is_in, cluster))
             if not self.requests.is_in(cluster):

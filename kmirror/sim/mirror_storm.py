@@ -1,13 +1,15 @@
-"""Two fleets in a storm: mirrors both ways in turn, an operator who changes their mind, clients that follow the active cluster.
+"""Two fleets in a storm: mirrors both ways in turn, an operator who changes their mind, clients
+that follow the active cluster.
 
     A is written to by producers of all kinds ─> B mirrors it ─> at random: pause and resume, remove and add, delete and create again,
     fail over (planned, or with A dead, or behind A's back) and back; or two operators at once, or the topic deleted on either side
     ─> everything heals ─> the mirror equals its source ─> (every other time) the last failover, and writes there
 
-Faults hit both fleets, and the network within and between them. Whoever wrote to the old active cluster goes on for a while: its records
-are what failover may lose. In some stories a group of one or two members follows the active cluster, at the offsets that are synced, in
-some an admin moves a share group there (drawn apart, so that the other stories stay what they are). Producer ids are handed out by both
-clusters from 0, so both have the same ones.
+Faults hit both fleets, and the network within and between them. Whoever wrote to the old active
+cluster goes on for a while: its records are what failover may lose. In some stories a group of one
+or two members follows the active cluster, at the offsets that are synced, in some an admin moves a
+share group there (drawn apart, so that the other stories stay what they are). Producer ids are
+handed out by both clusters from 0, so both have the same ones.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ MIN_MOVE_PAUSE_MS, MAX_MOVE_PAUSE_MS = 150, 900
 
 
 async def mirrors(stage: MirrorStage) -> None:
-    """Two fleets of three brokers, mirrors both ways in turn, an operator at random, clients of all kinds, faults of all kinds."""
+    """Two fleets of three brokers, mirrors both ways in turn, an operator at random, clients of all
+    kinds, faults of all kinds.
+    """
     await _mirrors(stage, MirrorWorld.drawn(SeededRandom(f"{stage.world.loop.seed}/world")))
 
 
@@ -191,16 +195,20 @@ class _Story:
         await stage.requests.have_it_mirrored(self._arbiter, self.passive)
 
     async def delete_topic(self) -> None:
-        """The passive cluster's topic is deleted, and comes back with the next add, empty and with the same id."""
+        """The passive cluster's topic is deleted, and comes back with the next add, empty and with
+        the same id.
+        """
         await self._stage.fail_over(self.passive)
         await self._stage.requests.delete_topic(self.passive)
         await self._stage.sleep_ms(self._stage.between(0, 300))
         await self.start_mirror()
 
     async def _replace_source_topic(self) -> None:
-        """The active cluster's topic is deleted and created again, with another id: the mirror must not follow. Only when the passive
-        cluster's is deleted, too, it does. (A partition whose leader has never looked while there was none stays PAUSED, by B5's
-        name: another id alone is no deletion.)"""
+        """The active cluster's topic is deleted and created again, with another id: the mirror must
+        not follow. Only when the passive cluster's is deleted, too, it does. (A partition whose
+        leader has never looked while there was none stays PAUSED, by B5's name: another id alone is
+        no deletion.)
+        """
         stage, crowd = self._stage, self._stage.crowds[self.active]
         crowd.crash_members()
         await stage.until_state(self.passive, State.MIRRORING)
@@ -226,7 +234,9 @@ class _Story:
         await self.start_mirror()
 
     async def fail_over(self) -> None:
-        """Planned (writers stop first), or while the old active cluster is still written to, or is dead."""
+        """Planned (writers stop first), or while the old active cluster is still written to, or is
+        dead.
+        """
         stage = self._stage
         old, new = self.active, self.passive
         brokers = list(stage.fleets[old].brokers.values())

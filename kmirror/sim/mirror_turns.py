@@ -1,5 +1,5 @@
-"""Turns that a story of the storm takes in some worlds: mirroring switched off and on, `__mirror_state` grown, a source that refuses, or
-loses what it had (`sim.lost_sources`).
+"""Turns that a story of the storm takes in some worlds: mirroring switched off and on,
+`__mirror_state` grown, a source that refuses, or loses what it had (`sim.lost_sources`).
 
     switch off    the passive cluster's mirror is deleted, at times the active one's former mirror, too; mirror.version is lowered to 0, clients write
                   there, it is raised, and the mirror is made again
@@ -7,7 +7,8 @@ loses what it had (`sim.lost_sources`).
                   version wrote
     refuse        the active cluster takes the rights of whoever works for mirrors away, and gives them back
 
-What must hold then is what always holds. In particular a refusal fails nothing: when it ends, so does the delay.
+What must hold then is what always holds. In particular a refusal fails nothing: when it ends, so
+does the delay.
 """
 
 from __future__ import annotations

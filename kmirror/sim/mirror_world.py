@@ -1,8 +1,9 @@
-"""What the world of a seed is like, beside its story: what its brokers' disks do, how their logs move between them, and what happens to mirrors
-that few operators live to see.
+"""What the world of a seed is like, beside its story: what its brokers' disks do, how their logs
+move between them, and what happens to mirrors that few operators live to see.
 
-Drawn apart from the story (`SeededRandom` of its own), so that a world without any of this has the story that it always had. What takes a
-turn of the story, or goes on beside it, is in `sim.mirror_turns`, `sim.lost_sources` and `sim.keyed_topic`.
+Drawn apart from the story (`SeededRandom` of its own), so that a world without any of this has the
+story that it always had. What takes a turn of the story, or goes on beside it, is in
+`sim.mirror_turns`, `sim.lost_sources` and `sim.keyed_topic`.
 """
 
 from __future__ import annotations
@@ -31,13 +32,16 @@ LOSSES = (EMPTY, ANEW)
 
 @dataclass(frozen=True, slots=True)
 class MirrorWorld:
-    """`log_dirs` of each broker, between which replicas move where there are two; whether disks break; as what A answers mirrors. (Not as 2.1: it
-    tells no topic ids, so that B's topic has another one, and failback finds a stranger.)
+    """`log_dirs` of each broker, between which replicas move where there are two; whether disks
+    break; as what A answers mirrors. (Not as 2.1: it tells no topic ids, so that B's topic has
+    another one, and failback finds a stranger.)
 
-    `keyed`: a compacted topic beside the story's is mirrored from A to B, whose mirror pauses for longer than tombstones live. `switched_off`:
-    mirror.version is lowered to 0 in the middle, and raised again. `states_grow`: `__mirror_state` gets more partitions than it was born with.
-    `source_lost`: how the source of the moment loses its log, and the mirror does not follow unless its operator says so. `refusing`: it lets
-    no mirror read for a while."""
+    `keyed`: a compacted topic beside the story's is mirrored from A to B, whose mirror pauses for
+    longer than tombstones live. `switched_off`: mirror.version is lowered to 0 in the middle, and
+    raised again. `states_grow`: `__mirror_state` gets more partitions than it was born with.
+    `source_lost`: how the source of the moment loses its log, and the mirror does not follow unless
+    its operator says so. `refusing`: it lets no mirror read for a while.
+    """
 
     log_dirs: int = 1
     disks_break: bool = False
@@ -50,8 +54,11 @@ class MirrorWorld:
 
     @classmethod
     def drawn(cls, random: Random, **told: Any) -> MirrorWorld:
-        """By the seed, but what is `told`. The compacted topic's mirror may not be deleted, and is read where it lies: it has no world in which
-        mirroring is switched off or replicas move."""
+        """By the seed, but what is `told`.
+
+        The compacted topic's mirror may not be deleted, and is read where it lies: it has no world
+        in which mirroring is switched off or replicas move.
+        """
 
         def chance(percent: int) -> bool:
             return random.randrange(100) < percent

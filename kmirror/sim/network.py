@@ -1,14 +1,16 @@
 """An in-memory network behind the `Connection` seam: latency, bandwidth, partitions, resets.
 
-Each direction of a connection is a pipe: what is written leaves in pieces while fewer than WINDOW_BYTES are on the way
-or unread at the other end; the rest waits at the writer, which is told to pause above its water mark. A piece arrives
-after the link's latency (seeded between `min` and `max`) plus its size over the bandwidth, never before an earlier piece
-of the same direction, and is sometimes handed over in two parts, as TCP may.
+Each direction of a connection is a pipe: what is written leaves in pieces while fewer than
+WINDOW_BYTES are on the way or unread at the other end; the rest waits at the writer, which is told
+to pause above its water mark. A piece arrives after the link's latency (seeded between `min` and
+`max`) plus its size over the bandwidth, never before an earlier piece of the same direction, and is
+sometimes handed over in two parts, as TCP may.
 
-A partition holds pieces and handshakes back (TCP retransmits), in one direction or both, until `heal`; applications see
-it through their own timeouts. `reset` cuts connections: both ends are told, after the latency. A crashed process resets
-its connections and refuses new ones; after a power loss the peers hear nothing until the host is up again, when handshakes
-that were not answered are tried once more.
+A partition holds pieces and handshakes back (TCP retransmits), in one direction or both, until
+`heal`; applications see it through their own timeouts. `reset` cuts connections: both ends are
+told, after the latency. A crashed process resets its connections and refuses new ones; after a
+power loss the peers hear nothing until the host is up again, when handshakes that were not answered
+are tried once more.
 """
 
 from __future__ import annotations
@@ -79,7 +81,9 @@ class SimNetwork:
         return len(cut)
 
     def crash(self, host: SimHost, *, silently: bool) -> None:
-        """The node on `host` is gone: with its process (peers are reset) or with its power (`silently`)."""
+        """The node on `host` is gone: with its process (peers are reset) or with its power
+        (`silently`).
+        """
         host.context = None
         host.powered = not silently
         host.listeners.clear()
@@ -90,7 +94,9 @@ class SimNetwork:
             host.connections.clear()
 
     def boot(self, host: SimHost, context: Context) -> None:
-        """A node starts on `host`; connections of an earlier life are reset now if they were not before."""
+        """A node starts on `host`; connections of an earlier life are reset now if they were not
+        before.
+        """
         for connection in list(host.connections):
             connection.die()
         host.connections.clear()
@@ -279,7 +285,9 @@ class SimConnection:
         self._last_arrival_us = self._network.deliver(self.host, remote.host, size, self._last_arrival_us, self._cross_next)
 
     def _cross_next(self) -> None:
-        """One packet has crossed; whichever it was (a healed partition shuffles them), TCP hands them over in order."""
+        """One packet has crossed; whichever it was (a healed partition shuffles them), TCP hands
+        them over in order.
+        """
         packet = self._pipe.popleft()
         if not isinstance(packet, memoryview):
             packet()

@@ -4,8 +4,9 @@
     2.8   topic ids in Metadata, but not in fetches
     3.9   all of it, but nothing of mirroring
 
-Only a mirror's clients are answered so; the brokers of the cluster and its other clients go on as they are. What is capped is what mirrors
-copy by; groups, configs and ACLs are asked for in today's versions. `refuse` has a source that takes a mirror's rights away for a while.
+Only a mirror's clients are answered so; the brokers of the cluster and its other clients go on as
+they are. What is capped is what mirrors copy by; groups, configs and ACLs are asked for in today's
+versions. `refuse` has a source that takes a mirror's rights away for a while.
 """
 
 from __future__ import annotations

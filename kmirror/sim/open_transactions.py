@@ -1,4 +1,6 @@
-"""Which transactions a log leaves open, and where cutting leaves none: naive on purpose, to compare with."""
+"""Which transactions a log leaves open, and where cutting leaves none: naive on purpose, to compare
+with.
+"""
 
 from __future__ import annotations
 

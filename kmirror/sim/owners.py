@@ -1,8 +1,9 @@
 """Whose a step is: nodes as the loop sees them, their deaths, and the errors that nobody awaited.
 
-Each simulated node runs in a `contextvars` context that names it (`current_owner`); tasks and callbacks inherit it. Code of a node that is
-dead gets `NodeKilledError` from whatever it uses, and what it raises then is nobody's: `is_of_the_dead` tells that from an error that the
-node had while it lived.
+Each simulated node runs in a `contextvars` context that names it (`current_owner`); tasks and
+callbacks inherit it. Code of a node that is dead gets `NodeKilledError` from whatever it uses, and
+what it raises then is nobody's: `is_of_the_dead` tells that from an error that the node had while
+it lived.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Any, Protocol
 
 
 class NodeKilledError(BaseException):
-    """Raised into code of a node that is dead; not an Exception, so that no handler of the node survives its death."""
+    """Raised into code of a node that is dead; not an Exception, so that no handler of the node
+    survives its death.
+    """
 
 
 class Owner(Protocol):
@@ -44,7 +47,9 @@ class Failure:
 
 
 def is_of_the_dead(future: object) -> bool:
-    """Whether an error that nobody has looked at is a dead node's; of a task's, only one of the very moment in which the node died."""
+    """Whether an error that nobody has looked at is a dead node's; of a task's, only one of the
+    very moment in which the node died.
+    """
     owner: Owner | None = getattr(future, "owner", None)
     if owner is None or owner.alive:
         return False

@@ -1,8 +1,9 @@
 """Replay: what logs held and what states were in force at each moment of a history.
 
-A cluster of one node has one log of a partition; a fleet has one on each replica's host. `state` is the cluster's: of one node, what was
-written last; of a fleet, what is in the final `__mirror_state` (`MirrorStatesRead`) from the moment on when a second replica had it, for
-nobody may act on a record before it is committed, and what was truncated again never counted.
+A cluster of one node has one log of a partition; a fleet has one on each replica's host. `state` is
+the cluster's: of one node, what was written last; of a fleet, what is in the final `__mirror_state`
+(`MirrorStatesRead`) from the moment on when a second replica had it, for nobody may act on a record
+before it is committed, and what was truncated again never counted.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ class Replay:
 
     @property
     def takes_effect(self) -> bool:
-        """Whether the event being looked at, a state or an epoch, is in force from now on (of a fleet: this is its second copy)."""
+        """Whether the event being looked at, a state or an epoch, is in force from now on (of a
+        fleet: this is its second copy).
+        """
         return self._in_force
 
     def _count(self, event: Stored) -> bool:
@@ -147,7 +150,9 @@ class Replay:
         return place in self._states
 
     def source_has(self, key: LogKey, batch: Batch) -> bool:
-        """Whether every replica of the source's log is equal to this one up to and including `batch` now."""
+        """Whether every replica of the source's log is equal to this one up to and including
+        `batch` now.
+        """
         source = self.source(key)
         replicas = self.replicas(source) if source is not None else []
         return bool(replicas) and all(any(batch.chain == other.chain for other in self.log(replica)) for replica in replicas)
@@ -159,11 +164,15 @@ class Replay:
         return any(batch.base_offset < end and batch.last_offset >= start for replica in replicas for batch in self.log(replica))
 
     def is_of_source(self, key: LogKey, batch: Batch) -> bool:
-        """Whether the source's log, on any replica, ever was equal to this one up to and including `batch`."""
+        """Whether the source's log, on any replica, ever was equal to this one up to and including
+        `batch`.
+        """
         source = self.source(key)
         return source is not None and any(batch.chain in self.chains.get(replica, ()) for replica in self.replicas(source))
 
     def is_copy(self, event: Appended) -> bool:
-        """Whether another replica of the same cluster had this already: replication, which the leader began."""
+        """Whether another replica of the same cluster had this already: replication, which the
+        leader began.
+        """
         others = (replica for replica in self.replicas(self.place(event.log)) if replica != event.log)
         return any(event.batch.chain in self.chains.get(replica, ()) for replica in others)

@@ -1,8 +1,9 @@
 """One run: a history played on a stage of a new world from a seed, and judged.
 
-`run_history` is the same for every kind of stage: what differs (how a stage is made of a world, and what must hold of its history) is in
-the `Setting`. What the program reports as an error of its own (a task that died, a node that does not start) is a violation,
-and so is a wait or a step that does not end.
+`run_history` is the same for every kind of stage: what differs (how a stage is made of a world, and
+what must hold of its history) is in the `Setting`. What the program reports as an error of its own
+(a task that died, a node that does not start) is a violation, and so is a wait or a step that does
+not end.
 """
 
 from __future__ import annotations
@@ -45,8 +46,12 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What surrounds a history. `stage(world, history, rates, ablations)` makes its stage, `judge(history)` its violations.
-    A run that takes more steps of the loop, more simulated time, or more CPU time than allowed is a violation of "progress"."""
+    """What surrounds a history.
+
+    `stage(world, history, rates, ablations)` makes its stage, `judge(history)` its violations. A
+    run that takes more steps of the loop, more simulated time, or more CPU time than allowed is a
+    violation of "progress".
+    """
 
     stage: Callable[[SimWorld, History, FaultRates, Ablations], Any]
     judge: Callable[[History], list[Violation]]

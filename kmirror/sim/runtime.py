@@ -1,4 +1,5 @@
-"""The simulator's door: a `Runtime` for each simulated node, on one `SimLoop`, one `SimNetwork`, a `SimDisk` each.
+"""The simulator's door: a `Runtime` for each simulated node, on one `SimLoop`, one `SimNetwork`, a
+`SimDisk` each.
 
     loop = SimLoop(seed)
     world = SimWorld(loop)
@@ -11,13 +12,15 @@
     assert not loop.failures, loop.failures
     print(loop.trace_hash)
 
-Faults: `world.network.partition/heal/reset`, `world.network.links.set`, `node.disk.fail_next/corrupt/capacity_bytes`, `node.clock.offset_ms`,
-`node.pause(duration_us)` (a long garbage collection: nothing of the node runs, the world goes on).
+Faults: `world.network.partition/heal/reset`, `world.network.links.set`,
+`node.disk.fail_next/corrupt/capacity_bytes`, `node.clock.offset_ms`, `node.pause(duration_us)` (a
+long garbage collection: nothing of the node runs, the world goes on).
 
-`kill` stops a node between two steps: what stands in the queue for it is dropped, its tasks are closed right away with a
-disk and a network that raise `NodeKilledError` at every use, so that no `finally` of a dead node leaves a trace.
-`run_blocking` runs the function after a seeded delay and returns after another: the loop goes on around it, as with a
-real worker. The function itself is one step.
+`kill` stops a node between two steps: what stands in the queue for it is dropped, its tasks are
+closed right away with a disk and a network that raise `NodeKilledError` at every use, so that no
+`finally` of a dead node leaves a trace. `run_blocking` runs the function after a seeded delay and
+returns after another: the loop goes on around it, as with a real worker. The function itself is one
+step.
 """
 
 from __future__ import annotations
@@ -76,7 +79,9 @@ class SimWorld:
         return node
 
     def close(self) -> None:
-        """Kill every node and close the loop; call it at the end, so that no task is left to the garbage collector."""
+        """Kill every node and close the loop; call it at the end, so that no task is left to the
+        garbage collector.
+        """
         for node in self.nodes.values():
             if node.runtime is not None:
                 node.kill()
@@ -123,7 +128,9 @@ class SimNode:
         runtime.close_tasks()
 
     def pause(self, duration_us: int) -> None:
-        """Nothing of this node runs for `duration_us`; afterwards everything that was due runs late."""
+        """Nothing of this node runs for `duration_us`; afterwards everything that was due runs
+        late.
+        """
         if self.runtime is not None:
             self.world.loop.pause_owner(self.runtime, duration_us)
 

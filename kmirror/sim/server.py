@@ -1,15 +1,18 @@
 """SimServer: one node's program on one simulated machine.
 
-The program is the one that `kmirror start` runs, `KafkaServer`, with the properties it is given. `start` boots the machine on
-whatever its disk holds, formatting an empty one as an operator would; `crash`, `lose_power` and `stop` (a controlled
-shutdown) end that life. `watch` sees the logs on its disk.
+The program is the one that `kmirror start` runs, `KafkaServer`, with the properties it is given.
+`start` boots the machine on whatever its disk holds, formatting an empty one as an operator would;
+`crash`, `lose_power` and `stop` (a controlled shutdown) end that life. `watch` sees the logs on its
+disk.
 
-A node that does not start again, or that ends by itself, is a finding: `start_failed` says why. Unless its disks are to blame (`is_disk_bad`):
-a node may refuse to start, or end, because a volume of its log directories fails, is full, came back empty and is not formatted, or lied;
-`refused` says why then, and the operator of the story mends the disk (`mend_disks`) and starts it again. A disk that lied to a node which
-refuses to start, or to use it, is replaced; and so is one on which a log is torn below its recovery point, where no recovery looks. Of a
-replica that lies in two directories, because one failed while it took the place of the other, the operator removes the one that it left, as
-Kafka says.
+A node that does not start again, or that ends by itself, is a finding: `start_failed` says why.
+Unless its disks are to blame (`is_disk_bad`): a node may refuse to start, or end, because a volume
+of its log directories fails, is full, came back empty and is not formatted, or lied; `refused` says
+why then, and the operator of the story mends the disk (`mend_disks`) and starts it again. A disk
+that lied to a node which refuses to start, or to use it, is replaced; and so is one on which a log
+is torn below its recovery point, where no recovery looks. Of a replica that lies in two
+directories, because one failed while it took the place of the other, the operator removes the one
+that it left, as Kafka says.
 """
 
 from __future__ import annotations
@@ -89,11 +92,15 @@ class SimServer:
 
     @property
     def needs_restart(self) -> bool:
-        """Whether its disks were bad in this life: a directory that went offline comes back with the next start only."""
+        """Whether its disks were bad in this life: a directory that went offline comes back with
+        the next start only.
+        """
         return self._needs_restart or self.is_disk_bad or self.refused is not None or bool(self._torn or self._unused_dirs())
 
     def _unused_dirs(self) -> list[str]:
-        """Those that the running node does not use, or not any more: what failed under a log is refused at once, and offline a little later."""
+        """Those that the running node does not use, or not any more: what failed under a log is
+        refused at once, and offline a little later.
+        """
         broker = self.server.broker if self.server is not None else None
         return broker.replica_manager.log_manager.failed_log_dirs if broker is not None else []
 
@@ -102,7 +109,9 @@ class SimServer:
         self._needs_restart = True
 
     def replace_disk(self, path: str) -> None:
-        """The node is off; when it starts again that log directory is empty, until the operator formats it."""
+        """The node is off; when it starts again that log directory is empty, until the operator
+        formats it.
+        """
         assert not self.alive, f"{self.name} is running"
         self.node.disk.lose(path)
         self._empty[path] = None
@@ -111,7 +120,9 @@ class SimServer:
         self._tell(f"has another disk at {path}, which is empty")
 
     def lose_log(self, partition: TopicPartition) -> None:
-        """Somebody removes the partition's directory while the node is off; nothing where it has none."""
+        """Somebody removes the partition's directory while the node is off; nothing where it has
+        none.
+        """
         assert not self.alive, f"{self.name} is running"
         data_dir = self.watch.data_dir_of(partition)
         if data_dir is not None:
@@ -196,7 +207,9 @@ class SimServer:
             self._does_not_run(f"ends: {reason}")
 
     def _format(self, runtime: SimRuntime) -> None:
-        """As an operator does before the first start; a power loss in the middle of it is not what is simulated."""
+        """As an operator does before the first start; a power loss in the middle of it is not what
+        is simulated.
+        """
         options = FormatOptions(cluster_id=self.cluster_id, features=self._features, ignore_formatted=True)
         format_node(self._config, options, runtime)
         for path in self._config.log_dirs:

@@ -1,4 +1,6 @@
-"""SimStage: what every stage of a history has: a world, a story drawn from the seed, a machine for the clients, faults, and waits that end."""
+"""SimStage: what every stage of a history has: a world, a story drawn from the seed, a machine for
+the clients, faults, and waits that end.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ POLL_MS = 20
 
 
 class SimStage:
-    """The base of all stages. A stage says which `servers` there are, and calls `log_changed` when a log changes."""
+    """The base of all stages.
+
+    A stage says which `servers` there are, and calls `log_changed` when a log changes.
+    """
 
     def __init__(self, world: SimWorld, history: History, rates: FaultRates, ablations: Ablations) -> None:
         self.world = world
@@ -100,7 +105,9 @@ class SimStage:
 
 
 def expect(condition: bool, what: str) -> None:
-    """KmirrorError (a violation of "progress") unless it holds: what a history states that no checker can see."""
+    """KmirrorError (a violation of "progress") unless it holds: what a history states that no
+    checker can see.
+    """
     if not condition:
         raise KmirrorError(f"expected: {what}")
 

@@ -1,4 +1,6 @@
-"""StateWatch: what the replica of `__mirror_state` on one host says, read from the bytes that are written to it."""
+"""StateWatch: what the replica of `__mirror_state` on one host says, read from the bytes that are
+written to it.
+"""
 
 from __future__ import annotations
 

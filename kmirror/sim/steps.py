@@ -1,4 +1,6 @@
-"""Steps of the simulated loop: the handle that waits for its turn or its time, and the label under which it stands in the trace."""
+"""Steps of the simulated loop: the handle that waits for its turn or its time, and the label under
+which it stands in the trace.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ from typing import Any
 
 
 class SimHandle:
-    """A callback that waits for its turn or its time. `task`: whose step it is, if it is one; `callback` is None once it is cancelled."""
+    """A callback that waits for its turn or its time.
+
+    `task`: whose step it is, if it is one; `callback` is None once it is cancelled.
+    """
 
     __slots__ = ("args", "callback", "context", "task")
 

@@ -1,10 +1,11 @@
-"""A storm: the history of two clusters, a mirror, a failover and a failback, with faults in between, from one seed.
+"""A storm: the history of two clusters, a mirror, a failover and a failback, with faults in
+between, from one seed.
 
     A is written to, B mirrors it ─> B takes over (A dead, or alive and still written to by who has not heard)
     ─> A comes back and mirrors B ─> everything heals ─> lag 0: both logs are equal ─> (every other time) A takes over again
 
-`Stage` is the set: the world, the clusters, the clients, the operator; `storm` is one history on it, `sim.histories.alignment` has
-the others.
+`Stage` is the set: the world, the clusters, the clients, the operator; `storm` is one history on
+it, `sim.histories.alignment` has the others.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ WRITE_PAUSE_MS = 100
 
 
 class Stage(SimStage):
-    """Everything a history plays with. Clusters are `stage.cluster("a")`; they are made, formatted and started by `open`."""
+    """Everything a history plays with.
+
+    Clusters are `stage.cluster("a")`; they are made, formatted and started by `open`.
+    """
 
     def __init__(self, world: SimWorld, history: History, rates: FaultRates, ablations: Ablations) -> None:
         super().__init__(world, history, rates, ablations)
@@ -197,7 +201,9 @@ async def storm(stage: Stage) -> None:
 
 
 async def _settle(stage: Stage, partitions: list[TopicPartition]) -> None:
-    """Nobody writes, everything works; what is under way arrives; what is open is aborted (a mirror gets nothing above the source's LSO)."""
+    """Nobody writes, everything works; what is under way arrives; what is open is aborted (a mirror
+    gets nothing above the source's LSO).
+    """
     stage.target.writing = False
     await stage.faults.mend()
     await stage.sleep_ms(2_000)
@@ -207,7 +213,9 @@ async def _settle(stage: Stage, partitions: list[TopicPartition]) -> None:
 
 
 async def _transactions(stage: Stage, partitions: list[TopicPartition]) -> None:
-    """Three transactional producers whose transactions interleave, at the cluster that is written to."""
+    """Three transactional producers whose transactions interleave, at the cluster that is written
+    to.
+    """
     while True:
         await stage.sleep_ms(stage.between(20, 150))
         cluster, partition = stage.cluster(stage.target.cluster), partitions[stage.random.randrange(len(partitions))]

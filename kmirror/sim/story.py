@@ -1,4 +1,6 @@
-"""Story: what a turn of the mirrors' storm needs of the story in which it is taken (`sim.mirror_storm`)."""
+"""Story: what a turn of the mirrors' storm needs of the story in which it is taken
+(`sim.mirror_storm`).
+"""
 
 from __future__ import annotations
 

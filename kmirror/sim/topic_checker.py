@@ -1,4 +1,5 @@
-"""What must hold of a fleet's topics that are deleted and made anew, whatever mirrors they are in (rule "topics").
+"""What must hold of a fleet's topics that are deleted and made anew, whatever mirrors they are in
+(rule "topics").
 
     gone      what DeleteTopics was acknowledged for was deleted between the question and the answer
     asked     a topic goes only while someone asks for its deletion, and is made only while someone creates it or adds it to a mirror (B17): no
@@ -8,9 +9,11 @@
     empty     what is made anew begins empty, with whatever id: in the end no replica in sync has a batch that it had before and that nobody
               got since (a mirror gets the same batches from its source again, and a host that was away may still have them)
 
-Who hears nothing, or that somebody was not reached, does not know: such a request may be carried out at any later time. The state of a
-partition counts from the moment on when it is in force (`sim.replay`). That the coordinators forget the states (D3-34) does not
-show in their log until the next coordinator reads it; the named history `topic_deleted_at_the_mirror` looks at the last mirror epochs.
+Who hears nothing, or that somebody was not reached, does not know: such a request may be carried
+out at any later time. The state of a partition counts from the moment on when it is in force
+(`sim.replay`). That the coordinators forget the states (D3-34) does not show in their log until the
+next coordinator reads it; the named history `topic_deleted_at_the_mirror` looks at the last mirror
+epochs.
 """
 
 from __future__ import annotations
@@ -50,9 +53,12 @@ Topic = tuple[str, str]
 
 @dataclass(slots=True)
 class TopicsInTime:
-    """`open`: what is, or may be, under way of each topic. `changes`: when the controller wrote that it is there or that it went, the older of which,
-    up to `kept`, were acknowledged. `anew`: since when a topic is there that there was before. `since`: how long a log has had each of its
-    batches."""
+    """`open`: what is, or may be, under way of each topic.
+
+    `changes`: when the controller wrote that it is there or that it went, the older of which, up to
+    `kept`, were acknowledged. `anew`: since when a topic is there that there was before. `since`:
+    how long a log has had each of its batches.
+    """
 
     open: dict[Topic, dict[int, TopicAsked]] = field(default_factory=dict)
     changes: dict[Topic, list[TopicMade | TopicGone]] = field(default_factory=dict)
@@ -112,7 +118,10 @@ class TopicsInTime:
         self.kept[topic] = max(self.kept.get(topic, -1), next(carried_out, asked.now_us))
 
     def _taken_back(self, event: TopicMade | TopicGone) -> Iterator[str]:
-        """The last change, with the power. Nobody but the controller has heard of it: brokers are told what is on the disk."""
+        """The last change, with the power.
+
+        Nobody but the controller has heard of it: brokers are told what is on the disk.
+        """
         topic = (event.cluster, event.topic)
         changes = self.changes.get(topic)
         if not changes or changes.pop().now_us <= self.kept.get(topic, -1):

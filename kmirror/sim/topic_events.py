@@ -1,4 +1,6 @@
-"""Topics that come and go: what operators ask for and hear (`asking`), and what controllers write (`sim.topic_watch`)."""
+"""Topics that come and go: what operators ask for and hear (`asking`), and what controllers write
+(`sim.topic_watch`).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class TopicEvent(Event):
 
 @dataclass(slots=True)
 class TopicMade(TopicEvent):
-    """The controller wrote that there is such a topic, or lost with the power that it wrote otherwise."""
+    """The controller wrote that there is such a topic, or lost with the power that it wrote
+    otherwise.
+    """
 
     topic_id: Uuid
     by_power_loss: bool = False
@@ -33,7 +37,9 @@ class TopicMade(TopicEvent):
 
 @dataclass(slots=True)
 class PartitionMade(TopicEvent):
-    """The controller wrote which hosts hold a partition of the topic, whether anything is ever appended there or not."""
+    """The controller wrote which hosts hold a partition of the topic, whether anything is ever
+    appended there or not.
+    """
 
     partition: int
     hosts: tuple[str, ...]
@@ -41,7 +47,9 @@ class PartitionMade(TopicEvent):
 
 @dataclass(slots=True)
 class TopicGone(TopicEvent):
-    """The controller wrote that there is no such topic any more, or lost with the power that it wrote otherwise."""
+    """The controller wrote that there is no such topic any more, or lost with the power that it
+    wrote otherwise.
+    """
 
     by_power_loss: bool = False
 

@@ -1,8 +1,11 @@
-"""TopicWatch: which topics a fleet has and who holds their partitions, read from the bytes that its controller writes to its metadata log.
+"""TopicWatch: which topics a fleet has and who holds their partitions, read from the bytes that its
+controller writes to its metadata log.
 
-A topic is there from its TopicRecord on until its RemoveTopicRecord; no history reassigns partitions. The controller is its own quorum, so what is written counts; what it
-answered for, it had synced before. After a power loss the log is read again, and what differs from before becomes an event, too. Known
-hole: a log that begins with a snapshot is not understood (no history lasts long enough for one). Internal topics are left out.
+A topic is there from its TopicRecord on until its RemoveTopicRecord; no history reassigns
+partitions. The controller is its own quorum, so what is written counts; what it answered for, it
+had synced before. After a power loss the log is read again, and what differs from before becomes an
+event, too. Known hole: a log that begins with a snapshot is not understood (no history lasts long
+enough for one). Internal topics are left out.
 """
 
 from __future__ import annotations
@@ -46,7 +49,9 @@ class TopicWatch:
                 yield TopicMade(now_us, self._cluster, record.name, record.topic_id)
 
     def read_again(self, now_us: int, batches: Iterable[RecordBatch]) -> Iterator[Told]:
-        """The whole log after a power loss, up to its first invalid batch; only a topic that differs becomes an event, with its partitions."""
+        """The whole log after a power loss, up to its first invalid batch; only a topic that
+        differs becomes an event, with its partitions.
+        """
         before, self.topics = self.topics, {}
         made: list[PartitionMade] = []
         for batch in batches:

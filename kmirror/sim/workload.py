@@ -1,11 +1,15 @@
-"""Clients of a storm: producers, readers, an operator. They speak Kafka's protocol through `NetworkClient`, as any client.
+"""Clients of a storm: producers, readers, an operator.
 
-Producers send batches of unique records (`cluster/client/number`, where the cluster is the one written to) with acks=all,
-plain or idempotent, and note what they were told. Whoever gets no answer does not know, and says so: an idempotent one then
-sends the same batch again, and takes a new producer id when the broker does not want the old one any more.
+They speak Kafka's protocol through `NetworkClient`, as any client.
 
-Readers fetch from where they are, the log as it is; what they get must be bytes that the cluster's log has held. `Operator` is the admin
-client of a person who does not give up: each operation is tried again while the cluster is away.
+Producers send batches of unique records (`cluster/client/number`, where the cluster is the one
+written to) with acks=all, plain or idempotent, and note what they were told. Whoever gets no answer
+does not know, and says so: an idempotent one then sends the same batch again, and takes a new
+producer id when the broker does not want the old one any more.
+
+Readers fetch from where they are, the log as it is; what they get must be bytes that the cluster's
+log has held. `Operator` is the admin client of a person who does not give up: each operation is
+tried again while the cluster is away.
 """
 
 from __future__ import annotations
@@ -101,7 +105,9 @@ class Producer:
                 await self.write_once(self._partitions[self._random.randrange(len(self._partitions))])
 
     async def write_once(self, partition: TopicPartition, *, cluster: str | None = None, count: int | None = None) -> bool:
-        """One batch to `cluster` (default: where clients believe they should write); whether it was acknowledged."""
+        """One batch to `cluster` (default: where clients believe they should write); whether it was
+        acknowledged.
+        """
         where = cluster or self._target.cluster
         if self._idempotent and not await self._ensure_producer_id(where):
             return False
@@ -160,7 +166,9 @@ class Producer:
 
 
 class Reader:
-    """Reads one partition of one cluster from its beginning, and again from there when it falls off the log."""
+    """Reads one partition of one cluster from its beginning, and again from there when it falls off
+    the log.
+    """
 
     def __init__(self, loop: SimLoop, runtime: Runtime, name: str, log: LogKey, history: History, *, pace: Pace | None = None) -> None:
         self._loop = loop
@@ -215,7 +223,9 @@ def never_undone() -> bool:
 
 @dataclass(slots=True)
 class Operator:
-    """Admin operations on the clusters, each tried until it succeeds or `timeout_ms` has passed (then KmirrorError)."""
+    """Admin operations on the clusters, each tried until it succeeds or `timeout_ms` has passed
+    (then KmirrorError).
+    """
 
     loop: SimLoop
     runtime: Runtime
@@ -322,7 +332,9 @@ class Operator:
         await self._insist(f"switch mirroring {what} at {cluster}", attempt, done=Errors.NONE)
 
     async def delete_topic(self, cluster: str, topic: str, topic_id: Uuid | None = None) -> None:
-        """By its id where that is given: a request that was given up, and is carried out late, takes no other topic of that name."""
+        """By its id where that is given: a request that was given up, and is carried out late,
+        takes no other topic of that name.
+        """
 
         async def attempt() -> None:
             with asking(self.history, self.loop, cluster, topic, DELETE_TOPIC):
@@ -352,9 +364,11 @@ class Operator:
         self.history.add(Told(self.loop.now_us, "operator", what))
 
     async def _insist(self, what: str, attempt: Callable[[], Awaitable[Any]], *, done: Errors, undone: Undone = never_undone) -> None:
-        """`done` is what a second attempt hears when the first was carried out and its answer lost; or, from a broker that has not heard yet of
-        what was done before, when nothing was: who must be sure looks (`MirrorStage`). A refusal is an answer, too, where an earlier request that
-        was given up has `undone` meanwhile what this one builds upon."""
+        """`done` is what a second attempt hears when the first was carried out and its answer lost;
+        or, from a broker that has not heard yet of what was done before, when nothing was: who must
+        be sure looks (`MirrorStage`). A refusal is an answer, too, where an earlier request that
+        was given up has `undone` meanwhile what this one builds upon.
+        """
         self.tell(what)
         deadline_ms = self.runtime.clock.monotonic_ms() + self.timeout_ms
         tries = 0

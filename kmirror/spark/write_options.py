@@ -18,8 +18,9 @@ from kmirror.spark.record_bytes import Codec
 from kmirror.storage.log_config import LONG_MAX, LogConfig
 
 SAVE_MODE: Final = "kmirror.savemode"
-"""Set by our own `save()` (`save_modes`): the mode `error` (also as `errorifexists` or `default`) or
-`ignore`, which Spark does not pass on to a Python source."""
+"""Set by our own `save()` (`save_modes`): the mode `error` (also as `errorifexists` or `default`)
+or `ignore`, which Spark does not pass on to a Python source.
+"""
 DEFAULT_BATCH_BYTES: Final = 256 << 10
 OPTIONS: Final = (
     *("path", "topic", "numPartitions", "compression.type", "compression.gzip.level", "compression.lz4.level", "compression.zstd.level"),

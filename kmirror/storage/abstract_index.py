@@ -1,17 +1,20 @@
 """What the offset index and the time index share: sorted fixed-size entries in a preallocated file.
 
-The file of a segment that is being written is `max_index_size` bytes, rounded down to whole entries, and zero behind the
-entries; it is trimmed to its entries when the segment is rolled or closed. So the length of a file that was not closed
-says nothing about its entries (opened again, it seems full of zeros) and such segments are recovered first.
+The file of a segment that is being written is `max_index_size` bytes, rounded down to whole
+entries, and zero behind the entries; it is trimmed to its entries when the segment is rolled or
+closed. So the length of a file that was not closed says nothing about its entries (opened again, it
+seems full of zeros) and such segments are recovered first.
 
-Entries live in memory (`_entries`) and are written to the file in runs: when enough are waiting, before an fsync, when
-the file is trimmed, when its handles are closed. An entry that a killed process had not written is rebuilt by recovery,
-which every unclean start does above the recovery point; and the recovery point only follows a flush.
-The file is open only while something is done to it: ten thousand partitions that are written would hold twenty thousand descriptors, for
-an entry run a piece every two megabytes. A process that has no descriptor left, not even a spare one
-(`runtime.descriptors`), keeps the entries of an append waiting; a flush, a trim or a new segment fails.
-An index is read from disk when it is first used, as in Kafka's `LazyIndex`; one that was never used is never touched,
-which is why opening and closing a log leaves odd-sized or damaged indexes of old segments as they are.
+Entries live in memory (`_entries`) and are written to the file in runs: when enough are waiting,
+before an fsync, when the file is trimmed, when its handles are closed. An entry that a killed
+process had not written is rebuilt by recovery, which every unclean start does above the recovery
+point; and the recovery point only follows a flush. The file is open only while something is done to
+it: ten thousand partitions that are written would hold twenty thousand descriptors, for an entry
+run a piece every two megabytes. A process that has no descriptor left, not even a spare one
+(`runtime.descriptors`), keeps the entries of an append waiting; a flush, a trim or a new segment
+fails. An index is read from disk when it is first used, as in Kafka's `LazyIndex`; one that was
+never used is never touched, which is why opening and closing a log leaves odd-sized or damaged
+indexes of old segments as they are.
 """
 
 from __future__ import annotations
@@ -114,8 +117,11 @@ class AbstractIndex:
                     raise
 
     def write_pending(self) -> None:
-        """Write the entries that are only in memory. A flush does so on a worker (`flush_if_single_replica`) while the loop adds more, or cuts
-        the log: a copy is written, and counts only while no entries are taken away."""
+        """Write the entries that are only in memory.
+
+        A flush does so on a worker (`flush_if_single_replica`) while the loop adds more, or cuts
+        the log: a copy is written, and counts only while no entries are taken away.
+        """
         entries, start = self._entries, self._written_bytes
         if start < len(entries):
             pending = entries[start:]
@@ -137,7 +143,9 @@ class AbstractIndex:
         """Recompute what is remembered about the last entry."""
 
     def resize(self, new_size: int) -> bool:
-        """Cut or extend the file to `new_size` rounded down to whole entries; False if it has that length already."""
+        """Cut or extend the file to `new_size` rounded down to whole entries; False if it has that
+        length already.
+        """
         self._load()
         new_length = self._round_down(new_size)
         self.write_pending()
@@ -152,8 +160,11 @@ class AbstractIndex:
         return True
 
     def reset(self) -> None:
-        """No entries, full preallocated size: before a segment is recovered. What the file holds is not read: of a segment that was being
-        written that is all of the preallocated size, and reading it took most of a recovery."""
+        """No entries, full preallocated size: before a segment is recovered.
+
+        What the file holds is not read: of a segment that was being written that is all of the
+        preallocated size, and reading it took most of a recovery.
+        """
         if not self._loaded and self._files.exists(self.path):
             self._set_length(self._files.size(self.path))
             self._loaded = True
@@ -171,7 +182,9 @@ class AbstractIndex:
         self._load()
 
     def flush(self) -> None:
-        """fsync, if anything was written since the last one; an index that was never used is created by that, as in Kafka."""
+        """fsync, if anything was written since the last one; an index that was never used is
+        created by that, as in Kafka.
+        """
         self._load()
         self.write_pending()
         if not self._is_synced:
@@ -185,7 +198,9 @@ class AbstractIndex:
             self.trim_to_valid_size()
 
     def close_handler(self) -> None:
-        """Write what is waiting, without trimming the file (its directory is offline or about to be removed)."""
+        """Write what is waiting, without trimming the file (its directory is offline or about to be
+        removed).
+        """
         self.write_pending()
 
     def rename_to(self, path: str) -> None:

@@ -1,6 +1,8 @@
-"""The 61 bytes in front of every record batch v2, unpacked once; storage decides everything by them.
+"""The 61 bytes in front of every record batch v2, unpacked once; storage decides everything by
+them.
 
-The layout, its sizes and its flags are those of `record.record_batch`; this is the header as a value, without the batch.
+The layout, its sizes and its flags are those of `record.record_batch`; this is the header as a
+value, without the batch.
 """
 
 from __future__ import annotations
@@ -89,5 +91,7 @@ class BatchHeader(NamedTuple):
 
 
 def unpack_header(buffer: Buffer, position: int, file_position: int) -> BatchHeader:
-    """The header at `buffer[position:]`, which must hold 61 bytes; `file_position` becomes `.position`."""
+    """The header at `buffer[position:]`, which must hold 61 bytes; `file_position` becomes
+    `.position`.
+    """
     return tuple.__new__(BatchHeader, (*HEADER.unpack_from(buffer, position), file_position))

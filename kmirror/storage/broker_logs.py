@@ -1,4 +1,6 @@
-"""The logs of a broker by partition: the current ones, the future ones, and the folders that may not be loaded."""
+"""The logs of a broker by partition: the current ones, the future ones, and the folders that may
+not be loaded.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from kmirror.storage.unified_log import UnifiedLog
 
 
 class BrokerLogs:
-    """Kafka's `currentLogs` and `futureLogs`, shared by the parts of a `LogManager`; changed on the loop only."""
+    """Kafka's `currentLogs` and `futureLogs`, shared by the parts of a `LogManager`; changed on the
+    loop only.
+    """
 
     def __init__(self) -> None:
         self.current: dict[TopicPartition, UnifiedLog] = {}
@@ -22,7 +26,9 @@ class BrokerLogs:
         return [*self.current.values(), *self.future.values()]
 
     def of_topic(self, topic: str, partitions: Iterable[int]) -> list[UnifiedLog]:
-        """What is here of these partitions, future logs too: found by name, since a broker has many more logs than a topic."""
+        """What is here of these partitions, future logs too: found by name, since a broker has many
+        more logs than a topic.
+        """
         wanted = [TopicPartition(topic, number) for number in partitions]
         return [logs[key] for logs in (self.current, self.future) for key in wanted if key in logs]
 

@@ -42,7 +42,8 @@ def write_atomically(files: FileSystem, path: str, data: bytes) -> None:
 class CheckpointFile(Generic[Entry]):
     """A versioned list of entries in a text file (Kafka's `CheckpointFile`).
 
-    `format_entry` gives an entry's line without its line end; `parse_entry` raises ValueError for a line that is none.
+    `format_entry` gives an entry's line without its line end; `parse_entry` raises ValueError for a
+    line that is none.
     """
 
     VERSION: Final = 0
@@ -73,7 +74,10 @@ class CheckpointFile(Generic[Entry]):
         write_atomically(self._files, self.path, encode_lines(self.VERSION, lines))
 
     def read(self) -> list[Entry]:
-        """The entries; none for a missing or empty file. CorruptCheckpointError says where a broken file is broken."""
+        """The entries; none for a missing or empty file.
+
+        CorruptCheckpointError says where a broken file is broken.
+        """
         try:
             data = self._files.read_bytes(self.path)
         except FileNotFoundError:

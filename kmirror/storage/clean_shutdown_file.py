@@ -1,7 +1,9 @@
-"""`.kafka_cleanshutdown`: written last at a clean shutdown, read and removed first at the next start.
+"""`.kafka_cleanshutdown`: written last at a clean shutdown, read and removed first at the next
+start.
 
-One JSON object without a line end, `{"version":0,"brokerEpoch":<n>}`. Its presence alone says that the shutdown was
-clean; the broker epoch goes into the next registration (PreviousBrokerEpoch) and may be unreadable.
+One JSON object without a line end, `{"version":0,"brokerEpoch":<n>}`. Its presence alone says that
+the shutdown was clean; the broker epoch goes into the next registration (PreviousBrokerEpoch) and
+may be unreadable.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Which transactional batches and markers the cleaner may drop (Kafka's `CleanedTransactionMetadata`).
+"""Which transactional batches and markers the cleaner may drop (Kafka's
+`CleanedTransactionMetadata`).
 
-The cleaner walks a log in offset order. Data of an aborted transaction always goes. A marker must stay while any data
-batch of its transaction is still in the log, because readers need it to know what became of that data: so a marker may
-go only if, in this very pass, no batch of its transaction came by. (It then still waits for its delete horizon.)
-Aborted transactions are known from the transaction indexes; the ones whose data was still seen are written into the
-transaction index of the cleaned segment.
+The cleaner walks a log in offset order. Data of an aborted transaction always goes. A marker must
+stay while any data batch of its transaction is still in the log, because readers need it to know
+what became of that data: so a marker may go only if, in this very pass, no batch of its transaction
+came by. (It then still waits for its delete horizon.) Aborted transactions are known from the
+transaction indexes; the ones whose data was still seen are written into the transaction index of
+the cleaned segment.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ class CleanedTransactionMetadata:
             heapq.heappush(self._future_aborted, (aborted.first_offset, aborted))
 
     def take_retained_aborted_transactions(self) -> list[AbortedTxn]:
-        """The aborted transactions whose data was seen, in the order of their markers, since this was last asked."""
+        """The aborted transactions whose data was seen, in the order of their markers, since this
+        was last asked.
+        """
         retained, self._retained_aborted = self._retained_aborted, []
         return retained
 
@@ -49,7 +53,10 @@ class CleanedTransactionMetadata:
         return False
 
     def on_control_batch_read(self, batch: RecordBatch) -> bool:
-        """Note a control batch; True if it may be discarded. Types other than ABORT and COMMIT never may."""
+        """Note a control batch; True if it may be discarded.
+
+        Types other than ABORT and COMMIT never may.
+        """
         self._consume_aborted_up_to(batch.last_offset)
         record = next(batch.records(), None)
         if record is None:

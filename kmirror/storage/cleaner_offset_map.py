@@ -1,9 +1,10 @@
 """The cleaner's map from key to last offset, with the capacity of Kafka's `SkimpyOffsetMap`.
 
-Kafka packs (MD5 of the key, offset) into a fixed buffer of log.cleaner.dedupe.buffer.size bytes, 24 bytes an entry,
-and stops building the map when it is filled to log.cleaner.io.buffer.load.factor; the rest of the dirty section waits
-for the next pass. Where a pass ends is visible (the cleaner checkpoint, what is kept), so the number of slots and the
-use of the digest in place of the key are kept, while the table itself is a dict and takes what it needs.
+Kafka packs (MD5 of the key, offset) into a fixed buffer of log.cleaner.dedupe.buffer.size bytes, 24
+bytes an entry, and stops building the map when it is filled to log.cleaner.io.buffer.load.factor;
+the rest of the dirty section waits for the next pass. Where a pass ends is visible (the cleaner
+checkpoint, what is kept), so the number of slots and the use of the digest in place of the key are
+kept, while the table itself is a dict and takes what it needs.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class OffsetMap:
         return self._offsets.get(hashlib.md5(key, usedforsecurity=False).digest(), -1)
 
     def update_latest_offset(self, offset: int) -> None:
-        """The map now speaks for everything up to `offset` (a gap, or a batch without keyed records)."""
+        """The map now speaks for everything up to `offset` (a gap, or a batch without keyed
+        records).
+        """
         self.latest_offset = offset
 
     def clear(self) -> None:

@@ -1,4 +1,5 @@
-"""What becomes of one batch when the cleaner copies a segment (Kafka's `RecordFilter` and `MemoryRecords.filterTo`).
+"""What becomes of one batch when the cleaner copies a segment (Kafka's `RecordFilter` and
+`MemoryRecords.filterTo`).
 
 A batch is, in this order of preference,
 
@@ -8,10 +9,11 @@ A batch is, in this order of preference,
   or the last marker of one without data (its epoch), or is the last batch of the cleaning round (its offset);
 * dropped.
 
-A record stays when it lies above what the offset map speaks for, or is the last one of its key and not a tombstone past
-its horizon. A *delete horizon* is the time from which tombstones and idle markers may go: the first pass that meets
-one writes it into the batch in place of the base timestamp (attribute bit 6), a later pass acts on it. Records without
-a key do not belong into a compacted log and go.
+A record stays when it lies above what the offset map speaks for, or is the last one of its key and
+not a tombstone past its horizon. A *delete horizon* is the time from which tombstones and idle
+markers may go: the first pass that meets one writes it into the batch in place of the base
+timestamp (attribute bit 6), a later pass acts on it. Records without a key do not belong into a
+compacted log and go.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ from kmirror.storage.cleaner_record_keys import RecordKey, record_keys
 
 
 class LastRecord(NamedTuple):
-    """Where a live producer stands in the log: its last data offset (None: only markers) and its epoch."""
+    """Where a live producer stands in the log: its last data offset (None: only markers) and its
+    epoch.
+    """
 
     last_data_offset: int | None
     producer_epoch: int
@@ -49,7 +53,10 @@ class CleanerStats(Struct):
 
 
 class CleanerRecordFilter:
-    """Decides over batches in offset order. One per pass; `last_records` is set anew for every group of segments."""
+    """Decides over batches in offset order.
+
+    One per pass; `last_records` is set anew for every group of segments.
+    """
 
     def __init__(
         self,

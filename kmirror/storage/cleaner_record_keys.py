@@ -20,7 +20,9 @@ class RecordKey(NamedTuple):
 
 
 def record_keys(batch: RecordBatch) -> list[RecordKey]:
-    """One entry a record, in order; INVALID_RECORD or CORRUPT_MESSAGE where the batch is not what its header claims."""
+    """One entry a record, in order; INVALID_RECORD or CORRUPT_MESSAGE where the batch is not what
+    its header claims.
+    """
     if batch.record_count < MIN_RECORDS_FOR_COLUMNS:
         return [RecordKey(record.offset, record.key, record.value is not None) for record in batch.records()]
     from kmirror.record.columns import decode_columns  # numpy: a quarter of a broker's start, for what may never be cleaned

@@ -1,11 +1,14 @@
-"""The cleaner's work on files: the offset map from dirty segments, and the cleaned copy of a group of segments.
+"""The cleaner's work on files: the offset map from dirty segments, and the cleaned copy of a group
+of segments.
 
-Everything here may run on a worker thread: it reads sealed segments by position, writes `.cleaned` files that nobody else
-knows, and asks `check_not_aborted` before every segment and chunk. What it needs to know of the log was taken on the loop
-(`SegmentSource`, aborted transactions, live producers).
+Everything here may run on a worker thread: it reads sealed segments by position, writes `.cleaned`
+files that nobody else knows, and asks `check_not_aborted` before every segment and chunk. What it
+needs to know of the log was taken on the loop (`SegmentSource`, aborted transactions, live
+producers).
 
-What is read and written is counted by a meter; both pieces of work are iterators that stop where it says so, for whoever drives them to
-look whether there must be a pause (log.cleaner.io.max.bytes.per.second).
+What is read and written is counted by a meter; both pieces of work are iterators that stop where it
+says so, for whoever drives them to look whether there must be a pause
+(log.cleaner.io.max.bytes.per.second).
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ WRITE_CHUNK_BYTES: Final = 1 << 20
 
 
 class SegmentSource(Struct, frozen=True):
-    """A sealed segment as a worker needs it: the open file, where to start and end in it, and the offset at which it ends."""
+    """A sealed segment as a worker needs it: the open file, where to start and end in it, and the
+    offset at which it ends.
+    """
 
     file: File
     position: int
@@ -51,10 +56,11 @@ class SegmentSource(Struct, frozen=True):
 
 
 def read_batches(source: SegmentSource, meter: ThrottlerMeter) -> Iterator[RecordBatch]:
-    """The batches of a segment in order; CorruptFileError where the file holds no whole batch or one with a wrong CRC.
+    """The batches of a segment in order; CorruptFileError where the file holds no whole batch or
+    one with a wrong CRC.
 
-    Kafka's cleaner does not look at the CRC. But a broken key would shadow another key's record, and a batch that is written
-    anew would get a CRC that blesses what is broken.
+    Kafka's cleaner does not look at the CRC. But a broken key would shadow another key's record,
+    and a batch that is written anew would get a CRC that blesses what is broken.
     """
     position = source.position
     wanted = READ_CHUNK_BYTES
@@ -95,7 +101,9 @@ def _size_of_batch_at(view: memoryview, source: SegmentSource, position: int) ->
 
 
 class OffsetMapBuilder:
-    """Fills the offset map from the dirty section (Kafka's `buildOffsetMap`); stops when it has `max_entries`."""
+    """Fills the offset map from the dirty section (Kafka's `buildOffsetMap`); stops when it has
+    `max_entries`.
+    """
 
     def __init__(
         self,

@@ -11,7 +11,9 @@ from kmirror.storage.log_offset_metadata import LogOffsetMetadata
 
 
 class FetchIsolation(Enum):
-    """How far a read may go: followers to the log end, consumers to the high watermark or the last stable offset."""
+    """How far a read may go: followers to the log end, consumers to the high watermark or the last
+    stable offset.
+    """
 
     LOG_END = "log end"
     HIGH_WATERMARK = "high watermark"
@@ -19,7 +21,9 @@ class FetchIsolation(Enum):
 
 
 class AbortedTxn(NamedTuple):
-    """An entry of a transaction index: offsets of the first record and of the ABORT marker, and the LSO written with it."""
+    """An entry of a transaction index: offsets of the first record and of the ABORT marker, and the
+    LSO written with it.
+    """
 
     producer_id: int
     first_offset: int
@@ -29,9 +33,11 @@ class AbortedTxn(NamedTuple):
 
 @dataclass(slots=True)
 class FetchDataInfo:
-    """A run of whole batches, except that the last may be cut; `records` is a slice of the file, not read yet.
+    """A run of whole batches, except that the last may be cut; `records` is a slice of the file,
+    not read yet.
 
-    The first batch may begin below the offset asked for. `aborted_transactions` is None unless the read was TXN_COMMITTED.
+    The first batch may begin below the offset asked for. `aborted_transactions` is None unless the
+    read was TXN_COMMITTED.
     """
 
     fetch_offset_metadata: LogOffsetMetadata

@@ -1,4 +1,6 @@
-"""A run of record bytes in an open file: what a fetch gives to the network, which sends it without reading it."""
+"""A run of record bytes in an open file: what a fetch gives to the network, which sends it without
+reading it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Moving a log to another directory: its future log there takes the place of the current one, or is given up.
+"""Moving a log to another directory: its future log there takes the place of the current one, or is
+given up.
 
-A future log must never have a batch that the current log does not have. So it is cut first when the current one is cut; in a
-crash in between it is only shorter.
+A future log must never have a batch that the current log does not have. So it is cut first when the
+current one is cut; in a crash in between it is only shorter.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 
 class FutureLogs:
-    """The steps of a move that change which log is a partition's (`replica.alter_log_dirs` decides when)."""
+    """The steps of a move that change which log is a partition's (`replica.alter_log_dirs` decides
+    when).
+    """
 
     def __init__(self, logs: BrokerLogs, removal: LogRemoval, checkpoints: LogCheckpoints, cleaner: LogCleaner | None) -> None:
         self.on_cut: Callable[[TopicPartition, int], None] | None = None
@@ -34,9 +37,12 @@ class FutureLogs:
         self._cleaner = cleaner
 
     def replace_current(self, topic_partition: TopicPartition) -> None:
-        """The future log becomes the current one; the old one is deleted later. KAFKA_STORAGE_ERROR where one of them is offline.
+        """The future log becomes the current one; the old one is deleted later.
 
-        The new log gets its name first: whatever happens in between, the data is there under its name once or twice, never not.
+        KAFKA_STORAGE_ERROR where one of them is offline.
+
+        The new log gets its name first: whatever happens in between, the data is there under its
+        name once or twice, never not.
         """
         source, future = self._logs.current.get(topic_partition), self._logs.future.get(topic_partition)
         if future is None:
@@ -61,7 +67,10 @@ class FutureLogs:
         self._checkpoints.write_in(log.parent_dir)
 
     def cut(self, topic_partition: TopicPartition, cut: LogCut) -> None:
-        """As the current log is about to be cut. A future log that cannot be cut is given up: it must not be swapped in any more."""
+        """As the current log is about to be cut.
+
+        A future log that cannot be cut is given up: it must not be swapped in any more.
+        """
         future = self._logs.future.get(topic_partition)
         if future is None:
             return

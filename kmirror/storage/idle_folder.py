@@ -1,8 +1,10 @@
-"""Whether a partition's folder holds nothing yet: how a broker starts with thousands of partitions that nobody ever wrote to.
+"""Whether a partition's folder holds nothing yet: how a broker starts with thousands of partitions
+that nobody ever wrote to.
 
-Such a folder is new, or has only `partition.metadata`. That file may be torn after a power loss, because for an idle
-partition it is not synced; it then counts as missing, for there is no data whose topic it could name. Beside it may lie
-what the first append had written of its successor when the power went.
+Such a folder is new, or has only `partition.metadata`. That file may be torn after a power loss,
+because for an idle partition it is not synced; it then counts as missing, for there is no data
+whose topic it could name. Beside it may lie what the first append had written of its successor when
+the power went.
 """
 
 from __future__ import annotations

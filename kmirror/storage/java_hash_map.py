@@ -1,10 +1,12 @@
-"""The order in which Java's `HashMap` gives its keys back, which decides byte order in a few Kafka files.
+"""The order in which Java's `HashMap` gives its keys back, which decides byte order in a few Kafka
+files.
 
-A `HashMap` has a power-of-two table; a key lies in bucket `(h ^ h >>> 16) & (table size - 1)` and iteration goes
-bucket by bucket, inside a bucket in the order of insertion. The table starts with 16 buckets (or what the
-constructor asked for), doubles when more than 0.75 of it is filled and never shrinks. While it has fewer than 64
-buckets it also doubles when a ninth key comes into one bucket; from 64 on Kafka's map would turn that bucket into a
-tree, whose order is not reproduced here (nine keys in one of 64 buckets does not occur with sane ids).
+A `HashMap` has a power-of-two table; a key lies in bucket `(h ^ h >>> 16) & (table size - 1)` and
+iteration goes bucket by bucket, inside a bucket in the order of insertion. The table starts with 16
+buckets (or what the constructor asked for), doubles when more than 0.75 of it is filled and never
+shrinks. While it has fewer than 64 buckets it also doubles when a ninth key comes into one bucket;
+from 64 on Kafka's map would turn that bucket into a tree, whose order is not reproduced here (nine
+keys in one of 64 buckets does not occur with sane ids).
 """
 
 from __future__ import annotations
@@ -55,7 +57,9 @@ def table_size_for_copy(count: int) -> int:
 
 
 def grown_table_size(hashes: Iterable[int], table_size: int = DEFAULT_TABLE_SIZE) -> int:
-    """The table's size after keys with these `hashes` were put, one after the other, into a table of `table_size`."""
+    """The table's size after keys with these `hashes` were put, one after the other, into a table
+    of `table_size`.
+    """
     buckets: dict[int, list[int]] = {}
     for count, key_hash in enumerate(hashes, start=1):
         spread = key_hash ^ key_hash >> 16
@@ -80,7 +84,9 @@ def _doubled(table_size: int, buckets: dict[int, list[int]]) -> tuple[int, dict[
 
 
 def java_hash_map_order(keys: Iterable[Key], hash_of: Callable[[Key], int], *, table_size: int = DEFAULT_TABLE_SIZE) -> list[Key]:
-    """`keys`, given in the order of insertion, in the order of iteration; `table_size` is that before the first insertion."""
+    """`keys`, given in the order of insertion, in the order of iteration; `table_size` is that
+    before the first insertion.
+    """
     keyed = [(hash_of(key), key) for key in keys]
     mask = grown_table_size((key_hash for key_hash, _ in keyed), table_size) - 1
     keyed.sort(key=lambda item: (item[0] ^ item[0] >> 16) & mask)

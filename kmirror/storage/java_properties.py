@@ -1,7 +1,8 @@
-"""The text format of `java.util.Properties`: `meta.properties`, and the configuration files of servers and clients.
+"""The text format of `java.util.Properties`: `meta.properties`, and the configuration files of
+servers and clients.
 
-`key=value` lines in ISO-8859-1 with backslash escapes, `#` and `!` comments, and lines that a backslash at the end continues. What is
-written here is ASCII.
+`key=value` lines in ISO-8859-1 with backslash escapes, `#` and `!` comments, and lines that a
+backslash at the end continues. What is written here is ASCII.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ def encode_properties(properties: dict[str, str], *, time_ms: int) -> bytes:
 
 
 def escape(text: str, *, also: str = "=:#!") -> str:
-    """A value as `store` writes it: one line of ASCII, which is read the same as ISO-8859-1 and as UTF-8. `also`: what may stay as it is
-    in a value, and is escaped all the same."""
+    """A value as `store` writes it: one line of ASCII, which is read the same as ISO-8859-1 and as
+    UTF-8. `also`: what may stay as it is in a value, and is escaped all the same.
+    """
     escaped = "".join(_ESCAPED.get(char) or (f"\\{char}" if char in also else char) for char in text)
     if escaped.startswith(" "):
         escaped = "\\" + escaped
@@ -39,7 +41,9 @@ def escape(text: str, *, also: str = "=:#!") -> str:
 
 
 def decode_properties(path: str, data: bytes) -> dict[str, str]:
-    """Key-value lines of a Java properties file (ISO-8859-1, backslash escapes, continued lines); a later key wins."""
+    """Key-value lines of a Java properties file (ISO-8859-1, backslash escapes, continued lines); a
+    later key wins.
+    """
     properties: dict[str, str] = {}
     for position, line in _logical_lines(data.decode("latin-1")):
         key, value = _split_key(line)

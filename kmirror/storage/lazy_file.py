@@ -1,7 +1,8 @@
 """A file that is opened when its bytes are first wanted, and made when the first are written.
 
-A broker with ten thousand idle partitions would otherwise hold a descriptor (and, for new ones, files) of each: what was
-not used since the start costs neither. `release` gives the descriptor back; the next use opens the file again.
+A broker with ten thousand idle partitions would otherwise hold a descriptor (and, for new ones,
+files) of each: what was not used since the start costs neither. `release` gives the descriptor
+back; the next use opens the file again.
 """
 
 from __future__ import annotations
@@ -13,12 +14,18 @@ from kmirror.common.ports import Buffer, File, FileSystem
 
 
 class LazyFile:
-    """A `common.ports.File`. While there is no file on disk it reads as empty; `create` makes it at once."""
+    """A `common.ports.File`.
+
+    While there is no file on disk it reads as empty; `create` makes it at once.
+    """
 
     __slots__ = ("_file", "_files", "_is_closed", "_preallocated_size", "exists", "initial_size", "path")
 
     def __init__(self, files: FileSystem, path: str, *, preallocated_size: int = 0) -> None:
-        """`preallocated_size` is what a new file is extended to. `initial_size` is what an existing one had."""
+        """`preallocated_size` is what a new file is extended to.
+
+        `initial_size` is what an existing one had.
+        """
         self.path = path
         self._files = files
         self._file: File | None = None

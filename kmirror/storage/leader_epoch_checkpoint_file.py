@@ -19,7 +19,10 @@ class EpochEntry(NamedTuple):
 
 
 class LeaderEpochCheckpointFile:
-    """The epochs of one partition on disk. Created empty as soon as the log object is, unless that is `deferred`."""
+    """The epochs of one partition on disk.
+
+    Created empty as soon as the log object is, unless that is `deferred`.
+    """
 
     def __init__(self, files: FileSystem, log_dir: str, *, deferred: bool = False) -> None:
         """`log_dir` is the partition's folder."""
@@ -42,7 +45,9 @@ class LeaderEpochCheckpointFile:
         self._checkpoint.write(entries)
 
     def write_if_dir_exists(self, entries: Iterable[EpochEntry]) -> None:
-        """For the asynchronous flush after a truncation, which may find the partition deleted or renamed."""
+        """For the asynchronous flush after a truncation, which may find the partition deleted or
+        renamed.
+        """
         if self._files.is_dir(self._log_dir):
             self._checkpoint.write(entries)
 

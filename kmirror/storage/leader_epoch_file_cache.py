@@ -1,10 +1,12 @@
-"""Which leader epoch began at which offset (Kafka's `LeaderEpochFileCache`), kept in `leader-epoch-checkpoint`.
+"""Which leader epoch began at which offset (Kafka's `LeaderEpochFileCache`), kept in
+`leader-epoch-checkpoint`.
 
-Entries ascend in both epoch and start offset. A new entry drops every entry that contradicts it: epoch >= its epoch or
-start offset >= its offset; so an epoch that began but was never written to leaves no trace. A new entry is written and
-synced before the append that caused it goes on. Entries that a truncation drops are rewritten later, because loading a
-log truncates the cache to the log anyway. A log that has no files yet (`deferred`) puts its epochs off until it gets them: an
-epoch without a batch is news to nobody after a crash.
+Entries ascend in both epoch and start offset. A new entry drops every entry that contradicts it:
+epoch >= its epoch or start offset >= its offset; so an epoch that began but was never written to
+leaves no trace. A new entry is written and synced before the append that caused it goes on. Entries
+that a truncation drops are rewritten later, because loading a log truncates the cache to the log
+anyway. A log that has no files yet (`deferred`) puts its epochs off until it gets them: an epoch
+without a batch is news to nobody after a crash.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ UNDEFINED_EPOCH_OFFSET: Final = -1
 
 
 class LeaderEpochFileCache:
-    """The epochs of one log. Lists are short (one entry a leader change), so all look-ups are linear."""
+    """The epochs of one log.
+
+    Lists are short (one entry a leader change), so all look-ups are linear.
+    """
 
     def __init__(
         self,
@@ -70,7 +75,9 @@ class LeaderEpochFileCache:
         return lower[-1] if lower else None
 
     def end_offset_for(self, requested_epoch: int, log_end_offset: int) -> EpochAndOffset:
-        """(largest epoch <= requested, start of the next higher one); (-1, -1) when the request is beyond what is known."""
+        """(largest epoch <= requested, start of the next higher one); (-1, -1) when the request is
+        beyond what is known.
+        """
         if requested_epoch == UNDEFINED_EPOCH:
             return EpochAndOffset(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)
         if requested_epoch == self.latest_epoch:

@@ -1,7 +1,8 @@
 """The segments of one log as an append-only file with a start and an end (Kafka's `LocalLog`).
 
-Knows nothing of epochs, producers or the high watermark; `UnifiedLog` adds these. Not guarded against I/O errors either:
-an OSError passes through, and `UnifiedLog` takes the log directory offline.
+Knows nothing of epochs, producers or the high watermark; `UnifiedLog` adds these. Not guarded
+against I/O errors either: an OSError passes through, and `UnifiedLog` takes the log directory
+offline.
 """
 
 from __future__ import annotations
@@ -86,7 +87,10 @@ class LocalLog:
         min_one_message: bool,
         include_aborted_transactions: bool,
     ) -> FetchDataInfo:
-        """Up to `max_length` bytes below `max_offset_metadata`; empty at or above it. OFFSET_OUT_OF_RANGE beyond the log."""
+        """Up to `max_length` bytes below `max_offset_metadata`; empty at or above it.
+
+        OFFSET_OUT_OF_RANGE beyond the log.
+        """
         segment = self.segments.floor_segment(start_offset)
         if start_offset > self.log_end_offset or segment is None:
             raise ApiException(
@@ -125,7 +129,9 @@ class LocalLog:
         return self.collect_aborted_transactions(start_offset, upper_bound)
 
     def collect_aborted_transactions(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
-        """Aborted transactions that touch [start, upper bound), as the segments from that of `start` on know them."""
+        """Aborted transactions that touch [start, upper bound), as the segments from that of
+        `start` on know them.
+        """
         found: list[AbortedTxn] = []
         segment = self.segments.floor_segment(start_offset)
         while segment is not None:
@@ -159,7 +165,9 @@ class LocalLog:
         return new_segment
 
     def _create_and_delete_segment(self, new_offset: int, old: LogSegment) -> LogSegment:
-        """An empty segment at `new_offset` and then no `old` any more, so that there always is an active one."""
+        """An empty segment at `new_offset` and then no `old` any more, so that there always is an
+        active one.
+        """
         if new_offset == old.base_offset:
             old.change_file_suffixes("", DELETED_FILE_SUFFIX)
         new_segment = self.folder.open_segment(new_offset)
@@ -171,7 +179,9 @@ class LocalLog:
 
     # flush
     def flush(self, offset: int) -> None:
-        """fsync the segments that hold [recovery point, offset), and the folder if one of them is new."""
+        """fsync the segments that hold [recovery point, offset), and the folder if one of them is
+        new.
+        """
         recovery_point = self.recovery_point
         if recovery_point > offset:
             return
@@ -212,7 +222,9 @@ class LocalLog:
         return old
 
     def make_cut_durable(self, *, files_went: bool) -> None:
-        """After `truncate_to` or `truncate_fully_and_start_at`: a power loss does not bring back what was cut, nor files that were removed."""
+        """After `truncate_to` or `truncate_fully_and_start_at`: a power loss does not bring back
+        what was cut, nor files that were removed.
+        """
         segment = self.segments.active_segment
         if not segment.is_deferred:
             segment.file.fsync()
@@ -220,7 +232,10 @@ class LocalLog:
             self.ports.files.fsync_path(self.directory)
 
     def rename_dir(self, name: str, *, synced: bool = True) -> bool:
-        """Rename the folder inside its log dir; False if it has that name. `synced=False`: whoever renames many syncs their log dir behind all."""
+        """Rename the folder inside its log dir; False if it has that name.
+
+        `synced=False`: whoever renames many syncs their log dir behind all.
+        """
         directory = f"{self.parent_dir}/{name}"
         if directory == self.directory:
             return False
@@ -245,7 +260,9 @@ class LocalLog:
 
 
 def _max_position(segment: LogSegment, max_offset: LogOffsetMetadata) -> int | None:
-    """Where a read of `segment` must end; None when all of it lies beyond `max_offset`, or that has no position."""
+    """Where a read of `segment` must end; None when all of it lies beyond `max_offset`, or that has
+    no position.
+    """
     if max_offset.segment_base_offset == segment.base_offset:
         return max_offset.relative_position_in_segment
     if not max_offset.message_offset_only and max_offset.segment_base_offset > segment.base_offset:

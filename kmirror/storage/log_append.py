@@ -1,8 +1,9 @@
 """The checks of an append that need no state: one pass over the batch headers, one CRC a batch.
 
-Followers and mirror leaders take bytes as they are, so this pass is what replication costs. It stops before the first
-batch whose leader epoch is above the epoch in which the bytes were fetched (KAFKA-18723): such a batch was written by a
-later leader than the one that answered, and what lies behind it cannot be trusted to follow.
+Followers and mirror leaders take bytes as they are, so this pass is what replication costs. It
+stops before the first batch whose leader epoch is above the epoch in which the bytes were fetched
+(KAFKA-18723): such a batch was written by a later leader than the one that answered, and what lies
+behind it cannot be trusted to follow.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ _MIN_LENGTH = RECORD_BATCH_OVERHEAD - LOG_OVERHEAD
 
 
 class AnalyzedAppend(NamedTuple):
-    """The batches of an append. `has_producer_state`: one of them has a producer id or is a control batch."""
+    """The batches of an append.
+
+    `has_producer_state`: one of them has a producer id or is a control batch.
+    """
 
     info: LogAppendInfo
     raw_headers: list[RawHeader]
@@ -103,7 +107,9 @@ def analyze_and_validate_records(
 
 
 def _leave_out_what_needs_another_segment(headers: list[RawHeader]) -> int:
-    """Offsets in a segment are relative to its base, in 31 bits; what lies beyond comes with the next fetch. The bytes that are left."""
+    """Offsets in a segment are relative to its base, in 31 bits; what lies beyond comes with the
+    next fetch. The bytes that are left.
+    """
     while headers[-1][0] + headers[-1][6] - headers[0][0] > _MAX_RELATIVE_OFFSET:
         headers.pop()
     return sum(header[1] + LOG_OVERHEAD for header in headers)
@@ -129,7 +135,10 @@ def _append_info(headers: list[RawHeader], valid_bytes: int, max_timestamp: int)
 
 
 def _source_compression(headers: list[RawHeader]) -> CompressionType:
-    """The codec of the last batch that has one. UNKNOWN_SERVER_ERROR for a code that stands for none, as in Kafka."""
+    """The codec of the last batch that has one.
+
+    UNKNOWN_SERVER_ERROR for a code that stands for none, as in Kafka.
+    """
     codes = [header[5] & COMPRESSION_MASK for header in headers if header[5] & COMPRESSION_MASK]
     try:
         return CompressionType.for_id(codes[-1] if codes else 0)
@@ -159,7 +168,9 @@ def _check_leader_append(
 
 
 def _check_tail(records: memoryview, position: int, topic_partition: TopicPartition) -> None:
-    """What follows the whole batches: a cut batch is left out silently, anything else is an error (as RecordBatch says it)."""
+    """What follows the whole batches: a cut batch is left out silently, anything else is an error
+    (as RecordBatch says it).
+    """
     try:
         next(iter_batches(records, position), None)
     except ApiException as error:
@@ -167,14 +178,19 @@ def _check_tail(records: memoryview, position: int, topic_partition: TopicPartit
 
 
 class OffsetsOutOfOrderError(ApiException):
-    """Batches to replicate whose offsets do not ascend, or are none (Kafka's OffsetsOutOfOrderException)."""
+    """Batches to replicate whose offsets do not ascend, or are none (Kafka's
+    OffsetsOutOfOrderException).
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(Errors.UNKNOWN_SERVER_ERROR, message)
 
 
 class UnexpectedAppendOffsetError(ApiException):
-    """A follower was given offsets below its log end. If its log is empty it may start anew at `first_offset`."""
+    """A follower was given offsets below its log end.
+
+    If its log is empty it may start anew at `first_offset`.
+    """
 
     def __init__(self, message: str, *, first_offset: int, last_offset: int) -> None:
         super().__init__(Errors.UNKNOWN_SERVER_ERROR, message)

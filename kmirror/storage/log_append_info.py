@@ -12,21 +12,28 @@ from kmirror.record.record import NO_TIMESTAMP
 
 
 class LogAppendInfo(Struct):
-    """Result of an append. For a duplicate, `is_duplicate` is set and offsets and time are those of the first append."""
+    """Result of an append.
+
+    For a duplicate, `is_duplicate` is set and offsets and time are those of the first append.
+    """
 
     first_offset: int
     last_offset: int
     last_leader_epoch: int | None = None
     max_timestamp: int = NO_TIMESTAMP
     log_append_time: int = NO_TIMESTAMP
-    """LogAppendTime topics: the broker's time; a duplicate: the batch's max timestamp; else -1 (goes into the Produce response)."""
+    """LogAppendTime topics: the broker's time; a duplicate: the batch's max timestamp; else -1
+    (goes into the Produce response).
+    """
     log_start_offset: int = 0
     source_compression: CompressionType = CompressionType.NONE
     valid_bytes: int = 0
     record_errors: list[Any] = []
     is_duplicate: bool = False
     skipped_higher_epoch: bool = False
-    """A follower append stopped before a batch whose leader epoch is above the epoch of the fetch (KAFKA-18723)."""
+    """A follower append stopped before a batch whose leader epoch is above the epoch of the fetch
+    (KAFKA-18723).
+    """
 
     @property
     def num_messages(self) -> int:

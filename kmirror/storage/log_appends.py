@@ -1,7 +1,8 @@
 """Appending to a log, as leader and as follower.
 
-An append is validated against a copy of the producer state, then written, then applied; the state never runs ahead of
-the bytes. Order inside an append: epoch cache, roll, producers, `.log` and indexes, producer state, transaction index.
+An append is validated against a copy of the producer state, then written, then applied; the state
+never runs ahead of the bytes. Order inside an append: epoch cache, roll, producers, `.log` and
+indexes, producer state, transaction index.
 """
 
 from __future__ import annotations
@@ -82,9 +83,10 @@ class LogAppends:
     ) -> LogAppendInfo:
         """Assign offsets and the leader epoch, validate as Kafka does, write.
 
-        `records` is patched in place when it is a writable buffer and the bytes are kept; it must not be used again.
-        `transaction_version` is that of a marker's coordinator. A duplicate of one of the producer's last 5 batches is
-        not written; its result carries the offsets of the first one.
+        `records` is patched in place when it is a writable buffer and the bytes are kept; it must
+        not be used again. `transaction_version` is that of a marker's coordinator. A duplicate of
+        one of the producer's last 5 batches is not written; its result carries the offsets of the
+        first one.
         """
         self._io.check_online()
         topic_id = self._topic_id
@@ -120,8 +122,9 @@ class LogAppends:
     def append_as_follower(self, records: Buffer, *, leader_epoch: int) -> LogAppendInfo:
         """Write the bytes as they are (one pwrite).
 
-        Batches whose epoch is above `leader_epoch`, the epoch of the fetch (for a mirror: the mirror leader epoch; pass
-        2**31-1 to take everything), and all behind them are skipped. `UnexpectedAppendOffsetError` below the log end.
+        Batches whose epoch is above `leader_epoch`, the epoch of the fetch (for a mirror: the
+        mirror leader epoch; pass 2**31-1 to take everything), and all behind them are skipped.
+        `UnexpectedAppendOffsetError` below the log end.
         """
         self._io.check_online()
         topic_id = self._topic_id
@@ -246,7 +249,9 @@ class LogAppends:
         origin: AppendOrigin,
         verification_guard: VerificationGuard | None,
     ) -> BatchMetadata | None:
-        """Gather (and validate) producer state; the first append's metadata if this one is a duplicate of it."""
+        """Gather (and validate) producer state; the first append's metadata if this one is a
+        duplicate of it.
+        """
         segment_size = segment.size
         for header in headers:
             if header.has_producer_id and origin is AppendOrigin.CLIENT:

@@ -1,4 +1,6 @@
-"""Finding batches of a log by offset, by their headers alone: what mirroring compares logs with (rules C5, C35, C36b)."""
+"""Finding batches of a log by offset, by their headers alone: what mirroring compares logs with
+(rules C5, C35, C36b).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ class LogBatchLookup:
         self._io = io
 
     def last_batch(self) -> BatchHeader | None:
-        """Header of the last batch in the log; None when there is none (the log end may lie beyond it)."""
+        """Header of the last batch in the log; None when there is none (the log end may lie beyond
+        it).
+        """
         with self._io.guarded(f"Error while reading batch headers of {self._local_log.topic_partition}"):
             for segment in reversed(self._local_log.segments.values):
                 header = segment.last_batch()
@@ -29,7 +33,9 @@ class LogBatchLookup:
             return None
 
     def batch_containing(self, offset: int) -> BatchHeader | None:
-        """Header of the first batch whose last offset is >= `offset` (the one that contains it, or follows a gap)."""
+        """Header of the first batch whose last offset is >= `offset` (the one that contains it, or
+        follows a gap).
+        """
         with self._io.guarded(f"Error while reading batch headers of {self._local_log.topic_partition}"):
             segments = self._local_log.segments
             segment = segments.floor_segment(offset) or segments.first_segment
@@ -41,7 +47,9 @@ class LogBatchLookup:
             return None
 
     def batch_before(self, offset: int) -> BatchHeader | None:
-        """Header of the last batch whose base offset is < `offset`; None if there is none (C36b steps back with it)."""
+        """Header of the last batch whose base offset is < `offset`; None if there is none (C36b
+        steps back with it).
+        """
         with self._io.guarded(f"Error while reading batch headers of {self._local_log.topic_partition}"):
             segment = self._local_log.segments.lower_segment(offset)
             while segment is not None:
@@ -73,6 +81,9 @@ class LogBatchLookup:
 
 
 def _headers_from(segment: LogSegment, offset: int) -> Iterator[BatchHeader]:
-    """From a batch at or before `offset` on. A segment without files keeps none: an index beside a `partition.metadata` that is not synced
-    yet would make a folder that is as good as new look like one with data."""
+    """From a batch at or before `offset` on.
+
+    A segment without files keeps none: an index beside a `partition.metadata` that is not synced
+    yet would make a folder that is as good as new look like one with data.
+    """
     return iter(()) if segment.is_deferred else segment.batch_headers(segment.offset_index.lookup(offset).position)

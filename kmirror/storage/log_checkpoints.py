@@ -1,4 +1,6 @@
-"""The offset checkpoints of a broker's log directories: recovery points, log starts, high watermarks."""
+"""The offset checkpoints of a broker's log directories: recovery points, log starts, high
+watermarks.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ from kmirror.storage.segment_files import storage_error
 
 
 class LogCheckpoints:
-    """Writes what the logs say into the checkpoint files of the live directories. A disk error takes the directory offline."""
+    """Writes what the logs say into the checkpoint files of the live directories.
+
+    A disk error takes the directory offline.
+    """
 
     def __init__(self, dirs: LogDirs, logs: BrokerLogs, ports: LogPorts) -> None:
         self._dirs = dirs
@@ -43,7 +48,9 @@ class LogCheckpoints:
             self._report(path, f"Disk error while writing recovery offsets checkpoint in directory {path}: {error}", error)
 
     def write_log_start_offsets_in(self, path: str) -> None:
-        """Only logs that begin inside of their first segment: the others' start is in the file names."""
+        """Only logs that begin inside of their first segment: the others' start is in the file
+        names.
+        """
         log_dir = self._dirs.live.get(path)
         if log_dir is None:
             return
@@ -57,7 +64,10 @@ class LogCheckpoints:
             self._report(path, f"Disk error while writing log start offsets checkpoint in directory {path}: {error}", error)
 
     def read_high_watermarks(self, path: str) -> dict[TopicPartition, int]:
-        """replication-offset-checkpoint of a live dir. KAFKA_STORAGE_ERROR where it cannot be read, or makes no sense; the dir is offline then."""
+        """replication-offset-checkpoint of a live dir.
+
+        KAFKA_STORAGE_ERROR where it cannot be read, or makes no sense; the dir is offline then.
+        """
         log_dir = self._dirs.live.get(path)
         if log_dir is None:
             return {}
@@ -76,7 +86,9 @@ class LogCheckpoints:
                 self._report(path, f"Error while writing {log_dir.high_watermarks.path}", error)
 
     def sync_renames_in(self, path: str) -> None:
-        """Behind all logs of a log dir that were renamed in one turn: a sync for each would take seconds of a topic with a thousand partitions."""
+        """Behind all logs of a log dir that were renamed in one turn: a sync for each would take
+        seconds of a topic with a thousand partitions.
+        """
         if path not in self._dirs.live:
             return
         try:

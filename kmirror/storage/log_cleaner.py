@@ -1,19 +1,21 @@
 """Compaction in the background (Kafka's `LogCleaner` and `Cleaner`).
 
-A pass over one log reads the dirty section into a map key -> last offset, then copies all segments from the log's
-beginning to where the map ends, group by group, without the records that the map knows a later one for, and swaps each
-copy in for its originals. Neighbours share a group, and so become one segment, while together they stay within
-segment.bytes, segment.index.bytes and 2^31 offsets.
+A pass over one log reads the dirty section into a map key -> last offset, then copies all segments
+from the log's beginning to where the map ends, group by group, without the records that the map
+knows a later one for, and swaps each copy in for its originals. Neighbours share a group, and so
+become one segment, while together they stay within segment.bytes, segment.index.bytes and 2^31
+offsets.
 
-Only sealed segments are read, and only `.cleaned` files written, so that part (`CleaningJob.work`) may run on a worker
-thread; all decisions and the swaps happen in `CleaningJob.advance` on the loop. Between the two the log may be
-truncated or deleted: whoever does that aborts the run first (`abort_and_pause_cleaning`), and an aborted job removes its
-files and leaves the log alone.
+Only sealed segments are read, and only `.cleaned` files written, so that part (`CleaningJob.work`)
+may run on a worker thread; all decisions and the swaps happen in `CleaningJob.advance` on the loop.
+Between the two the log may be truncated or deleted: whoever does that aborts the run first
+(`abort_and_pause_cleaning`), and an aborted job removes its files and leaves the log alone.
 
-A crash at any moment is repaired at load: `.cleaned` files are thrown away, a set of `.swap` files is completed.
-A pass that fails on the content of a partition (corrupt batches) marks it uncleanable, and the cleaner goes on with others.
-What all passes together read and write is kept down to log.cleaner.io.max.bytes.per.second: a job whose `pause_ms` is positive should
-be left alone for that long.
+A crash at any moment is repaired at load: `.cleaned` files are thrown away, a set of `.swap` files
+is completed. A pass that fails on the content of a partition (corrupt batches) marks it
+uncleanable, and the cleaner goes on with others. What all passes together read and write is kept
+down to log.cleaner.io.max.bytes.per.second: a job whose `pause_ms` is positive should be left alone
+for that long.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ class CleaningAborted(KmirrorError):
 
 
 class LogCleaner:
-    """Gives out `CleaningJob`s, each for another log; whoever drives them calls `next_job` again after backoff_ms when there was none."""
+    """Gives out `CleaningJob`s, each for another log; whoever drives them calls `next_job` again
+    after backoff_ms when there was none.
+    """
 
     def __init__(
         self, config: CleanerConfig, ports: LogPorts, *, log_dirs: Sequence[str], logs: Mapping[TopicPartition, UnifiedLog]
@@ -68,9 +72,13 @@ class LogCleaner:
         self.last_run_ms: int | None = None
         self.last_clean_time_ms = 0
         self.last_max_compaction_delay_ms = 0
-        """The longest that any log had waited beyond its max.compaction.lag.ms when the last pass began."""
+        """The longest that any log had waited beyond its max.compaction.lag.ms when the last pass
+        began.
+        """
         self.dead_threads: Callable[[], int] = lambda: 0
-        """How many of those who drive the jobs have ended though nobody ended them; set by their owner."""
+        """How many of those who drive the jobs have ended though nobody ended them; set by their
+        owner.
+        """
         self._ports = ports
         self.throttler = Throttler(config.io_max_bytes_per_second, ports.clock)
 
@@ -80,7 +88,10 @@ class LogCleaner:
         self.throttler.update_desired_rate_per_sec(config.io_max_bytes_per_second)
 
     def next_job(self) -> CleaningJob | None:
-        """The job for the filthiest log, or None. Without one, retention runs on the compacted logs (as it does after each job)."""
+        """The job for the filthiest log, or None.
+
+        Without one, retention runs on the compacted logs (as it does after each job).
+        """
         self.last_run_ms = self._ports.clock.monotonic_ms()
         self.manager.uncleanable_partitions()
         grabbed = self.manager.grab_filthiest_compacted_log(self._ports.clock.time_ms())
@@ -100,11 +111,15 @@ class LogCleaner:
         return True
 
     def delete_old_segments(self) -> int:
-        """Retention on compact,delete logs, and on all compacted ones what lies below the log start; the number of segments."""
+        """Retention on compact,delete logs, and on all compacted ones what lies below the log
+        start; the number of segments.
+        """
         return sum(map(self._delete_old_segments_of, self.manager.deletable_logs()))
 
     def _delete_old_segments_of(self, log: UnifiedLog) -> int:
-        """One log's failure (its dir is on its way offline) does not keep the others from their turn, nor end the cleaner."""
+        """One log's failure (its dir is on its way offline) does not keep the others from their
+        turn, nor end the cleaner.
+        """
         try:
             return log.delete_old_segments()
         except KmirrorError as error:
@@ -122,7 +137,9 @@ class LogCleaner:
 
 
 class CleaningJob:
-    """One pass over one log: `while job.advance(): await run_blocking(job.work)`, with a wait wherever there is a `pause_ms`."""
+    """One pass over one log: `while job.advance(): await run_blocking(job.work)`, with a wait
+    wherever there is a `pause_ms`.
+    """
 
     def __init__(self, cleaner: LogCleaner, candidate: LogToClean, run: CleaningRun, ports: LogPorts, config: CleanerConfig) -> None:
         self.candidate = candidate
@@ -142,7 +159,9 @@ class CleaningJob:
         self._error: Exception | None = None
 
     def advance(self) -> bool:
-        """On the loop: apply what the last `work` did and prepare the next; False when the pass is over, for whatever reason."""
+        """On the loop: apply what the last `work` did and prepare the next; False when the pass is
+        over, for whatever reason.
+        """
         self._cleaner.throttler.maybe_throttle(self._meter.take())
         if self._work is not None and self._error is None:
             return True  # it is not through
@@ -171,7 +190,9 @@ class CleaningJob:
         return False
 
     def work(self) -> None:
-        """Anywhere: the part that takes long, or what of it may be done without a look at the limit. Errors are kept for `advance`."""
+        """Anywhere: the part that takes long, or what of it may be done without a look at the
+        limit. Errors are kept for `advance`.
+        """
         assert self._work is not None, "advance() comes first"
         self._meter.begin()
         try:
@@ -183,7 +204,9 @@ class CleaningJob:
 
     @property
     def pause_ms(self) -> int:
-        """How long `work` should wait for the sake of log.cleaner.io.max.bytes.per.second; an aborted job has nothing to wait for."""
+        """How long `work` should wait for the sake of log.cleaner.io.max.bytes.per.second; an
+        aborted job has nothing to wait for.
+        """
         return 0 if self._run.is_aborted else self._cleaner.throttler.pause_ms
 
     def run_inline(self) -> None:
@@ -196,7 +219,9 @@ class CleaningJob:
         self._run.is_aborted = True
 
     def cancel(self) -> None:
-        """Give up between two steps (shutdown), never during `work`: files are removed, the checkpoint stays."""
+        """Give up between two steps (shutdown), never during `work`: files are removed, the
+        checkpoint stays.
+        """
         self.abort()
         self._error = self._error or CleaningAborted(f"cleaning of {self._log.topic_partition} was cancelled")
         assert not self.advance(), "a cancelled job went on"

@@ -1,17 +1,21 @@
-"""Which log is cleaned next, up to where, and who may not be cleaned just now (Kafka's `LogCleanerManager`).
+"""Which log is cleaned next, up to where, and who may not be cleaned just now (Kafka's
+`LogCleanerManager`).
 
-A compacted log is a clean head, which a pass has been over, and a dirty tail; the first dirty offset of each log is in
-`cleaner-offset-checkpoint`. What may be cleaned ends at the least of: the last stable offset (so also the high
-watermark), the base of the active segment, and the first dirty segment with a timestamp younger than
-min.compaction.lag.ms. The log with the highest share of dirty bytes goes first, if that share is above
-min.cleanable.dirty.ratio, or if its oldest dirty record has waited for longer than max.compaction.lag.ms.
+A compacted log is a clean head, which a pass has been over, and a dirty tail; the first dirty
+offset of each log is in `cleaner-offset-checkpoint`. What may be cleaned ends at the least of: the
+last stable offset (so also the high watermark), the base of the active segment, and the first dirty
+segment with a timestamp younger than min.compaction.lag.ms. The log with the highest share of dirty
+bytes goes first, if that share is above min.cleanable.dirty.ratio, or if its oldest dirty record
+has waited for longer than max.compaction.lag.ms.
 
-A partition is idle, being cleaned by a `CleaningRun`, or paused (a count: truncation, retention and deletion pause it).
-In Kafka, whoever pauses a partition waits until its cleaner thread has stopped. Here everything but the reading and
-writing of files runs on one loop, so nobody waits: the run is told that it is aborted, throws away what it wrote and
-never touches the log again; until it has noticed, no other run starts on that partition.
+A partition is idle, being cleaned by a `CleaningRun`, or paused (a count: truncation, retention and
+deletion pause it). In Kafka, whoever pauses a partition waits until its cleaner thread has stopped.
+Here everything but the reading and writing of files runs on one loop, so nobody waits: the run is
+told that it is aborted, throws away what it wrote and never touches the log again; until it has
+noticed, no other run starts on that partition.
 
-`__mirror_state` is never cleaned (decision C1): its keys hold only the mirror's name, so compaction would lose state.
+`__mirror_state` is never cleaned (decision C1): its keys hold only the mirror's name, so compaction
+would lose state.
 """
 
 from __future__ import annotations
@@ -36,7 +40,9 @@ NEVER_CLEANED_TOPICS: Final = frozenset({MIRROR_STATE_TOPIC_NAME})
 
 
 class CleaningRun:
-    """The mark of one pass over one partition; `is_aborted` is the only thing a worker reads of what the loop changes."""
+    """The mark of one pass over one partition; `is_aborted` is the only thing a worker reads of
+    what the loop changes.
+    """
 
     __slots__ = ("is_aborted",)
 
@@ -123,7 +129,9 @@ class LogCleanerManager:
         return [log for _, log in self._cleanable_logs()]
 
     def _cleanable_logs(self) -> list[tuple[TopicPartition, UnifiedLog]]:
-        """A log whose directory has failed and is not offline yet is left alone: its next pass would fail as this one did, and so on."""
+        """A log whose directory has failed and is not offline yet is left alone: its next pass
+        would fail as this one did, and so on.
+        """
         failures = self._ports.log_dir_failures
         return [
             (partition, log)
@@ -162,7 +170,9 @@ class LogCleanerManager:
         self.resume_cleaning([topic_partition])
 
     def abort_and_pause_cleaning(self, topic_partition: TopicPartition) -> None:
-        """Stop a running pass and let none begin until `resume_cleaning`, as often as this was called."""
+        """Stop a running pass and let none begin until `resume_cleaning`, as often as this was
+        called.
+        """
         run = self._runs.get(topic_partition)
         if run is not None:
             run.is_aborted = True
@@ -188,7 +198,9 @@ class LogCleanerManager:
             self.update_checkpoint(log.parent_dir, log.topic_partition, end_offset)
 
     def mark_partition_uncleanable(self, topic_partition: TopicPartition, reason: str) -> None:
-        """Leave the partition alone from now on: a pass over it failed in a way that the next one would too."""
+        """Leave the partition alone from now on: a pass over it failed in a way that the next one
+        would too.
+        """
         self._uncleanable[topic_partition] = reason
 
     def uncleanable_partitions(self) -> dict[TopicPartition, str]:
@@ -276,7 +288,9 @@ def _is_eligible(candidate: LogToClean) -> bool:
 
 
 def cleanable_offsets(log: UnifiedLog, last_clean_offset: int | None, now_ms: int) -> OffsetsToClean:
-    """Where the dirty section begins and what bounds it; a checkpoint outside of the log counts for nothing."""
+    """Where the dirty section begins and what bounds it; a checkpoint outside of the log counts for
+    nothing.
+    """
     first_dirty_offset = log.log_start_offset if last_clean_offset is None else last_clean_offset
     is_invalid = not log.log_start_offset <= first_dirty_offset <= log.log_end_offset
     if is_invalid:
@@ -300,7 +314,9 @@ def dirty_sealed_segments(log: UnifiedLog, first_dirty_offset: int) -> list[LogS
 
 
 def calculate_cleanable_bytes(log: UnifiedLog, first_dirty_offset: int, uncleanable_offset: int) -> tuple[int, int]:
-    """The base of the first segment that cannot be cleaned, and the bytes between the dirty offset's segment and it."""
+    """The base of the first segment that cannot be cleaned, and the bytes between the dirty
+    offset's segment and it.
+    """
     uncleanable = dirty_sealed_segments(log, uncleanable_offset)
     first_uncleanable_offset = uncleanable[0].base_offset if uncleanable else log.active_segment.base_offset
     start_offset = min(first_dirty_offset, first_uncleanable_offset)
@@ -308,7 +324,9 @@ def calculate_cleanable_bytes(log: UnifiedLog, first_dirty_offset: int, uncleana
 
 
 def segments_between(log: UnifiedLog, start_offset: int, end_offset: int) -> list[LogSegment]:
-    """The segments that hold [start_offset, end_offset), from the one `start_offset` lies in (Kafka's `logSegments(from, to)`)."""
+    """The segments that hold [start_offset, end_offset), from the one `start_offset` lies in
+    (Kafka's `logSegments(from, to)`).
+    """
     if start_offset >= end_offset:
         return []
     segments = [segment for segment in log.log_segments if segment.base_offset < end_offset]
@@ -317,7 +335,9 @@ def segments_between(log: UnifiedLog, start_offset: int, end_offset: int) -> lis
 
 
 def max_compaction_delay_ms(log: UnifiedLog, first_dirty_offset: int, now_ms: int) -> int:
-    """How much longer than max.compaction.lag.ms the oldest dirty record has waited; 0 if it has not."""
+    """How much longer than max.compaction.lag.ms the oldest dirty record has waited; 0 if it has
+    not.
+    """
     timestamps = [segment.first_batch_timestamp for segment in dirty_sealed_segments(log, first_dirty_offset)]
     earliest = min((timestamp for timestamp in timestamps if timestamp > 0), default=None)
     clean_until_ms = now_ms - max(log.config.max_compaction_lag_ms, 0)

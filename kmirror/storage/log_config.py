@@ -1,8 +1,9 @@
 """A topic's configs as one log uses them (Kafka's `LogConfig`).
 
-`from_props` takes Kafka's names and text values (`retention.ms`: "1000"), the topic's own over the broker's defaults; it
-assumes that they were validated (`metadata.configs` does that for users) and ignores names that logs have no use for.
-`internal.segment.bytes` is Kafka's back door to segments below 1 MiB, and wins over `segment.bytes`.
+`from_props` takes Kafka's names and text values (`retention.ms`: "1000"), the topic's own over the
+broker's defaults; it assumes that they were validated (`metadata.configs` does that for users) and
+ignores names that logs have no use for. `internal.segment.bytes` is Kafka's back door to segments
+below 1 MiB, and wins over `segment.bytes`.
 """
 
 from __future__ import annotations
@@ -64,7 +65,10 @@ class LogConfig:
 
     @classmethod
     def from_props(cls, props: Mapping[str, str | None], *, defaults: LogConfig | None = None) -> LogConfig:
-        """`props` over `defaults`; a value that cannot be parsed is a ConfigError. A None value is as if absent."""
+        """`props` over `defaults`; a value that cannot be parsed is a ConfigError.
+
+        A None value is as if absent.
+        """
         values: dict[str, Any] = {}
         for name, text in props.items():
             if text is None:

@@ -1,4 +1,6 @@
-"""What goes with every cut of a log: its future log is cut, the cleaner keeps away, and checkpoints do not speak of what is gone."""
+"""What goes with every cut of a log: its future log is cut, the cleaner keeps away, and checkpoints
+do not speak of what is gone.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,9 @@ class LogCuts:
     def guard(self, log: UnifiedLog, cut: LogCut) -> Iterator[None]:
         """Around one cut of `log`.
 
-        A recovery point above the log end must not stay on disk: what is appended next would count as flushed. It is written only where
-        there was one: a failback cuts each partition, and the file has a line for each of them.
+        A recovery point above the log end must not stay on disk: what is appended next would count
+        as flushed. It is written only where there was one: a failback cuts each partition, and the
+        file has a line for each of them.
         """
         recovery_point = log.recovery_point
         is_current = self._logs.current.get(log.topic_partition) is log

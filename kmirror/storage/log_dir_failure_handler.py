@@ -1,7 +1,8 @@
-"""What happens when the disk under a log directory fails: the directory goes offline, its logs are closed, the owner is told.
+"""What happens when the disk under a log directory fails: the directory goes offline, its logs are
+closed, the owner is told.
 
-A failure is reported from deep inside of a log, perhaps on a worker. The log refuses to go on at once; everything else comes
-later, on the loop (`handle_reported`).
+A failure is reported from deep inside of a log, perhaps on a worker. The log refuses to go on at
+once; everything else comes later, on the loop (`handle_reported`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class LogDirFailureHandler:
 
     @property
     def failed_paths(self) -> list[str]:
-        """Those that no log is served from any more: the offline ones, and those that `handle_reported` is still to take offline."""
+        """Those that no log is served from any more: the offline ones, and those that
+        `handle_reported` is still to take offline.
+        """
         channel, live = self.channel, self._dirs.live
         return [path for path in self._dirs.paths if path not in live or channel.has_offline_log_dir(path)]
 
@@ -58,7 +61,9 @@ class LogDirFailureHandler:
             self.on_log_dir_failure(log_dir, error)
 
     def handle_reported(self) -> None:
-        """Take the directories offline that failed since this last ran; a task does so every second."""
+        """Take the directories offline that failed since this last ran; a task does so every
+        second.
+        """
         while self._reported:
             self.handle(*self._reported.pop(0))
 

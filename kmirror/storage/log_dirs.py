@@ -1,7 +1,9 @@
-"""The directories that a broker keeps its logs in: made, locked, identified, and taken out of service when the disk fails.
+"""The directories that a broker keeps its logs in: made, locked, identified, and taken out of
+service when the disk fails.
 
-`.lock` is held exclusively for as long as the broker lives. The id in `meta.properties` (`directory.id`) is what the
-controller knows a directory by. A directory that cannot be used goes offline for good; the others go on.
+`.lock` is held exclusively for as long as the broker lives. The id in `meta.properties`
+(`directory.id`) is what the controller knows a directory by. A directory that cannot be used goes
+offline for good; the others go on.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ class LogDir:
 
 
 class LogDirs:
-    """All configured log directories; `live` ones by path, in the order in which they are configured."""
+    """All configured log directories; `live` ones by path, in the order in which they are
+    configured.
+    """
 
     def __init__(self, files: FileSystem, paths: Sequence[str]) -> None:
         """KmirrorError if one is listed twice, is in use by another broker, or none can be used."""

@@ -80,7 +80,9 @@ class LogFactory:
     def create(
         self, topic_partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool, target_directory_id: Uuid | None
     ) -> UnifiedLog:
-        """A current log; KAFKA_STORAGE_ERROR where it may lie in an offline dir or was refused, or no directory is left."""
+        """A current log; KAFKA_STORAGE_ERROR where it may lie in an offline dir or was refused, or
+        no directory is left.
+        """
         if topic_partition in self._logs.refused:
             raise ApiException(Errors.KAFKA_STORAGE_ERROR, self._logs.refused[topic_partition])
         if not is_new:
@@ -104,7 +106,9 @@ class LogFactory:
         )
 
     def create_future(self, topic_partition: TopicPartition, log_dir: str, *, topic_id: Uuid | None) -> UnifiedLog:
-        """An empty log beside the current one, in `log_dir`; KAFKA_STORAGE_ERROR while any directory is offline."""
+        """An empty log beside the current one, in `log_dir`; KAFKA_STORAGE_ERROR while any
+        directory is offline.
+        """
         self._check_all_online(topic_partition)
         directory = f"{log_dir}/{log_future_dir_name(topic_partition, self._ports.random)}"
         try:

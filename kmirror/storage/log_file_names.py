@@ -1,7 +1,8 @@
 """File and directory names of logs (Kafka's `LogFileUtils` and the name rules of `LocalLog`).
 
-Segment files are 20 zero-padded decimal digits and a suffix. A directory is `<topic>-<partition>`; while a log is being
-deleted, moved or was found stray it is `<topic>-<partition>.<32 hex digits>-delete` (`-future`, `-stray`).
+Segment files are 20 zero-padded decimal digits and a suffix. A directory is `<topic>-<partition>`;
+while a log is being deleted, moved or was found stray it is `<topic>-<partition>.<32 hex
+digits>-delete` (`-future`, `-stray`).
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def producer_snapshot_file(directory: str, offset: int) -> str:
 
 
 def offset_from_file_name(name: str) -> int:
-    """The number in front of the first dot of a segment file's name (path or bare); ValueError if there is none."""
+    """The number in front of the first dot of a segment file's name (path or bare); ValueError if
+    there is none.
+    """
     digits = name.rsplit("/", 1)[-1].partition(".")[0]
     if not (digits.isascii() and digits.isdigit()):
         raise ValueError(f"{name!r} does not begin with an offset")
@@ -86,7 +89,9 @@ def _suffixed_dir_name(topic_partition: TopicPartition, suffix: str, random: Ran
 
 
 def parse_topic_partition_name(directory: str) -> TopicPartition:
-    """The partition that a log directory (path or bare name) belongs to, `-delete` and the like included."""
+    """The partition that a log directory (path or bare name) belongs to, `-delete` and the like
+    included.
+    """
     name = directory.rstrip("/").rsplit("/", 1)[-1]
     for suffix in (DELETE_DIR_SUFFIX, FUTURE_DIR_SUFFIX, STRAY_DIR_SUFFIX):
         if name.endswith(suffix):

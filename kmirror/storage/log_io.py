@@ -1,11 +1,13 @@
 """How a log tells its owner that the disk is at fault.
 
-An OSError takes the log directory offline and becomes KAFKA_STORAGE_ERROR, and so does every later use. Bytes that are not
-what they must be become CORRUPT_MESSAGE, with the file and position in the text; the directory stays online.
+An OSError takes the log directory offline and becomes KAFKA_STORAGE_ERROR, and so does every later
+use. Bytes that are not what they must be become CORRUPT_MESSAGE, with the file and position in the
+text; the directory stays online.
 
-So it does when a read or a flush finds no free descriptor (`OUT_OF_DESCRIPTORS`): Kafka holds its files open and needs none for these. They
-leave the log as it was, so KAFKA_STORAGE_ERROR, which clients try again, is all that comes of it; what was not flushed is below no
-recovery point, and the next flush takes it along. Where a log is being changed such an error is one like any other.
+So it does when a read or a flush finds no free descriptor (`OUT_OF_DESCRIPTORS`): Kafka holds its
+files open and needs none for these. They leave the log as it was, so KAFKA_STORAGE_ERROR, which
+clients try again, is all that comes of it; what was not flushed is below no recovery point, and the
+next flush takes it along. Where a log is being changed such an error is one like any other.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ class LogIo:
             raise ApiException(Errors.KAFKA_STORAGE_ERROR, f"The log dir {parent_dir} is already offline due to a previous IO exception.")
 
     def error_of(self, message: str, error: OSError | CorruptFileError, *, leaves_log_alone: bool = False) -> ApiException:
-        """What to raise for `error`, once it is reported or logged. `leaves_log_alone`: it came of a read or a flush."""
+        """What to raise for `error`, once it is reported or logged.
+
+        `leaves_log_alone`: it came of a read or a flush.
+        """
         if isinstance(error, OSError):
             if leaves_log_alone and error.errno in OUT_OF_DESCRIPTORS:
                 log.error("%s: %s", message, error)

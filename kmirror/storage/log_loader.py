@@ -1,4 +1,5 @@
-"""Opening a partition's folder: leftovers, crash recovery, log start, producer state (Kafka's `LogLoader`).
+"""Opening a partition's folder: leftovers, crash recovery, log start, producer state (Kafka's
+`LogLoader`).
 
 In this order:
 
@@ -17,8 +18,9 @@ In this order:
    to [log start, log end].
 5. *Producer state*: stray snapshots go, then it is rebuilt from the newest good snapshot and the batches behind it.
 
-A segment with offsets beyond base + 2^31 - 1 (written by very old brokers) is split and the step done again. One whose
-offsets lie below its base cannot be: Kafka does not start then, and `CorruptFileError` says which file it is.
+A segment with offsets beyond base + 2^31 - 1 (written by very old brokers) is split and the step
+done again. One whose offsets lie below its base cannot be: Kafka does not start then, and
+`CorruptFileError` says which file it is.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ Result = TypeVar("Result")
 
 
 class LogLoader:
-    """Used once, by `UnifiedLog.open`: fills `segments`, the epoch cache and the producer state, which are empty before."""
+    """Used once, by `UnifiedLog.open`: fills `segments`, the epoch cache and the producer state,
+    which are empty before.
+    """
 
     def __init__(
         self,
@@ -94,7 +98,10 @@ class LogLoader:
         self._committed_offset = committed_offset
 
     def load(self) -> LoadedLogOffsets:
-        """The log's offsets. OSError if the disk fails; CorruptFileError where Kafka refuses to start."""
+        """The log's offsets.
+
+        OSError if the disk fails; CorruptFileError where Kafka refuses to start.
+        """
         self._complete_swaps(self._remove_temporary_files_and_collect_swap_files())
         self._retry_on_offset_overflow(self._load_segment_files)
         if self._directory.endswith(DELETE_DIR_SUFFIX):
@@ -138,7 +145,9 @@ class LogLoader:
         return [name for name in swaps if name not in incomplete]
 
     def _complete_swaps(self, swap_files: list[str]) -> None:
-        """Remove what complete `.swap` segments replace, then give all `.swap` files their final names."""
+        """Remove what complete `.swap` segments replace, then give all `.swap` files their final
+        names.
+        """
         ranges: list[tuple[int, int]] = []
         for name in swap_files:
             if is_log_file(name.removesuffix(SWAP_FILE_SUFFIX)):
@@ -150,7 +159,8 @@ class LogLoader:
             self._remove_replaced(min(start for start, _ in ranges), max(end for _, end in ranges))
         swaps = [name for name in self._names() if name.endswith(SWAP_FILE_SUFFIX)]  # opening one may have made its index
         for name in sorted(swaps, key=lambda name: not is_log_file(name.removesuffix(SWAP_FILE_SUFFIX))):
-            # A log first: as long as one is left, the next start takes its indexes without the suffix for what it replaces.
+            # A log first: as long as one is left, the next start takes its indexes without the
+            # suffix for what it replaces.
             self._files.rename(f"{self._directory}/{name}", f"{self._directory}/{name.removesuffix(SWAP_FILE_SUFFIX)}")
 
     def _remove_replaced(self, start_offset: int, end_offset: int) -> None:
@@ -206,7 +216,8 @@ class LogLoader:
     def _recover_segment(self, segment: LogSegment, before_cut: Callable[[int], None] | None = None) -> int:
         """Rebuild the indexes, cut the segment at its first invalid batch; the number of bytes cut.
 
-        LogSegmentOffsetOverflowError once a segment that spans too many offsets is split: what follows is to be looked at anew.
+        LogSegmentOffsetOverflowError once a segment that spans too many offsets is split: what
+        follows is to be looked at anew.
         """
         producer_state_manager = ProducerStateManager(
             self._topic_partition,
@@ -278,7 +289,9 @@ class LogLoader:
         self._discard_durably(later)
 
     def _check_committed(self, end_offset: int, path: str) -> None:
-        """CorruptFileError, and nothing is cut, where records would be lost that are known to have been committed."""
+        """CorruptFileError, and nothing is cut, where records would be lost that are known to have
+        been committed.
+        """
         if end_offset < self._committed_offset:
             raise CorruptFileError(
                 path,
@@ -288,8 +301,10 @@ class LogLoader:
             )
 
     def _discard_durably(self, later: Sequence[LogSegment]) -> None:
-        """Segments behind the one that is about to be cut go first, and for good: if a power loss brought them back behind a segment that
-        ends where it was cut, the log would have a hole that nothing tells from a log without one."""
+        """Segments behind the one that is about to be cut go first, and for good: if a power loss
+        brought them back behind a segment that ends where it was cut, the log would have a hole
+        that nothing tells from a log without one.
+        """
         present = [segment for segment in later if self._segments.get(segment.base_offset) is segment]
         if present:
             self._remove_and_delete_segments(present)

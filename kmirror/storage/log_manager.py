@@ -1,7 +1,8 @@
 """All logs of a broker, in one or more log directories (Kafka's `LogManager`).
 
-It loads the logs at start (recovering those of a directory without clean-shutdown marker), makes and deletes them, and closes
-everything in an order that makes the marker mean what it says: logs flushed and closed, checkpoints, marker. Its parts:
+It loads the logs at start (recovering those of a directory without clean-shutdown marker), makes
+and deletes them, and closes everything in an order that makes the marker mean what it says: logs
+flushed and closed, checkpoints, marker. Its parts:
 
     BrokerLogs             which logs there are             LogDirs                 the directories, their locks and ids
     LogFactory             opening and making them          LogManagerLoading       finding them at start
@@ -10,13 +11,16 @@ everything in an order that makes the marker mean what it says: logs flushed and
     LogManagerTasks        what is done from time to time   LogDirFailureHandler    what happens when a disk fails
     LogSettings            their configs                    LogCleaner              compaction
 
-Everything is synchronous and belongs to one loop, the scheduled tasks too. What may take long is handed out in steps
-(`load_steps`, `shutdown_steps`), each of which may run on a worker while the loop waits for it.
+Everything is synchronous and belongs to one loop, the scheduled tasks too. What may take long is
+handed out in steps (`load_steps`, `shutdown_steps`), each of which may run on a worker while the
+loop waits for it.
 
-A partition that may not be loaded is never set aside silently. A folder with data but without `partition.metadata` is
-*refused*: it stays as it is, an error is logged, and `get_or_create_log` answers KAFKA_STORAGE_ERROR with the reason. (Kafka
-renames it to `-stray` and begins an empty log; `stray_on_missing_partition_metadata` does the same.)
-Folders named `-stray` are left alone, unopened; `-future` ones are loaded and kept for `replica.alter_log_dirs` to follow on, unless they are strays.
+A partition that may not be loaded is never set aside silently. A folder with data but without
+`partition.metadata` is *refused*: it stays as it is, an error is logged, and `get_or_create_log`
+answers KAFKA_STORAGE_ERROR with the reason. (Kafka renames it to `-stray` and begins an empty log;
+`stray_on_missing_partition_metadata` does the same.) Folders named `-stray` are left alone,
+unopened; `-future` ones are loaded and kept for `replica.alter_log_dirs` to follow on, unless they
+are strays.
 """
 
 from __future__ import annotations
@@ -69,7 +73,8 @@ class LogManager:
     ) -> None:
         """Creates missing log dirs, locks them and reads their directory ids.
 
-        `topic_config` gives a topic's own (overriding) configs. `on_log_dir_failure` is told after a dir was taken offline.
+        `topic_config` gives a topic's own (overriding) configs. `on_log_dir_failure` is told after
+        a dir was taken offline.
         """
         self._dirs = dirs = LogDirs(files, config.log_dirs)
         self._logs = logs = BrokerLogs()
@@ -102,7 +107,9 @@ class LogManager:
 
     @property
     def failed_log_dirs(self) -> list[str]:
-        """Those that no log is served from any more: the offline ones, and those that are about to be taken offline."""
+        """Those that no log is served from any more: the offline ones, and those that are about to
+        be taken offline.
+        """
         return self.failures.failed_paths
 
     def is_log_dir_online(self, log_dir: str) -> bool:
@@ -121,7 +128,10 @@ class LogManager:
         return [log_dir.directory_id for log_dir in self._dirs.live.values() if log_dir.directory_id is not None]
 
     def read_broker_epoch_from_clean_shutdown_files(self) -> int | None:
-        """The epoch for PreviousBrokerEpoch, before `startup` removes the markers. None unless all log dirs have the same one."""
+        """The epoch for PreviousBrokerEpoch, before `startup` removes the markers.
+
+        None unless all log dirs have the same one.
+        """
         if self._dirs.offline_paths:
             return None
         epochs = [CleanShutdownFile(self._ports.files, path).read() for path in self._dirs.live]
@@ -132,23 +142,31 @@ class LogManager:
         self.failures.handle(log_dir, error)
 
     def handle_reported_failures(self) -> None:
-        """Take the directories offline that failed since this last ran; a task does so every second."""
+        """Take the directories offline that failed since this last ran; a task does so every
+        second.
+        """
         self.failures.handle_reported()
 
     # start
 
     def startup(self, is_stray: Callable[[UnifiedLog], bool] = lambda log: False) -> None:
-        """Load (and where needed recover) every log of the live dirs, then schedule the periodic tasks."""
+        """Load (and where needed recover) every log of the live dirs, then schedule the periodic
+        tasks.
+        """
         for step in self.load_steps(is_stray):
             step()
         self.start_tasks()
 
     def load_steps(self, is_stray: Callable[[UnifiedLog], bool] = lambda log: False) -> Iterator[BlockingStep]:
-        """`startup` without the tasks: each step opens one log and may run on a worker; take the next one when it is done."""
+        """`startup` without the tasks: each step opens one log and may run on a worker; take the
+        next one when it is done.
+        """
         return self._loading.load_steps(is_stray)
 
     def set_strays_aside(self, is_stray: Callable[[UnifiedLog], bool]) -> None:
-        """Rename the loaded logs that are strays by now: what they were checked against when they were loaded may be older."""
+        """Rename the loaded logs that are strays by now: what they were checked against when they
+        were loaded may be older.
+        """
         self._loading.set_strays_aside(is_stray)
 
     def start_tasks(self) -> None:
@@ -157,12 +175,16 @@ class LogManager:
     # shutdown
 
     def shutdown(self, broker_epoch: int = -1) -> None:
-        """Flush and close every log, write checkpoints, write the clean-shutdown marker of each dir, unlock."""
+        """Flush and close every log, write checkpoints, write the clean-shutdown marker of each
+        dir, unlock.
+        """
         for step in self.shutdown_steps(broker_epoch):
             step()
 
     def shutdown_steps(self, broker_epoch: int = -1) -> Iterator[BlockingStep]:
-        """`shutdown` in steps that may run on a worker, one log each; no job of the cleaner may be running."""
+        """`shutdown` in steps that may run on a worker, one log each; no job of the cleaner may be
+        running.
+        """
         self.tasks.stop()
         self.failures.handle_reported()
         for log_dir in list(self._dirs.live.values()):
@@ -177,14 +199,18 @@ class LogManager:
         self._dirs.unlock()
 
     def _mark_clean_shutdown(self, log_dir: str, broker_epoch: int) -> None:
-        """The marker is an optimisation of the next start: where it cannot be written, the logs are looked through then."""
+        """The marker is an optimisation of the next start: where it cannot be written, the logs are
+        looked through then.
+        """
         try:
             CleanShutdownFile(self._ports.files, log_dir).write(broker_epoch)
         except OSError as error:
             _LOGGER.warning("cannot mark %s as cleanly shut down: %s", log_dir, error)
 
     def kill(self) -> None:
-        """Close the files as they are and unlock, as the end of the process would: no flush, no checkpoint, no marker."""
+        """Close the files as they are and unlock, as the end of the process would: no flush, no
+        checkpoint, no marker.
+        """
         self.tasks.stop()
         for log in self._logs.all():
             log.close_handlers()
@@ -201,7 +227,9 @@ class LogManager:
         return self._logs.current.get(topic_partition)
 
     def future_log(self, topic_partition: TopicPartition) -> UnifiedLog | None:
-        """The log that is to take the place of the current one, while it is moved to another directory."""
+        """The log that is to take the place of the current one, while it is moved to another
+        directory.
+        """
         return self._logs.future.get(topic_partition)
 
     def all_logs(self) -> list[UnifiedLog]:
@@ -226,7 +254,9 @@ class LogManager:
         is_new: bool = False,
         target_directory_id: Uuid | None = None,
     ) -> UnifiedLog:
-        """KAFKA_STORAGE_ERROR where it may lie in an offline dir or was refused, INCONSISTENT_TOPIC_ID where it is another topic's."""
+        """KAFKA_STORAGE_ERROR where it may lie in an offline dir or was refused,
+        INCONSISTENT_TOPIC_ID where it is another topic's.
+        """
         log = self._logs.current.get(topic_partition)
         if log is None:
             log = self.factory.create(topic_partition, topic_id, is_new=is_new, target_directory_id=target_directory_id)
@@ -249,7 +279,9 @@ class LogManager:
         is_stray: bool = False,
         on_error: Callable[[TopicPartition, Exception], None] | None = None,
     ) -> None:
-        """Rename to `-delete` (removed after file.delete.delay.ms) or `-stray` (kept), sync and rewrite the checkpoints once per dir."""
+        """Rename to `-delete` (removed after file.delete.delay.ms) or `-stray` (kept), sync and
+        rewrite the checkpoints once per dir.
+        """
         self.removal.async_delete(topic_partitions, is_stray=is_stray, on_error=on_error)
 
     # moving between directories
@@ -259,11 +291,16 @@ class LogManager:
         self.factory.prefer_log_dir(topic_partition, log_dir)
 
     def create_future_log(self, topic_partition: TopicPartition, log_dir: str, *, topic_id: Uuid | None) -> UnifiedLog:
-        """An empty log beside the current one, in `log_dir`; KAFKA_STORAGE_ERROR while any directory is offline."""
+        """An empty log beside the current one, in `log_dir`; KAFKA_STORAGE_ERROR while any
+        directory is offline.
+        """
         return self.factory.create_future(topic_partition, log_dir, topic_id=topic_id)
 
     def replace_current_with_future_log(self, topic_partition: TopicPartition) -> None:
-        """The future log becomes the current one; the old one is deleted later. KAFKA_STORAGE_ERROR where one of them is offline."""
+        """The future log becomes the current one; the old one is deleted later.
+
+        KAFKA_STORAGE_ERROR where one of them is offline.
+        """
         self.future_logs.replace_current(topic_partition)
 
     def delete_future_log(self, topic_partition: TopicPartition) -> None:
@@ -281,7 +318,9 @@ class LogManager:
             self.cleaner.resume_cleaning([topic_partition])
 
     def cleaned_until(self, log: UnifiedLog) -> int:
-        """Where the part of a log ends that our cleaner has been through: what a cut below it leaves has lost what the cut records replaced."""
+        """Where the part of a log ends that our cleaner has been through: what a cut below it
+        leaves has lost what the cut records replaced.
+        """
         if self.cleaner is None or log.is_future:
             return 0
         return self.cleaner.manager.cleaned_until(log.parent_dir, log.topic_partition)
@@ -295,7 +334,9 @@ class LogManager:
             self._update_config(log, config)
 
     def reconfigure(self, config: LogManagerConfig) -> None:
-        """Settings that may change while logs are open: the cleaner's, and how producers are remembered and verified."""
+        """Settings that may change while logs are open: the cleaner's, and how producers are
+        remembered and verified.
+        """
         self.settings.config = config
         if self.cleaner is not None:
             self.cleaner.reconfigure(config.cleaner)
@@ -317,7 +358,10 @@ class LogManager:
     # high watermarks
 
     def read_high_watermarks(self, log_dir: str) -> dict[TopicPartition, int]:
-        """replication-offset-checkpoint of a live dir. KAFKA_STORAGE_ERROR where it cannot be read, or makes no sense; the dir is offline then."""
+        """replication-offset-checkpoint of a live dir.
+
+        KAFKA_STORAGE_ERROR where it cannot be read, or makes no sense; the dir is offline then.
+        """
         return self.checkpoints.read_high_watermarks(log_dir)
 
     def checkpoint_high_watermarks(self, log_dir: str, high_watermarks: Mapping[TopicPartition, int]) -> None:

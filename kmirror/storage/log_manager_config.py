@@ -23,4 +23,6 @@ class LogManagerConfig(Struct, frozen=True):
     transaction_verification_enabled: bool = True
     stray_on_missing_partition_metadata: bool = False
     defer_files: bool = False
-    """A partition that nobody ever wrote to has a folder and its topic id only; Kafka makes its empty files at once."""
+    """A partition that nobody ever wrote to has a folder and its topic id only; Kafka makes its
+    empty files at once.
+    """

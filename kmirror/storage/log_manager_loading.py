@@ -1,7 +1,9 @@
-"""How a `LogManager` finds its logs at start: those of each live directory, one step a log; what may not be loaded, and strays.
+"""How a `LogManager` finds its logs at start: those of each live directory, one step a log; what
+may not be loaded, and strays.
 
-An error of the disk (full, read-only, failing, no descriptor left) takes the directory offline, and says nothing of the logs in
-it: they stay as they are. Bytes that make no sense, and that recovery may not cut off, end the start.
+An error of the disk (full, read-only, failing, no descriptor left) takes the directory offline, and
+says nothing of the logs in it: they stay as they are. Bytes that make no sense, and that recovery
+may not cut off, end the start.
 """
 
 from __future__ import annotations
@@ -104,7 +106,9 @@ class LogManagerLoading:
         logs[log.topic_partition] = log
 
     def set_strays_aside(self, is_stray: Callable[[UnifiedLog], bool]) -> None:
-        """Rename the loaded logs that are strays by now: what they were checked against when they were loaded may be older."""
+        """Rename the loaded logs that are strays by now: what they were checked against when they
+        were loaded may be older.
+        """
         for logs in (self._logs.current, self._logs.future):
             for topic_partition, log in list(logs.items()):
                 if is_stray(log):
@@ -114,7 +118,10 @@ class LogManagerLoading:
 
 
 def run_some(steps: Iterator[BlockingStep]) -> bool:
-    """Load some logs, on a worker: nobody else has the log manager yet. False when all are loaded."""
+    """Load some logs, on a worker: nobody else has the log manager yet.
+
+    False when all are loaded.
+    """
     loaded = 0
     for step in itertools.islice(steps, LOGS_LOADED_A_TURN):
         step()

@@ -1,4 +1,5 @@
-"""The parts of a `LogManager`'s start and shutdown that take long, one log each, and what it looks at before them.
+"""The parts of a `LogManager`'s start and shutdown that take long, one log each, and what it looks
+at before them.
 
 A step's `run` may be on a worker thread; what came of it is read on the loop afterwards.
 """
@@ -24,14 +25,19 @@ _REMOTE_LOG_INDEX_CACHE: Final = "remote-log-index-cache"
 
 
 def folders_to_load(files: FileSystem, log_dir: str) -> list[str]:
-    """The names of the partition folders in a log dir: not the metadata log's, and no strays. KmirrorError for any other folder."""
+    """The names of the partition folders in a log dir: not the metadata log's, and no strays.
+
+    KmirrorError for any other folder.
+    """
     folders = [name for name in files.list_dir(log_dir) if files.is_dir(f"{log_dir}/{name}") and name != _REMOTE_LOG_INDEX_CACHE]
     partitions = {name: parse_topic_partition_name(name) for name in folders if not name.endswith(STRAY_DIR_SUFFIX)}
     return [name for name, partition in partitions.items() if partition.topic != CLUSTER_METADATA_TOPIC_NAME]
 
 
 def missing_metadata_reason(files: FileSystem, directory: str) -> str | None:
-    """Why a folder may not be loaded: it holds data but does not say of which topic id; None if it may."""
+    """Why a folder may not be loaded: it holds data but does not say of which topic id; None if it
+    may.
+    """
     metadata_path = f"{directory}/{PARTITION_METADATA_FILE_NAME}"
     if files.exists(metadata_path):
         return None
@@ -44,8 +50,10 @@ def missing_metadata_reason(files: FileSystem, directory: str) -> str | None:
 
 
 class LogOpening:
-    """One folder's loading, unless it holds data whose topic id is unknown: then `refusal` says so. An OSError is kept for the loop
-    (the dir goes offline); other errors stop the start."""
+    """One folder's loading, unless it holds data whose topic id is unknown: then `refusal` says so.
+
+    An OSError is kept for the loop (the dir goes offline); other errors stop the start.
+    """
 
     def __init__(
         self,

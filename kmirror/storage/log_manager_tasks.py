@@ -1,8 +1,10 @@
-"""What a `LogManager` does from time to time: retention, flushing, checkpoints, removing deleted logs, forgetting producers.
+"""What a `LogManager` does from time to time: retention, flushing, checkpoints, removing deleted
+logs, forgetting producers.
 
-Every task is run by the `LogScheduler` and puts itself there again when it is done, so there is never more than one of a
-kind. All of them change state of logs and so belong to the loop. What may be long (to remove the logs of a topic with hundreds of
-partitions takes seconds on a busy disk) is done a little a turn: everybody who waits for the broker has a turn in between.
+Every task is run by the `LogScheduler` and puts itself there again when it is done, so there is
+never more than one of a kind. All of them change state of logs and so belong to the loop. What may
+be long (to remove the logs of a topic with hundreds of partitions takes seconds on a busy disk) is
+done a little a turn: everybody who waits for the broker has a turn in between.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ IDLE_LOGS_A_TURN: Final = 16
 
 
 class LogManagerTasks:
-    """The periodic part of a `LogManager`, and the queue of idle logs whose topic id is to be written."""
+    """The periodic part of a `LogManager`, and the queue of idle logs whose topic id is to be
+    written.
+    """
 
     def __init__(
         self,
@@ -101,7 +105,9 @@ class LogManagerTasks:
     # retention, flush, producers
 
     def cleanup_logs(self) -> int:
-        """Retention on the logs that are not compacted (the cleaner sees to the others); the number of segments deleted."""
+        """Retention on the logs that are not compacted (the cleaner sees to the others); the number
+        of segments deleted.
+        """
         total = 0
         for log in list(self._logs.current.values()):
             if not log.config.compact:

@@ -23,7 +23,9 @@ from kmirror.storage.segment_scan import scan_headers
 def offset_for_timestamp(
     timestamp: int, *, segments: LogSegments, leader_epoch_cache: LeaderEpochFileCache, log_start_offset: int, log_end_offset: int
 ) -> TimestampAndOffset | None:
-    """The offset for a special timestamp, or of the first record at least as new; None if there is no such record."""
+    """The offset for a special timestamp, or of the first record at least as new; None if there is
+    no such record.
+    """
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         earliest = leader_epoch_cache.earliest_entry
         epoch = earliest.epoch if earliest is not None and earliest.start_offset <= log_start_offset else None

@@ -12,7 +12,9 @@ MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
 
 
 class LogOffsetMetadata(NamedTuple):
-    """An offset, the base offset of its segment and its byte position in it (both -1 when not looked up)."""
+    """An offset, the base offset of its segment and its byte position in it (both -1 when not
+    looked up).
+    """
 
     message_offset: int
     segment_base_offset: int = UNKNOWN_OFFSET
@@ -52,7 +54,9 @@ class EpochAndOffset(NamedTuple):
 
 
 class TimestampAndOffset(NamedTuple):
-    """An answer to ListOffsets: the record's timestamp and offset, and its leader epoch (None when unknown)."""
+    """An answer to ListOffsets: the record's timestamp and offset, and its leader epoch (None when
+    unknown).
+    """
 
     timestamp: int
     offset: int

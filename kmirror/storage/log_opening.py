@@ -21,7 +21,10 @@ from kmirror.storage.producer_state_manager import ProducerStateManager, Produce
 
 
 class OpenedLog(NamedTuple):
-    """What a `UnifiedLog` begins with. A deferred one has nothing but its folder and perhaps its id."""
+    """What a `UnifiedLog` begins with.
+
+    A deferred one has nothing but its folder and perhaps its id.
+    """
 
     local_log: LocalLog
     log_start_offset: int
@@ -112,7 +115,9 @@ def _idle_log(
     producer_state_config: ProducerStateManagerConfig | None,
     max_transaction_timeout_ms: int,
 ) -> OpenedLog:
-    """A log that nothing was ever appended to: there is nothing to load, and no file is made before the first append."""
+    """A log that nothing was ever appended to: there is nothing to load, and no file is made before
+    the first append.
+    """
     segments = LogSegments(topic_partition)
     cache = LeaderEpochFileCache(
         topic_partition, LeaderEpochCheckpointFile(ports.files, directory, deferred=True), ports.scheduler, deferred=True

@@ -1,6 +1,8 @@
-"""How a log leaves a broker: its folder is renamed to `-delete` and removed later, or to `-stray` and kept.
+"""How a log leaves a broker: its folder is renamed to `-delete` and removed later, or to `-stray`
+and kept.
 
-To remove the logs of a topic with hundreds of partitions takes seconds on a busy disk, so `delete_logs` removes one a call.
+To remove the logs of a topic with hundreds of partitions takes seconds on a busy disk, so
+`delete_logs` removes one a call.
 """
 
 from __future__ import annotations
@@ -75,7 +77,9 @@ class LogRemoval:
         _LOGGER.info("log for partition %s is renamed to %s and is scheduled for deletion", log.topic_partition, log.directory)
 
     def try_to_set_aside(self, log: UnifiedLog) -> None:
-        """A disk that fails under a log whose place another one has taken already is reported, and of no consequence to that one."""
+        """A disk that fails under a log whose place another one has taken already is reported, and
+        of no consequence to that one.
+        """
         try:
             self.set_aside(log)
         except ApiException as error:
@@ -99,7 +103,9 @@ class LogRemoval:
         self._logs_to_be_deleted.append((log, self._ports.clock.time_ms()))
 
     def delete_logs(self) -> int:
-        """Remove the folder of a log that was deleted at least file.delete.delay.ms ago; ms until the next one is due."""
+        """Remove the folder of a log that was deleted at least file.delete.delay.ms ago; ms until
+        the next one is due.
+        """
         if self._until_next_deletion_ms() == 0:
             log, _ = self._logs_to_be_deleted.popleft()
             guarded(self._ports.log_dir_failures, log, log.delete)
@@ -107,7 +113,9 @@ class LogRemoval:
         return self._until_next_deletion_ms()
 
     def _until_next_deletion_ms(self) -> int:
-        """0 when one is due; what is deleted from now on is not due before file.delete.delay.ms have gone by."""
+        """0 when one is due; what is deleted from now on is not due before file.delete.delay.ms
+        have gone by.
+        """
         delay_ms = self._settings.default_log_config.file_delete_delay_ms
         if not self._logs_to_be_deleted:
             return max(1, delay_ms)

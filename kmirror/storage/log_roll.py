@@ -1,6 +1,7 @@
 """Beginning a new active segment, and flushing a log up to an offset.
 
-A roll leaves the old segment to the scheduler: it is flushed, and the recovery point moved up, soon after.
+A roll leaves the old segment to the scheduler: it is flushed, and the recovery point moved up, soon
+after.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class LogRoll:
         return self.roll(info.first_offset) if should_roll else segment
 
     def roll(self, expected_next_offset: int | None = None) -> LogSegment:
-        """A new active segment at max(expected, log end); a producer snapshot at its base; the flush of the rest is scheduled."""
+        """A new active segment at max(expected, log end); a producer snapshot at its base; the
+        flush of the rest is scheduled.
+        """
         with self._io.guarded(f"Error while rolling log segment for {self._local_log.topic_partition}"):
             self._topic_id.make_files()
             new_segment = self._local_log.roll(expected_next_offset)
@@ -59,7 +62,9 @@ class LogRoll:
             return new_segment
 
     def flush(self, *, force_flush_active_segment: bool = False) -> None:
-        """fsync up to the log end; with `force_flush_active_segment` an active segment without data too (at shutdown)."""
+        """fsync up to the log end; with `force_flush_active_segment` an active segment without data
+        too (at shutdown).
+        """
         self._flush(self._local_log.log_end_offset, including=force_flush_active_segment)
 
     def flush_up_to_offset_exclusive(self, offset: int) -> None:

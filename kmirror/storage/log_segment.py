@@ -1,15 +1,17 @@
 """One segment: a `.log` with its three indexes (Kafka's `LogSegment`).
 
-The rule by which indexes grow is part of the format, as two brokers that get the same batches write the same indexes.
-`bytes_since_last_index_entry` is 0 when the segment is created, opened or truncated. For each batch appended: update the
-running largest timestamp; if the counter is *above* index.interval.bytes, add (last offset of the batch -> its start) to
-the offset index and (largest timestamp, last offset of the batch that has it) to the time index, and clear the counter;
-then add the batch's size to the counter. So the first batch never gets an entry.
+The rule by which indexes grow is part of the format, as two brokers that get the same batches write
+the same indexes. `bytes_since_last_index_entry` is 0 when the segment is created, opened or
+truncated. For each batch appended: update the running largest timestamp; if the counter is *above*
+index.interval.bytes, add (last offset of the batch -> its start) to the offset index and (largest
+timestamp, last offset of the batch that has it) to the time index, and clear the counter; then add
+the batch's size to the counter. So the first batch never gets an entry.
 
-The first segment of a new log has no files until something is appended (`is_deferred`): an idle partition costs none.
+The first segment of a new log has no files until something is appended (`is_deferred`): an idle
+partition costs none.
 
-When a segment stops being active, or is closed after its largest timestamp was looked at, that timestamp becomes the final
-entry of the time index, and the indexes are cut to their entries.
+When a segment stops being active, or is closed after its largest timestamp was looked at, that
+timestamp becomes the final entry of the time index, and the indexes are cut to their entries.
 """
 
 from __future__ import annotations
@@ -91,7 +93,10 @@ class LogSegment(LogSegmentFiles):
         suffix: str = "",
         deferred: bool = False,
     ) -> LogSegment:
-        """Open or create. A `.log` that exists is taken at its size; a new one is empty (preallocated if so configured).
+        """Open or create.
+
+        A `.log` that exists is taken at its size; a new one is empty (preallocated if so
+        configured).
 
         A `deferred` one is made with the first append only.
         """
@@ -115,7 +120,9 @@ class LogSegment(LogSegmentFiles):
 
     @property
     def max_timestamp_and_offset(self) -> TimestampOffset:
-        """The largest batch timestamp so far and the last offset of that batch; from the time index when first asked."""
+        """The largest batch timestamp so far and the last offset of that batch; from the time index
+        when first asked.
+        """
         if self._max_timestamp_and_offset is None:
             if self.is_deferred:
                 return TimestampOffset(NO_TIMESTAMP, self.base_offset)
@@ -134,7 +141,9 @@ class LogSegment(LogSegmentFiles):
 
     @property
     def first_batch_timestamp(self) -> int:
-        """Max timestamp of the first batch, 2^63 - 1 without one (Kafka's `getFirstBatchTimestamp`)."""
+        """Max timestamp of the first batch, 2^63 - 1 without one (Kafka's
+        `getFirstBatchTimestamp`).
+        """
         self._load_first_batch_timestamp()
         timestamp = self._rolling_based_timestamp
         return timestamp if timestamp is not None and timestamp >= 0 else LONG_MAX
@@ -149,7 +158,9 @@ class LogSegment(LogSegmentFiles):
     def should_roll(
         self, config: LogConfig, *, max_timestamp_in_messages: int, max_offset_in_messages: int, messages_size: int, now_ms: int
     ) -> bool:
-        """The five rules: size, time, offset index full, time index full, offset too far from the base."""
+        """The five rules: size, time, offset index full, time index full, offset too far from the
+        base.
+        """
         size = self._size
         if size > config.segment_size - messages_size:
             return True
@@ -185,7 +196,9 @@ class LogSegment(LogSegmentFiles):
         self.time_index.resize(size)
 
     def resize_indexes_before_append(self, size: int) -> None:
-        """As `resize_indexes`, but only when something is appended: a log that is merely opened leaves its indexes unread."""
+        """As `resize_indexes`, but only when something is appended: a log that is merely opened
+        leaves its indexes unread.
+        """
         self._index_size_to_append = size
 
     # append
@@ -261,9 +274,11 @@ class LogSegment(LogSegmentFiles):
     def read(
         self, start_offset: int, max_size: int, max_position: int | None = None, *, min_one_message: bool = False, bounded: bool = False
     ) -> FetchDataInfo | None:
-        """A slice from the batch that contains `start_offset` on; None if the segment ends before it.
+        """A slice from the batch that contains `start_offset` on; None if the segment ends before
+        it.
 
-        Up to `max_position`, by default the segment's end; `bounded` without a position gives no bytes, only the place.
+        Up to `max_position`, by default the segment's end; `bounded` without a position gives no
+        bytes, only the place.
         """
         found = self.translate_offset(start_offset)
         if found is None:
@@ -301,8 +316,10 @@ class LogSegment(LogSegmentFiles):
         leader_epoch_cache: LeaderEpochFileCache | None,
         before_cut: Callable[[int], None] | None = None,
     ) -> int:
-        """Check every batch, rebuild the indexes, feed epochs and producers; cut the log at the first bad batch (after `before_cut`, which
-        is told the offset that the log then ends at). Bytes cut."""
+        """Check every batch, rebuild the indexes, feed epochs and producers; cut the log at the
+        first bad batch (after `before_cut`, which is told the offset that the log then ends at).
+        Bytes cut.
+        """
         self.reset_indexes()
         recovery = SegmentRecovery(
             self, producer_state_manager, leader_epoch_cache, size=self._size, index_interval_bytes=self._index_interval_bytes
@@ -331,7 +348,9 @@ class LogSegment(LogSegmentFiles):
         return truncated
 
     def truncate_to(self, offset: int) -> int:
-        """Cut at the start of the batch that contains `offset` (or is the first behind it); bytes cut."""
+        """Cut at the start of the batch that contains `offset` (or is the first behind it); bytes
+        cut.
+        """
         if self.is_deferred:
             self._created_ms = self._clock.time_ms()
             return 0
@@ -368,7 +387,9 @@ class LogSegment(LogSegmentFiles):
 
     # life
     def flush(self) -> None:
-        """fsync the log and the indexes; nothing when a clean shutdown did and nothing was written since."""
+        """fsync the log and the indexes; nothing when a clean shutdown did and nothing was written
+        since.
+        """
         if self._is_synced or self.is_deferred:
             return
         self._file.fsync()

@@ -1,9 +1,11 @@
-"""The files of one segment: a `.log` and its three indexes, which are made, named, moved and removed together. Part of `LogSegment`.
+"""The files of one segment: a `.log` and its three indexes, which are made, named, moved and
+removed together. Part of `LogSegment`.
 
-The `.log` is a `LazyFile` and stays readable through a rename, so that slices handed out before still are. Its indexes are files
-of their own that are open only while something is done to them.
+The `.log` is a `LazyFile` and stays readable through a rename, so that slices handed out before
+still are. Its indexes are files of their own that are open only while something is done to them.
 
-`LogSegment` and the recovery of a segment both stand on this file: recovery needs the files, not what an append keeps about them.
+`LogSegment` and the recovery of a segment both stand on this file: recovery needs the files, not
+what an append keeps about them.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ log = logging.getLogger(__name__)
 
 
 class LogSegmentFiles:
-    """Base of `LogSegment`. `suffix` is "", `.cleaned`, `.swap` or `.deleted`; a folder is given without a slash at its end."""
+    """Base of `LogSegment`.
+
+    `suffix` is "", `.cleaned`, `.swap` or `.deleted`; a folder is given without a slash at its end.
+    """
 
     def __init__(self, directory: str, base_offset: int, config: LogConfig, *, files: FileSystem, suffix: str) -> None:
         self.base_offset = base_offset
@@ -56,7 +61,9 @@ class LogSegmentFiles:
             self.time_index.ensure_created()
 
     def release_file(self) -> None:
-        """Give the `.log`'s descriptor back until it is used again; no slice of it may be in anybody's hands."""
+        """Give the `.log`'s descriptor back until it is used again; no slice of it may be in
+        anybody's hands.
+        """
         self._file.release()
 
     def set_last_modified_ms(self, mtime_ms: int) -> None:
@@ -91,8 +98,10 @@ class LogSegmentFiles:
         self.txn_index.reset()
 
     def forget_indexes(self) -> None:
-        """The disk failed while the indexes were made anew: without its offset index the segment is recovered at the next start, also one
-        below the recovery point, whose indexes nobody would look at."""
+        """The disk failed while the indexes were made anew: without its offset index the segment is
+        recovered at the next start, also one below the recovery point, whose indexes nobody would
+        look at.
+        """
         try:
             self.offset_index.delete_if_exists()
         except OSError as error:
@@ -115,7 +124,10 @@ class LogSegmentFiles:
         return self._suffix == suffix
 
     def change_file_suffixes(self, old_suffix: str, new_suffix: str) -> None:
-        """Rename the four files. The `.log` stays open, so that slices handed out before remain readable."""
+        """Rename the four files.
+
+        The `.log` stays open, so that slices handed out before remain readable.
+        """
         assert self._suffix == old_suffix, ("segment has another suffix", self._suffix, old_suffix, self.path)
         path = log_file_names.replace_suffix(self.path, old_suffix, new_suffix)
         if not self.is_deferred:

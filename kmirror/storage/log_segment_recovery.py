@@ -1,9 +1,9 @@
-"""Recovery of a segment after an unclean shutdown: every batch is checked, and what is derived from batches is made anew (the scan of
-Kafka's `LogSegment.recover`).
+"""Recovery of a segment after an unclean shutdown: every batch is checked, and what is derived from
+batches is made anew (the scan of Kafka's `LogSegment.recover`).
 
-A broker comes back only after this, and the segment that a producer of small batches wrote holds a hundred thousand of them; so the
-scan is one loop over a block of the file, on the fields of a header as they are unpacked. What it leaves out of the loop, and why
-it may:
+A broker comes back only after this, and the segment that a producer of small batches wrote holds a
+hundred thousand of them; so the scan is one loop over a block of the file, on the fields of a
+header as they are unpacked. What it leaves out of the loop, and why it may:
 
 - *Odd batches.* The loop stops before whatever is not wholly in its block, too short, or of another format. The next block begins
   there, and `segment_scan.read_block_with_batch` says what it is: the end, an error, or a batch that only needed more bytes.
@@ -60,7 +60,10 @@ class InvalidOffsetError(CorruptFileError):
 
 
 class SegmentRecovery:
-    """One scan of the first `size` bytes. The indexes are empty before; `scan` fills them and the epochs, and `finish` the producers."""
+    """One scan of the first `size` bytes.
+
+    The indexes are empty before; `scan` fills them and the epochs, and `finish` the producers.
+    """
 
     def __init__(
         self,
@@ -72,7 +75,9 @@ class SegmentRecovery:
         index_interval_bytes: int,
     ) -> None:
         self.largest = segment.time_index.last_entry
-        """The largest timestamp of the batches scanned, and the last offset of the first batch that has it."""
+        """The largest timestamp of the batches scanned, and the last offset of the first batch that
+        has it.
+        """
         self.valid_bytes = 0
         """Where the scan has come to."""
         self._segment = segment
@@ -90,7 +95,8 @@ class SegmentRecovery:
         return self._segment.base_offset if self._last_offset is None else self._last_offset + 1
 
     def scan(self) -> None:
-        """Take in the batches up to the end; CorruptBatchError at one that is not valid, after which `finish` is still due.
+        """Take in the batches up to the end; CorruptBatchError at one that is not valid, after
+        which `finish` is still due.
 
         InvalidOffsetError, LogSegmentOffsetOverflowError: no recovery of this segment.
         """
@@ -159,7 +165,9 @@ class SegmentRecovery:
         return epoch
 
     def _add_index_entries(self, offset: int, position: int) -> None:
-        """The batch at `position` ends with `offset`, and enough bytes lie between it and the last one that got entries."""
+        """The batch at `position` ends with `offset`, and enough bytes lie between it and the last
+        one that got entries.
+        """
         offset_index = self._segment.offset_index
         if offset_index.entries and offset <= offset_index.last_offset:
             raise InvalidOffsetError(self._segment.path, position, f"offset {offset} after {offset_index.last_offset}")
@@ -169,7 +177,10 @@ class SegmentRecovery:
 
 
 class _ProducerRecovery:
-    """Brings recovered batches to the producers. What has no key in `tails` goes through `add`, everything else straight into its tail."""
+    """Brings recovered batches to the producers.
+
+    What has no key in `tails` goes through `add`, everything else straight into its tail.
+    """
 
     def __init__(self, producers: ProducerStateManager, on_completed: Callable[[CompletedTxn, int], None]) -> None:
         self.tails: _Tails = {}
@@ -179,8 +190,11 @@ class _ProducerRecovery:
         self._update = ProducerStateUpdate(producers, AppendOrigin.REPLICATION)
 
     def add(self, raw: RawHeader, batch: memoryview) -> None:
-        """A batch that may change more than the list of its producer's batches. Transactional and control batches are applied at once,
-        for they move the last stable offset; so is what came before a producer's next epoch, which forgets it."""
+        """A batch that may change more than the list of its producer's batches.
+
+        Transactional and control batches are applied at once, for they move the last stable offset;
+        so is what came before a producer's next epoch, which forgets it.
+        """
         header = BatchHeader(*raw, 0)
         key = (header.producer_id, header.producer_epoch, header.attributes & _KIND)
         is_plain = not key[2]

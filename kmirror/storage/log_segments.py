@@ -10,7 +10,10 @@ from kmirror.storage.log_segment import LogSegment
 
 
 class LogSegments:
-    """An ordered map from base offset to segment. The last one is active: it is the one that is written to."""
+    """An ordered map from base offset to segment.
+
+    The last one is active: it is the one that is written to.
+    """
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition

@@ -29,7 +29,9 @@ class LogSettings:
         return self.over_defaults(topic, self._topic_config(topic))
 
     def over_defaults(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
-        """A default that suits clients' records must not keep states of mirrors out: `__mirror_state` takes what Kafka's default does at least."""
+        """A default that suits clients' records must not keep states of mirrors out:
+        `__mirror_state` takes what Kafka's default does at least.
+        """
         config = LogConfig.from_props(overrides, defaults=self.default_log_config) if overrides else self.default_log_config
         if topic == MIRROR_STATE_TOPIC_NAME and config.max_message_size < LogConfig().max_message_size:
             config = replace(config, max_message_size=LogConfig().max_message_size)

@@ -1,7 +1,7 @@
 """The topic id of a log, its `partition.metadata`, and the files that an idle log puts off.
 
-A log that nothing was ever appended to (`is_deferred`) has its folder and `partition.metadata` only, and that not synced. The
-first append makes the other files and writes the id safely.
+A log that nothing was ever appended to (`is_deferred`) has its folder and `partition.metadata`
+only, and that not synced. The first append makes the other files and writes the id safely.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ class LogTopicId:
         noted_topic_id: Uuid | None,
         is_deferred: bool,
     ) -> None:
-        """`noted_topic_id` was found in the folder of an idle log. INCONSISTENT_TOPIC_ID where the folder has another id than `topic_id`."""
+        """`noted_topic_id` was found in the folder of an idle log.
+
+        INCONSISTENT_TOPIC_ID where the folder has another id than `topic_id`.
+        """
         self.value = topic_id
         self.is_deferred = is_deferred
         self.partition_metadata_file = PartitionMetadataFile(local_log.ports.files, local_log.directory)

@@ -1,4 +1,6 @@
-"""Cutting a log back to an offset, or emptying it: bytes, indexes, leader epochs, producers and offsets together."""
+"""Cutting a log back to an offset, or emptying it: bytes, indexes, leader epochs, producers and
+offsets together.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ log = logging.getLogger(__name__)
 
 
 class LogCut(NamedTuple):
-    """A cut that is about to be made. `target_offset`: the log's end behind it; of a full one nothing stays, and the log begins there."""
+    """A cut that is about to be made.
+
+    `target_offset`: the log's end behind it; of a full one nothing stays, and the log begins there.
+    """
 
     target_offset: int
     is_full: bool
@@ -63,14 +68,15 @@ class LogTruncation:
     def truncate_to(self, target_offset: int, *, at_batch_boundary: bool = False) -> bool:
         """Make `target_offset` the log end; True if anything was cut.
 
-        Kafka cuts whole batches but takes the target literally: inside a batch, the log end lies behind a gap.
-        `at_batch_boundary` lowers such a target to the batch's base offset, for topics of a mirror (C35).
-        The epoch cache is cut at the log end even if no batch is.
+        Kafka cuts whole batches but takes the target literally: inside a batch, the log end lies
+        behind a gap. `at_batch_boundary` lowers such a target to the batch's base offset, for
+        topics of a mirror (C35). The epoch cache is cut at the log end even if no batch is.
 
-        A cut below the high watermark is durable on return. In Kafka only an unclean election makes one, here each failback: what
-        consumers could read would be served again by a follower that a power loss gave it back, before it has asked its leader (KIP-392).
-        It costs one fsync, and one of the folder where files go: a failback cuts thousands of partitions. The producer snapshot is left to the
-        next flush of a sealed segment, or the close.
+        A cut below the high watermark is durable on return. In Kafka only an unclean election makes
+        one, here each failback: what consumers could read would be served again by a follower that
+        a power loss gave it back, before it has asked its leader (KIP-392). It costs one fsync, and
+        one of the folder where files go: a failback cuts thousands of partitions. The producer
+        snapshot is left to the next flush of a sealed segment, or the close.
         """
         if target_offset < 0:
             raise ValueError(f"Cannot truncate partition {self._local_log.topic_partition} to a negative offset ({target_offset}).")
@@ -107,7 +113,9 @@ class LogTruncation:
             self._offsets.maybe_increment_first_unstable_offset()
 
     def truncate_fully_and_start_at(self, new_offset: int, *, log_start_offset: int | None = None) -> None:
-        """An empty log that begins (and ends) at `new_offset`; durable on return as in `truncate_to`."""
+        """An empty log that begins (and ends) at `new_offset`; durable on return as in
+        `truncate_to`.
+        """
         cut = LogCut(new_offset, is_full=True, reaches_sealed_segments=True)
         with self._io.guarded(f"Error while truncating the entire log for {self._local_log.topic_partition}"), self.guard(cut):
             log.info("%s: truncating fully, starting at offset %d", self._local_log.name, new_offset)

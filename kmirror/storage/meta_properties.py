@@ -9,8 +9,9 @@ A file in the text format of `java.util.Properties`, in every log and metadata d
     version=1
     cluster.id=Z29sZGVuLXZlY3RvcnMtMQ
 
-The first two lines are comments (an empty one and the date of writing); the order of the keys is that of a Java
-`ConcurrentHashMap` and means nothing. Version 1 is KRaft's; version 0 (ZooKeeper's, `broker.id`) is only read.
+The first two lines are comments (an empty one and the date of writing); the order of the keys is
+that of a Java `ConcurrentHashMap` and means nothing. Version 1 is KRaft's; version 0 (ZooKeeper's,
+`broker.id`) is only read.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ DIRECTORY_ID_LOST: Final = Uuid(bytes(15) + b"\x02")
 
 
 def random_directory_id(random: Random) -> Uuid:
-    """A new `directory.id`: never one of the first 100 ids, which Kafka keeps for meanings of its own."""
+    """A new `directory.id`: never one of the first 100 ids, which Kafka keeps for meanings of its
+    own.
+    """
     while True:
         directory_id = Uuid.random(random)
         if int.from_bytes(directory_id.raw, "big") >= RESERVED_DIRECTORY_IDS:
@@ -69,7 +72,9 @@ def write_meta_properties(files: FileSystem, log_dir: str, meta_properties: Meta
 
 
 def read_meta_properties(files: FileSystem, log_dir: str) -> MetaProperties | None:
-    """The meta.properties of a log dir; None if it has none (it is not formatted), CorruptFileError if it makes no sense."""
+    """The meta.properties of a log dir; None if it has none (it is not formatted), CorruptFileError
+    if it makes no sense.
+    """
     path = meta_properties_path(log_dir)
     try:
         data = files.read_bytes(path)

@@ -1,4 +1,5 @@
-"""The `meta.properties` of all directories of a node, looked at together before anything else is (Kafka's `MetaPropertiesEnsemble`).
+"""The `meta.properties` of all directories of a node, looked at together before anything else is
+(Kafka's `MetaPropertiesEnsemble`).
 
     readable          must be of one cluster and of this node, and of no other directory's id; one without `directory.id` is given one
     not there         the directory was never formatted, or is not the one it was (emptied, removed, not mounted): the node does not
@@ -61,7 +62,10 @@ class MetaPropertiesEnsemble:
         return ensemble
 
     def verify(self, files: FileSystem, *, node_id: int, keeps_metadata: bool) -> MetaProperties:
-        """The metadata log dir's properties. ConfigError where the node must not start. `keeps_metadata`: it is a controller."""
+        """The metadata log dir's properties.
+
+        ConfigError where the node must not start. `keeps_metadata`: it is a controller.
+        """
         error = self.errors.get(self.metadata_log_dir)
         if error is not None:
             raise ConfigError(
@@ -135,7 +139,9 @@ class MetaPropertiesEnsemble:
         )
 
     def complete(self, files: FileSystem, clock: Clock, random: Random) -> None:
-        """Give an id to each directory that was formatted before directories had ids, as Kafka does."""
+        """Give an id to each directory that was formatted before directories had ids, as Kafka
+        does.
+        """
         for log_dir, properties in list(self.properties.items()):
             if properties.directory_id is None:
                 self.properties[log_dir] = replace(properties, directory_id=random_directory_id(random), version=1)

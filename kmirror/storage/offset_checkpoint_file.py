@@ -7,7 +7,8 @@
 | replication-offset-checkpoint | high watermark | every 5 s, shutdown (by ReplicaManager) |
 | cleaner-offset-checkpoint | first dirty offset of a compacted log | after a clean, truncation, deletion |
 
-Lines come in the order of a Java `HashMap<TopicPartition, Long>`; the order has no meaning and readers ignore it.
+Lines come in the order of a Java `HashMap<TopicPartition, Long>`; the order has no meaning and
+readers ignore it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """`.index`: which byte position an offset is near to.
 
-An entry is 8 bytes: offset - base offset (i32), position (i32). The offset is the *last* offset of a batch, the position
-the *start* of that batch. So a lookup gives the start of a batch that ends at or below the target, a safe place to begin
-a forward scan. Entries are sparse; a missing one costs a longer scan, never a wrong answer.
+An entry is 8 bytes: offset - base offset (i32), position (i32). The offset is the *last* offset of
+a batch, the position the *start* of that batch. So a lookup gives the start of a batch that ends at
+or below the target, a safe place to begin a forward scan. Entries are sparse; a missing one costs a
+longer scan, never a wrong answer.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class OffsetIndex(AbstractIndex):
         return OffsetPosition(self.base_offset, 0) if slot < 0 else self._entry(slot)
 
     def fetch_upper_bound_offset(self, fetch_position: int, fetch_size: int) -> int | None:
-        """Offset of the first entry whose position is >= fetch_position + fetch_size; None if there is none."""
+        """Offset of the first entry whose position is >= fetch_position + fetch_size; None if there
+        is none.
+        """
         self._load()
         slot = bisect_left(range(self.entries), fetch_position + fetch_size, key=self._position)
         return self._entry(slot).offset if slot < self.entries else None
@@ -61,8 +64,9 @@ class OffsetIndex(AbstractIndex):
     def extend(self, first_offset: int, last_offset: int, entries: Buffer) -> None:
         """Add packed entries of rising offsets from `first_offset` to `last_offset`.
 
-        Those for which there is no room are left out: that can happen inside one long append and only makes scans longer.
-        CorruptFileError if what was read from disk goes beyond `first_offset` already.
+        Those for which there is no room are left out: that can happen inside one long append and
+        only makes scans longer. CorruptFileError if what was read from disk goes beyond
+        `first_offset` already.
         """
         if not self._loaded:
             self._load()

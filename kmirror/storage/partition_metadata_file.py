@@ -35,7 +35,9 @@ class PartitionMetadataFile:
         return self._files.exists(self.path)
 
     def record(self, topic_id: Uuid) -> None:
-        """Remember the id for the next `maybe_flush`; INCONSISTENT_TOPIC_ID if another one is already waiting."""
+        """Remember the id for the next `maybe_flush`; INCONSISTENT_TOPIC_ID if another one is
+        already waiting.
+        """
         if self._dirty_topic_id is not None and self._dirty_topic_id != topic_id:
             raise ApiException(
                 Errors.INCONSISTENT_TOPIC_ID,
@@ -44,12 +46,16 @@ class PartitionMetadataFile:
         self._dirty_topic_id = topic_id
 
     def record_noted(self, topic_id: Uuid) -> None:
-        """As `record`, for what `note` wrote in an earlier run: written again, safely, by `maybe_flush`."""
+        """As `record`, for what `note` wrote in an earlier run: written again, safely, by
+        `maybe_flush`.
+        """
         self.record(topic_id)
         self._is_noted = True
 
     def note(self) -> None:
-        """Write the id as it is, so that a restart finds it; `maybe_flush` still has to write it safely."""
+        """Write the id as it is, so that a restart finds it; `maybe_flush` still has to write it
+        safely.
+        """
         if self._dirty_topic_id is not None and not self._is_noted:
             self._files.write_bytes(self.path, encode_partition_metadata(self._dirty_topic_id))
             self._is_noted = True
@@ -61,7 +67,9 @@ class PartitionMetadataFile:
         self._dirty_topic_id = None
 
     def read(self) -> Uuid:
-        """The recorded id; FileNotFoundError if there is no file, CorruptCheckpointError if it is not one."""
+        """The recorded id; FileNotFoundError if there is no file, CorruptCheckpointError if it is
+        not one.
+        """
         return decode_partition_metadata(self.path, self._files.read_bytes(self.path))
 
     def delete(self) -> None:

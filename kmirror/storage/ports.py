@@ -1,8 +1,10 @@
-"""What storage needs of its owner beyond files and clock: a scheduler for late work, and a place to report a broken disk.
+"""What storage needs of its owner beyond files and clock: a scheduler for late work, and a place to
+report a broken disk.
 
-`LogManager` (or a test) builds one `LogPorts` and hands it to everything under it. Work given to the scheduler is what
-Kafka gives its background threads: flushing after a roll, removing `.deleted` files. It may touch the disk for longer
-than 5 ms; the scheduler decides whether it runs on the loop or on a worker.
+`LogManager` (or a test) builds one `LogPorts` and hands it to everything under it. Work given to
+the scheduler is what Kafka gives its background threads: flushing after a roll, removing `.deleted`
+files. It may touch the disk for longer than 5 ms; the scheduler decides whether it runs on the loop
+or on a worker.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class LogDirFailureChannel(Protocol):
 
 
 class LogDirFailures:
-    """A `LogDirFailureChannel` that remembers the offline directories, in the order in which they failed."""
+    """A `LogDirFailureChannel` that remembers the offline directories, in the order in which they
+    failed.
+    """
 
     def __init__(self, on_failure: Callable[[str, str, OSError], None] | None = None) -> None:
         self.offline_log_dirs: list[str] = []
@@ -54,7 +58,8 @@ class LogDirFailures:
 
 @dataclass(frozen=True, slots=True)
 class LogPorts:
-    """The outside world of one log: files, time, chance, late work, and the report of a broken disk.
+    """The outside world of one log: files, time, chance, late work, and the report of a broken
+    disk.
 
     `on_flush` is told how many nanoseconds a flush took; on the thread that flushed.
     """
@@ -68,8 +73,10 @@ class LogPorts:
 
 
 class GuardedScheduler:
-    """A log's late work (epochs, topic id, flush, removals): where the disk fails under it, the log's directory goes offline, as it does
-    where the disk fails under an append. Nobody waits for late work, so an error of it would be lost otherwise."""
+    """A log's late work (epochs, topic id, flush, removals): where the disk fails under it, the
+    log's directory goes offline, as it does where the disk fails under an append. Nobody waits for
+    late work, so an error of it would be lost otherwise.
+    """
 
     def __init__(self, ports: LogPorts, log_dir: str, what: str) -> None:
         self._ports = ports

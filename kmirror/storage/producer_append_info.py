@@ -1,7 +1,9 @@
-"""One producer's part of one append: validated batch by batch, then applied as a whole (Kafka's `ProducerAppendInfo`).
+"""One producer's part of one append: validated batch by batch, then applied as a whole (Kafka's
+`ProducerAppendInfo`).
 
-Who appends decides what is checked. Clients: epoch and sequence. Coordinators: epoch (offset commits have no sequence).
-Replication and recovery: nothing; what the leader accepted is accepted, oddities are only logged.
+Who appends decides what is checked. Clients: epoch and sequence. Coordinators: epoch (offset
+commits have no sequence). Replication and recovery: nothing; what the leader accepted is accepted,
+oddities are only logged.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ MAX_SEQUENCE = 0x7FFFFFFF
 
 
 class ProducerAppendInfo:
-    """Accumulates the batches of `current_entry`'s producer in one append; `updated_entry` is what comes out."""
+    """Accumulates the batches of `current_entry`'s producer in one append; `updated_entry` is what
+    comes out.
+    """
 
     __slots__ = (
         "current_entry",
@@ -56,7 +60,9 @@ class ProducerAppendInfo:
         self.started_transactions: list[TxnMetadata] = []
 
     def append_data_batch(self, header: BatchHeader, first_offset: LogOffsetMetadata) -> None:
-        """INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE where the batch does not follow."""
+        """INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE where the batch
+        does not follow.
+        """
         self._check_producer_epoch(header.producer_epoch, header.base_offset)
         if self.origin is AppendOrigin.CLIENT:
             self._check_sequence(header.producer_epoch, header.base_sequence, header.base_offset)
@@ -87,7 +93,9 @@ class ProducerAppendInfo:
             self._refuse_epoch(producer_epoch, offset)
 
     def _check_marker_epoch(self, producer_epoch: int, offset: int, transaction_version: int) -> None:
-        """Transactions of version 2 bump the epoch with each marker; the same marker once more (equal epoch, nothing open) is let through."""
+        """Transactions of version 2 bump the epoch with each marker; the same marker once more
+        (equal epoch, nothing open) is let through.
+        """
         entry = self.updated_entry
         lenient = transaction_version < 2 or self.origin is AppendOrigin.REPLICATION
         is_retry = producer_epoch == entry.producer_epoch and entry.current_txn_first_offset is None

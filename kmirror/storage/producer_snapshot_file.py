@@ -4,8 +4,9 @@
     producer id i64 | epoch i16 | last sequence i32 | last offset i64 | offset delta i32 | timestamp i64 |
     coordinator epoch i32 | first offset of the open transaction i64 (-1: none)
 
-The CRC-32C covers everything behind itself. Only the last batch of each producer is kept. Kafka writes the entries in
-the order of a Java `HashMap<Long, ...>`; the caller passes them in that order.
+The CRC-32C covers everything behind itself. Only the last batch of each producer is kept. Kafka
+writes the entries in the order of a Java `HashMap<Long, ...>`; the caller passes them in that
+order.
 """
 
 from __future__ import annotations

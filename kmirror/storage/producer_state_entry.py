@@ -1,4 +1,6 @@
-"""What a partition remembers of one producer: its epoch, its last five batches, its open transaction."""
+"""What a partition remembers of one producer: its epoch, its last five batches, its open
+transaction.
+"""
 
 from __future__ import annotations
 
@@ -151,7 +153,9 @@ class VerificationGuard:
 
 
 class VerificationStateEntry:
-    """The first appends of a transaction while its coordinator is asked about it; blocks sequences above the lowest seen."""
+    """The first appends of a transaction while its coordinator is asked about it; blocks sequences
+    above the lowest seen.
+    """
 
     __slots__ = ("epoch", "lowest_sequence", "supports_epoch_bump", "timestamp", "verification_guard")
 

@@ -1,15 +1,18 @@
 """The producers and transactions of one partition (Kafka's `ProducerStateManager`).
 
-Three kinds of state. *Producers*: per id the epoch, the last batches, the open transaction. *Ongoing transactions*, by
-first offset: what the last stable offset waits for. *Unreplicated transactions*: completed ones whose marker the high
-watermark has not passed, which a reader at the high watermark must still treat as undecided.
+Three kinds of state. *Producers*: per id the epoch, the last batches, the open transaction.
+*Ongoing transactions*, by first offset: what the last stable offset waits for. *Unreplicated
+transactions*: completed ones whose marker the high watermark has not passed, which a reader at the
+high watermark must still treat as undecided.
 
-The state is a function of the log, and snapshots of it lie beside the segments so that a restart need not read the whole
-log. A snapshot is named by the first offset it does not include. Idle producers are forgotten by time, when asked, and
-when a snapshot is loaded; so what is loaded depends on the clock.
+The state is a function of the log, and snapshots of it lie beside the segments so that a restart
+need not read the whole log. A snapshot is named by the first offset it does not include. Idle
+producers are forgotten by time, when asked, and when a snapshot is loaded; so what is loaded
+depends on the clock.
 
-A MIRROR_PID_RESET control record (KIP-1279) empties all three at its place in the log: offsets that follow it belong to
-another cluster's producers. It is applied wherever batches are: on append, in recovery, in a rebuild.
+A MIRROR_PID_RESET control record (KIP-1279) empties all three at its place in the log: offsets that
+follow it belong to another cluster's producers. It is applied wherever batches are: on append, in
+recovery, in a rebuild.
 """
 
 from __future__ import annotations
@@ -46,7 +49,10 @@ class ProducerStateManagerConfig:
 
 
 class ProducerStateManager:
-    """Owner of a partition's producer state. `map_end_offset` is the first offset that it does not include."""
+    """Owner of a partition's producer state.
+
+    `map_end_offset` is the first offset that it does not include.
+    """
 
     def __init__(
         self,
@@ -151,10 +157,11 @@ class ProducerStateManager:
             self.update(by_id[producer_id])
 
     def last_stable_offset(self, completed: CompletedTxn) -> int:
-        """The last stable offset at the marker of `completed`: the first offset of the oldest other transaction, or behind the marker.
+        """The last stable offset at the marker of `completed`: the first offset of the oldest other
+        transaction, or behind the marker.
 
-        Transactions that began behind the marker (in the same follower append) do not count, so that the entry does not
-        depend on how the log was cut into appends.
+        Transactions that began behind the marker (in the same follower append) do not count, so
+        that the entry does not depend on how the log was cut into appends.
         """
         for first_offset in self._ongoing:
             if first_offset != completed.first_offset:
@@ -250,7 +257,9 @@ class ProducerStateManager:
         self._last_map_offset = offset
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
-        """Drop the snapshots outside (log start, log end] and, unless the state ends at `log_end_offset`, load the newest one left."""
+        """Drop the snapshots outside (log start, log end] and, unless the state ends at
+        `log_end_offset`, load the newest one left.
+        """
         for offset in sorted(self._snapshots):
             if offset > log_end_offset or offset <= log_start_offset:
                 self._remove_and_delete_snapshot(offset)
@@ -284,8 +293,11 @@ class ProducerStateManager:
 
     # snapshots
     def take_snapshot(self, *, sync: bool = True) -> str | None:
-        """Write a snapshot at the map's end, if that is beyond the last one; its path. Without `sync`, `sync_snapshots` should follow: one that a
-        power loss tears is passed over, and what is behind the one before it read instead."""
+        """Write a snapshot at the map's end, if that is beyond the last one; its path.
+
+        Without `sync`, `sync_snapshots` should follow: one that a power loss tears is passed over,
+        and what is behind the one before it read instead.
+        """
         offset = self._last_map_offset
         if offset <= self._last_snapshot_offset:
             return None
@@ -313,7 +325,9 @@ class ProducerStateManager:
         return max(self._snapshots, default=None)
 
     def remove_stray_snapshots(self, segment_base_offsets: Iterable[int]) -> None:
-        """Delete the snapshots at no segment's base, except the newest one if it lies above the last base."""
+        """Delete the snapshots at no segment's base, except the newest one if it lies above the
+        last base.
+        """
         bases = sorted(segment_base_offsets)
         self._snapshots = self._load_snapshots()
         strays = [offset for offset in sorted(self._snapshots) if offset not in bases]
@@ -323,7 +337,9 @@ class ProducerStateManager:
             self._remove_and_delete_snapshot(strays[-1])
 
     def remove_and_mark_snapshot_for_deletion(self, offset: int) -> str | None:
-        """Rename the snapshot at `offset` to `.deleted`; the new path, for whoever deletes it later. None if there is none."""
+        """Rename the snapshot at `offset` to `.deleted`; the new path, for whoever deletes it
+        later. None if there is none.
+        """
         path = self._snapshots.pop(offset, None)
         if path is None:
             return None

@@ -1,9 +1,11 @@
-"""Bringing the producer state to an offset: from the newest usable snapshot, then by replaying the batches behind it.
+"""Bringing the producer state to an offset: from the newest usable snapshot, then by replaying the
+batches behind it.
 
-Snapshots are (re)written at the base of the last two segments and at the target, so that the next start need not read
-more. After a clean shutdown that left no snapshot at all there were no producers: empty ones are written and nothing is
-read. Kafka also reads nothing where no producer existed before a truncation; here that would be wrong, since a
-MIRROR_PID_RESET forgets producers that come back when it is cut off. It costs a walk over the headers behind the snapshot.
+Snapshots are (re)written at the base of the last two segments and at the target, so that the next
+start need not read more. After a clean shutdown that left no snapshot at all there were no
+producers: empty ones are written and nothing is read. Kafka also reads nothing where no producer
+existed before a truncation; here that would be wrong, since a MIRROR_PID_RESET forgets producers
+that come back when it is cut off. It costs a walk over the headers behind the snapshot.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ def rebuild_producer_state(
     reload_from_clean_shutdown: bool = False,
     sync_snapshots: bool = True,
 ) -> None:
-    """Make `manager` the state as of `last_offset` (exclusive), and write the snapshots (Kafka's `rebuildProducerState`)."""
+    """Make `manager` the state as of `last_offset` (exclusive), and write the snapshots (Kafka's
+    `rebuildProducerState`).
+    """
     offsets_to_snapshot = _offsets_to_snapshot(segments, last_offset)
     if manager.latest_snapshot_offset is None and reload_from_clean_shutdown:
         for offset in offsets_to_snapshot:
@@ -67,7 +71,10 @@ def _replay(
 
 
 def load_producers_from_segment(manager: ProducerStateManager, segment: LogSegment, *, start_offset: int, end_position: int) -> None:
-    """Replay the batches from `start_offset` on that lie in front of `end_position`. The transaction index is left alone."""
+    """Replay the batches from `start_offset` on that lie in front of `end_position`.
+
+    The transaction index is left alone.
+    """
     first = segment.translate_offset(start_offset)
     if first is None:
         return

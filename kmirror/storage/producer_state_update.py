@@ -1,8 +1,9 @@
 """From batches to producer state: the one path for appends, recovery and rebuilds.
 
-Batches are first gathered (and, for clients and coordinators, validated) without touching the state, then applied once
-they are written. A MIRROR_PID_RESET splits what is gathered into phases: what came before it is applied, then everything
-is forgotten, then what came after it starts from nothing.
+Batches are first gathered (and, for clients and coordinators, validated) without touching the
+state, then applied once they are written. A MIRROR_PID_RESET splits what is gathered into phases:
+what came before it is applied, then everything is forgotten, then what came after it starts from
+nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class ProducerStateUpdate:
         self._phases = [_Phase()]
 
     def add(self, header: BatchHeader, buffer: Buffer, position: int, first_offset: LogOffsetMetadata | None = None) -> None:
-        """Take in the batch at `buffer[position:]`; `first_offset` says where it lies (or will lie), if that is known."""
+        """Take in the batch at `buffer[position:]`; `first_offset` says where it lies (or will
+        lie), if that is known.
+        """
         if not header.has_producer_id:
             if header.is_control and _is_pid_reset(RecordBatch(buffer, position)):
                 self._phases.append(_Phase())
@@ -78,7 +81,9 @@ class ProducerStateUpdate:
             self._phases[-1].completed.append(completed)
 
     def apply(self, on_completed: Callable[[CompletedTxn, int], None] | None = None) -> None:
-        """Change the state; `on_completed(transaction, last stable offset)` is called for each marker, in log order."""
+        """Change the state; `on_completed(transaction, last stable offset)` is called for each
+        marker, in log order.
+        """
         for number, phase in enumerate(self._phases):
             if number:
                 self._manager.apply_pid_reset()

@@ -1,12 +1,15 @@
-"""Reads log directories that belong to someone else: a stopped broker, a running one, a copy on HDFS. Never writes.
+"""Reads log directories that belong to someone else: a stopped broker, a running one, a copy on
+HDFS. Never writes.
 
-For verify, dump-log, log-diff and Spark. What a broker's own classes do when they open a log (create a missing index, resize it, trim it,
-delete stray files, rebuild state) must not happen here, so nothing of `UnifiedLog` is used: a partition is a list of file names, a
-segment a run of batches. Files are opened read-only and read in blocks through the `FileSystem` port, so memory is bounded by a block
-or by one batch, whichever is larger.
+For verify, dump-log, log-diff and Spark. What a broker's own classes do when they open a log
+(create a missing index, resize it, trim it, delete stray files, rebuild state) must not happen
+here, so nothing of `UnifiedLog` is used: a partition is a list of file names, a segment a run of
+batches. Files are opened read-only and read in blocks through the `FileSystem` port, so memory is
+bounded by a block or by one batch, whichever is larger.
 
-A running broker appends while we read: a segment is read up to the size it had when it was opened, and an incomplete batch at its end is
-reported as trailing bytes, not as an error (Kafka's own scanner does the same).
+A running broker appends while we read: a segment is read up to the size it had when it was opened,
+and an incomplete batch at its end is reported as trailing bytes, not as an error (Kafka's own
+scanner does the same).
 """
 
 from __future__ import annotations
@@ -50,7 +53,9 @@ _LENGTH: Final = struct.Struct(">i")
 
 
 class BatchBlock(NamedTuple):
-    """Complete batches read with one read: `batches` are views into one buffer, `positions` their bytes in the file."""
+    """Complete batches read with one read: `batches` are views into one buffer, `positions` their
+    bytes in the file.
+    """
 
     positions: list[int]
     batches: list[RecordBatch]
@@ -74,7 +79,9 @@ class SegmentFiles:
 
 @dataclass(frozen=True, slots=True)
 class PartitionFiles:
-    """A partition's folder: `segments` ascending by base offset; `snapshots` are the offsets of producer snapshots."""
+    """A partition's folder: `segments` ascending by base offset; `snapshots` are the offsets of
+    producer snapshots.
+    """
 
     path: str
     topic_partition: TopicPartition
@@ -88,7 +95,9 @@ class PartitionFiles:
         return sum(segment.log_size for segment in self.segments)
 
     def topic_id(self, files: FileSystem) -> Uuid | None:
-        """The id in `partition.metadata`, None without that file; CorruptFileError if it is damaged."""
+        """The id in `partition.metadata`, None without that file; CorruptFileError if it is
+        damaged.
+        """
         if "partition.metadata" not in self.other_files:
             return None
         path = f"{self.path}/partition.metadata"
@@ -96,7 +105,10 @@ class PartitionFiles:
 
 
 def read_partition(files: FileSystem, path: str, topic_partition: TopicPartition | None = None) -> PartitionFiles:
-    """What lies in a partition's folder. KmirrorError if the folder is not named like one and no name is given."""
+    """What lies in a partition's folder.
+
+    KmirrorError if the folder is not named like one and no name is given.
+    """
     path = path.rstrip("/") or path
     segments: dict[int, SegmentFiles] = {}
     snapshots: list[int] = []
@@ -132,7 +144,9 @@ def is_partition_dir(files: FileSystem, path: str) -> bool:
 
 
 def read_data_dir(files: FileSystem, path: str) -> list[PartitionFiles]:
-    """The partitions in one of a broker's log.dirs, by name; `-delete`, `-future` and `-stray` folders are left out."""
+    """The partitions in one of a broker's log.dirs, by name; `-delete`, `-future` and `-stray`
+    folders are left out.
+    """
     found = []
     for name in files.list_dir(path):
         folder = f"{path.rstrip('/')}/{name}"
@@ -142,7 +156,10 @@ def read_data_dir(files: FileSystem, path: str) -> list[PartitionFiles]:
 
 
 def find_partitions(files: FileSystem, path: str) -> list[PartitionFiles]:
-    """The partitions of a data dir, or the one partition whose folder `path` is. KmirrorError if it is neither."""
+    """The partitions of a data dir, or the one partition whose folder `path` is.
+
+    KmirrorError if it is neither.
+    """
     if not files.is_dir(path):
         raise KmirrorError(f"{path} is not a directory; give a partition's folder or a broker's log.dir")
     if is_partition_dir(files, path):
@@ -154,13 +171,17 @@ def find_partitions(files: FileSystem, path: str) -> list[PartitionFiles]:
 
 
 def read_offset_checkpoint(files: FileSystem, data_dir: str, name: str) -> dict[TopicPartition, int]:
-    """A checkpoint file of a data dir (`replication-offset-checkpoint` ...), empty without the file; CorruptFileError if it is damaged."""
+    """A checkpoint file of a data dir (`replication-offset-checkpoint` ...), empty without the
+    file; CorruptFileError if it is damaged.
+    """
     path = f"{data_dir.rstrip('/')}/{name}"
     return OffsetCheckpointFile(files, path).read() if files.exists(path) else {}
 
 
 class SegmentReader:
-    """The batches of one `.log` file (or KRaft snapshot) from byte `start` to byte `end` (default: its size when opened)."""
+    """The batches of one `.log` file (or KRaft snapshot) from byte `start` to byte `end` (default:
+    its size when opened).
+    """
 
     def __init__(self, files: FileSystem, path: str, *, start: int = 0, end: int | None = None) -> None:
         self.path = path
@@ -183,8 +204,9 @@ class SegmentReader:
     def blocks(self, *, block_bytes: int = BLOCK_BYTES) -> Iterator[BatchBlock]:
         """The batches, as many at a time as fit into `block_bytes` (at least one).
 
-        CorruptFileError for an impossible length; what is incomplete at the end is left out. CorruptFileError for messages of format v0 or v1 too; the CRC is not looked at,
-        nor is a magic above 2 (Kafka takes both for format v2 here).
+        CorruptFileError for an impossible length; what is incomplete at the end is left out.
+        CorruptFileError for messages of format v0 or v1 too; the CRC is not looked at, nor is a
+        magic above 2 (Kafka takes both for format v2 here).
         """
         position = self.start
         wanted = block_bytes
@@ -248,7 +270,9 @@ class SegmentReader:
         return self._checked_size(memoryview(self._file.pread(HEADER_SIZE_UP_TO_MAGIC, position)), 0, position)
 
     def headers(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-        """(positions, headers as rows of `record.columns.HEADER_DTYPE` in native byte order) without reading the records of large batches."""
+        """(positions, headers as rows of `record.columns.HEADER_DTYPE` in native byte order)
+        without reading the records of large batches.
+        """
         import numpy as np
 
         from kmirror.record.columns import headers_from
@@ -273,5 +297,7 @@ class SegmentReader:
 
     @property
     def trailing_bytes(self) -> int:
-        """Bytes behind the last complete batch, once `blocks`, `batches` or `headers` has come to its end."""
+        """Bytes behind the last complete batch, once `blocks`, `batches` or `headers` has come to
+        its end.
+        """
         return self.size - self.valid_bytes

@@ -1,8 +1,10 @@
-"""Steps over several segments that must survive a crash half way: asynchronous deletion, replacement, splitting.
+"""Steps over several segments that must survive a crash half way: asynchronous deletion,
+replacement, splitting.
 
-Replacement (cleaner, split): the new files are complete and synced as `.cleaned`; they become `.swap` in descending order
-of base offset; the old segments become `.deleted`; the new ones get their final names in ascending order; the folder is
-synced. Whoever finds `.swap` files at start-up completes the swap, whoever finds `.cleaned` files drops them.
+Replacement (cleaner, split): the new files are complete and synced as `.cleaned`; they become
+`.swap` in descending order of base offset; the old segments become `.deleted`; the new ones get
+their final names in ascending order; the folder is synced. Whoever finds `.swap` files at start-up
+completes the swap, whoever finds `.cleaned` files drops them.
 """
 
 from __future__ import annotations
@@ -136,7 +138,9 @@ def replace_segments(
     *,
     is_recovered_swap_file: bool = False,
 ) -> list[LogSegment]:
-    """Put `new_segments` in the place of `old_segments`; the old ones at whose base there is no new one."""
+    """Put `new_segments` in the place of `old_segments`; the old ones at whose base there is no new
+    one.
+    """
     new = sorted(new_segments, key=lambda segment: segment.base_offset)
     old = sorted((segment for segment in old_segments if existing.contains(segment.base_offset)), key=lambda segment: segment.base_offset)
     for segment in reversed(new):

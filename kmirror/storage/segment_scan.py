@@ -1,8 +1,9 @@
 """Walking the batches of a `.log` file from a position on.
 
-As Kafka's file scanner: a tail too short for a batch (17 bytes or less, or less than its length says) silently is the end
-of the log; a length below 14 is corruption. A message of format v0 or v1 whose CRC holds is reported as such, it is not
-skipped and never cut off; where the CRC does not hold, the magic byte is just one of the bytes that a torn write left.
+As Kafka's file scanner: a tail too short for a batch (17 bytes or less, or less than its length
+says) silently is the end of the log; a length below 14 is corruption. A message of format v0 or v1
+whose CRC holds is reported as such, it is not skipped and never cut off; where the CRC does not
+hold, the magic byte is just one of the bytes that a torn write left.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def scan_batches(file: File, position: int, end: int) -> Iterator[tuple[BatchHea
 
 
 def read_block_with_batch(file: File, position: int, end: int) -> bytes:
-    """Bytes from `position` on that begin with a whole batch, the CRC unchecked; none where the log ends in front of one.
+    """Bytes from `position` on that begin with a whole batch, the CRC unchecked; none where the log
+    ends in front of one.
 
     A mebibyte unless the batch is larger. CorruptBatchError if the bytes there are no batch.
     """
@@ -116,7 +118,9 @@ def _header(file: File, block: bytes | memoryview, start: int, position: int, en
 
 
 def _not_our_format(file: File, position: int, length: int, magic: int) -> CorruptFileError:
-    """A message of an old format (CRC-32 of everything behind it, at byte 12), or bytes that only look like one."""
+    """A message of an old format (CRC-32 of everything behind it, at byte 12), or bytes that only
+    look like one.
+    """
     message = file.pread(length, position + LOG_OVERHEAD)
     computed, stored = zlib.crc32(message[4:]), int.from_bytes(message[:4], "big")
     if computed != stored:

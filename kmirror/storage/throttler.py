@@ -1,10 +1,12 @@
 """Keeps the rate of a process down to what is desired (Kafka's `Throttler`).
 
-What the process does is added up. At the end of each interval in which there was something, one looks: a rate above the desired one is
-paid for by a pause that is as long as the interval should have taken, less what it took; then the next interval begins. Kafka's sleeps,
-and holds a lock meanwhile; this one is for the loop's thread only and says for how long nothing should be done, to everyone who asks, so
-that nobody's thread is held and a simulated clock does as well as a real one. Workers count into meters of their own, which the loop
-empties when they stop; they stop at the end of an interval.
+What the process does is added up. At the end of each interval in which there was something, one
+looks: a rate above the desired one is paid for by a pause that is as long as the interval should
+have taken, less what it took; then the next interval begins. Kafka's sleeps, and holds a lock
+meanwhile; this one is for the loop's thread only and says for how long nothing should be done, to
+everyone who asks, so that nobody's thread is held and a simulated clock does as well as a real one.
+Workers count into meters of their own, which the loop empties when they stop; they stop at the end
+of an interval.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """`.timeindex`: from which offset on records may be newer than a timestamp.
 
-An entry is 12 bytes: timestamp (i64), offset - base offset (i32), where the timestamp is the largest seen so far in the
-segment and the offset the last offset of the batch that has it. Timestamps strictly increase: an equal one is left out.
-One slot is kept free for the entry that is added when the segment is rolled or closed, hence "full" one entry early.
+An entry is 12 bytes: timestamp (i64), offset - base offset (i32), where the timestamp is the
+largest seen so far in the segment and the offset the last offset of the batch that has it.
+Timestamps strictly increase: an equal one is left out. One slot is kept free for the entry that is
+added when the segment is rolled or closed, hence "full" one entry early.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class TimeIndex(AbstractIndex):
         return TimestampOffset(NO_TIMESTAMP, self.base_offset) if slot < 0 else self._entry(slot)
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
-        """Add an entry unless `timestamp` is that of the last one, or the index is full; the final entry skips the full check.
+        """Add an entry unless `timestamp` is that of the last one, or the index is full; the final
+        entry skips the full check.
 
         CorruptFileError if what was read from disk goes beyond this entry already.
         """
@@ -71,7 +73,9 @@ class TimeIndex(AbstractIndex):
             self._last_entry = TimestampOffset(timestamp, offset)
 
     def extend(self, entries: Buffer) -> None:
-        """`maybe_append` of packed entries; neither timestamps nor offsets fall from one to the next."""
+        """`maybe_append` of packed entries; neither timestamps nor offsets fall from one to the
+        next.
+        """
         base_offset = self.base_offset
         for timestamp, relative_offset in _ENTRY.iter_unpack(entries):
             if timestamp != self._last_entry.timestamp or not self._loaded:

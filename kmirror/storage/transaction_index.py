@@ -1,9 +1,10 @@
 """`.txnindex`: the aborted transactions whose ABORT marker lies in a segment.
 
-An entry is 34 bytes: version i16 = 0, producer id i64, first offset i64, last offset i64 (of the marker), last stable
-offset i64 when the marker was written. Last offsets strictly increase. The file exists only once there is an entry. The
-last stable offset bounds searches: transactions that were still open then begin at or above it, so a reader of offsets
-below it need not look at later entries. Like the other indexes the file is open only while something is done to it.
+An entry is 34 bytes: version i16 = 0, producer id i64, first offset i64, last offset i64 (of the
+marker), last stable offset i64 when the marker was written. Last offsets strictly increase. The
+file exists only once there is an entry. The last stable offset bounds searches: transactions that
+were still open then begin at or above it, so a reader of offsets below it need not look at later
+entries. Like the other indexes the file is open only while something is done to it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ class TxnIndexSearchResult(NamedTuple):
 
 
 class TransactionIndex:
-    """The transaction index of one segment (Kafka's `TransactionIndex`). Entries are read from disk when first needed."""
+    """The transaction index of one segment (Kafka's `TransactionIndex`).
+
+    Entries are read from disk when first needed.
+    """
 
     def __init__(self, files: FileSystem, path: str, *, start_offset: int) -> None:
         self.path = path

@@ -1,9 +1,11 @@
-"""One partition's log: segments, leader epochs, producers, high watermark (Kafka's `UnifiedLog`, without tiers).
+"""One partition's log: segments, leader epochs, producers, high watermark (Kafka's `UnifiedLog`,
+without tiers).
 
-The offsets, in order: log start <= last stable offset <= high watermark <= log end. The log start moves by retention and
-DeleteRecords, the log end by appends and truncation, the high watermark by replication (the owner says so). The last
-stable offset is the first offset of the oldest transaction that is open, or completed by a marker that the high
-watermark has not passed, else the high watermark: everything below it is decided.
+The offsets, in order: log start <= last stable offset <= high watermark <= log end. The log start
+moves by retention and DeleteRecords, the log end by appends and truncation, the high watermark by
+replication (the owner says so). The last stable offset is the first offset of the oldest
+transaction that is open, or completed by a marker that the high watermark has not passed, else the
+high watermark: everything below it is decided.
 
 Its parts, each of which owns something and takes what else it needs:
 
@@ -13,11 +15,12 @@ Its parts, each of which owns something and takes what else it needs:
     LogTopicId      topic id, what an idle log puts off        LogBatchLookup  finding batches by offset
     LogIo           what an error of the disk becomes          VerificationGuards, LeaderEpochFileCache, ProducerStateManager
 
-This class puts them together for the other rooms. It reads, renames, deletes and closes by itself. Everything below the folder
-belongs to one `UnifiedLog` and is changed only by its synchronous methods, on one loop.
+This class puts them together for the other rooms. It reads, renames, deletes and closes by itself.
+Everything below the folder belongs to one `UnifiedLog` and is changed only by its synchronous
+methods, on one loop.
 
-What is not here: the read-only flag and the mirror epoch (Partition), checkpoints of several logs (LogManager),
-compaction (LogCleaner), message formats v0 and v1.
+What is not here: the read-only flag and the mirror epoch (Partition), checkpoints of several logs
+(LogManager), compaction (LogCleaner), message formats v0 and v1.
 """
 
 from __future__ import annotations
@@ -54,7 +57,9 @@ from kmirror.storage.verification_guards import VerificationGuards
 
 
 class UnifiedLog:
-    """Errors: ApiException with Kafka's code (OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE ...)."""
+    """Errors: ApiException with Kafka's code (OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR,
+    CORRUPT_MESSAGE ...).
+    """
 
     def __init__(self, opened: OpenedLog) -> None:
         """`UnifiedLog.open` is the way to one."""
@@ -92,11 +97,13 @@ class UnifiedLog:
         defer_files: bool = False,
         committed_offset: int = 0,
     ) -> UnifiedLog:
-        """Create the folder or load what is in it (recovering it after an unclean stop), through `LogLoader`.
+        """Create the folder or load what is in it (recovering it after an unclean stop), through
+        `LogLoader`.
 
-        With `defer_files` a partition that nobody ever wrote to gets its files with the first append only.
-        `log_start_offset` and `recovery_point` are the checkpointed ones. CorruptFileError where Kafka refuses to start, and
-        where the log cannot be read up to `committed_offset`.
+        With `defer_files` a partition that nobody ever wrote to gets its files with the first
+        append only. `log_start_offset` and `recovery_point` are the checkpointed ones.
+        CorruptFileError where Kafka refuses to start, and where the log cannot be read up to
+        `committed_offset`.
         """
         return cls(
             open_log_folder(
@@ -182,7 +189,10 @@ class UnifiedLog:
         self._topic_id.assign(topic_id)
 
     def note_topic_id(self) -> None:
-        """Write the id of an idle log, for a restart; nothing where it is written already. An I/O error takes the dir offline."""
+        """Write the id of an idle log, for a restart; nothing where it is written already.
+
+        An I/O error takes the dir offline.
+        """
         if self._topic_id.is_deferred and not self._io.is_closed:
             with self._io.guarded(f"Error while writing partition metadata of {self.topic_partition}"):
                 self._topic_id.write()
@@ -265,9 +275,11 @@ class UnifiedLog:
 
     # read
     def read(self, start_offset: int, max_length: int, isolation: FetchIsolation, *, min_one_message: bool) -> FetchDataInfo:
-        """A slice of whole batches (the last may be cut) from the one that contains `start_offset`, below the isolation's limit.
+        """A slice of whole batches (the last may be cut) from the one that contains `start_offset`,
+        below the isolation's limit.
 
-        With `min_one_message` the first batch is given whole whatever its size. OFFSET_OUT_OF_RANGE outside the log.
+        With `min_one_message` the first batch is given whole whatever its size. OFFSET_OUT_OF_RANGE
+        outside the log.
         """
         offsets = self._offsets
         if start_offset < offsets.log_start_offset:
@@ -298,8 +310,9 @@ class UnifiedLog:
         return self.local_log.collect_aborted_transactions(start_offset, upper_bound_offset)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        """-2 earliest, -1 latest (log end; the caller knows the isolation level), -3 max timestamp, -4 earliest local, -5 latest tiered;
-        else the first record that is at least as new."""
+        """-2 earliest, -1 latest (log end; the caller knows the isolation level), -3 max timestamp,
+        -4 earliest local, -5 latest tiered; else the first record that is at least as new.
+        """
         with self._io.guarded(f"Error while fetching offset by timestamp for {self.topic_partition}", leaves_log_alone=True):
             return offset_for_timestamp(
                 timestamp,
@@ -311,11 +324,15 @@ class UnifiedLog:
 
     # batches by offset
     def last_batch(self) -> BatchHeader | None:
-        """Header of the last batch in the log; None when there is none (the log end may lie beyond it)."""
+        """Header of the last batch in the log; None when there is none (the log end may lie beyond
+        it).
+        """
         return self._batches.last_batch()
 
     def batch_containing(self, offset: int) -> BatchHeader | None:
-        """Header of the first batch whose last offset is >= `offset` (the one that contains it, or follows a gap)."""
+        """Header of the first batch whose last offset is >= `offset` (the one that contains it, or
+        follows a gap).
+        """
         return self._batches.batch_containing(offset)
 
     def batch_before(self, offset: int) -> BatchHeader | None:
@@ -336,7 +353,9 @@ class UnifiedLog:
         return self._roll.roll(expected_next_offset)
 
     def flush(self, *, force_flush_active_segment: bool = False) -> None:
-        """fsync up to the log end; with `force_flush_active_segment` an active segment without data too (at shutdown)."""
+        """fsync up to the log end; with `force_flush_active_segment` an active segment without data
+        too (at shutdown).
+        """
         self._roll.flush(force_flush_active_segment=force_flush_active_segment)
 
     def delete_old_segments(self) -> int:
@@ -344,11 +363,15 @@ class UnifiedLog:
         return self._retention.delete_old_segments()
 
     def truncate_to(self, target_offset: int, *, at_batch_boundary: bool = False) -> bool:
-        """Make `target_offset` the log end, durably where consumers could read beyond it; True if anything was cut."""
+        """Make `target_offset` the log end, durably where consumers could read beyond it; True if
+        anything was cut.
+        """
         return self.truncation.truncate_to(target_offset, at_batch_boundary=at_batch_boundary)
 
     def truncate_fully_and_start_at(self, new_offset: int, *, log_start_offset: int | None = None) -> None:
-        """An empty log that begins (and ends) at `new_offset`; durable on return as in `truncate_to`."""
+        """An empty log that begins (and ends) at `new_offset`; durable on return as in
+        `truncate_to`.
+        """
         self.truncation.truncate_fully_and_start_at(new_offset, log_start_offset=log_start_offset)
 
     def replace_segments(self, new_segments: list[LogSegment], old_segments: list[LogSegment]) -> None:
@@ -359,7 +382,10 @@ class UnifiedLog:
 
     # life
     def rename_dir(self, name: str, *, synced: bool = True) -> None:
-        """Rename the folder. What is still scheduled (an epoch flush) goes there, never to a new folder of the old name."""
+        """Rename the folder.
+
+        What is still scheduled (an epoch flush) goes there, never to a new folder of the old name.
+        """
         with self._io.guarded(f"Error while renaming dir for {self.topic_partition}"):
             self._topic_id.write()
             if not self.local_log.rename_dir(name, synced=synced):
@@ -379,7 +405,10 @@ class UnifiedLog:
             self.local_log.delete_dir()
 
     def close(self) -> None:
-        """Producer snapshot at the log end, final index entries, trimmed files. Flush before, for a clean shutdown."""
+        """Producer snapshot at the log end, final index entries, trimmed files.
+
+        Flush before, for a clean shutdown.
+        """
         with self._io.guarded(f"Error while closing log for {self.topic_partition}"):
             self._io.is_closed = True
             self._topic_id.write()

@@ -1,7 +1,8 @@
 """Whether a transactional batch belongs to a transaction that its coordinator knows (KIP-890).
 
-Before the first batch of a transaction, the leader asks the coordinator. The guard that it was given before it asked must still
-be the producer's when the batch is appended: else the transaction ended in between.
+Before the first batch of a transaction, the leader asks the coordinator. The guard that it was
+given before it asked must still be the producer's when the batch is appended: else the transaction
+ended in between.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ class VerificationGuards:
         return entry is not None and entry.current_txn_first_offset is not None and entry.producer_epoch == producer_epoch
 
     def maybe_start(self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool = False) -> VerificationGuard | None:
-        """The guard to append with once the coordinator has confirmed the transaction; None if it is ongoing here already.
-        INVALID_PRODUCER_EPOCH for an epoch before the one that this log has seen: the coordinator need not be asked."""
+        """The guard to append with once the coordinator has confirmed the transaction; None if it
+        is ongoing here already. INVALID_PRODUCER_EPOCH for an epoch before the one that this log
+        has seen: the coordinator need not be asked.
+        """
         _ensure_epoch_is_current(self._producer_state_manager.last_entry(producer_id), producer_id, epoch)
         if self.has_ongoing_transaction(producer_id, epoch):
             return None
@@ -41,7 +44,9 @@ class VerificationGuards:
         return entry is not None and entry.verification_guard is verification_guard
 
     def check(self, header: BatchHeader, verification_guard: VerificationGuard | None) -> None:
-        """INVALID_TXN_STATE for a transactional batch of a transaction that is neither ongoing here nor verified by `verification_guard`."""
+        """INVALID_TXN_STATE for a transactional batch of a transaction that is neither ongoing here
+        nor verified by `verification_guard`.
+        """
         manager = self._producer_state_manager
         if header.is_control or not manager.config.transaction_verification_enabled:
             return

@@ -108,7 +108,10 @@ class CompactionEvidence:
         return self._markers.may_lack(0 if log is self._left else 1, offset, producer_id)
 
     def may_lack(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
-        """Whether a cleaner of `log` can have removed this record. KmirrorError if the logs cannot be read."""
+        """Whether a cleaner of `log` can have removed this record.
+
+        KmirrorError if the logs cannot be read.
+        """
         if key is None or is_tombstone:
             return True
         name = key_evidence.short_name(key)

@@ -68,7 +68,9 @@ _MARKER_TYPE: Final = 8
 _MARKER_EPOCH: Final = 12
 _MARKER_FIXED: Final = np.array([0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 16])
 _MARKER_VALUES: Final = np.array([32, 0, 0, 0, 8, 0, 0, 0, 12, 0, 0, 0], dtype=np.uint8)
-"""Record length, attributes, deltas, key length, key version, the type's first byte; value length and version; no headers."""
+"""Record length, attributes, deltas, key length, key version, the type's first byte; value length
+and version; no headers.
+"""
 
 
 class ControlBatch(NamedTuple):
@@ -77,7 +79,9 @@ class ControlBatch(NamedTuple):
     row: int
     """The batch's row in the block's `headers`."""
     control_type: int
-    """The id in its first record's key (`ControlRecordType`, or one that we do not know); NO_CONTROL_RECORD if it has no record."""
+    """The id in its first record's key (`ControlRecordType`, or one that we do not know);
+    NO_CONTROL_RECORD if it has no record.
+    """
     coordinator_epoch: int
     """The coordinator epoch of an ABORT or COMMIT, otherwise -1."""
     timestamp: int

@@ -74,7 +74,10 @@ class DifferenceKind(StrEnum):
 
 
 class Status(StrEnum):
-    """EQUAL: no difference. DIFFERENT: at least one. ERROR: a log could not be read to its end; `error` says where."""
+    """EQUAL: no difference.
+
+    DIFFERENT: at least one. ERROR: a log could not be read to its end; `error` says where.
+    """
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -108,7 +111,10 @@ class BatchFacts(msgspec.Struct, frozen=True):
 
 
 class LocatedBatch(msgspec.Struct, frozen=True):
-    """A batch of a log and its place. `batch` is a view into a block that lives as long as it does."""
+    """A batch of a log and its place.
+
+    `batch` is a view into a block that lives as long as it does.
+    """
 
     file: str
     position: int

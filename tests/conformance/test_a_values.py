@@ -1,4 +1,6 @@
-"""A: the values that fill the KIP's blanks and that no other test of the conformance suite shows under their number."""
+"""A: the values that fill the KIP's blanks and that no other test of the conformance suite shows
+under their number.
+"""
 
 from __future__ import annotations
 

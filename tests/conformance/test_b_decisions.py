@@ -1,4 +1,6 @@
-"""B: contradictions of the KIP's text whose decision no other test of the conformance suite shows under its number."""
+"""B: contradictions of the KIP's text whose decision no other test of the conformance suite shows
+under its number.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,9 @@ def test_b24_authorized_operations_are_asked_for_in_vain() -> None:
 
 @pytest.mark.parametrize("codec", ["zstd", "uncompressed", "gzip"])
 def test_b26_a_mirrored_batch_keeps_its_codec(codec: str) -> None:
-    """compression.type of the topic, the same on both sides, is none of the codecs that producers used; and another one here."""
+    """compression.type of the topic, the same on both sides, is none of the codecs that producers
+    used; and another one here.
+    """
     with EmbeddedCluster(mirroring=True) as a, EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
         create_topic(a.bootstrap_servers, "t")
         for sent in ("none", "lz4", "snappy"):
@@ -115,7 +119,9 @@ def test_b26_a_mirrored_batch_keeps_its_codec(codec: str) -> None:
 
 
 def create_topic_like_the_source(a: EmbeddedCluster, b: EmbeddedCluster, codec: str) -> None:
-    """The topic at b has the id that it has at a, as the tool makes it, and a compression.type of its own."""
+    """The topic at b has the id that it has at a, as the tool makes it, and a compression.type of
+    its own.
+    """
     asked = metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name="t")], allow_auto_topic_creation=False)
     topic_id = send(a.bootstrap_servers, asked).topics[0].topic_id
     wanted = create_topics.CreatableTopic(

@@ -1,4 +1,6 @@
-"""C29: the cleaner never drops a MIRROR_PID_RESET, an empty segment keeps it, and no consumer sees one."""
+"""C29: the cleaner never drops a MIRROR_PID_RESET, an empty segment keeps it, and no consumer sees
+one.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ VALUE = "x" * 100_000
 
 @pytest.fixture(scope="module")
 def clusters() -> Iterator[tuple[EmbeddedCluster, EmbeddedCluster]]:
-    """A mirror of a compacted topic that failed over, and was then written until the reset's segment could be cleaned."""
+    """A mirror of a compacted topic that failed over, and was then written until the reset's
+    segment could be cleaned.
+    """
     fast = FAST_MIRROR | {"log.cleaner.backoff.ms": "200"}
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=fast) as b:
         configs = {"cleanup_policy": "compact", "segment_bytes": "1048576", "min_cleanable_dirty_ratio": "0.01"}

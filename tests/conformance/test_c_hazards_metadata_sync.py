@@ -1,4 +1,6 @@
-"""Section C, the hazards of metadata sync: what is synced, what is never touched, what counts as a failure."""
+"""Section C, the hazards of metadata sync: what is synced, what is never touched, what counts as a
+failure.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ def test_c15_rules_on_cluster_mirrors_tokens_and_users_are_created_but_never_del
 
 
 def test_c15_what_an_owner_saw_ends_with_its_ownership(bench: SyncBench, source: SourceDouble) -> None:
-    """A rule that goes at the source meanwhile looks like one of this cluster's own, which must survive; one on the mirror's topic does not."""
+    """A rule that goes at the source meanwhile looks like one of this cluster's own, which must
+    survive; one on the mirror's topic does not.
+    """
     of_topic, of_group = rule("t", "bob"), rule("app-", "bob", kind=ResourceType.GROUP, pattern=PatternType.PREFIXED)
     source.acls = {of_topic, of_group}
     bench.cycle()
@@ -178,7 +182,9 @@ def test_c18_offsets_committed_after_a_failover_are_not_overwritten(bench: SyncB
 
 @pytest.mark.parametrize("kind", ["classic", "share"])
 def test_c18_a_coordinator_that_comes_back_after_the_failover_gets_nothing(bench: SyncBench, source: SourceDouble, kind: str) -> None:
-    """The commit is tried again while the coordinator loads; what the group has when it has loaded may be its own."""
+    """The commit is tried again while the coordinator loads; what the group has when it has loaded
+    may be its own.
+    """
     bench.share_version = 1
     source.groups["g"] = SourceGroupDouble({T0: (10, "")}, type="Share" if kind == "share" else "Consumer")
     asked = 0

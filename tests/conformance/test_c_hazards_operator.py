@@ -1,5 +1,6 @@
-"""Hazards of section C that an operator meets, and what belongs to them in E9, E11: the tool warns, retries, keeps secrets; the documents say
-what cannot be repaired, and a command finds it."""
+"""Hazards of section C that an operator meets, and what belongs to them in E9, E11: the tool warns,
+retries, keeps secrets; the documents say what cannot be repaired, and a command finds it.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +79,9 @@ def documented(*words: str) -> None:
 def test_c8_a_failback_under_another_name_is_warned_about(
     pair: tuple[EmbeddedCluster, EmbeddedCluster], tool: Tool, tmp_path: Path
 ) -> None:
-    """At creation, and when a topic is added of which the source has a last mirror epoch under another name."""
+    """At creation, and when a topic is added of which the source has a last mirror epoch under
+    another name.
+    """
     a, b = pair
     create_topic(a.bootstrap_servers, "t")
     create_topic(a.bootstrap_servers, "u")
@@ -167,7 +170,9 @@ def test_c22_secrets_are_told_to_nobody_and_a_named_topic_is_added_without_them(
 
 
 def test_c30_what_an_unclean_election_left_is_documented_and_found(tmp_path: Path) -> None:
-    """Two leaders of one epoch number wrote other batches at the same offsets: nothing in the protocol shows it, the bytes do."""
+    """Two leaders of one epoch number wrote other batches at the same offsets: nothing in the
+    protocol shows it, the bytes do.
+    """
     documented("unclean election after the cut", "mirror.support.unclean.leader.election=true", "`kafka-log-diff`")
     source = open_log(write_log(tmp_path / "a" / "t-0", batch(0), batch(5, epoch=1), batch(10, epoch=1)))
     mirror = open_log(write_log(tmp_path / "b" / "t-0", batch(0), batch(5, epoch=1, text="lost"), batch(10, epoch=1)))
@@ -234,7 +239,9 @@ def test_c39_remove_while_preparing_is_warned_about_and_its_dry_run_shows_the_lo
 
 
 def test_fm19_from_a_source_without_the_mirror_apis_only_what_it_has_stays(tool: Tool, tmp_path: Path) -> None:
-    """The matrix has it start from scratch, and so it does where nothing is the source's; the dry run names what goes."""
+    """The matrix has it start from scratch, and so it does where nothing is the source's; the dry
+    run names what goes.
+    """
     documented("A source without DescribeMirrors", "starts from scratch")
     with EmbeddedCluster() as old, EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
         create_topic(old.bootstrap_servers, "t")

@@ -1,4 +1,6 @@
-"""Hazards of section C that are the state machine's and the coordinator's: a whole mirror on real logs, with a scripted source."""
+"""Hazards of section C that are the state machine's and the coordinator's: a whole mirror on real
+logs, with a scripted source.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,8 @@ def marker(offset: int, producer_id: int, *, epoch: int = 0, commit: bool = True
     )  # fmt: skip
 
 
-# --- C1 ---------------------------------------------------------------------------------------------------------------
+# --- C1
+# ---------------------------------------------------------------------------------------------------------------
 
 
 async def test_c1_the_cleaner_never_takes_the_state_topic(tmp_path: Path) -> None:
@@ -93,7 +96,8 @@ def test_c1_a_reader_takes_every_record_and_the_newest_of_a_partition_wins() -> 
     assert [stored.state for stored in found.values()] == [State.MIRRORING] * 3
 
 
-# --- C2, C4, C5 -------------------------------------------------------------------------------------------------------
+# --- C2, C4, C5
+# -------------------------------------------------------------------------------------------------------
 
 
 async def test_c2_the_cut_is_repeated_until_nothing_is_open(tmp_path: Path) -> None:
@@ -137,7 +141,8 @@ async def test_c5_the_last_mirror_epoch_is_that_of_the_last_batch(tmp_path: Path
     await machine.close()
 
 
-# --- C3, C6 -----------------------------------------------------------------------------------------------------------
+# --- C3, C6
+# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.item("B7")
@@ -213,7 +218,8 @@ async def test_c6_one_dead_broker_is_asked_again_and_a_definite_none_starts_over
     await machine.close()
 
 
-# --- C9, C10 ----------------------------------------------------------------------------------------------------------
+# --- C9, C10
+# ----------------------------------------------------------------------------------------------------------
 
 
 async def test_c9_the_reset_ends_producers_and_all_kinds_of_transactions(tmp_path: Path) -> None:
@@ -232,7 +238,9 @@ async def test_c9_the_reset_ends_producers_and_all_kinds_of_transactions(tmp_pat
 
 @pytest.mark.parametrize("snapshot", [False, True])
 async def test_c10_recovery_and_snapshots_apply_the_reset_where_it_stands(tmp_path: Path, snapshot: bool) -> None:
-    """Producer 7 is before it, 8 behind it: after the crash a sequence of 7 is a new one, one of 8 a known one."""
+    """Producer 7 is before it, 8 behind it: after the crash a sequence of 7 is a new one, one of 8
+    a known one.
+    """
     machine = MirrorMachine(str(tmp_path / "before"))
     topic_id = machine.topic(value=None)
     plain = {"producer_epoch": 0, "base_sequence": 0}
@@ -254,7 +262,8 @@ async def test_c10_recovery_and_snapshots_apply_the_reset_where_it_stands(tmp_pa
     assert again.log().log_end_offset == 4, "a duplicate of 8"
 
 
-# --- C11, C12 ---------------------------------------------------------------------------------------------------------
+# --- C11, C12
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -289,7 +298,8 @@ async def test_c12_a_cluster_id_is_any_text(tmp_path: Path) -> None:
     await machine.close()
 
 
-# --- C14 --------------------------------------------------------------------------------------------------------------
+# --- C14
+# --------------------------------------------------------------------------------------------------------------
 
 
 async def test_c14_a_deleted_source_topic_stays_stopped_and_writable(tmp_path: Path) -> None:
@@ -312,7 +322,9 @@ async def test_c14_a_deleted_source_topic_stays_stopped_and_writable(tmp_path: P
 
 @pytest.mark.item("B5")
 async def test_d3_22_a_paused_partition_whose_source_topic_was_replaced_between_two_refreshes_stops_like_the_others(tmp_path: Path) -> None:
-    """Another leader has set X.paused (B5) before this one's second look, by which the source has another topic of the name."""
+    """Another leader has set X.paused (B5) before this one's second look, by which the source has
+    another topic of the name.
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"))
     machine.name("m.paused")
@@ -328,11 +340,14 @@ async def test_d3_22_a_paused_partition_whose_source_topic_was_replaced_between_
     await machine.close()
 
 
-# --- C23 to C28 -------------------------------------------------------------------------------------------------------
+# --- C23 to C28
+# -------------------------------------------------------------------------------------------------------
 
 
 async def test_c24_the_wanted_state_is_a_level(tmp_path: Path) -> None:
-    """Whatever happens in whatever order, it ends where `mirror.name` says, also when the leadership moved in between."""
+    """Whatever happens in whatever order, it ends where `mirror.name` says, also when the
+    leadership moved in between.
+    """
     for seed in range(12):
         machine = MirrorMachine(str(tmp_path / str(seed)), others=(2,))
         random = machine.runtime.random
@@ -376,7 +391,9 @@ def test_c26_a_hundred_thousand_partitions_over_fifty_stay_below_a_mebibyte() ->
 async def test_c26_an_epoch_that_has_no_room_keeps_its_partition_stopping_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With room for 400 bytes: in a cluster it takes a mirror with more partitions than a record of a megabyte names."""
+    """With room for 400 bytes: in a cluster it takes a mirror with more partitions than a record of
+    a megabyte names.
+    """
 
     def without_a_floor(settings: LogSettings, topic: str, overrides: Mapping[str, str]) -> LogConfig:
         return LogConfig.from_props(overrides, defaults=settings.default_log_config)
@@ -445,7 +462,8 @@ async def test_c28_stopping_is_tried_again_with_its_reason_also_after_a_disk_err
     await machine.close()
 
 
-# --- C34, C35 ---------------------------------------------------------------------------------------------------------
+# --- C34, C35
+# ---------------------------------------------------------------------------------------------------------
 
 
 async def waits_with_its_own_record(machine: MirrorMachine) -> None:
@@ -469,7 +487,9 @@ async def test_c34_the_source_mirrors_the_topic_from_us(tmp_path: Path, name: st
 
 
 async def test_c34_another_mirror_of_ours_there_that_does_not_answer_is_asked_again(tmp_path: Path) -> None:
-    """Whether it has our topic is not known; the mirror of this name is not there at all, which alone would empty the log."""
+    """Whether it has our topic is not known; the mirror of this name is not there at all, which
+    alone would empty the log.
+    """
     machine = MirrorMachine(str(tmp_path))
     machine.source_mirrors = {"another": (OWN_CLUSTER_ID, {})}
     machine.refusing["another"] = Errors.COORDINATOR_NOT_AVAILABLE
@@ -503,7 +523,8 @@ async def test_c35_a_target_inside_a_batch_is_lowered_and_the_cut_has_two_phases
     await machine.close()
 
 
-# --- C38, C40, C41 ----------------------------------------------------------------------------------------------------
+# --- C38, C40, C41
+# ----------------------------------------------------------------------------------------------------
 
 
 async def test_c38_until_the_state_is_loaded_a_produce_may_be_tried_again(tmp_path: Path) -> None:

@@ -144,7 +144,9 @@ async def test_d3_14_retention_at_the_source_passed_us(tmp_path, versions):
 
 
 async def test_d3_14_the_sources_log_starts_inside_a_batch(tmp_path):
-    """F11: an empty mirror takes the whole batch in which the source's log starts, and its log start follows."""
+    """F11: an empty mirror takes the whole batch in which the source's log starts, and its log
+    start follows.
+    """
     world = MirrorWorld(str(tmp_path))
     world.source.create("t")
     log = world.source.log("t")
@@ -159,7 +161,9 @@ async def test_d3_14_the_sources_log_starts_inside_a_batch(tmp_path):
 
 @pytest.mark.parametrize("versions", AGES)
 async def test_d3_14b_out_of_range_never_empties_a_log_that_has_something_in_common(tmp_path, versions):
-    """An unclean election at the source: its log is shorter, and goes on differently in a later epoch."""
+    """An unclean election at the source: its log is shorter, and goes on differently in a later
+    epoch.
+    """
     world = MirrorWorld(str(tmp_path), versions)
     driver = await mirroring(world, 2, 2, 2)
     log = world.source.log("t")
@@ -235,7 +239,9 @@ async def test_d3_15_a_log_that_goes_on_differently_is_cut_where_the_sources_epo
 
 
 async def test_d3_15_an_epoch_that_goes_on_longer_at_the_source_is_cut_where_ours_ends(tmp_path):
-    """Ours goes on with an epoch that the source does not have; up to the end of the source's, all of that would stay."""
+    """Ours goes on with an epoch that the source does not have; up to the end of the source's, all
+    of that would stay.
+    """
     world = MirrorWorld(str(tmp_path))
     driver, log = await mirroring_two_epochs(world)
     log.batches[1:] = [batch(2, b"x", b"y", b"z", epoch=1)]
@@ -261,7 +267,9 @@ async def test_d3_15_a_point_below_our_log_start_starts_the_log_over(tmp_path):
 
 
 async def test_d3_15_a_high_watermark_that_falls_back_cuts_nothing(tmp_path):
-    """After a restart the source's high watermark and last stable offset are behind what they were; its log is not."""
+    """After a restart the source's high watermark and last stable offset are behind what they were;
+    its log is not.
+    """
     world = MirrorWorld(str(tmp_path))
     driver = await mirroring(world, 2, 2)
     world.source.forget_sessions()
@@ -294,7 +302,9 @@ async def test_d3_16_a_malformed_batch_fails_its_partition_alone(tmp_path):
 
 @pytest.mark.parametrize("magic", [0, 1])
 async def test_d3_16_messages_of_old_formats_fail_the_partition_with_a_clear_reason(tmp_path, magic):
-    """A source that has never rewritten what producers of Kafka 0.10 sent; nothing of it is appended."""
+    """A source that has never rewritten what producers of Kafka 0.10 sent; nothing of it is
+    appended.
+    """
     world = MirrorWorld(str(tmp_path), KAFKA_2_1)
     world.source.create("t")
     message = b"\0\0\0\0" + bytes([magic, 0]) + (b"\0" * 8 if magic else b"") + b"\xff\xff\xff\xff" + b"\0\0\0\x05hello"
@@ -348,7 +358,9 @@ async def test_d3_16_a_refused_login_is_tried_again_for_as_long_as_it_is_refused
 
 @pytest.mark.parametrize("equal", [0, 1, 23, 39])
 async def test_c36b_other_batches_in_equal_epochs_are_found_before_anything_is_fetched(tmp_path, equal):
-    """Two clusters hand out epochs on their own: what the source has from some batch on is another history in the same epoch."""
+    """Two clusters hand out epochs on their own: what the source has from some batch on is another
+    history in the same epoch.
+    """
     world = MirrorWorld(str(tmp_path))
     driver = await mirroring(world, *[2] * 40)
     driver.max_truncation_records = -1 if equal == 0 else 80

@@ -1,4 +1,6 @@
-"""D1, D3, D4 and D5 as they happen: one broker's whole mirror on real logs, its source scripted, its followers' fetches made by the test."""
+"""D1, D3, D4 and D5 as they happen: one broker's whole mirror on real logs, its source scripted,
+its followers' fetches made by the test.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,8 @@ async def store(machine: MirrorMachine, state: State, *, epoch: int = -1, topic:
     assert set(written.values()) == {Errors.NONE}
 
 
-# --- D1 ---------------------------------------------------------------------------------------------------------------
+# --- D1
+# ---------------------------------------------------------------------------------------------------------------
 
 WRITES = {
     State.PREPARING: Errors.READ_ONLY_TOPIC, State.MIRRORING: Errors.READ_ONLY_TOPIC, State.PAUSED: Errors.READ_ONLY_TOPIC,
@@ -121,7 +124,8 @@ async def test_d1_unknown_is_retriable(tmp_path: Path) -> None:
     await machine.close()
 
 
-# --- D3 ---------------------------------------------------------------------------------------------------------------
+# --- D3
+# ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("value", ["m", "m.paused"])
@@ -182,7 +186,10 @@ ROWS = [
 
 @pytest.mark.parametrize(("stored", "value", "written"), [row[1:] for row in ROWS], ids=[f"{row[0]}-{row[1].name}" for row in ROWS])
 async def test_the_rows_of_the_table_are_what_a_partition_does(tmp_path: Path, stored: State, value: str, written: list[str]) -> None:
-    """A new leader finds a state and a name. Each state that it commits, in order; who fetches then, and who may write."""
+    """A new leader finds a state and a name.
+
+    Each state that it commits, in order; who fetches then, and who may write.
+    """
     machine = MirrorMachine(str(tmp_path))
     await store(machine, stored)
     machine.local(batch(0, b"a"))
@@ -261,7 +268,9 @@ async def test_d3_28_d3_29_a_new_leader_writes_the_state_again_before_it_acts(tm
 
 
 async def test_d3_29b_a_lost_reset_is_written_again_before_anything_else(tmp_path: Path) -> None:
-    """F18: the log ends in the epoch that is stored, so the reset is gone; an open transaction came back."""
+    """F18: the log ends in the epoch that is stored, so the reset is gone; an open transaction came
+    back.
+    """
     machine = MirrorMachine(str(tmp_path))
     await store(machine, State.STOPPED, epoch=3)
     machine.local(batch(0, b"a", epoch=3), batch(1, b"x", epoch=3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True))
@@ -337,8 +346,10 @@ async def test_d3_24_d3_37_a_disk_that_fails_in_a_step_is_one_replicas_and_the_s
 
 
 async def test_d2_a_preparing_that_is_carried_out_late_does_not_throw_a_partition_back(tmp_path: Path) -> None:
-    """The request was given up and sent again; the first one was in some buffer until the partition was mirrored, or failed over and in use.
-    The next leader would have begun anew, and cut what clients had written."""
+    """The request was given up and sent again; the first one was in some buffer until the partition
+    was mirrored, or failed over and in use. The next leader would have begun anew, and cut what
+    clients had written.
+    """
     machine = MirrorMachine(str(tmp_path), others=(2,))
     await machine.mirroring(batch(0, b"a", epoch=3))
     coordinator = machine.mirror.coordinator
@@ -374,7 +385,9 @@ async def test_d3_31_an_unclean_election_here_prepares_again_where_that_is_suppo
 
 
 async def test_d3_31_a_bump_for_a_cut_is_no_unclean_election(tmp_path: Path) -> None:
-    """RECOVERING stays at RF 1, where no ISR grows: every cut of some records dropped the whole log, which was then copied again."""
+    """RECOVERING stays at RF 1, where no ISR grows: every cut of some records dropped the whole
+    log, which was then copied again.
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"), batch(1, b"b"), mirror_support_unclean_leader_election="true")
     machine.change(bump=1, recovering=True)
@@ -422,12 +435,15 @@ async def test_d3_35_another_source_suspends_and_the_known_one_resumes(tmp_path:
     await machine.close()
 
 
-# --- D4 ---------------------------------------------------------------------------------------------------------------
+# --- D4
+# ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.item("B6")
 async def test_d4_the_steps_come_in_their_order(tmp_path: Path) -> None:
-    """1 fetcher gone, 2 bump awaited, 3 cut and followers with it, 4 and 5 epoch stored, 6 reset in the new epoch on every replica, 7."""
+    """1 fetcher gone, 2 bump awaited, 3 cut and followers with it, 4 and 5 epoch stored, 6 reset in
+    the new epoch on every replica, 7.
+    """
     machine = MirrorMachine(str(tmp_path), others=(2,))
     machine.followers.add(2)
     await machine.mirroring(
@@ -470,7 +486,9 @@ async def test_d4_a_run_that_was_cut_off_is_made_again_and_a_finished_one_is_not
 
 @pytest.mark.item("B47", "B53")
 async def test_d4_a_new_leader_in_stopping_knows_the_last_mirror_epoch_from_a_remote_coordinator(tmp_path: Path) -> None:
-    """ReadMirrorStates does not say that the partition has mirrored; what was stored on entry does (F6 stays closed: see below)."""
+    """ReadMirrorStates does not say that the partition has mirrored; what was stored on entry does
+    (F6 stays closed: see below).
+    """
     machine = MirrorMachine(str(tmp_path), others=(2,))
     await machine.mirroring(batch(0, b"a", epoch=3))
     machine.mirror_controller.fail = refuse_bumps
@@ -483,7 +501,9 @@ async def test_d4_a_new_leader_in_stopping_knows_the_last_mirror_epoch_from_a_re
 
 @pytest.mark.parametrize("stored", [State.MIRRORING, State.PAUSING, State.PAUSED])
 async def test_d4_a_state_that_only_mirrored_partitions_have_says_so_where_the_coordinator_is_remote(tmp_path: Path, stored: State) -> None:
-    """Step 4: as above, of a leader that finds the partition running or paused, and is asked for a failover first of all."""
+    """Step 4: as above, of a leader that finds the partition running or paused, and is asked for a
+    failover first of all.
+    """
     machine = MirrorMachine(str(tmp_path), others=(2,), state_leader=2)
     machine.peers.answer = lambda broker_id, message: answer_states(message, stored)
     machine.topic(value=None)
@@ -509,8 +529,10 @@ def answer_states(message: Any, stored: State) -> Any:
 
 
 async def test_d4_the_epoch_is_stored_though_the_leader_believes_that_it_is(tmp_path: Path) -> None:
-    """The leader asks when it begins; a removal of the topic that had the name before is heard after that, and writes -1 (D3-34; `mirrors`,
-    seed 11086: the next failback was told that nothing had been mirrored)."""
+    """The leader asks when it begins; a removal of the topic that had the name before is heard
+    after that, and writes -1 (D3-34; `mirrors`, seed 11086: the next failback was told that nothing
+    had been mirrored).
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a", epoch=3))
     machine.name("m.removed")
@@ -545,7 +567,9 @@ async def test_d4_the_own_epoch_of_a_partition_that_never_mirrored_is_not_stored
 
 @pytest.mark.item("B9")
 async def test_d4_the_bump_is_above_the_sources_leader_epoch_also_where_no_batch_has_it(tmp_path: Path) -> None:
-    """Step 2: the source elects in epoch 7 and is lost before anything is written in it; its next batch would carry 7."""
+    """Step 2: the source elects in epoch 7 and is lost before anything is written in it; its next
+    batch would carry 7.
+    """
     machine = MirrorMachine(str(tmp_path))
     machine.source.create("t")
     machine.at_source(batch(0, b"a", epoch=3))
@@ -563,7 +587,9 @@ async def test_d4_the_bump_is_above_the_sources_leader_epoch_also_where_no_batch
 
 @pytest.mark.parametrize(("kept", "expected"), [(True, 1), (False, -1)])
 async def test_d4_what_the_cut_takes_away_does_not_count(tmp_path: Path, kept: bool, expected: int) -> None:
-    """Steps 3 to 5: the epoch that was stored on entry, of a batch in an open transaction, is lowered; to -1 where nothing is left."""
+    """Steps 3 to 5: the epoch that was stored on entry, of a batch in an open transaction, is
+    lowered; to -1 where nothing is left.
+    """
     machine = MirrorMachine(str(tmp_path))
     start = batch(0, b"a", epoch=1, **({} if kept else OPEN | {"base_sequence": 0}))
     await machine.mirroring(start, batch(1, b"x", epoch=3, **OPEN, base_sequence=0 if kept else 1))
@@ -576,7 +602,9 @@ async def test_d4_what_the_cut_takes_away_does_not_count(tmp_path: Path, kept: b
 
 
 async def test_d4_a_stored_epoch_above_what_is_left_is_lowered_where_nothing_was_mirrored_since(tmp_path: Path) -> None:
-    """Step 4, from PREPARING: the log was cut (or lost its end) below the epoch that an earlier failover has stored."""
+    """Step 4, from PREPARING: the log was cut (or lost its end) below the epoch that an earlier
+    failover has stored.
+    """
     machine = MirrorMachine(str(tmp_path))
     await store(machine, State.PREPARING, epoch=5)
     machine.local(batch(0, b"a", epoch=2))
@@ -593,7 +621,9 @@ async def test_d4_a_stored_epoch_above_what_is_left_is_lowered_where_nothing_was
 
 
 async def test_d4_a_step_that_is_tried_again_adds_no_second_reset(tmp_path: Path) -> None:
-    """Never mirrored, so no epoch is stored by which step 0 would know the reset; and a follower that is late with it."""
+    """Never mirrored, so no epoch is stored by which step 0 would know the reset; and a follower
+    that is late with it.
+    """
     machine = MirrorMachine(str(tmp_path), others=(2,))
     machine.source.down.update(machine.source.addresses.values())
     machine.topic(value=None, replicas=(1, 2))
@@ -613,7 +643,8 @@ async def test_d4_a_step_that_is_tried_again_adds_no_second_reset(tmp_path: Path
     await machine.close()
 
 
-# --- D5 ---------------------------------------------------------------------------------------------------------------
+# --- D5
+# ---------------------------------------------------------------------------------------------------------------
 
 
 async def test_d5_cut_bump_and_every_replica_before_the_first_fetch(tmp_path: Path) -> None:
@@ -639,7 +670,9 @@ async def test_d5_cut_bump_and_every_replica_before_the_first_fetch(tmp_path: Pa
 
 
 async def test_d5_a_bump_that_is_owed_for_a_cut_is_made_by_a_stop_that_comes_first(tmp_path: Path) -> None:
-    """F1, step 4: the leader's epoch is above every batch's, so that D4 alone would not bump; a slow follower would keep what was cut."""
+    """F1, step 4: the leader's epoch is above every batch's, so that D4 alone would not bump; a
+    slow follower would keep what was cut.
+    """
     machine = MirrorMachine(str(tmp_path))
     machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})}
     machine.source.create("t")
@@ -658,8 +691,11 @@ async def test_d5_a_bump_that_is_owed_for_a_cut_is_made_by_a_stop_that_comes_fir
 
 
 async def test_d5_d4_a_bump_that_is_owed_for_a_cut_is_made_also_where_the_cut_left_the_reset_last(tmp_path: Path) -> None:
-    """F1 again: a failback that is taken back at once. Nothing is left to do by step 0, but the follower still has what the leader cut, and
-    would keep it beside what clients write now in the same epoch."""
+    """F1 again: a failback that is taken back at once.
+
+    Nothing is left to do by step 0, but the follower still has what the leader cut, and would keep
+    it beside what clients write now in the same epoch.
+    """
     machine = MirrorMachine(str(tmp_path), others=(2,))
     await store(machine, State.STOPPED, epoch=1, replicas=(1, 2))
     machine.change(bump=3)
@@ -686,8 +722,9 @@ async def test_d5_d4_a_bump_that_is_owed_for_a_cut_is_made_also_where_the_cut_le
 
 
 async def test_d5_an_empty_epoch_entry_is_cut_also_where_no_batch_is(tmp_path: Path) -> None:
-    """A leader of a plain topic had noted its epoch and written nothing in it; asked for that epoch later, it would answer for data
-    of the source (reference-deviations 8)."""
+    """A leader of a plain topic had noted its epoch and written nothing in it; asked for that epoch
+    later, it would answer for data of the source (reference-deviations 8).
+    """
     machine = MirrorMachine(str(tmp_path))
     machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})}
     machine.source.create("t")
@@ -764,7 +801,9 @@ async def test_d5_another_topic_of_the_name_fails_and_nothing_is_cut(tmp_path: P
 
 
 async def test_d5_many_partitions_ask_together(tmp_path: Path) -> None:
-    """Every broker of the source is asked once for all that prepare at a time, not once a partition."""
+    """Every broker of the source is asked once for all that prepare at a time, not once a
+    partition.
+    """
     machine = MirrorMachine(str(tmp_path), source_brokers=2)
     machine.source.create("t", partitions=40)
     machine.topic(partitions=40)

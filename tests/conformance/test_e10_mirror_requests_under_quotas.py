@@ -1,4 +1,6 @@
-"""THR7: what quotas say to the requests of mirroring, beside the request quota of test_e10_throttling."""
+"""THR7: what quotas say to the requests of mirroring, beside the request quota of
+test_e10_throttling.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def created(cluster: EmbeddedCluster, name: str, client_id: str) -> tuple[int, i
 
 
 def test_thr7_the_state_topics_partitions_count_for_the_controller_mutation_quota(cluster: EmbeddedCluster) -> None:
-    """The first mirror makes `__mirror_state`: its client is throttled, and not refused, for it knows no such error; later ones make nothing."""
+    """The first mirror makes `__mirror_state`: its client is throttled, and not refused, for it
+    knows no such error; later ones make nothing.
+    """
     cluster.call(lambda server: server.quotas.update(ENTITY, "controller_mutation_rate", 1.0))
     error, throttle_time_ms = created(cluster, "first", "small")
     assert error == 0 and throttle_time_ms > 30_000

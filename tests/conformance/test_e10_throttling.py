@@ -1,4 +1,6 @@
-"""E10: the destination's throttle of mirrored partitions, and the source's quota on the fetcher's client id."""
+"""E10: the destination's throttle of mirrored partitions, and the source's quota on the fetcher's
+client id.
+"""
 
 from __future__ import annotations
 
@@ -179,7 +181,8 @@ async def test_thr4_a_fetcher_that_the_source_throttles_asks_again_when_it_may(t
     assert world.log_bytes("t") == world.source_bytes("t") and driver.given_back == []
 
 
-# --- on the wire ------------------------------------------------------------------------------------------------------
+# --- on the wire
+# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +215,9 @@ def alter(cluster: EmbeddedCluster, resource_type: int, name: str, key: str, val
 
 
 def test_thr4_thr5_consumer_byte_rate_on_the_fetchers_client_id_slows_the_mirror(clusters):
-    """The source's operator needs to know nothing but the client id; other clients of the source are not concerned."""
+    """The source's operator needs to know nothing but the client id; other clients of the source
+    are not concerned.
+    """
     a, b = clusters
     node = node_id(b)
     client_id = f"broker-{node}-fetcher-0-mirror-m"
@@ -258,7 +263,9 @@ MIRROR_REQUESTS = {
 
 
 def test_thr7_a_request_quota_shows_in_the_answer_of_every_mirror_request(clusters):
-    """What brokers ask of each other (100, 101, 105) is exempt, as between brokers of Kafka; the field is there."""
+    """What brokers ask of each other (100, 101, 105) is exempt, as between brokers of Kafka; the
+    field is there.
+    """
     _, b = clusters
     set_quota(b, "greedy", request_percentage=0.001)
     send(b.bootstrap_servers, MIRROR_REQUESTS[99], client_id="greedy")

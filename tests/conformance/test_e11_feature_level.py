@@ -1,4 +1,6 @@
-"""E11: the feature `mirror.version`, the unstable switches, and what is advertised and answered with and without them (RS15)."""
+"""E11: the feature `mirror.version`, the unstable switches, and what is advertised and answered
+with and without them (RS15).
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,9 @@ def early() -> Iterator[EmbeddedCluster]:
 
 
 def test_upg1_disabled_by_default_and_not_advertised() -> None:
-    """A1, A2: neither the eleven APIs nor the versions that mirroring adds, on either listener; the feature is not known."""
+    """A1, A2: neither the eleven APIs nor the versions that mirroring adds, on either listener; the
+    feature is not known.
+    """
     with EmbeddedCluster() as cluster:
         for controller in (False, True):
             served = ranges(cluster, controller=controller)
@@ -103,7 +107,9 @@ def test_upg1_disabled_by_default_and_not_advertised() -> None:
 
 
 def test_upg1_with_one_switch_only() -> None:
-    """Without the feature's the level cannot be raised; without the APIs' nothing is advertised, whatever the level is."""
+    """Without the feature's the level cannot be raised; without the APIs' nothing is advertised,
+    whatever the level is.
+    """
     with EmbeddedCluster(config=APIS_ON) as cluster:
         assert set(ranges(cluster)) >= set(MIRROR_API_KEYS)
         error, text = update(cluster, 1)
@@ -154,7 +160,9 @@ def test_upg1_a_broker_whose_switch_was_taken_away_does_not_come_back() -> None:
 
 @pytest.mark.parametrize("was_started", [True, False], ids=["started-before", "formatted-only"])
 def test_upg1_a_controller_without_the_level_does_not_begin(tmp_path: pathlib.Path, was_started: bool) -> None:
-    """The level is in its log (or in what it was formatted with), so it says so and ends, as Kafka's."""
+    """The level is in its log (or in what it was formatted with), so it says so and ends, as
+    Kafka's.
+    """
     on = APIS_ON | FEATURES_ON
     EmbeddedCluster(mirroring=True, folder=tmp_path, cluster_id="lBq12jYZRp-9wF3M9MPopg", config=on).start().stop()
     if not was_started:
@@ -201,7 +209,9 @@ def check_all_unsupported(cluster: EmbeddedCluster) -> None:
 
 
 def test_rs15_upg2_upg5_up_and_down_at_run_time(early: EmbeddedCluster) -> None:
-    """Level 0 answers UNSUPPORTED_VERSION; raised, mirrors work on every broker without a restart; lowered only when the last one is gone."""
+    """Level 0 answers UNSUPPORTED_VERSION; raised, mirrors work on every broker without a restart;
+    lowered only when the last one is gone.
+    """
     address = early.bootstrap_servers
     assert finalized(early) == 0
     check_all_unsupported(early)
@@ -229,7 +239,9 @@ def test_rs15_upg2_upg5_up_and_down_at_run_time(early: EmbeddedCluster) -> None:
 
 
 def test_upg2_upg5_data_is_mirrored_after_each_upgrade_and_stays_after_a_downgrade() -> None:
-    """Up and down twice, with the state topic kept and with it cleaned up; then the node starts without mirroring."""
+    """Up and down twice, with the state topic kept and with it cleaned up; then the node starts
+    without mirroring.
+    """
     config = FAST_MIRROR | APIS_ON | FEATURES_ON | {"mirror.topic.replication.factor": "1"}
     with EmbeddedCluster() as source, EmbeddedCluster(config=config) as cluster:
         address = cluster.bootstrap_servers
@@ -310,7 +322,9 @@ def format_of(field: dict[str, Any]) -> Any:
 
 
 def test_upg3_upg4_the_formats_belong_to_their_revision() -> None:
-    """In preview schemas are frozen; until then a change of bytes is a new row of `mirror_dialect`, never a silent one."""
+    """In preview schemas are frozen; until then a change of bytes is a new row of `mirror_dialect`,
+    never a silent one.
+    """
     folders = (ROOT / "protocol" / "messages", ROOT / "protocol" / "records")
     names = sorted(
         path for folder in folders for path in folder.glob("*.json") if "Mirror" in path.name or path.name.startswith("BumpLeaderEpochs")

@@ -1,4 +1,6 @@
-"""UPG6, UPG8: sources of every age since 2.1 are asked in versions that they know, and what an age brings is used from there on."""
+"""UPG6, UPG8: sources of every age since 2.1 are asked in versions that they know, and what an age
+brings is used from there on.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ FIRST_FETCH_WITH_IDS, FIRST_FETCH_WITH_EPOCHS, FIRST_METADATA_WITH_EPOCHS = 13, 
 
 @pytest.mark.parametrize("versions", AGES)
 async def test_versions_are_agreed_on_each_connection(tmp_path, versions):
-    """Every request in the highest version that both know; the log is the source's whatever its age."""
+    """Every request in the highest version that both know; the log is the source's whatever its
+    age.
+    """
     world = MirrorWorld(str(tmp_path), versions)
     world.source.create("t")
     world.source.log("t").epoch = 4

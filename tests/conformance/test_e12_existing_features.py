@@ -1,4 +1,6 @@
-"""E12 on two clusters: what a mirror does to the features that topics, producers and consumers have anyway. S5, and FM16's document."""
+"""E12 on two clusters: what a mirror does to the features that topics, producers and consumers have
+anyway. S5, and FM16's document.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def fail_over(b: EmbeddedCluster, topic: str) -> None:
 
 
 def test_fea1_batches_of_every_codec_and_producer_are_byte_identical(clusters: Clusters) -> None:
-    """Offsets, leader epochs, CRCs, timestamps, producer fields; also where the destination's compression.type asks for another codec."""
+    """Offsets, leader epochs, CRCs, timestamps, producer fields; also where the destination's
+    compression.type asks for another codec.
+    """
     a, b = clusters
     create_topic(a.bootstrap_servers, "bytes", compression_type="producer")
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
@@ -134,8 +138,9 @@ def test_fea4_consumers_read_a_mirror_while_it_runs(clusters: Clusters) -> None:
 
 
 def test_fea6_idempotent_producers_begin_anew_after_a_failover(clusters: Clusters) -> None:
-    """Both clusters hand out producer ids from 0: without the reset, sequence 0 of an id that is in the mirrored log would be taken
-    for a duplicate."""
+    """Both clusters hand out producer ids from 0: without the reset, sequence 0 of an id that is in
+    the mirrored log would be taken for a duplicate.
+    """
     a, b = clusters
     create_topic(a.bootstrap_servers, "producers")
     given = send(b.bootstrap_servers, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)).producer_id

@@ -1,4 +1,6 @@
-"""How a mirror asks its source: RS14, sessions (FEA9), fetchers and their connections (FEA8, FEA10), client ids (THR5), failures E9."""
+"""How a mirror asks its source: RS14, sessions (FEA9), fetchers and their connections (FEA8,
+FEA10), client ids (THR5), failures E9.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ async def test_rs14_below_metadata_v7_there_are_no_leader_epochs(tmp_path):
 
 @pytest.mark.parametrize("versions", AGES)
 async def test_fea9_an_idle_session_asks_for_nothing_by_name(tmp_path, versions):
-    """After the first fetch a hundred idle partitions are not named again, and one that moves is named alone."""
+    """After the first fetch a hundred idle partitions are not named again, and one that moves is
+    named alone.
+    """
     world = MirrorWorld(str(tmp_path), versions)
     await mirroring(world, partitions=20)
     await world.advance(1_100)
@@ -159,7 +163,9 @@ async def test_fea9_an_answer_that_was_not_asked_for_is_not_used(tmp_path):
 
 
 async def test_fea9_topics_without_ids_and_with_them_share_no_session(tmp_path):
-    """A session speaks of ids or of names; a source of Kafka 2.8 has ids in its metadata only, and is asked by name."""
+    """A session speaks of ids or of names; a source of Kafka 2.8 has ids in its metadata only, and
+    is asked by name.
+    """
     world = MirrorWorld(str(tmp_path), KAFKA_2_8)
     await mirroring(world)
     assert {version for _, _, version, request in world.source.requests if isinstance(request, fetch.FetchRequest)} == {12}
@@ -203,7 +209,9 @@ async def test_thr5_the_client_id_of_a_fetcher_is_broker_fetcher_and_mirror(tmp_
 
 
 async def test_fea10_the_fetchers_of_mirrors_are_not_those_of_replication(tmp_path):
-    """A pool of their own: num.replica.fetchers says nothing of them, and replication has none of their partitions."""
+    """A pool of their own: num.replica.fetchers says nothing of them, and replication has none of
+    their partitions.
+    """
     world = MirrorWorld(str(tmp_path), mirror_num_replica_fetchers=3)
     await mirroring(world, partitions=9)
     assert len(world.fetchers.running()) > world.broker.config.replica_config().num_replica_fetchers
@@ -371,7 +379,9 @@ async def test_s13_the_log_start_follows_the_source_while_mirroring(tmp_path):
 
 
 async def test_fea3_the_log_start_waits_for_our_own_replicas(tmp_path):
-    """The source tells its log start once; what our high watermark does not allow yet is done when it does."""
+    """The source tells its log start once; what our high watermark does not allow yet is done when
+    it does.
+    """
     world = MirrorWorld(str(tmp_path))
     (driver,) = await mirroring(world)
     partition = driver.partition
@@ -420,7 +430,9 @@ async def test_cfg18_cfg21_sizes_waits_and_backoffs_are_the_brokers(tmp_path):
 
 
 async def test_inquiries_of_many_partitions_go_together(tmp_path):
-    """A destination broker that takes over a hundred partitions asks the source three requests, not three hundred."""
+    """A destination broker that takes over a hundred partitions asks the source three requests, not
+    three hundred.
+    """
     world = MirrorWorld(str(tmp_path))
     drivers = await mirroring(world, partitions=30)
     world.source.requests.clear()
@@ -434,7 +446,10 @@ async def test_inquiries_of_many_partitions_go_together(tmp_path):
 
 
 async def test_met4_a_fetcher_that_died_is_counted_and_begins_again(tmp_path):
-    """By an error that nobody expected. Nobody has to do anything; what was under way is compared with the source first."""
+    """By an error that nobody expected.
+
+    Nobody has to do anything; what was under way is compared with the source first.
+    """
     world = MirrorWorld(str(tmp_path))
     drivers = await mirroring(world, partitions=3)
     reported = world.runtime.expected_failures = []

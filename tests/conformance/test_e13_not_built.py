@@ -1,4 +1,6 @@
-"""E13: what the KIP rejects, leaves out or has superseded (NOT1 to NOT15) is not there: no API, no config, no topic, no byte of it."""
+"""E13: what the KIP rejects, leaves out or has superseded (NOT1 to NOT15) is not there: no API, no
+config, no topic, no byte of it.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ BROKER_CONFIGS = {
     "mirror.truncation.backoff.ms",
     "mirror.topic.deletion.enable",
 }
-"""CFG11 to CFG15 and the extensions of CFG21: no throttle for the source's side, no synchronous mode, no stretch cluster."""
+"""CFG11 to CFG15 and the extensions of CFG21: no throttle for the source's side, no synchronous
+mode, no stretch cluster.
+"""
 MIRROR_CONFIGS_OF_ITS_OWN = {
     "mirror.topic.properties.exclude",
     "mirror.groups.include",
@@ -86,7 +90,9 @@ def topic(cluster: EmbeddedCluster, name: str) -> metadata.MetadataResponseTopic
 
 @pytest.mark.item("A1")
 def test_not4_not13_no_last_mirrored_offsets_and_no_other_api() -> None:
-    """NOT4, NOT13: key 97 stays a hole; the eleven APIs are all; nothing in them is for finding cycles."""
+    """NOT4, NOT13: key 97 stays a hole; the eleven APIs are all; nothing in them is for finding
+    cycles.
+    """
     assert sorted(MIRROR_API_KEYS) == [94, 95, 96, 98, 99, 100, 101, 102, 103, 104, 105]
     assert 97 not in {int(key) for key in ApiKeys} and 97 not in mirror_dialect().api_names
     assert max(ApiKeys) == 105
@@ -117,7 +123,9 @@ def test_not12_nothing_leaves_failed_but_a_removal() -> None:
 
 
 def test_not1_not2_not7_topics_offsets_and_bytes_are_the_sources(pair: Pair) -> None:
-    """NOT1, NOT2, NOT7: no topics of MirrorMaker, no prefix, no offset-sync topic on either side; the log is the same."""
+    """NOT1, NOT2, NOT7: no topics of MirrorMaker, no prefix, no offset-sync topic on either side;
+    the log is the same.
+    """
     a, b = pair
     create_topic(a.bootstrap_servers, "plain")
     produce(a.bootstrap_servers, "plain", numbered("v", 30), enable_idempotence="true", compression_codec="lz4")
@@ -136,7 +144,9 @@ def test_not1_not2_not7_topics_offsets_and_bytes_are_the_sources(pair: Pair) -> 
 
 
 def test_not3_not6_not9_no_writes_to_both_no_internal_topics_no_tiers(pair: Pair) -> None:
-    """NOT3: a mirrored topic has one writer; NOT6: `__transaction_state` is never in a mirror; NOT9: tiered storage is refused."""
+    """NOT3: a mirrored topic has one writer; NOT6: `__transaction_state` is never in a mirror;
+    NOT9: tiered storage is refused.
+    """
     a, b = pair
     create_topic(a.bootstrap_servers, "one")
     produce(a.bootstrap_servers, "one", ["v"])
@@ -188,7 +198,9 @@ def test_not14_the_leader_epoch_stays_while_the_sources_grows(pair: Pair) -> Non
 
 
 def test_not6_not15_no_abort_marker_at_a_stop(pair: Pair) -> None:
-    """NOT15, NOT6: a transaction that was open at the failover is cut, not aborted; the reset is the only control record."""
+    """NOT15, NOT6: a transaction that was open at the failover is cut, not aborted; the reset is
+    the only control record.
+    """
     a, b = pair
     create_topic(a.bootstrap_servers, "open")
     produce(a.bootstrap_servers, "open", ["before"])

@@ -1,4 +1,6 @@
-"""Failover and failback between two clusters of three brokers, three replicas, over sockets: the KIP's scenarios byte for byte."""
+"""Failover and failback between two clusters of three brokers, three replicas, over sockets: the
+KIP's scenarios byte for byte.
+"""
 
 from __future__ import annotations
 
@@ -178,7 +180,9 @@ def test_s1_s2_s3_s4_s6_s21_the_whole_circle_on_three_replicas(clusters: Cluster
 
 
 def test_fm5_c36b_a_destination_broker_that_was_away_ends_with_the_leaders_batches(clusters: Clusters) -> None:
-    """F12: away while its cluster is prepared anew: it keeps batches of its own whose epochs say nothing."""
+    """F12: away while its cluster is prepared anew: it keeps batches of its own whose epochs say
+    nothing.
+    """
     a, b = clusters
     mirrored(a, b, "away", "u")
     follower = next(node for node in range(3) if node not in (0, leader_node(b, "u")))

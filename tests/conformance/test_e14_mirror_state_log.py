@@ -39,7 +39,9 @@ ROWS = [
 @pytest.mark.parametrize(("offset", "time_ms", "record", "wire", "crc", "value_size"), ROWS)
 @pytest.mark.item("A7")
 def test_s20_batches_of_the_kips_log(offset: int, time_ms: int, record: CoordinatorRecord, wire: str, crc: int, value_size: int) -> None:
-    """One record a batch, no producer, nothing compressed: sizes and CRCs as printed (the third by the same rules)."""
+    """One record a batch, no producer, nothing compressed: sizes and CRCs as printed (the third by
+    the same rules).
+    """
     raw = build_batch([Record(offset, time_ms, record.key, record.value, [])], base_offset=offset, partition_leader_epoch=0)
     assert bytes(raw).hex() == wire
     batch = RecordBatch(raw)
@@ -49,7 +51,9 @@ def test_s20_batches_of_the_kips_log(offset: int, time_ms: int, record: Coordina
 
 
 def test_s20_a_destination_writes_the_same_bytes() -> None:
-    """The KIP's mirror and topic on a real destination: but for times and CRCs, its log is the KIP's."""
+    """The KIP's mirror and topic on a real destination: but for times and CRCs, its log is the
+    KIP's.
+    """
     config = FAST_MIRROR | {"mirror.topic.num.partitions": "1"}
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=config) as b:
         create_topic(a.bootstrap_servers, "my-topic")

@@ -1,4 +1,6 @@
-"""Scenarios of KIP-1279 with their expected results (of this project's list), through whole clusters; S11, S12, S15, S16 and S19 are in tests/conformance."""
+"""Scenarios of KIP-1279 with their expected results (of this project's list), through whole
+clusters; S11, S12, S15, S16 and S19 are in tests/conformance.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +113,10 @@ def test_s13_destination_restarts_where_the_source_begins_when_retention_passed_
 
 
 def test_s14_fan_out_and_fan_in_stop_on_their_own(clusters: Clusters) -> None:
-    """A -> B and A -> C; then C also mirrors another topic from B. Every stop writes its own reset."""
+    """A -> B and A -> C; then C also mirrors another topic from B.
+
+    Every stop writes its own reset.
+    """
     a, b = clusters
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as c:
         create_topic(a.bootstrap_servers, "t")
@@ -133,7 +138,9 @@ def test_s14_fan_out_and_fan_in_stop_on_their_own(clusters: Clusters) -> None:
 
 
 def test_s14_a_chains_end_clears_its_producers_at_the_middles_reset(clusters: Clusters) -> None:
-    """A -> B -> C: B fails over; its reset reaches C as data, and C's producer state is empty after it."""
+    """A -> B -> C: B fails over; its reset reaches C as data, and C's producer state is empty after
+    it.
+    """
     a, b = clusters
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as c:
         create_topic(a.bootstrap_servers, "t")
@@ -167,7 +174,9 @@ def start_mirror_of_empty_topic(a: EmbeddedCluster, b: EmbeddedCluster) -> None:
 
 
 def test_other_segment_boundaries_at_the_destination_hold_the_same_bytes(clusters: Clusters) -> None:
-    """segment.bytes is synced unless the mirror excludes it: then each side rolls for itself, and the bytes are the same."""
+    """segment.bytes is synced unless the mirror excludes it: then each side rolls for itself, and
+    the bytes are the same.
+    """
     a, b = clusters
     create_topic(a.bootstrap_servers, "t", segment_bytes="1048576")
     exclude = {"bootstrap.servers": a.bootstrap_servers, "mirror.topic.properties.exclude": "segment\\.bytes"}
@@ -182,7 +191,9 @@ def test_other_segment_boundaries_at_the_destination_hold_the_same_bytes(cluster
 
 
 def test_fea2b_the_local_cleaner_keeps_a_mirror_of_a_compacted_topic_from_growing() -> None:
-    """FEA2b: the source cleans what was mirrored before; the destination's own cleaner must do it too, read-only or not."""
+    """FEA2b: the source cleans what was mirrored before; the destination's own cleaner must do it
+    too, read-only or not.
+    """
     fast = {**FAST_MIRROR, "log.cleaner.backoff.ms": "200"}
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=fast) as b:
         configs = {"cleanup_policy": "compact", "segment_bytes": "1048576", "min_cleanable_dirty_ratio": "0.01"}

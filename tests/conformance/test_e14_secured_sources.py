@@ -1,4 +1,6 @@
-"""S22, CFG5 to CFG7, FM11, D3-32, ACL37: sources of every security mode, through mirror configs alone. Kerberos: interop/kerberos."""
+"""S22, CFG5 to CFG7, FM11, D3-32, ACL37: sources of every security mode, through mirror configs
+alone. Kerberos: interop/kerberos.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,9 @@ def test_s22_cfg5_cfg6_cfg7_a_mirror_connects_with_its_configs(destination: Embe
 
 
 def test_s22_fm11_d3_16_d3_32_wrong_credentials_fail_no_partition_and_right_ones_reconnect(destination: EmbeddedCluster) -> None:
-    """The password is altered while the mirror runs: connections are made anew, and refused; then it is altered back."""
+    """The password is altered while the mirror runs: connections are made anew, and refused; then
+    it is altered back.
+    """
     security = MODES["SASL_PLAINTEXT-PLAIN"]
     assert security is not None
     with EmbeddedCluster(mirroring=True, security=security, config=FAST_MIRROR) as source:

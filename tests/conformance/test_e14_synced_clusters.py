@@ -1,6 +1,8 @@
-"""E14, E3 and D3 of metadata sync on whole clusters: a source of two brokers, a destination of three, one mirror a test.
+"""E14, E3 and D3 of metadata sync on whole clusters: a source of two brokers, a destination of
+three, one mirror a test.
 
-S11, S12, S15, S16, S19; SYN4, SYN7, SYN14; D3-22, D3-32, D3-35, D3-36; FM9, FM14, FM20; CFG1 to CFG4.
+S11, S12, S15, S16, S19; SYN4, SYN7, SYN14; D3-22, D3-32, D3-35, D3-36; FM9, FM14, FM20; CFG1 to
+CFG4.
 """
 
 from __future__ import annotations
@@ -109,7 +111,9 @@ def refresh_errors(cluster: EmbeddedCluster) -> int:
 
 
 def test_syn1_another_broker_takes_the_sync_over(clusters: Clusters) -> None:
-    """The owner of the mirror's sync is stopped; a leader of the partition of `__mirror_state` that its name hashes to goes on."""
+    """The owner of the mirror's sync is stopped; a leader of the partition of `__mirror_state` that
+    its name hashes to goes on.
+    """
     a, b = clusters
 
     def owner_of(mirror: str) -> int:
@@ -142,7 +146,9 @@ def test_syn1_another_broker_takes_the_sync_over(clusters: Clusters) -> None:
 
 
 def test_syn4_a_missing_topic_is_made_as_the_source_has_it(clusters: Clusters) -> None:
-    """B17: by the broker that is asked to add it, with the destination's default replication factor, or the one that the tool is given."""
+    """B17: by the broker that is asked to add it, with the destination's default replication
+    factor, or the one that the tool is given.
+    """
     a, b = clusters
     create_topic(a.bootstrap_servers, "syn4", 3, retention_ms="777000", min_insync_replicas="1")
     create_topic(a.bootstrap_servers, "syn4-rf2", 2)
@@ -283,7 +289,9 @@ def test_d3_35_another_cluster_at_the_sources_address_suspends_the_mirror(cluste
 
 
 def poll_one(cluster: EmbeddedCluster, group: str, topic: str, **settings: str) -> tuple[int | None, KafkaError | None]:
-    """What a consumer of the group gets first: the offset of a record, or an error (with the offset of the end if that is it)."""
+    """What a consumer of the group gets first: the offset of a record, or an error (with the offset
+    of the end if that is it).
+    """
     values = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": group, "enable.auto.commit": "false"}
     consumer = Consumer(quiet(values | {key.replace("_", "."): value for key, value in settings.items()}))
     consumer.subscribe([topic])
@@ -322,7 +330,9 @@ def test_s11_c32_fm14_an_offset_beyond_the_end_is_kept_and_the_reset_policy_deci
 
 
 def test_syn14_group_offsets_reach_coordinators_on_all_brokers(clusters: Clusters) -> None:
-    """Twelve groups, whose coordinators are spread over the three brokers; the sync owner is one of them."""
+    """Twelve groups, whose coordinators are spread over the three brokers; the sync owner is one of
+    them.
+    """
     a, b = clusters
     create_topic(a.bootstrap_servers, "syn14", 2)
     produce(a.bootstrap_servers, "syn14", numbered("a", 20))
@@ -371,7 +381,9 @@ def test_c18_syn14_a_group_with_members_here_keeps_its_offsets_until_they_leave(
 
 
 def test_s12_a_tombstone_that_was_not_mirrored_at_failover_is_gone_for_good(clusters: Clusters, tmp_path: pathlib.Path) -> None:
-    """Inherent in the KIP (C31): a key at 3, its tombstone at 100, 50 mirrored, failover, failback: the key stays on both."""
+    """Inherent in the KIP (C31): a key at 3, its tombstone at 100, 50 mirrored, failover, failback:
+    the key stays on both.
+    """
     a, b = clusters
     create_topic(a.bootstrap_servers, "s12", cleanup_policy="compact")
     keys = [f"k{number}" for number in range(50)]

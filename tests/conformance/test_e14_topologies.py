@@ -23,7 +23,10 @@ from kmirror.embedded import EmbeddedCluster
 
 
 def test_c34_both_directions_added_truncates_neither_log() -> None:
-    """C34, F4: B mirrors A; then A is told to mirror B under another name. A waits, and its log stays."""
+    """C34, F4: B mirrors A; then A is told to mirror B under another name.
+
+    A waits, and its log stays.
+    """
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
         create_topic(a.bootstrap_servers, "t")
         produce(a.bootstrap_servers, "t", numbered("a", 30))

@@ -68,7 +68,9 @@ async def test_rs13_c36_a_batch_above_the_epoch_of_the_request_is_not_appended(t
 
 @pytest.mark.item("B7")
 async def test_s7_records_beyond_the_last_mirror_epoch_go_before_mirroring(tmp_path: Path) -> None:
-    """The KIP's three steps: an unclean leader wrote epoch 2 over what epoch 1 had; the last mirror epoch is 1."""
+    """The KIP's three steps: an unclean leader wrote epoch 2 over what epoch 1 had; the last mirror
+    epoch is 1.
+    """
     machine = MirrorMachine(str(tmp_path))
     machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})}
     machine.source.create("t")
@@ -89,8 +91,11 @@ async def test_s7_records_beyond_the_last_mirror_epoch_go_before_mirroring(tmp_p
 @pytest.mark.parametrize("flag", [False, True])
 @pytest.mark.item("B28")
 async def test_s8_three_unclean_elections(tmp_path: Path, caplog: Any, flag: bool) -> None:
-    """A replica outside the ISR is elected three times. Flag off: PREPARING never waited for it, each election is only logged. Flag on: each
-    prepares again, and goes on when every replica has what the leader has."""
+    """A replica outside the ISR is elected three times.
+
+    Flag off: PREPARING never waited for it, each election is only logged. Flag on: each prepares
+    again, and goes on when every replica has what the leader has.
+    """
     machine = MirrorMachine(str(tmp_path), others=(2,))
     configs = {"mirror_support_unclean_leader_election": "true"} if flag else {}
     machine.source.create("t")
@@ -121,16 +126,22 @@ async def test_s8_three_unclean_elections(tmp_path: Path, caplog: Any, flag: boo
 
 COMMON = [batch(0, b"a", epoch=0)]
 SOURCE_LOG = [*COMMON, batch(1, b"b", b"c", epoch=1), batch(3, b"of the failover", epoch=2)]
-"""What the KIP's cluster B has: two records of epoch 1, and one of epoch 2 from after the failover."""
+"""What the KIP's cluster B has: two records of epoch 1, and one of epoch 2 from after the failover.
+"""
 MISSED_THE_CUT = [*COMMON, batch(1, b"x", b"y", b"z", epoch=2)]
-"""What the leader of the first unclean election keeps: it was away when the last mirror epoch (1) was cut to."""
+"""What the leader of the first unclean election keeps: it was away when the last mirror epoch (1)
+was cut to.
+"""
 
 
 async def third_unclean_election(tmp_path: Path, *, flag: bool, verified: bool) -> MirrorMachine:
-    """The KIP's three elections, seen by the broker that led after the first one and is elected again by the third.
+    """The KIP's three elections, seen by the broker that led after the first one and is elected
+    again by the third.
 
-    Its end and its latest epoch equal the source's, so no question about epochs tells that three records are others. With the flag the
-    partition was still PREPARING, for this replica had not been there to be cut; without it broker 2 was already mirroring alone."""
+    Its end and its latest epoch equal the source's, so no question about epochs tells that three
+    records are others. With the flag the partition was still PREPARING, for this replica had not
+    been there to be cut; without it broker 2 was already mirroring alone.
+    """
     machine = MirrorMachine(str(tmp_path), others=(2,), safeguards=MirrorSafeguards(first_fetch_verified=verified))
     machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})}
     machine.source.create("t")
@@ -161,8 +172,10 @@ async def third_unclean_election(tmp_path: Path, *, flag: bool, verified: bool) 
     ],
 )
 async def test_s8_a_replica_that_missed_the_cut_is_elected(tmp_path: Path, flag: bool, verified: bool, equal: bool) -> None:
-    """Without the flag the divergence stays and only a comparison of logs finds it, as the KIP says, unless equal epochs are not believed
-    (C36b); with it the cut is made by whoever is elected."""
+    """Without the flag the divergence stays and only a comparison of logs finds it, as the KIP
+    says, unless equal epochs are not believed (C36b); with it the cut is made by whoever is
+    elected.
+    """
     machine = await third_unclean_election(tmp_path, flag=flag, verified=verified)
     assert machine.log().log_end_offset == 4, "the ends are equal, whatever is between"
     machine.log().flush()

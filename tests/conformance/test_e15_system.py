@@ -1,4 +1,5 @@
-"""E15, the system tests of the KIP's plan (TST14 to TST17), as small as a test suite allows; `benches/` has the figures.
+"""E15, the system tests of the KIP's plan (TST14 to TST17), as small as a test suite allows;
+`benches/` has the figures.
 
 The link and the week are simulated: there a limit in seconds is no matter of the machine.
 """
@@ -55,7 +56,9 @@ UNHURRIED = {
     "log.retention.check.interval.ms": str(HOUR_MS),
     "offsets.retention.check.interval.ms": str(HOUR_MS),
 }
-"""A week of mirroring is simulated, not a week of polling: what polls does so once or twice an hour."""
+"""A week of mirroring is simulated, not a week of polling: what polls does so once or twice an
+hour.
+"""
 TOPICS, PARTITIONS = 200, 5
 
 
@@ -86,7 +89,9 @@ async def over_a_wide_area_link(stage: MirrorStage, figures: dict[str, int]) -> 
 
 
 def test_tst14_throughput_and_latency_over_a_wide_area_link() -> None:
-    """A batch arrives within the link's time and one more round trip; many arrive together, not one in a round trip."""
+    """A batch arrives within the link's time and one more round trip; many arrive together, not one
+    in a round trip.
+    """
     figures: dict[str, int] = {}
     result = run_history("wide_area", 1, partial(over_a_wide_area_link, figures=figures), Setting(MirrorStage, check_mirrors))
     assert result.violations == []
@@ -142,7 +147,9 @@ def committed(bootstrap_servers: str) -> int:
 
 
 def test_tst16_a_consumer_goes_on_after_a_failover(pair: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
-    """From the record at which its group stood at the source that died: none is skipped, none is read twice."""
+    """From the record at which its group stood at the source that died: none is skipped, none is
+    read twice.
+    """
     a, b = pair
     create_topic(a.bootstrap_servers, "t")
     produce(a.bootstrap_servers, "t", numbered("v", 30))

@@ -38,7 +38,10 @@ def create(controller: ControllerDouble, *topics: CreatableTopic) -> list[tuple[
 )
 @pytest.mark.item("A2")
 def test_rs12_bytes_of_mirror_info(topic_id: Uuid | None, expected: str) -> None:
-    """A2: after the topic's configs; null is a byte of -1. Versions below 8 have no place for it and do without."""
+    """A2: after the topic's configs; null is a byte of -1.
+
+    Versions below 8 have no place for it and do without.
+    """
 
     def written(version: int) -> bytes:
         out = Writer()
@@ -74,7 +77,9 @@ def test_rs12_an_id_belongs_to_one_topic() -> None:
 
 @pytest.mark.item("ERR38", "ERR39")
 def test_rs12_every_replica_has_to_be_active() -> None:
-    """Fenced, or on its way out: INVALID_REPLICA_ASSIGNMENT where the replicas were named, INVALID_REPLICATION_FACTOR where they were not."""
+    """Fenced, or on its way out: INVALID_REPLICA_ASSIGNMENT where the replicas were named,
+    INVALID_REPLICATION_FACTOR where they were not.
+    """
     for make_inactive in ({"want_fence": True}, {"want_shut_down": True}):
         controller = three()
         create(

@@ -1,4 +1,6 @@
-"""E1, the meaning: what the fields of the eleven RPCs say on a destination of two brokers (RS1 to RS7, and a request of each RPC)."""
+"""E1, the meaning: what the fields of the eleven RPCs say on a destination of two brokers (RS1 to
+RS7, and a request of each RPC).
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,9 @@ def top(answer: Any) -> tuple[Errors, str | None]:
 
 
 def test_rpc94_rs1_create_mirror(pair: Pair) -> None:
-    """Null unsets a key; errors are the whole request's, and nothing is written; no text on success."""
+    """Null unsets a key; errors are the whole request's, and nothing is written; no text on
+    success.
+    """
     wanted = configs(bootstrap_servers=pair.source, mirror_groups_include=None, security_protocol="PLAINTEXT")
     assert top(pair.ask(create.CreateMirrorRequest(mirror_name="c94", config=wanted))) == (E.NONE, None)
     assert pair.b.call(lambda server: dict(server.broker.metadata_cache.image.configs.mirror("c94"))) == {
@@ -121,7 +125,9 @@ def test_rpc94_rs1_create_mirror(pair: Pair) -> None:
 
 @pytest.mark.item("ERR103")
 def test_rpc95_rs2_rs3_c20_add_topics(pair: Pair) -> None:
-    """By name, by id, by both; one result for each topic that was asked about; the mirror's name comes back."""
+    """By name, by id, by both; one result for each topic that was asked about; the mirror's name
+    comes back.
+    """
     create_mirror(pair.destination, "c95", pair.source)
     for name in ("c95-name", "c95-id", "c95-both", "c95-wrong"):
         create_topic(pair.source, name)
@@ -168,7 +174,9 @@ def test_rpc96_rs2_rs3_c20_remove_topics(pair: Pair) -> None:
 
 
 def test_rpc98_rs4_list_mirrors(pair: Pair) -> None:
-    """Any broker answers, from metadata; "" until the source was reached; running and paused topics count, removed ones do not."""
+    """Any broker answers, from metadata; "" until the source was reached; running and paused topics
+    count, removed ones do not.
+    """
     pair.mirrored("c98", "c98-t")
     create_mirror(pair.destination, "c98-new", "127.0.0.1:1")
     create_topic(pair.source, "c98-u")
@@ -197,7 +205,9 @@ def described(pair: Pair, node: int, *names: str, **more: bool) -> Any:
 
 @pytest.mark.item("B23")
 def test_rpc99_rs5_rs6_describe_mirrors(pair: Pair) -> None:
-    """Each broker tells of the partitions that it leads; no name is every mirror; offsets are the source's high watermark and our log end."""
+    """Each broker tells of the partitions that it leads; no name is every mirror; offsets are the
+    source's high watermark and our log end.
+    """
     pair.mirrored("c99", "c99-t", partitions=4)
     seen: dict[int, Any] = {}
     for node in (0, 1):
@@ -265,7 +275,9 @@ def coordinator_node(pair: Pair, mirror: str, topic_id: Uuid, partition: int) ->
 
 @pytest.mark.item("ERR16")
 def test_rpc100_rs7_read_mirror_states(pair: Pair) -> None:
-    """State and last mirror epoch of the partitions that a broker coordinates; 16 and -1 where there is none."""
+    """State and last mirror epoch of the partitions that a broker coordinates; 16 and -1 where
+    there is none.
+    """
     topic_id = pair.mirrored("c100", "c100-t")
     node = coordinator_node(pair, "c100", topic_id, 0)
 
@@ -291,8 +303,10 @@ def test_rpc100_rs7_read_mirror_states(pair: Pair) -> None:
 
 
 def test_rpc101_rs9_write_mirror_states(pair: Pair) -> None:
-    """16 leaves the state and -1 the epoch; a transition that is none is refused for its partition; removed topics are forgotten (not those
-    that are in the mirror and run: a topic of that name was deleted, and made anew before the request came, D3-34)."""
+    """16 leaves the state and -1 the epoch; a transition that is none is refused for its partition;
+    removed topics are forgotten (not those that are in the mirror and run: a topic of that name was
+    deleted, and made anew before the request came, D3-34).
+    """
     topic_id = pair.mirrored("c101", "c101-t")
     node = coordinator_node(pair, "c101", topic_id, 0)
 
@@ -338,7 +352,9 @@ def test_rpc102_rs2_rs3_c20_pause_and_rpc103_resume(pair: Pair) -> None:
 
 @pytest.mark.item("D3-33")
 def test_rpc104_delete_mirror(pair: Pair) -> None:
-    """Refused while a topic is not removed and stopped; then the name is free, the topic has no mirror, and tombstones of both keys are in the log."""
+    """Refused while a topic is not removed and stopped; then the name is free, the topic has no
+    mirror, and tombstones of both keys are in the log.
+    """
     pair.mirrored("c104", "c104-t")
     assert pair.ask(delete_mirror.DeleteMirrorRequest(mirror_name="c104")).error_code == E.MIRROR_NOT_EMPTY
     remove(pair.destination, "c104", "c104-t")
@@ -352,7 +368,9 @@ def test_rpc104_delete_mirror(pair: Pair) -> None:
 
 @pytest.mark.item("B9")
 def test_rpc105_rs11_bump_leader_epochs(pair: Pair) -> None:
-    """Asked by id, answered by name; above `min_leader_epoch`, and nothing to do where it is above already."""
+    """Asked by id, answered by name; above `min_leader_epoch`, and nothing to do where it is above
+    already.
+    """
     create_topic(pair.destination, "c105-t")
     topic_id = pair.topic_id("c105-t")
 

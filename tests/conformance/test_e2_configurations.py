@@ -1,4 +1,6 @@
-"""E2, the topic's and the broker's side (CFG8 to CFG12, CFG15, CFG19, CFG20), and the configs APIs that know mirrors (A2, A9)."""
+"""E2, the topic's and the broker's side (CFG8 to CFG12, CFG15, CFG19, CFG20), and the configs APIs
+that know mirrors (A2, A9).
+"""
 
 from __future__ import annotations
 
@@ -157,7 +159,9 @@ def test_cfg12_the_replication_factor_is_a_short() -> None:
 
 
 def test_cfg15_throttled_rate_is_set_at_run_time_for_one_broker_or_all(cluster: EmbeddedCluster) -> None:
-    """CLI14 sets it for one broker, THR2 as the default of the cluster; in a properties file it says nothing."""
+    """CLI14 sets it for one broker, THR2 as the default of the cluster; in a properties file it
+    says nothing.
+    """
     key = "mirror.replication.throttled.rate"
     assert key in dynamic_only_configs() and key not in broker_configs()
     assert entries(cluster, BROKER, "1", key).get(key) is None or shown(cluster, BROKER, "1", key)[:3] == (MAX_LONG, LONG, DEFAULT)
@@ -178,7 +182,9 @@ def test_cfg15_throttled_rate_is_set_at_run_time_for_one_broker_or_all(cluster: 
     [pytest.param("unstable.api.versions.enable", id="CFG19"), pytest.param("unstable.feature.versions.enable", id="CFG20")],
 )
 def test_unstable_switch(cluster: EmbeddedCluster, plain: EmbeddedCluster, key: str) -> None:
-    """False, a boolean, static; internal, so DescribeConfigs shows it only where it is set (what it does: test_e11_feature_level)."""
+    """False, a boolean, static; internal, so DescribeConfigs shows it only where it is set (what it
+    does: test_e11_feature_level).
+    """
     assert KafkaConfig.from_props(MINIMUM).text(key) == "false"
     with pytest.raises(ConfigError, match=key):
         KafkaConfig.from_props(MINIMUM | {key: "yes"})
@@ -228,7 +234,9 @@ def test_a2_mirrors_are_a_type_of_resource_at_every_version(cluster: EmbeddedClu
 
 
 def test_a9_unknown_and_internal_configs_of_a_mirror(cluster: EmbeddedCluster) -> None:
-    """INVALID_CONFIG for what is none; the remembered cluster id is for brokers; a mirror stays complete; passwords are not told."""
+    """INVALID_CONFIG for what is none; the remembered cluster id is for brokers; a mirror stays
+    complete; passwords are not told.
+    """
     assert change(cluster, MIRROR, "m", "nonsense", "x")[0] is E.INVALID_CONFIG
     assert change(cluster, MIRROR, "m", "source.cluster.id", "x")[0] is E.INVALID_REQUEST
     assert change(cluster, MIRROR, "m", "bootstrap.servers", None)[0] is E.INVALID_CONFIG

@@ -1,4 +1,6 @@
-"""CFG16, CFG17: the broker's request.timeout.ms and socket.* hold for the connections of its mirrors."""
+"""CFG16, CFG17: the broker's request.timeout.ms and socket.* hold for the connections of its
+mirrors.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,9 @@ def test_cfg17_socket_settings_are_the_brokers() -> None:
 
 
 def test_cfg17_socket_buffers_are_the_brokers_where_they_are_set() -> None:
-    """Kafka's defaults would fix the buffers of connections over a WAN at 64 KiB: unset, the system fits them to the connection."""
+    """Kafka's defaults would fix the buffers of connections over a WAN at 64 KiB: unset, the system
+    fits them to the connection.
+    """
 
     def buffers(**props: str) -> tuple[int, int]:
         named = {name.replace("_", "."): value for name, value in props.items()}

@@ -1,4 +1,6 @@
-"""E3, the rules of metadata sync, as far as one broker shows them: a scripted source, the real steps. On whole clusters: test_e3_e14_synced_clusters."""
+"""E3, the rules of metadata sync, as far as one broker shows them: a scripted source, the real
+steps. On whole clusters: test_e3_e14_synced_clusters.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +133,9 @@ def test_syn3_nothing_is_synced_from_another_cluster_in_any_cycle(bench: SyncBen
 def test_syn3_c13_nothing_is_synced_from_a_cluster_that_the_mirror_is_pointed_at_in_the_midst_of_a_cycle(
     bench: SyncBench, source: SourceDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its configs were set, and the rules that it does not have deleted, for only the first step's connections had been compared."""
+    """Its configs were set, and the rules that it does not have deleted, for only the first step's
+    connections had been compared.
+    """
     source.topics["t"].configs = {"retention.ms": "5"}
     source.acls = {acl(name="t"), acl(name="t", principal="User:b")}
     bench.cycle()
@@ -157,7 +161,9 @@ def test_syn3_c13_nothing_is_synced_from_a_cluster_that_the_mirror_is_pointed_at
 
 
 def create(bench: SyncBench, *names: str) -> tuple[dict[str, Errors], list[create_topics.CreatableTopic]]:
-    """Add topics that are not here to mirror m: the errors, and what the controller was asked to create."""
+    """Add topics that are not here to mirror m: the errors, and what the controller was asked to
+    create.
+    """
 
     async def read(partitions: Any) -> dict[Any, Any]:
         return {}
@@ -195,7 +201,9 @@ def test_syn4_b17_what_the_source_does_not_have_or_does_not_say_is_unknown(bench
 
 
 def test_syn4_syn5_many_partitions_are_asked_for_in_several_requests(bench: SyncBench, source: SourceDouble) -> None:
-    """A controller refuses a request for more than 10,000 partitions, and then none of them was made."""
+    """A controller refuses a request for more than 10,000 partitions, and then none of them was
+    made.
+    """
     names = [f"many-{number:02}" for number in range(25)]
     for name in names:
         source.topic(name, 500)
@@ -314,7 +322,10 @@ def test_d3_22_another_topic_in_the_place_of_a_missing_one_is_not_ours_come_back
 
 
 def test_d3_22_another_id_alone_is_no_deletion(bench: SyncBench, source: SourceDouble) -> None:
-    """D3-16 says what comes of it where it is mirrored. A source that had no topic ids gets some when it is upgraded."""
+    """D3-16 says what comes of it where it is mirrored.
+
+    A source that had no topic ids gets some when it is upgraded.
+    """
     driver = Driver("t")
     bench.led["m"] = [driver]
     source.topics["t"].id = Uuid.ZERO
@@ -518,7 +529,9 @@ def test_syn14_only_included_groups(bench: SyncBench, source: SourceDouble) -> N
 
 
 def test_syn14_cfg3_each_entry_is_a_regex_of_its_own(bench: SyncBench, source: SourceDouble) -> None:
-    """Flags, group names and references to groups are allowed, and ended the sync of the mirror for good: all entries were joined into one."""
+    """Flags, group names and references to groups are allowed, and ended the sync of the mirror for
+    good: all entries were joined into one.
+    """
     include = r"(?i)APP-.*,(?P<n>a)+,(?P<n>b)+,(x)\1,(y)\1"
     validate_mirror_configs({"bootstrap.servers": "a:1", "mirror.groups.include": include})
     bench.alter_mirror("m", mirror_groups_include=include, mirror_topic_properties_exclude="(?i)RETENTION.*,(?i)segment.MS")
@@ -550,7 +563,9 @@ def test_syn1_a_cycle_that_a_program_error_ends_is_not_the_last_one(bench: SyncB
 
 
 def test_syn14_nothing_is_committed_again_until_it_would_expire(bench: SyncBench, source: SourceDouble) -> None:
-    """Offsets of a group without members expire here however often its consumers commit the same ones at the source."""
+    """Offsets of a group without members expire here however often its consumers commit the same
+    ones at the source.
+    """
     source.groups["g"] = SourceGroupDouble({T0: (7, "")})
     bench.cycle(times=5)
     assert len(bench.groups.commits) == 1
@@ -593,7 +608,10 @@ KAFKA_3_9 = {ApiKeys.METADATA: 12, ApiKeys.DESCRIBE_CONFIGS: 4, ApiKeys.DESCRIBE
 
 @pytest.mark.parametrize("versions", [KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, {}], ids=["2.1", "2.8", "3.9", "4.3"])
 def test_upg6_sources_of_every_age_are_synced(bench: SyncBench, source: SourceDouble, versions: dict[ApiKeys, int]) -> None:
-    """Requests and answers go through the bytes of these versions. Before Metadata v10 there are no topic ids."""
+    """Requests and answers go through the bytes of these versions.
+
+    Before Metadata v10 there are no topic ids.
+    """
     source.highest = dict(versions)
     source.topics["t"].configs = {"retention.ms": "5"}
     source.topics["t"].partitions = 3
@@ -688,7 +706,9 @@ def test_syn14_the_first_commit_makes_the_offsets_topic(bench: SyncBench, source
 
 
 def test_d3_16_logins_that_fail_are_counted_and_fail_nothing(bench: SyncBench, source: SourceDouble) -> None:
-    """They failed what was being mirrored after two intervals, and the way out of FAILED copied everything again."""
+    """They failed what was being mirrored after two intervals, and the way out of FAILED copied
+    everything again.
+    """
     driver = Driver("t")
     bench.led["m"] = [driver]
     bench.start()

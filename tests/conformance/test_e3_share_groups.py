@@ -1,5 +1,6 @@
-"""SYN15 and what else of E3 concerns share groups: a scripted source, the real step, a group coordinator's shard. On whole clusters:
-test_e3_share_groups_on_clusters."""
+"""SYN15 and what else of E3 concerns share groups: a scripted source, the real step, a group
+coordinator's shard. On whole clusters: test_e3_share_groups_on_clusters.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +81,9 @@ def test_syn15_a_start_that_the_source_does_not_know_yet_is_left_alone(bench: Sy
 
 
 def test_syn15_a_start_that_is_not_told_here_is_not_set_again_and_again(bench: SyncBench, source: SourceDouble) -> None:
-    """Without a leader of the partition its lag is not known, and the coordinator tells an error in the place of the offset."""
+    """Without a leader of the partition its lag is not known, and the coordinator tells an error in
+    the place of the offset.
+    """
     source.groups["g"] = share_group(t0=7, t1=8)
     bench.cycle()
     bench.share.ends[T0] = EndOffset(-1, Errors.NOT_LEADER_OR_FOLLOWER)

@@ -1,4 +1,6 @@
-"""SYN15 on whole clusters: three brokers here and there, coordinators that move, a failover, and what a broker that comes back still knows."""
+"""SYN15 on whole clusters: three brokers here and there, coordinators that move, a failover, and
+what a broker that comes back still knows.
+"""
 
 from __future__ import annotations
 

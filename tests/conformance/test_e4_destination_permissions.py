@@ -1,7 +1,9 @@
-"""E4 on the destination: what each request of mirroring needs, and what a grant has to look like (ACL7, ACL11 to ACL27, ACL35).
+"""E4 on the destination: what each request of mirroring needs, and what a grant has to look like
+(ACL7, ACL11 to ACL27, ACL35).
 
-Requests are handed to the broker (or the controller) under a principal's name. A row is asked by users who have the permission by a
-literal, a prefixed and a `*` rule, and by users who have nothing, everything but it, it for another name, or it and a denial.
+Requests are handed to the broker (or the controller) under a principal's name. A row is asked by
+users who have the permission by a literal, a prefixed and a `*` rule, and by users who have
+nothing, everything but it, it for another name, or it and a denial.
 """
 
 from __future__ import annotations
@@ -214,7 +216,9 @@ def test_acl22_describe_of_all_is_filtered_and_of_a_name_is_refused(side: Kmirro
 
 
 def test_acl35_mirrors_are_managed_without_any_privilege_on_the_cluster(side: KmirrorSide) -> None:
-    """CREATE, ALTER and DESCRIBE on every mirror, or on one, and READ on its topics: the whole life of a mirror."""
+    """CREATE, ALTER and DESCRIBE on every mirror, or on one, and READ on its topics: the whole life
+    of a mirror.
+    """
     for user, name in (("manager", "*"), ("keeper", "prod-dr"), ("regional", "prod*")):
         give(side, *(acl_of(user, f"{operation} CLUSTER_MIRROR {name}") for operation in ("CREATE", "ALTER", "DESCRIBE")))
         give(side, acl_of(user, "READ TOPIC t"))

@@ -1,8 +1,11 @@
-"""E4: what mirroring asks of a source under the mirror's principal (ACL1 to ACL10), and of its own cluster for the sync (ACL28 to ACL34, ACL36).
+"""E4: what mirroring asks of a source under the mirror's principal (ACL1 to ACL10), and of its own
+cluster for the sync (ACL28 to ACL34, ACL36).
 
-The first half asks request by request, with exactly the permission of the KIP's table and without it. The destination's own requests are
-brokers' requests: CLUSTER_ACTION is enough (B19), but only from the broker itself, never when it is forwarded for a client.
-The second half is a mirror that holds those permissions and nothing more at a source with an authorizer; each one is taken away and given back.
+The first half asks request by request, with exactly the permission of the KIP's table and without
+it. The destination's own requests are brokers' requests: CLUSTER_ACTION is enough (B19), but only
+from the broker itself, never when it is forwarded for a client. The second half is a mirror that
+holds those permissions and nothing more at a source with an authorizer; each one is taken away and
+given back.
 """
 
 from __future__ import annotations
@@ -52,7 +55,9 @@ AUTHORIZATION_ERRORS = {TOPIC, GROUP, CLUSTER, MIRROR}
 
 
 class Row(NamedTuple):
-    """A request and the permissions that it needs; `error` is what it gets without `needs`, with `beside`."""
+    """A request and the permissions that it needs; `error` is what it gets without `needs`, with
+    `beside`.
+    """
 
     number: str
     api_key: ApiKeys
@@ -117,7 +122,9 @@ ROWS = SOURCE_ROWS + SYNC_ROWS
 
 @pytest.fixture(scope="module")
 def side() -> Iterator[KmirrorSide]:
-    """A cluster with topic t, a mirror m, a commit of group g, and users that are named after the rows."""
+    """A cluster with topic t, a mirror m, a commit of group g, and users that are named after the
+    rows.
+    """
     with EmbeddedCluster(mirroring=True, config=AUTHORIZED) as cluster:
         made = KmirrorSide(cluster)
         create_topic(cluster.bootstrap_servers, "t")
@@ -190,7 +197,9 @@ def test_acl36_consumers_of_mirror_topics_need_what_they_need_of_any_topic(side:
 
 
 class Secured(NamedTuple):
-    """A source that lets in who logs in, and its mirror m at the destination; the source's admin may do everything."""
+    """A source that lets in who logs in, and its mirror m at the destination; the source's admin
+    may do everything.
+    """
 
     source: EmbeddedCluster
     destination: EmbeddedCluster
@@ -296,7 +305,9 @@ def secured() -> Iterator[Secured]:
 
 
 def test_acl1_to_acl10_a_mirror_needs_nothing_beyond_the_table(secured: Secured) -> None:
-    """acl_1, 2, 3, 4, 5, 6, 8, 9, 10 together: topics, configs, offsets and rules are synced, without an error."""
+    """acl_1, 2, 3, 4, 5, 6, 8, 9, 10 together: topics, configs, offsets and rules are synced,
+    without an error.
+    """
     secured.config("777000")
     secured.commit(7)
     secured.grant(binding(ResourceType.TOPIC, "app", AclOperation.WRITE, user="alice"))
@@ -318,7 +329,9 @@ def test_acl3_without_describe_configs_topic_configs_stay_and_are_counted(secure
 
 
 def test_acl4_acl5_without_describe_on_the_group_its_offsets_stay(secured: Secured) -> None:
-    """Who may describe the cluster is told of every group, and refused their offsets; who may not is told of those that may be described."""
+    """Who may describe the cluster is told of every group, and refused their offsets; who may not
+    is told of those that may be described.
+    """
     secured.commit(8)
     wait_for("the offset", lambda: secured.synced_offset() == 8)
     secured.take(DESCRIBE_G)

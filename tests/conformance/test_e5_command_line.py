@@ -1,4 +1,6 @@
-"""E5, the command line, each tool against clusters of three brokers: what the KIP prints is what is printed."""
+"""E5, the command line, each tool against clusters of three brokers: what the KIP prints is what is
+printed.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,10 @@ def test_cli1_help_has_the_kips_text_and_options(capsys: pytest.CaptureFixture[s
 def test_cli2_cli3_cli9_cli6_cli7_cli11_cli4_cli5_a_mirrors_life(
     source: EmbeddedCluster, destination: EmbeddedCluster, tool: Tool, to_source: str
 ) -> None:
-    """Create, add, describe, pause, resume, remove, delete. B43: `.*` at the destination is the mirror's topics, not `local` too."""
+    """Create, add, describe, pause, resume, remove, delete.
+
+    B43: `.*` at the destination is the mirror's topics, not `local` too.
+    """
     assert tool("--create", "--mirror", "my-mirror", "--mirror-config", to_source) == "Created mirror my-mirror"
     assert (
         tool("--add", "--topic", "t", "--mirror", "my-mirror", "--replication-factor", "2") == "Added 1 topic(s) to mirror my-mirror: [t]"

@@ -1,4 +1,6 @@
-"""E6, the AdminClient's mirror calls, on three brokers: a result for each topic, descriptions merged from all brokers, errors that pass."""
+"""E6, the AdminClient's mirror calls, on three brokers: a result for each topic, descriptions
+merged from all brokers, errors that pass.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,9 @@ def test_adm2_adm3_adm4_adm5_each_topic_has_its_result(source: EmbeddedCluster, 
 def test_adm8_descriptions_are_merged_over_all_brokers_also_when_one_dies(
     source: EmbeddedCluster, destination: EmbeddedCluster, ask: Ask[Any]
 ) -> None:
-    """Every broker leads some of the six partitions; the answer has each once, and after a broker died all of them again."""
+    """Every broker leads some of the six partitions; the answer has each once, and after a broker
+    died all of them again.
+    """
     factor_three = NewTopic(
         "t", 6, 3, mirror_topic_id=call(source.bootstrap_servers, lambda admin: admin.describe_topics(["t"]))["t"].topic_id
     )

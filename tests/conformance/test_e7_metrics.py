@@ -1,4 +1,6 @@
-"""E7: the MBeans of mirroring, their values, and that they are seen over HTTP and by `kmirror metrics` (MET16: test_e10_throttling)."""
+"""E7: the MBeans of mirroring, their values, and that they are seen over HTTP and by `kmirror
+metrics` (MET16: test_e10_throttling).
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,8 @@ METER = {"Count", "MeanRate", "OneMinuteRate", "FiveMinuteRate", "FifteenMinuteR
 S = MirrorPartitionState
 
 
-# --- doubles: the numbers -----------------------------------------------------------------------------------------------
+# --- doubles: the numbers
+# -----------------------------------------------------------------------------------------------
 
 
 class Key(NamedTuple):
@@ -270,12 +273,15 @@ def test_nothing_is_shown_while_mirroring_is_off() -> None:
     assert room.registry.mbeans() == {}
 
 
-# --- a destination: that it is so ------------------------------------------------------------------------------------------
+# --- a destination: that it is so
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def destination() -> Iterator[EmbeddedCluster]:
-    """Topics running, paused, stopped, failed (another id), and waiting for a source that is not there."""
+    """Topics running, paused, stopped, failed (another id), and waiting for a source that is not
+    there.
+    """
     http = {"kmirror.http.listener": "127.0.0.1:0"}
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=FAST_MIRROR | http) as b:
         source, address = a.bootstrap_servers, b.bootstrap_servers
@@ -311,7 +317,9 @@ def test_met17_met18_met20_met21_met23_on_a_destination(destination: EmbeddedClu
 
 
 def test_met1_met2_met4_met5_met12_on_a_destination(destination: EmbeddedCluster) -> None:
-    """The failed partition and the one whose source does not answer fail; that source's refreshes are counted."""
+    """The failed partition and the one whose source does not answer fail; that source's refreshes
+    are counted.
+    """
     wait_for("a refresh of the dead source", lambda: destination.metrics()[METADATA.format("MetadataRefreshError")]["Value"])
     found = destination.metrics()
     assert found[MANAGER.format("FailedPartitionsCount")]["Value"] == 2

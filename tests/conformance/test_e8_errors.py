@@ -1,4 +1,6 @@
-"""E8: each error of mirroring, by the condition, the code, the message and the APIs that answer with it; B12 to B16, B30, C20."""
+"""E8: each error of mirroring, by the condition, the code, the message and the APIs that answer
+with it; B12 to B16, B30, C20.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +137,10 @@ def refusals(clusters: Clusters, topic: str) -> dict[str, Errors]:
 
 @pytest.mark.item("B30")
 def test_err134_clients_change_a_mirrored_topic_in_no_way_until_it_is_stopped(clusters: Clusters) -> None:
-    """B30: running, paused and stopping; then everything is allowed. Configs may be changed at any time (and are overridden)."""
+    """B30: running, paused and stopping; then everything is allowed.
+
+    Configs may be changed at any time (and are overridden).
+    """
     _, b = clusters
     mirrored(clusters, "e134", "e134-t")
     read_only = dict.fromkeys(("Produce", "DeleteRecords", "CreatePartitions", "DeleteTopics"), E.READ_ONLY_TOPIC)
@@ -164,7 +169,9 @@ def test_err134_a_topic_whose_source_is_gone_is_stopped_and_can_be_deleted(clust
 
 @pytest.mark.parametrize("version", [4, 6])
 def test_err134_each_topic_of_a_request_has_its_answer(clusters: Clusters, version: int) -> None:
-    """In no mirror, running, removed and stopped, source gone, unknown: by names (up to version 5) or by names and ids."""
+    """In no mirror, running, removed and stopped, source gone, unknown: by names (up to version 5)
+    or by names and ids.
+    """
     a, b = clusters
     mirror = f"e134-{version}"
     running, stopped, gone, plain = (f"{mirror}-{what}" for what in ("running", "stopped", "gone", "plain"))
@@ -220,7 +227,9 @@ def test_err135_a_name_in_use(clusters: Clusters) -> None:
 
 @pytest.mark.item("B15")
 def test_err136_of_a_topic_and_of_a_mirror(clusters: Clusters) -> None:
-    """B15: a topic in no mirror, by Remove, Pause and Resume; a mirror that does not exist, by all of them, Delete and Describe."""
+    """B15: a topic in no mirror, by Remove, Pause and Resume; a mirror that does not exist, by all
+    of them, Delete and Describe.
+    """
     address = clusters[1].bootstrap_servers
     create_mirror(address, "e136", "127.0.0.1:1")
     create_topic(address, "e136-t")
@@ -236,7 +245,9 @@ def test_err136_of_a_topic_and_of_a_mirror(clusters: Clusters) -> None:
 
 
 def test_err137_err138_of_another_mirrors_topic_and_of_removed_ones(clusters: Clusters) -> None:
-    """D6: add of what some mirror has; remove, pause and resume of what this mirror has not, or not any more."""
+    """D6: add of what some mirror has; remove, pause and resume of what this mirror has not, or not
+    any more.
+    """
     mirrored(clusters, "e137", "e137-t")
     create_mirror(clusters[1].bootstrap_servers, "e138", "127.0.0.1:1")
     assert result(clusters, "add", "e137", "e137-t") is E.TOPIC_ALREADY_IN_MIRROR
@@ -345,7 +356,9 @@ def test_err143_the_feature_comes_before_the_permission() -> None:
 
 @pytest.mark.item("B16", "ERR3", "ERR17")
 def test_c20_results_of_topics_without_configs_and_of_mixed_requests(clusters: Clusters) -> None:
-    """B16, C20: one result each, whatever becomes of the topic; internal topics are no topics of a mirror."""
+    """B16, C20: one result each, whatever becomes of the topic; internal topics are no topics of a
+    mirror.
+    """
     address = clusters[1].bootstrap_servers
     mirrored(clusters, "c20", "c20-t")
     for name in ("c20-plain", "c20-other"):
@@ -367,7 +380,9 @@ def test_c20_results_of_topics_without_configs_and_of_mixed_requests(clusters: C
 
 @pytest.mark.item("ERR17")
 def test_c20_an_internal_topic_that_only_the_source_has_is_not_created(clusters: Clusters) -> None:
-    """Refused after it had been made here with the source's id and configs, `__consumer_offsets` would have been a copy of its."""
+    """Refused after it had been made here with the source's id and configs, `__consumer_offsets`
+    would have been a copy of its.
+    """
     source, address = clusters[0].bootstrap_servers, clusters[1].bootstrap_servers
     create_topic(source, "__share_group_state")
     create_mirror(address, "c20-internal", source)

@@ -1,4 +1,6 @@
-"""E9 and the RPC semantics of coordination: what happens to leaders, coordinators, replicas and open transactions."""
+"""E9 and the RPC semantics of coordination: what happens to leaders, coordinators, replicas and
+open transactions.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ def move_coordinator(machine: MirrorMachine, leader: int) -> None:
     machine.change(topic=MIRROR_STATE_TOPIC_NAME, leader=leader, replicas=(1, 2), isr=(1, 2))
 
 
-# --- RS8, RS10 --------------------------------------------------------------------------------------------------------
+# --- RS8, RS10
+# --------------------------------------------------------------------------------------------------------
 
 
 async def test_rs8_each_partition_is_answered_by_what_the_coordinator_knows(tmp_path: Path) -> None:
@@ -77,7 +80,9 @@ async def test_rs6_b25_the_destination_offset_is_the_log_end_whatever_our_own_re
 
 
 async def test_rs10_one_request_for_all_that_one_broker_coordinates_of_a_mirror(tmp_path: Path) -> None:
-    """60 partitions whose states are kept at broker 2: not 60 requests, but some that grow with what is waiting."""
+    """60 partitions whose states are kept at broker 2: not 60 requests, but some that grow with
+    what is waiting.
+    """
     machine = MirrorMachine(str(tmp_path), others=(2,), state_leader=2)
     machine.peers.answer = _answer_states
     machine.source.create("t", partitions=60)
@@ -134,7 +139,8 @@ async def test_rs10_partitions_of_the_state_topic_commit_side_by_side(tmp_path: 
     await machine.close()
 
 
-# --- FM3 to FM7 -------------------------------------------------------------------------------------------------------
+# --- FM3 to FM7
+# -------------------------------------------------------------------------------------------------------
 
 
 async def test_fm3_a_new_leader_here_loads_the_state_and_goes_on_from_its_end(tmp_path: Path) -> None:
@@ -239,7 +245,8 @@ async def test_fm7_one_that_never_does_fails_the_partition(tmp_path: Path, comes
     await machine.close()
 
 
-# --- FM17, FM18 -------------------------------------------------------------------------------------------------------
+# --- FM17, FM18
+# -------------------------------------------------------------------------------------------------------
 
 
 async def test_fm17_transactions_in_flight_are_cut_and_so_is_one_whose_marker_was_not_delivered(tmp_path: Path) -> None:

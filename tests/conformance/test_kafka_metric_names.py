@@ -1,6 +1,8 @@
-"""The MBeans of a node against those of Apache Kafka 4.3, by name and attribute; what is lacking is listed with its reason.
+"""The MBeans of a node against those of Apache Kafka 4.3, by name and attribute; what is lacking is
+listed with its reason.
 
-The lists say exactly what is lacking: a metric that appears must leave them, one that disappears fails the test.
+The lists say exactly what is lacking: a metric that appears must leave them, one that disappears
+fails the test.
 """
 
 from __future__ import annotations

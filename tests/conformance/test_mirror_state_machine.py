@@ -1,5 +1,8 @@
-"""The table of states as a table: complete, within the valid transitions, and executed. What its rows do is driven in `test_d_states_and_steps.py`
-and `test_d3_fetching.py`, by the rows' numbers."""
+"""The table of states as a table: complete, within the valid transitions, and executed.
+
+What its rows do is driven in `test_d_states_and_steps.py` and `test_d3_fetching.py`, by the rows'
+numbers.
+"""
 
 from __future__ import annotations
 

@@ -1,14 +1,17 @@
-"""Feeds a `UnifiedLog` with what the recorded Kafka broker was fed, so that the folder it writes can be compared.
+"""Feeds a `UnifiedLog` with what the recorded Kafka broker was fed, so that the folder it writes
+can be compared.
 
-Works on any folder of the layout in `tests/golden/README.md`. The steps of `produce.json` are gone through in order; a
-`batch` step takes the next Produce request off the wire recording (and the retries of a lost response after it). What no
-request brought, transaction markers, is taken from the golden log itself and appended as a coordinator would. Where
-nothing was recorded on the wire, the golden log's batches are fed again, with base offset 0 as a producer sends them.
+Works on any folder of the layout in `tests/golden/README.md`. The steps of `produce.json` are gone
+through in order; a `batch` step takes the next Produce request off the wire recording (and the
+retries of a lost response after it). What no request brought, transaction markers, is taken from
+the golden log itself and appended as a coordinator would. Where nothing was recorded on the wire,
+the golden log's batches are fed again, with base offset 0 as a producer sends them.
 
-The recording's clock is injected: a batch that the broker stamped (LogAppendTime, markers) is appended at its stamp, any
-other at the time its request was seen. Leader epochs are read from the golden log. A lone replica's high watermark is
-its log end. When the broker checked retention was not recorded: it runs at the end where the golden folder shows that it ran.
-A restart as the last step is the stop before the folder was copied.
+The recording's clock is injected: a batch that the broker stamped (LogAppendTime, markers) is
+appended at its stamp, any other at the time its request was seen. Leader epochs are read from the
+golden log. A lone replica's high watermark is its log end. When the broker checked retention was
+not recorded: it runs at the end where the golden folder shows that it ran. A restart as the last
+step is the stop before the folder was copied.
 """
 
 from __future__ import annotations
@@ -39,7 +42,9 @@ RECORDING_TIME_MS = 1_795_223_875_689
 
 @dataclass
 class RecordedProduce:
-    """One Produce request that was not refused: the batch, when it came, and the answer's base offset (None if the answer was lost)."""
+    """One Produce request that was not refused: the batch, when it came, and the answer's base
+    offset (None if the answer was lost).
+    """
 
     records: bytes
     time_ms: int
@@ -116,7 +121,9 @@ def _recorded_produce(frame: dict[str, Any]) -> RecordedProduce | None:
 
 
 class ReplayDriver:
-    """Replays one case into `work`/<topic>-0; `results` holds each Produce request with what the log answered."""
+    """Replays one case into `work`/<topic>-0; `results` holds each Produce request with what the
+    log answered.
+    """
 
     def __init__(self, case: GoldenCase, work: pathlib.Path) -> None:
         self.case = case

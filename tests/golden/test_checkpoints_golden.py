@@ -1,4 +1,6 @@
-"""The files at the top of a log dir, as Apache Kafka 4.3 wrote them, read and written back the same."""
+"""The files at the top of a log dir, as Apache Kafka 4.3 wrote them, read and written back the
+same.
+"""
 
 from __future__ import annotations
 

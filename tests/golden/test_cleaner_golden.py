@@ -1,11 +1,14 @@
-"""Compaction as Kafka 4.3 did it: before -> after1 -> after2, every file byte for byte, `.deleted` ones included.
+"""Compaction as Kafka 4.3 did it: before -> after1 -> after2, every file byte for byte, `.deleted`
+ones included.
 
-Stage 1 loads `before/`, cleans at the recorded times and must give `after1/`. Stage 2 goes on from `after1/`: what the
-recorded clients produced is appended at the recorded times, the cleaner runs in between at the recorded times (several
-passes in some cases, with appends between two groups of one pass), and the result must be `after2/`. Transaction markers are not in the
-client's requests; for the transactional cases stage 2 starts from the originals that Kafka left behind as `.deleted`.
+Stage 1 loads `before/`, cleans at the recorded times and must give `after1/`. Stage 2 goes on from
+`after1/`: what the recorded clients produced is appended at the recorded times, the cleaner runs in
+between at the recorded times (several passes in some cases, with appends between two groups of one
+pass), and the result must be `after2/`. Transaction markers are not in the client's requests; for
+the transactional cases stage 2 starts from the originals that Kafka left behind as `.deleted`.
 
-The clock of a pass is the one that its delete horizons tell, within the moments before its first log line.
+The clock of a pass is the one that its delete horizons tell, within the moments before its first
+log line.
 """
 
 from __future__ import annotations
@@ -88,7 +91,9 @@ def produce_events(folder: pathlib.Path, topic_name: str, topic_id: bytes) -> It
 
 
 def log_append_time_ms(pair: dict[str, Any], header: RequestHeader) -> int:
-    """What the broker answered; -1 unless the topic has LogAppendTime (or the batch was a duplicate)."""
+    """What the broker answered; -1 unless the topic has LogAppendTime (or the batch was a
+    duplicate).
+    """
     _, response = read_response(ApiKeys.PRODUCE, header.api_version, memoryview(base64.b64decode(pair["response"])))
     assert isinstance(response, ProduceResponse)
     return response.responses[0].partition_responses[0].log_append_time_ms
@@ -132,7 +137,9 @@ class Case:
         self.horizons = delete_horizons(contents(self.folder / "after1")) | delete_horizons(contents(self.folder / "after2"))
         self.base_offsets = {int(path.name[:20]) for path in (self.folder / "after2").iterdir() if ".log" in path.name}
         self.is_recompressed = bool({CompressionType.SNAPPY, CompressionType.ZSTD} & compressions(contents(self.folder / "before")))
-        """Kafka's libraries for these codecs compress to other bytes than ours, where the cleaner compresses anew."""
+        """Kafka's libraries for these codecs compress to other bytes than ours, where the cleaner
+        compresses anew.
+        """
         self.world = StorageWorld()
 
     def install(self, files: dict[str, bytes], top: str) -> None:
@@ -205,8 +212,12 @@ class Case:
         self.world.scheduler.run_due()
 
     def append_until(self, log: UnifiedLog, epoch: int, appends: list[Event], time_ms: int, dirty_range: bytes | None) -> None:
-        """Append what came up to `time_ms`. Request times are those of the client's side: in front of a pass, whose end was the active
-        segment's base, a batch that begins a later segment waits, and one that leads to that segment comes first."""
+        """Append what came up to `time_ms`.
+
+        Request times are those of the client's side: in front of a pass, whose end was the active
+        segment's base, a batch that begins a later segment waits, and one that leads to that
+        segment comes first.
+        """
         end_offset = int(dirty_range.split(b",")[1].strip(b" )")) if dirty_range else None
         while appends:
             if end_offset is not None and log.log_end_offset in self.base_offsets and log.log_end_offset > end_offset:

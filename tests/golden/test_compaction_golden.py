@@ -1,4 +1,6 @@
-"""The compaction table over logs that Apache Kafka's cleaner went through twice, with the checkpoint that it wrote."""
+"""The compaction table over logs that Apache Kafka's cleaner went through twice, with the
+checkpoint that it wrote.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ CASES = golden_cases("05-")
 
 
 def looked_at(case: str, stage: str, checkpoint: str) -> ReplayTables:
-    """The log as of a stage (before, after1, after2) with the checkpoint as of another. Nothing is left out, as for a topic that never deletes."""
+    """The log as of a stage (before, after1, after2) with the checkpoint as of another.
+
+    Nothing is left out, as for a topic that never deletes.
+    """
     folder = golden_dir() / case
     name = TopicPartition(json.loads(read_recording(folder, "produce.json"))["topic"], 0)
     said = read_data_dir_claims(FILES, str(folder / f"top.{checkpoint}"))
@@ -59,7 +64,9 @@ def test_what_apache_had_not_cleaned_yet_is_not(case: str) -> None:
 
 @pytest.mark.parametrize("case", [case for case in CASES if "delete" not in case])
 def test_what_is_removable_is_what_apache_removed(case: str) -> None:
-    """Below the offset to which its pass came: superseded records and data of aborted transactions, nothing else."""
+    """Below the offset to which its pass came: superseded records and data of aborted transactions,
+    nothing else.
+    """
     before = looked_at(case, "before", "before").compaction[0]
     after = looked_at(case, "after1", "after1").compaction[0]
     assert after.cleaned_offset == before.first_uncleanable_offset

@@ -1,6 +1,8 @@
-"""`__consumer_offsets` as Apache Kafka wrote it: our shard reads every record, and from what it then knows writes the same bytes.
+"""`__consumer_offsets` as Apache Kafka wrote it: our shard reads every record, and from what it
+then knows writes the same bytes.
 
-Sets have no order in Kafka's records (topics of an assignment stand in the order of a Java hash map), so assignments are compared sorted.
+Sets have no order in Kafka's records (topics of an assignment stand in the order of a Java hash
+map), so assignments are compared sorted.
 """
 
 from __future__ import annotations
@@ -93,7 +95,9 @@ def written_again(harness: ShardHarness, kind: int, key: Any) -> CoordinatorReco
 
 
 def assert_member_is_known(harness: ShardHarness, key: Any, value: Any) -> None:
-    """A share group's member, as far as it is kept here: its subscription, its epochs and what it works on."""
+    """A share group's member, as far as it is kept here: its subscription, its epochs and what it
+    works on.
+    """
     if isinstance(key, ShareGroupTargetAssignmentMetadataKey):
         assert harness.shard.groups.groups.share_group(key.group_id).assignment_epoch == value.assignment_epoch
         return

@@ -1,4 +1,6 @@
-"""Our controller takes over metadata directories that Apache Kafka 4.3.0 left: same image, next epoch, same files."""
+"""Our controller takes over metadata directories that Apache Kafka 4.3.0 left: same image, next
+epoch, same files.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ def test_a_metadata_log_of_apaches_goes_on(case: pathlib.Path, tmp_path: pathlib
 
 @pytest.mark.parametrize("case", FORMATTED, ids=lambda case: case.name)
 def test_the_first_epoch_says_what_apaches_first_epoch_says(case: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """Started on a directory that Apache formatted, our first batches are Apache's, but for times: the log of the same case shows them."""
+    """Started on a directory that Apache formatted, our first batches are Apache's, but for times:
+    the log of the same case shows them.
+    """
     shutil.copytree(case / "data", tmp_path / "data")
     make_writable(tmp_path)
 

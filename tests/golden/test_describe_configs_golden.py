@@ -1,7 +1,9 @@
-"""DescribeConfigs against what Apache Kafka 4.3 answered (`golden/12-wire`): names, values, sources, synonyms, types.
+"""DescribeConfigs against what Apache Kafka 4.3 answered (`golden/12-wire`): names, values,
+sources, synonyms, types.
 
-The broker's properties are the recorded ones; what was set at runtime is taken from the recorded answers (their entries
-with a dynamic source), everything else we must know by ourselves. `log.dirs` was rewritten by the recording.
+The broker's properties are the recorded ones; what was set at runtime is taken from the recorded
+answers (their entries with a dynamic source), everything else we must know by ourselves. `log.dirs`
+was rewritten by the recording.
 """
 
 from __future__ import annotations

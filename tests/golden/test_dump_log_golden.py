@@ -1,4 +1,6 @@
-"""kafka-dump-log over every file that Apache Kafka wrote: the text of Kafka's own tool, byte for byte."""
+"""kafka-dump-log over every file that Apache Kafka wrote: the text of Kafka's own tool, byte for
+byte.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def parts_of(path: pathlib.Path) -> list[tuple[list[str], bytes]]:
 
 
 def root_of(case: str, scratch: pathlib.Path) -> pathlib.Path:
-    """The folder that file names in the dump begin from; a case whose log is packed is unpacked into `scratch`."""
+    """The folder that file names in the dump begin from; a case whose log is packed is unpacked
+    into `scratch`.
+    """
     packed = golden_dir() / case / "log.tar.gz"
     if not packed.exists():
         return golden_dir()
@@ -88,12 +92,16 @@ def test_dump_in_bulk_is_kafkas_too(case: str, tmp_path: pathlib.Path, monkeypat
 
 
 def was_cut_by_kafkas_tool(path: pathlib.Path, arguments: list[str]) -> bool:
-    """An odd-sized index: the plain dump, which was recorded first, cut it, so that Kafka's sanity check passed. Ours never writes."""
+    """An odd-sized index: the plain dump, which was recorded first, cut it, so that Kafka's sanity
+    check passed. Ours never writes.
+    """
     return "--index-sanity-check" in arguments and path.suffix == ".index" and path.stat().st_size % 8 != 0
 
 
 def says_the_same(line: bytes, failure: bytes) -> bool:
-    """Our line names the cause that Kafka's exception names; Kafka names no cause where it runs into the end of a log."""
+    """Our line names the cause that Kafka's exception names; Kafka names no cause where it runs
+    into the end of a log.
+    """
     numbers = re.findall(rb"-?\d+", re.sub(rb"\S*/\S*|file=\S*", b"", failure))
     return all(number in line for number in numbers) and len(line) > 20
 

@@ -1,4 +1,6 @@
-"""Dumps that the KIP's reference implementation made of its own logs: `__mirror_state`, mirrored topics, markers and PID resets."""
+"""Dumps that the KIP's reference implementation made of its own logs: `__mirror_state`, mirrored
+topics, markers and PID resets.
+"""
 
 from __future__ import annotations
 

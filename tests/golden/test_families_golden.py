@@ -1,4 +1,6 @@
-"""Which families of vectors the folder has: a missing one is skipped by name, so that a run says what it did not look at."""
+"""Which families of vectors the folder has: a missing one is skipped by name, so that a run says
+what it did not look at.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,8 @@ def test_family_is_there(family: str) -> None:
 
 @pytest.mark.parametrize("case", [case for case in golden_cases() if case.partition("-")[0] not in FAMILIES])
 def test_a_case_of_no_family_is_only_read(case: str) -> None:
-    """Reader, record and dump tests look at every case; what else such a one is about, no test knows."""
+    """Reader, record and dump tests look at every case; what else such a one is about, no test
+    knows.
+    """
     assert not COMMITTED
     pytest.skip(f"{case} is of no family that is tested")

@@ -1,4 +1,6 @@
-"""`kafka-log-diff` on logs that real brokers wrote: the reference's clusters that differ in one batch, compacted logs, damaged ones."""
+"""`kafka-log-diff` on logs that real brokers wrote: the reference's clusters that differ in one
+batch, compacted logs, damaged ones.
+"""
 
 from __future__ import annotations
 

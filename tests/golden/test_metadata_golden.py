@@ -1,4 +1,6 @@
-"""`__cluster_metadata` and formatted directories of Apache Kafka 4.3.0: read, replayed, and written again to the same bytes."""
+"""`__cluster_metadata` and formatted directories of Apache Kafka 4.3.0: read, replayed, and written
+again to the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def short(path: pathlib.Path) -> str:
 
 
 def versioned_records(batch: RecordBatch) -> list[ApiMessageAndVersion]:
-    """The records of a data batch with the version each was written in (the third byte: frame version, type, version)."""
+    """The records of a data batch with the version each was written in (the third byte: frame
+    version, type, version).
+    """
     return [ApiMessageAndVersion(read_metadata_record(record.value), record.value[2]) for record in batch.records()]
 
 
@@ -76,7 +80,9 @@ def test_snapshots_are_encoded_to_the_same_bytes(path: pathlib.Path) -> None:
     "path", [path for path in SNAPSHOTS if (SnapshotId.parse(path.name) or SnapshotId(0, 0)).end_offset > 0], ids=short
 )
 def test_a_snapshot_says_what_the_log_before_it_says(path: pathlib.Path) -> None:
-    """Our image of the log up to the snapshot's end equals our image of Kafka's snapshot, and writes the same records."""
+    """Our image of the log up to the snapshot's end equals our image of Kafka's snapshot, and
+    writes the same records.
+    """
     snapshot_id = SnapshotId.parse(path.name)
     assert snapshot_id is not None
     loader = MetadataLoader()

@@ -1,4 +1,6 @@
-"""`kafka-log-diff A B --mirror` on clusters of the reference implementation: D mirrors C, fails over, C mirrors D, and one batch is wrong then."""
+"""`kafka-log-diff A B --mirror` on clusters of the reference implementation: D mirrors C, fails
+over, C mirrors D, and one batch is wrong then.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The reference build's recorded `__mirror_state` logs: they decode, to what its own tool printed, and encode to the same bytes."""
+"""The reference build's recorded `__mirror_state` logs: they decode, to what its own tool printed,
+and encode to the same bytes.
+"""
 
 from __future__ import annotations
 

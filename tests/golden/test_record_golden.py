@@ -1,4 +1,6 @@
-"""Every batch in every log that Apache Kafka 4.3 wrote: it parses, its CRC holds, and it is rebuilt to the same bytes."""
+"""Every batch in every log that Apache Kafka 4.3 wrote: it parses, its CRC holds, and it is rebuilt
+to the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ def test_broker_recompression_gives_kafkas_header_and_records(case: str) -> None
 
 
 def produced_batches(folder: pathlib.Path) -> list[bytearray]:
-    """The batches in the Produce requests of a recording: found by their own header, since this room knows nothing of requests."""
+    """The batches in the Produce requests of a recording: found by their own header, since this
+    room knows nothing of requests.
+    """
     text = read_recording(folder, "wire_produce.jsonl")
     found = []
     for line in text.splitlines():

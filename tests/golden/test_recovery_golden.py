@@ -1,8 +1,9 @@
-"""What Kafka 4.3 made of damaged and of killed partitions at start, and we make of them: every file byte for byte.
+"""What Kafka 4.3 made of damaged and of killed partitions at start, and we make of them: every file
+byte for byte.
 
-`before/` is put into a data dir with the recorded checkpoints (and the clean-shutdown marker for clean starts), loaded at
-the recorded time, and made leader, which costs one leader epoch. Then the folder must equal `after.running/` while open,
-and `after/` after a clean shutdown.
+`before/` is put into a data dir with the recorded checkpoints (and the clean-shutdown marker for
+clean starts), loaded at the recorded time, and made leader, which costs one leader epoch. Then the
+folder must equal `after.running/` while open, and `after/` after a clean shutdown.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ WITHOUT_METADATA = [case for case in CASES if not (golden_dir() / case / "before
 RECOVERED = [case for case in CASES if (golden_dir() / case / "after").is_dir() and case not in WITHOUT_METADATA]
 REFUSED = [case for case in CASES if (golden_dir() / case / "after.failed-start").is_dir()]
 BROKEN_SMALL_FILE = "epoch-file"
-"""Cases whose file takes the log directory offline; where it is the only one, that ends a broker's start."""
+"""Cases whose file takes the log directory offline; where it is the only one, that ends a broker's
+start.
+"""
 
 
 class Case:
@@ -53,7 +56,9 @@ class Case:
         self.log_config = LogConfig.from_props(json.loads((self.folder / "topic_config.json").read_text()))
 
     def _recorded_partition(self, name: str) -> TopicPartition:
-        """The one that the broker's log tells about, else the one that the name of the case stands for."""
+        """The one that the broker's log tells about, else the one that the name of the case stands
+        for.
+        """
         text = read_recording(self.folder, "recovery.log.txt").decode()
         found = re.search(r"\[LogLoader partition=(\S+)-(\d+), dir=", text) or re.search(r"new partition (\S+)-(\d+) with topic ID", text)
         if found:
@@ -82,7 +87,9 @@ class Case:
         )
 
     def become_leader(self, log: UnifiedLog) -> None:
-        """As the broker does after loading: the checkpointed high watermark, the next leader epoch, and as a lone replica the log end."""
+        """As the broker does after loading: the checkpointed high watermark, the next leader epoch,
+        and as a lone replica the log end.
+        """
         log.update_high_watermark(
             OffsetCheckpointFile(self.world.files, f"{self.data_dir}/replication-offset-checkpoint").read().get(self.topic_partition, 0)
         )
@@ -159,7 +166,10 @@ def test_refused_with_file_and_position(name: str, tmp_path: pathlib.Path) -> No
 
 @pytest.mark.parametrize("name", [name for name in REFUSED if BROKEN_SMALL_FILE in name])
 def test_the_only_directory_goes_offline(name: str, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Kafka does not start on these; nor does a broker of ours without a directory. Nothing that holds data is touched."""
+    """Kafka does not start on these; nor does a broker of ours without a directory.
+
+    Nothing that holds data is touched.
+    """
     case = Case(name, tmp_path)
     before = {file: data for file, data in case.files().items() if file.endswith(".log")}
     manager = case.manager()

@@ -1,4 +1,6 @@
-"""Replay of every log directory that Apache Kafka wrote: what it wrote beside its segments is what the segments say. Damaged ones are named."""
+"""Replay of every log directory that Apache Kafka wrote: what it wrote beside its segments is what
+the segments say. Damaged ones are named.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Replay of the data dirs of the KIP's reference build: what it wrote as Apache does is sound, and what it got wrong is named."""
+"""Replay of the data dirs of the KIP's reference build: what it wrote as Apache does is sound, and
+what it got wrong is named.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,11 @@ DEVIATIONS = {
     "c5_after": {("records", "corrupt")},
     "c6_restart_resume": {("records", "corrupt")},
 }
-"""Its bumps of leader epochs are PartitionChangeRecords with a field that Kafka's reader of that version refuses. A copy that took over the source's
-MIRROR_PID_RESET in a failback keeps the producers from before it in its snapshots; one whose reset was cut off keeps snapshot and checkpoint."""
+"""Its bumps of leader epochs are PartitionChangeRecords with a field that Kafka's reader of that
+version refuses. A copy that took over the source's MIRROR_PID_RESET in a failback keeps the
+producers from before it in its snapshots; one whose reset was cut off keeps snapshot and
+checkpoint.
+"""
 
 
 @pytest.mark.parametrize("stage", STAGES)

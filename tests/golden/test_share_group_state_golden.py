@@ -1,4 +1,6 @@
-"""`__share_group_state` as Apache Kafka wrote it: our coordinator's shard reads every record, our writers give the same bytes, and a load ends well."""
+"""`__share_group_state` as Apache Kafka wrote it: our coordinator's shard reads every record, our
+writers give the same bytes, and a load ends well.
+"""
 
 from __future__ import annotations
 

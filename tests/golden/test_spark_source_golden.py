@@ -1,4 +1,6 @@
-"""`kafka-log` over the logs that Apache Kafka wrote: every sound one is read as the strict reader reads it, every damaged one is told."""
+"""`kafka-log` over the logs that Apache Kafka wrote: every sound one is read as the strict reader
+reads it, every damaged one is told.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Fed with what Apache Kafka 4.3.0 was fed, the log layer writes the folders that Kafka wrote, byte for byte."""
+"""Fed with what Apache Kafka 4.3.0 was fed, the log layer writes the folders that Kafka wrote, byte
+for byte.
+"""
 
 from __future__ import annotations
 

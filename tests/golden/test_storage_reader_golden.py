@@ -1,4 +1,6 @@
-"""The read-only walk over every data directory that Apache Kafka wrote: complete, independent of the block size, and it writes nothing."""
+"""The read-only walk over every data directory that Apache Kafka wrote: complete, independent of
+the block size, and it writes nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`__transaction_state` as Apache Kafka wrote it: read, written again, and decided again from the events behind it."""
+"""`__transaction_state` as Apache Kafka wrote it: read, written again, and decided again from the
+events behind it.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def test_records_are_read_and_written_byte_for_byte(partition: int) -> None:
 
 @pytest.mark.parametrize("partition", PARTITIONS)
 def test_the_same_requests_decide_the_same_bytes(partition: int) -> None:
-    """Each record tells which request it answers and when; our shard, asked the same, must write the same record."""
+    """Each record tells which request it answers and when; our shard, asked the same, must write
+    the same record.
+    """
     prepared: list[str] = []
     shard = TransactionCoordinatorShard(
         TransactionConfig(),

@@ -1,7 +1,9 @@
-"""Frames that Apache Kafka 4.3 and its clients exchanged: decoded and encoded again they are the same bytes.
+"""Frames that Apache Kafka 4.3 and its clients exchanged: decoded and encoded again they are the
+same bytes.
 
-`12-wire` has requests and responses of eight kinds of clients, with what Kafka's own classes read from each;
-`20-reference/wire-frames.jsonl.gz` has those of the KIP's reference implementation (mirror APIs, Fetch v19, CreateTopics v8).
+`12-wire` has requests and responses of eight kinds of clients, with what Kafka's own classes read
+from each; `20-reference/wire-frames.jsonl.gz` has those of the KIP's reference implementation
+(mirror APIs, Fetch v19, CreateTopics v8).
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ def reference_frames(path: pathlib.Path) -> Iterator[tuple[bytes, bytes | None]]
 
 
 def assert_same_bytes(request: bytes, response: bytes | None) -> tuple[int, int]:
-    """Trailing bytes that Kafka ignores are ignored: those of requests, whose number is returned with the API key."""
+    """Trailing bytes that Kafka ignores are ignored: those of requests, whose number is returned
+    with the API key.
+    """
     header, message = read_whole_request(request)
     encoded = unframed(encode_request(header, message))
     assert request.startswith(encoded), (header, message)

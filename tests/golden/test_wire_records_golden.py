@@ -1,4 +1,6 @@
-"""Records that Apache Kafka 4.3 (and the KIP's reference implementation) stored: each decodes and encodes to the same bytes."""
+"""Records that Apache Kafka 4.3 (and the KIP's reference implementation) stored: each decodes and
+encodes to the same bytes.
+"""
 
 from __future__ import annotations
 

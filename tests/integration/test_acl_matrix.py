@@ -1,6 +1,8 @@
-"""The ACL matrix (tests/support/brokers/acl_matrix.py) asked of kmirror in this process: every outcome is Apache Kafka 4.3's.
+"""The ACL matrix (tests/support/brokers/acl_matrix.py) asked of kmirror in this process: every
+outcome is Apache Kafka 4.3's.
 
-Users need no login here: requests are handed to the broker and to the controller with the user's principal on them.
+Users need no login here: requests are handed to the broker and to the controller with the user's
+principal on them.
 """
 
 from __future__ import annotations

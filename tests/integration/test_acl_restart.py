@@ -1,4 +1,6 @@
-"""Rules outlive their nodes: broker and controller judge by them at once after a restart, from the log and from a snapshot."""
+"""Rules outlive their nodes: broker and controller judge by them at once after a restart, from the
+log and from a snapshot.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The campaigns' cluster, whose controller is killed and stalled: in a process of its own, and in that of broker 1."""
+"""The campaigns' cluster, whose controller is killed and stalled: in a process of its own, and in
+that of broker 1.
+"""
 
 from __future__ import annotations
 

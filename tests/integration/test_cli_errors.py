@@ -1,4 +1,6 @@
-"""What a user can get wrong on a command line is one clear line and an exit code, never a traceback (each main runs in this process)."""
+"""What a user can get wrong on a command line is one clear line and an exit code, never a traceback
+(each main runs in this process).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ Line = Callable[..., str]
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The properties of a node with two ports that are free, in the current folder; its data dir is `data`."""
+    """The properties of a node with two ports that are free, in the current folder; its data dir is
+    `data`.
+    """
     monkeypatch.chdir(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as broker, socket.create_server(("127.0.0.1", 0)) as controller:
         ports = broker.getsockname()[1], controller.getsockname()[1]

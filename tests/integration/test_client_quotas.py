@@ -1,4 +1,6 @@
-"""Quotas as clients meet them: librdkafka is told how long it is muted, is muted for as long, and loses nothing."""
+"""Quotas as clients meet them: librdkafka is told how long it is muted, is muted for as long, and
+loses nothing.
+"""
 
 from __future__ import annotations
 

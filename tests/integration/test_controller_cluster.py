@@ -1,4 +1,6 @@
-"""Three brokers and their controller over real sockets: moving partitions, features, elections, as an admin client sees them."""
+"""Three brokers and their controller over real sockets: moving partitions, features, elections, as
+an admin client sees them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""EmbeddedCluster: restarts keep ports and data, kills lose nothing, several brokers replicate, wrong use is one line."""
+"""EmbeddedCluster: restarts keep ports and data, kills lose nothing, several brokers replicate,
+wrong use is one line.
+"""
 
 from __future__ import annotations
 

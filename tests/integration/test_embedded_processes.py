@@ -1,4 +1,6 @@
-"""EmbeddedCluster(processes=True): a process for each broker, none of which outlives the one that started it."""
+"""EmbeddedCluster(processes=True): a process for each broker, none of which outlives the one that
+started it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Mutated frames, the small campaign; `python tools/fuzz_frames.py --frames 1000000 --seed N` is the large one."""
+"""Mutated frames, the small campaign; `python tools/fuzz_frames.py --frames 1000000 --seed N` is
+the large one.
+"""
 
 from __future__ import annotations
 

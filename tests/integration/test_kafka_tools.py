@@ -1,4 +1,6 @@
-"""Kafka's tools over a cluster of ours: what they change is so afterwards, JSON says what the text says, errors are one line."""
+"""Kafka's tools over a cluster of ours: what they change is so afterwards, JSON says what the text
+says, errors are one line.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture
 def tool(cluster: EmbeddedCluster, capfd: pytest.CaptureFixture[str]) -> Tool:
-    """`tool("topics", "--list")` gives standard output; `code` is the exit code it must have, and a failure's stderr is added."""
+    """`tool("topics", "--list")` gives standard output; `code` is the exit code it must have, and a
+    failure's stderr is added.
+    """
 
     def run(module: str, *arguments: str, code: int = 0, bootstrap: bool = True) -> str:
         capfd.readouterr()

@@ -1,4 +1,6 @@
-"""`kafka-log-diff` against a running cluster: fetched as a consumer does, compared with the folder and with itself."""
+"""`kafka-log-diff` against a running cluster: fetched as a consumer does, compared with the folder
+and with itself.
+"""
 
 from __future__ import annotations
 

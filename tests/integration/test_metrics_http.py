@@ -1,4 +1,6 @@
-"""A running cluster as an operator sees it: health, Prometheus, `kmirror metrics`, `EmbeddedCluster.metrics`."""
+"""A running cluster as an operator sees it: health, Prometheus, `kmirror metrics`,
+`EmbeddedCluster.metrics`.
+"""
 
 from __future__ import annotations
 

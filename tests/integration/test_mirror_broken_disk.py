@@ -1,4 +1,6 @@
-"""A disk of the leader breaks while it mirrors: the partition goes on with another replica, or when the directory is back, and is never FAILED."""
+"""A disk of the leader breaks while it mirrors: the partition goes on with another replica, or when
+the directory is back, and is never FAILED.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def break_disk(server: Any) -> str:
 
 
 def test_another_replica_mirrors_on_when_the_leaders_disk_is_full(tmp_path: pathlib.Path) -> None:
-    """It was persisted as FAILED: leadership moved to a healthy broker, and nothing was mirrored any more."""
+    """It was persisted as FAILED: leadership moved to a healthy broker, and nothing was mirrored
+    any more.
+    """
     dirs = {index: {"log.dirs": f"{tmp_path}/{index}/a,{tmp_path}/{index}/b"} for index in range(3)}
     config = FAST_MIRROR | {"mirror.topic.num.partitions": "1"}
     with (

@@ -1,5 +1,7 @@
-"""Two clusters of three broker processes: brokers of both die with SIGKILL while records arrive and are mirrored, then failover with a
-broker down, and failback. Nothing acknowledged is lost (acks=all, min ISR 2), and all six replicas end with the same batches."""
+"""Two clusters of three broker processes: brokers of both die with SIGKILL while records arrive and
+are mirrored, then failover with a broker down, and failback. Nothing acknowledged is lost
+(acks=all, min ISR 2), and all six replicas end with the same batches.
+"""
 
 from __future__ import annotations
 

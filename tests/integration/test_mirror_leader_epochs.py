@@ -1,4 +1,6 @@
-"""A mirror with leader epochs above its own: what clients are not told, other clusters and tools must be (`replica.client_epochs`)."""
+"""A mirror with leader epochs above its own: what clients are not told, other clusters and tools
+must be (`replica.client_epochs`).
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ def test_a_mirror_of_a_mirror_and_the_tools_see_the_epochs_as_they_are() -> None
 
 
 def test_a_committed_epoch_is_hidden_until_the_failover_and_stays_as_it_was_committed() -> None:
-    """A group that knows the epochs of batches commits them, plainly and in a transaction; OffsetFetch tells them when they fence nothing any more."""
+    """A group that knows the epochs of batches commits them, plainly and in a transaction;
+    OffsetFetch tells them when they fence nothing any more.
+    """
     with mirror_of_higher_epochs() as (a, b):
         higher = max(batch.partition_leader_epoch for batch in iter_batches(log_bytes(a.log_dir(), "t-0")))
         for group, epoch in {"low": 0, "high": higher}.items():
@@ -108,7 +112,9 @@ def _commit_in_a_transaction(bootstrap_servers: str, group: str, leader_epoch: i
 
 @pytest.mark.parametrize("position", ["the end", "the middle"])
 def test_librdkafka_keeps_its_position_when_the_leader_changes(position: str) -> None:
-    """Its position may have an epoch, of ListOffsets or of a batch, which it asks the new leader about; "truncated" would be an error here."""
+    """Its position may have an epoch, of ListOffsets or of a batch, which it asks the new leader
+    about; "truncated" would be an error here.
+    """
     with mirror_of_higher_epochs(brokers=3) as (a, b):
         consumer = Consumer(
             quiet({"bootstrap.servers": b.bootstrap_servers, "group.id": "g", "auto.offset.reset": "error", "enable.auto.commit": False})

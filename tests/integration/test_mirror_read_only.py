@@ -1,4 +1,6 @@
-"""What clients may not do to mirrored topics, and what is hidden or refused around mirrors (B30, A9, E2, UPG5)."""
+"""What clients may not do to mirrored topics, and what is hidden or refused around mirrors (B30,
+A9, E2, UPG5).
+"""
 
 from __future__ import annotations
 

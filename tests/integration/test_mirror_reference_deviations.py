@@ -1,4 +1,5 @@
-"""One test per entry of "the KIP's reference implementation against the KIP text", named by its number: what it did wrong, we do right.
+"""One test per entry of "the KIP's reference implementation against the KIP text", named by its
+number: what it did wrong, we do right.
 
 What the reference does in the same steps is shown in interop/mirror/test_reference_deviations.py.
 """
@@ -115,8 +116,10 @@ def tool(cluster: EmbeddedCluster, *arguments: str) -> tuple[int, str]:
 
 
 def test_entry_01_clean_failback_as_in_the_recording_c1_to_c6(clusters: Clusters) -> None:
-    """f1 in m1: the source restarts before it diverges. f2 in m2: three own records in the epoch of the mirrored ones. lz in m3: a
-    batch of ten at the marker's offset. The reset is in a new epoch, and both ends become identical without a restart."""
+    """f1 in m1: the source restarts before it diverges. f2 in m2: three own records in the epoch of
+    the mirrored ones. lz in m3: a batch of ten at the marker's offset. The reset is in a new epoch,
+    and both ends become identical without a restart.
+    """
     a, b = clusters
     mirrored(a, b, "f1", mirror="m1", records=100)
     mirrored(a, b, "f2", mirror="m2", records=50)
@@ -186,7 +189,9 @@ def damage(cluster: EmbeddedCluster, topic_partition: str, *, batch_number: int)
 
 
 def test_entry_03_and_04_a_damaged_batch_fails_its_partition_and_remove_add_mends_it(clusters: Clusters) -> None:
-    """FAILED is entered and shown, the other partition goes on; the KIP's remedy makes the logs equal, with one reset at most."""
+    """FAILED is entered and shown, the other partition goes on; the KIP's remedy makes the logs
+    equal, with one reset at most.
+    """
     a, b = clusters
     mirrored(a, b, "t", partitions=2)
     call(b.bootstrap_servers, lambda admin: admin.pause_mirror_topics("m", ["t"])).all()
@@ -213,7 +218,9 @@ def test_entry_03_and_04_a_damaged_batch_fails_its_partition_and_remove_add_mend
 
 
 def test_entry_05_what_failover_cuts_is_what_the_dry_run_said_and_failback_ends_equal(clusters: Clusters) -> None:
-    """A decided transaction interleaved with one whose marker is missing is lost (the KIP admits it), but never silently."""
+    """A decided transaction interleaved with one whose marker is missing is lost (the KIP admits
+    it), but never silently.
+    """
     a, b = clusters
     mirrored(a, b, "t", records=10)
     kept = log_bytes(a.log_dir(), "t-0")
@@ -275,7 +282,9 @@ def test_entry_07_two_brokers_with_two_replicas_stop_all_partitions_and_fail_bac
 
 
 def test_entry_08_a_source_restarted_after_it_diverged_does_not_spin(clusters: Clusters, caplog: pytest.LogCaptureFixture) -> None:
-    """The restart leaves an epoch without a batch; the answer is a cut, or a retry with a pause, never a hot loop."""
+    """The restart leaves an epoch without a batch; the answer is a cut, or a retry with a pause,
+    never a hot loop.
+    """
     a, b = clusters
     mirrored(a, b, "t", records=50)
     remove(b.bootstrap_servers, "m", "t")
@@ -321,7 +330,9 @@ def test_entry_10_each_mirror_asks_its_own_source_and_altered_addresses_are_used
 
 
 def test_entry_11_a_transaction_open_when_its_topic_becomes_a_mirror_is_ended_by_its_coordinator(clusters: Clusters) -> None:
-    """The reference's coordinator stays in PrepareAbort for ever; here the marker is answered, and the mirrored log stays the source's."""
+    """The reference's coordinator stays in PrepareAbort for ever; here the marker is answered, and
+    the mirrored log stays the source's.
+    """
     a, b = clusters
     mirrored(a, b, "t")
     remove(b.bootstrap_servers, "m", "t")
@@ -382,7 +393,9 @@ def test_entry_14_ids_are_checked_and_a_zero_mirror_info_is_an_ordinary_topic(cl
 
 
 def test_entry_14_our_own_requests_carry_the_topics_ids_and_no_mirror_info(clusters: Clusters) -> None:
-    """The reference sends zero ids about mirrors, and a MirrorInfo with a zero id for ordinary topics."""
+    """The reference sends zero ids about mirrors, and a MirrorInfo with a zero id for ordinary
+    topics.
+    """
     a, b = clusters
     seen: list[Any] = []
 

@@ -1,4 +1,7 @@
-"""kafka-mirrors and a source whose listeners are secured. The mirrors themselves: tests/conformance/test_e14_secured_sources.py."""
+"""kafka-mirrors and a source whose listeners are secured.
+
+The mirrors themselves: tests/conformance/test_e14_secured_sources.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Issue 3, 4.4: both ends of a mirror are processes that die with SIGKILL at any moment; nothing is lost, doubled or diverges."""
+"""Issue 3, 4.4: both ends of a mirror are processes that die with SIGKILL at any moment; nothing is
+lost, doubled or diverges.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def test_sigkill_of_either_end_under_load_loses_doubles_and_diverges_nothing(tmp
     stop, acked, failures = threading.Event(), [0], []
 
     def load() -> None:
-        """Batches of 100 with acks=all; a batch whose fate is unknown may be there or not, an acknowledged one must."""
+        """Batches of 100 with acks=all; a batch whose fate is unknown may be there or not, an
+        acknowledged one must.
+        """
         while not stop.is_set():
             try:
                 produce_numbered(

@@ -1,4 +1,6 @@
-"""`kafka-mirrors` against live clusters: the KIP's messages, and dry runs that name exactly what is dropped afterwards."""
+"""`kafka-mirrors` against live clusters: the KIP's messages, and dry runs that name exactly what is
+dropped afterwards.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +144,9 @@ def test_a_topic_that_is_added_again_keeps_what_the_source_has(clusters: tuple[E
 
 
 def test_dry_run_of_a_failback_from_a_mirror_that_still_runs_drops_nothing(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
-    """It said "mirrored from scratch", all of it dropped: but PREPARING waits while the row at the source is not STOPPED."""
+    """It said "mirrored from scratch", all of it dropped: but PREPARING waits while the row at the
+    source is not STOPPED.
+    """
     a, b = clusters
     create_topic(a.bootstrap_servers, "t")
     produce(a.bootstrap_servers, "t", numbered("a", 20))
@@ -157,7 +161,9 @@ def test_dry_run_of_a_failback_from_a_mirror_that_still_runs_drops_nothing(clust
 
 @pytest.mark.parametrize("seed", range(6))
 def test_what_a_dry_run_prints_is_what_is_dropped(clusters: tuple[EmbeddedCluster, EmbeddedCluster], seed: int) -> None:
-    """Interleaved transactions at failover, own records on both sides at failback: exact, whatever the histories are."""
+    """Interleaved transactions at failover, own records on both sides at failback: exact, whatever
+    the histories are.
+    """
     chance = random.Random(seed)
     a, b = clusters
     create_topic(a.bootstrap_servers, "t")
@@ -201,7 +207,9 @@ def test_what_a_dry_run_prints_is_what_is_dropped(clusters: tuple[EmbeddedCluste
 
 
 def test_what_a_dry_run_names_in_a_compacted_topic_is_what_goes(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
-    """A batch that the source's cleaner took proves nothing; the dry run took it for another one, and named all from there on."""
+    """A batch that the source's cleaner took proves nothing; the dry run took it for another one,
+    and named all from there on.
+    """
     a, b = clusters
     keyed = [bytes(build_batch([Record(n, 1, b"k%d" % n, b"v")], base_offset=n, partition_leader_epoch=0)) for n in range(9)]
     create_topic(a.bootstrap_servers, "t")

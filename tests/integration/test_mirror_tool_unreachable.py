@@ -1,4 +1,6 @@
-"""`kafka-mirrors` with sources that are not there, are not Kafka, do not let us in, are this cluster, or have other topics than before."""
+"""`kafka-mirrors` with sources that are not there, are not Kafka, do not let us in, are this
+cluster, or have other topics than before.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ def nobody() -> int:
 
 
 def test_a_source_that_nobody_answers_for_is_told_at_once(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A warning, for the brokers may reach what this machine does not; a mirror of the cluster itself is refused."""
+    """A warning, for the brokers may reach what this machine does not; a mirror of the cluster
+    itself is refused.
+    """
     secured = Security.sasl_plaintext(users={"alice": "alice-secret"}, mechanism="PLAIN")
     with (
         EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as cluster,

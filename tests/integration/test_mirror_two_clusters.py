@@ -1,4 +1,6 @@
-"""Two one-node clusters: mirror, fail over, fail back, with kills in between; both logs end byte-identical."""
+"""Two one-node clusters: mirror, fail over, fail back, with kills in between; both logs end
+byte-identical.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,10 @@ def test_pause_and_resume_go_on_where_they_stopped(clusters: tuple[EmbeddedClust
 
 
 def test_a_state_topic_that_was_deleted_is_created_anew(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
-    """C38: what it held is decided from the logs then. Without it a failover waited until somebody created a mirror. Deleting it takes two steps."""
+    """C38: what it held is decided from the logs then.
+
+    Without it a failover waited until somebody created a mirror. Deleting it takes two steps.
+    """
     a, b = clusters
     mirrored(a, b)
     address = b.bootstrap_servers
@@ -128,7 +133,9 @@ def test_requests_answer_what_d6_says(clusters: tuple[EmbeddedCluster, EmbeddedC
 
 
 def test_records_after_failover_in_the_same_epoch_do_not_survive_failback(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
-    """Entry 1 of the reference deviations: one own record at the marker's offset, and a batch that the cut falls into."""
+    """Entry 1 of the reference deviations: one own record at the marker's offset, and a batch that
+    the cut falls into.
+    """
     a, b = clusters
     mirrored(a, b)
     remove(b.bootstrap_servers, "m", "t")

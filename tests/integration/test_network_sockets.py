@@ -1,4 +1,6 @@
-"""The network on real sockets of this machine: what the simulator cannot show (kernel buffers, sendfile, addresses)."""
+"""The network on real sockets of this machine: what the simulator cannot show (kernel buffers,
+sendfile, addresses).
+"""
 
 from __future__ import annotations
 

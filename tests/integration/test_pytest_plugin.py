@@ -1,4 +1,6 @@
-"""The pytest plugin, as a user's tests meet it: what its fixtures give, when clusters are shared, and what wrong options say."""
+"""The pytest plugin, as a user's tests meet it: what its fixtures give, when clusters are shared,
+and what wrong options say.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ INNER = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
 
 @pytest.fixture(scope="module", autouse=True)
 def loaded() -> None:
-    """Everything is imported once: pytester forgets what an inner run imports, and importing a broker again is slow."""
+    """Everything is imported once: pytester forgets what an inner run imports, and importing a
+    broker again is slow.
+    """
     with EmbeddedCluster(security=Security.sasl_plaintext({"alice": "alice-secret"})) as cluster:
         properties = cluster.client_properties("alice")
         producer = Producer(properties)
@@ -240,7 +244,9 @@ def test_fixtures_are_documented(pytester: pytest.Pytester) -> None:
 
 
 def test_every_pytest_run_pays_next_to_nothing_for_the_plugin() -> None:
-    """The entry point is imported by every run on the machine: it may load nothing that pytest has not loaded."""
+    """The entry point is imported by every run on the machine: it may load nothing that pytest has
+    not loaded.
+    """
     code = (
         "import sys, pytest; before = set(sys.modules); import kmirror_pytest;"
         "print(sorted(name for name in set(sys.modules) - before if not name.startswith('kmirror')))"

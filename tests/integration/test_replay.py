@@ -1,4 +1,6 @@
-"""`kmirror replay` into a running cluster: what consumers see, a paced run, a killed process, errors in one line."""
+"""`kmirror replay` into a running cluster: what consumers see, a paced run, a killed process,
+errors in one line.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ QUIET = {"log_level": 0}
 
 
 def record(folder: Path) -> Path:
-    """A stopped broker's log.dir: two plain partitions over four seconds of time, and one with committed, aborted and open transactions."""
+    """A stopped broker's log.dir: two plain partitions over four seconds of time, and one with
+    committed, aborted and open transactions.
+    """
     with EmbeddedCluster(config=CONFIG, folder=folder) as cluster:
         servers = {"bootstrap.servers": cluster.bootstrap_servers, **QUIET}
         admin = AdminClient(servers)
@@ -169,7 +173,10 @@ def test_ctrl_c_says_where_it_stands_and_the_next_run_goes_on(
 def test_no_record_of_a_paced_replay_arrives_before_it_is_due(
     recording: Path, cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The broker's own timestamps judge it. They come from the clock that paces, and a busy machine only makes them later."""
+    """The broker's own timestamps judge it.
+
+    They come from the clock that paces, and a busy machine only makes them later.
+    """
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **QUIET})
     arrival = NewTopic("paced-plain", 2, 1, config={"message.timestamp.type": "LogAppendTime"})
     for future in admin.create_topics([arrival]).values():

@@ -1,4 +1,6 @@
-"""`kmirror replay --serve`: a read-only broker over recorded logs; consumers read it, a cluster mirrors it, nothing is written where they lie."""
+"""`kmirror replay --serve`: a read-only broker over recorded logs; consumers read it, a cluster
+mirrors it, nothing is written where they lie.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from kmirror.record.record_batch import RecordBatch, iter_batches
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Path:
-    """A data dir with one log: several segments, epochs, aborted and open transactions, a log start inside of a segment."""
+    """A data dir with one log: several segments, epochs, aborted and open transactions, a log start
+    inside of a segment.
+    """
     story = Story(tmp_path / "data", 5, others=("roll", "epoch", "delete_records"))
     story.tell(150)
     story.end()

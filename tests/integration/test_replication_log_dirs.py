@@ -1,4 +1,6 @@
-"""Brokers with several log directories: the controller knows where replicas are, and what a failed directory takes with it."""
+"""Brokers with several log directories: the controller knows where replicas are, and what a failed
+directory takes with it.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ def test_a_failed_log_directory_moves_leaders_away_and_leaves_the_other_director
 def test_a_full_log_directory_of_a_leader_and_follower_keeps_no_partition_of_the_other_out_of_the_isr(
     tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The write of one partition failed; the follower's fetcher ended with it, for all partitions of its leader."""
+    """The write of one partition failed; the follower's fetcher ended with it, for all partitions
+    of its leader.
+    """
     dirs = {index: {"log.dirs": f"{tmp_path}/{index}/a,{tmp_path}/{index}/b"} for index in range(2)}
     with EmbeddedCluster(brokers=2, config=FAST, node_config=dirs) as cluster:
         admin = AdminClient(quiet({"bootstrap.servers": cluster.bootstrap_servers}))

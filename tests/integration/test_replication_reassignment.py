@@ -1,4 +1,6 @@
-"""Reassignment on the data side: added replicas copy and join, removed ones delete their folders, while records come in."""
+"""Reassignment on the data side: added replicas copy and join, removed ones delete their folders,
+while records come in.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Issue 4: SIGKILL of any of three brokers under load loses no acknowledged record and leaves equal logs.
+"""Issue 4: SIGKILL of any of three brokers under load loses no acknowledged record and leaves equal
+logs.
 
-The whole thing is `python tools/sigkill_campaign.py --kills 100`; this is three kills of it, without its time limits.
+The whole thing is `python tools/sigkill_campaign.py --kills 100`; this is three kills of it,
+without its time limits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Secured clusters on real sockets: who gets in, who does not, sessions that end, garbage, and brokers among themselves."""
+"""Secured clusters on real sockets: who gets in, who does not, sessions that end, garbage, and
+brokers among themselves.
+"""
 
 from __future__ import annotations
 
@@ -182,7 +184,8 @@ def test_three_brokers_replicate_over_sasl_ssl() -> None:
         assert producer.flush(REACHED_S) == 0
 
 
-# --- logging in again (KIP-368) -------------------------------------------------------------------------------------
+# --- logging in again (KIP-368)
+# -------------------------------------------------------------------------------------
 
 
 def test_clients_log_in_again_before_their_session_ends() -> None:
@@ -330,7 +333,8 @@ def test_sasl_requests_where_no_login_is_expected() -> None:
         assert refused.error_code == Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
-# --- users and tokens -----------------------------------------------------------------------------------------------
+# --- users and tokens
+# -----------------------------------------------------------------------------------------------
 
 
 def test_users_are_described_by_every_broker() -> None:
@@ -373,7 +377,8 @@ def test_a_delegation_token_logs_in_and_may_not_make_another() -> None:
             ask(cluster, with_token, MetadataRequest())
 
 
-# --- settings -------------------------------------------------------------------------------------------------------
+# --- settings
+# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -446,7 +451,8 @@ def test_users_that_a_cluster_does_not_have() -> None:
         Security.sasl_plaintext(USERS, mechanism="DIGEST-MD5")
 
 
-# --- while the broker runs ------------------------------------------------------------------------------------------
+# --- while the broker runs
+# ------------------------------------------------------------------------------------------
 
 
 def test_a_listeners_certificate_and_users_change_while_it_runs(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Logins and the authorizer together: principals of connections, tokens and users where not everybody may everything."""
+"""Logins and the authorizer together: principals of connections, tokens and users where not
+everybody may everything.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Garbage on the port (issue part 3.2): the connection that sent it is closed or answered, every other one goes on, nothing leaks."""
+"""Garbage on the port (issue part 3.2): the connection that sent it is closed or answered, every
+other one goes on, nothing leaks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`__share_group_state` on disk: superfluous records are deleted while the broker works, and a restart still finds what counts."""
+"""`__share_group_state` on disk: superfluous records are deleted while the broker works, and a
+restart still finds what counts.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,11 @@
-"""A whole node (broker and controller) is started on a disk of which any call may fail, and loses nothing by it.
+"""A whole node (broker and controller) is started on a disk of which any call may fail, and loses
+nothing by it.
 
-A node with topics and records in two log directories is killed, and its data copied. On each copy a start meets an error of the disk at
-one call, or from there on; then the node starts on the same data without a fault. It either refuses, in one line that names what failed
-and says what to do, or serves with the directory offline. Afterwards all topics, and the `.log` files byte for byte, are there.
+A node with topics and records in two log directories is killed, and its data copied. On each copy a
+start meets an error of the disk at one call, or from there on; then the node starts on the same
+data without a fault. It either refuses, in one line that names what failed and says what to do, or
+serves with the directory offline. Afterwards all topics, and the `.log` files byte for byte, are
+there.
 """
 
 from __future__ import annotations
@@ -157,7 +160,9 @@ def test_a_start_on_a_failing_disk_loses_nothing(filled: Path, tmp_path: Path, g
 
 
 def test_a_stop_does_not_wait_for_a_controller_that_has_failed(filled: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The broker of the same node asked it for its leave until the time for that was up, and the exit code was that of a good end."""
+    """The broker of the same node asked it for its leave until the time for that was up, and the
+    exit code was that of a good end.
+    """
     files = FailingFiles(VolatileOsFileSystem())
     root = copy_of(filled, tmp_path / "node")
 

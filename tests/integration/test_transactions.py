@@ -1,4 +1,6 @@
-"""Transactions on three brokers: librdkafka through deaths of coordinators and leaders; the tool; timeouts; what v2 adds by itself."""
+"""Transactions on three brokers: librdkafka through deaths of coordinators and leaders; the tool;
+timeouts; what v2 adds by itself.
+"""
 
 from __future__ import annotations
 
@@ -196,7 +198,8 @@ def test_a_transaction_that_takes_too_long_is_aborted(cluster: EmbeddedCluster) 
         slow.commit_transaction(TIMEOUT_S)
 
 
-# -- requests by hand ---------------------------------------------------------------------------------------------------------
+# -- requests by hand
+# ---------------------------------------------------------------------------------------------------------
 
 
 def ask(cluster: EmbeddedCluster, node: int, message: Any, version: int) -> Any:
@@ -279,7 +282,8 @@ def test_errors_that_old_versions_do_not_know(cluster: EmbeddedCluster) -> None:
     assert elsewhere.error_code == Errors.NOT_COORDINATOR
 
 
-# -- the tool -------------------------------------------------------------------------------------------------------------------
+# -- the tool
+# -------------------------------------------------------------------------------------------------------------------
 
 
 def run_tool(capsys: pytest.CaptureFixture[str], cluster: EmbeddedCluster, *arguments: str, code: int = 0) -> str:
@@ -316,7 +320,9 @@ def test_the_tool_lists_describes_and_terminates(cluster: EmbeddedCluster, capsy
 
 
 def test_the_tool_finds_a_hanging_transaction_and_aborts_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without verification a late batch of a producer that nobody knows opens a transaction that nobody ends."""
+    """Without verification a late batch of a producer that nobody knows opens a transaction that
+    nobody ends.
+    """
     with EmbeddedCluster(config=CONFIG | {"transaction.partition.verification.enable": "false"}) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         admin.create_topics([NewTopic("hangs", 1, 1)])["hangs"].result(TIMEOUT_S)

@@ -1,6 +1,8 @@
-"""Access rules judged the obvious way: every rule is looked at, one after the other, for every question.
+"""Access rules judged the obvious way: every rule is looked at, one after the other, for every
+question.
 
-Written from Kafka's documentation of ACLs, to be compared with `StandardAuthorizer`. Numbers are Kafka's.
+Written from Kafka's documentation of ACLs, to be compared with `StandardAuthorizer`. Numbers are
+Kafka's.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ def is_allowed(
 def is_allowed_somewhere(
     acls: Iterable[StandardAcl], names: Iterable[str], *, principal: str, host: str, operation: int, resource_type: int
 ) -> bool:
-    """Whether one of `names` (all that the rules can tell apart) may be used; rules that imply the operation do not count."""
+    """Whether one of `names` (all that the rules can tell apart) may be used; rules that imply the
+    operation do not count.
+    """
     acls = [acl for acl in acls if acl.operation in (ALL, operation)]
     return any(
         is_allowed(acls, principal=principal, host=host, operation=operation, resource_type=resource_type, name=name) for name in names

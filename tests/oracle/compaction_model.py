@@ -1,4 +1,5 @@
-"""What a compacted log must hold, said as plainly as possible: the last record of each key, and tombstones for a while.
+"""What a compacted log must hold, said as plainly as possible: the last record of each key, and
+tombstones for a while.
 
 A naive second implementation for tests: lists and dicts, quadratic, no batches, segments or files.
 """

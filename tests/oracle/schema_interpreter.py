@@ -1,7 +1,9 @@
-"""A naive second implementation of the wire: interprets the schemas of `protocol/` over plain dicts.
+"""A naive second implementation of the wire: interprets the schemas of `protocol/` over plain
+dicts.
 
-Written to be obviously right and slow; shares no code with the generator or the generated classes. A struct is a dict of
-schema field names; the key "?" holds unknown tagged fields, if there are any, as a list of (tag, bytes).
+Written to be obviously right and slow; shares no code with the generator or the generated classes.
+A struct is a dict of schema field names; the key "?" holds unknown tagged fields, if there are any,
+as a list of (tag, bytes).
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Server-side assignors against what every assignment must be: complete, exclusive, wanted, balanced, and sticky."""
+"""Server-side assignors against what every assignment must be: complete, exclusive, wanted,
+balanced, and sticky.
+"""
 
 from __future__ import annotations
 

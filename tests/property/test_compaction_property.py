@@ -1,4 +1,6 @@
-"""The compaction table against brute force: random compacted logs with transactions and resets, whatever the cuts, the buckets and the memory."""
+"""The compaction table against brute force: random compacted logs with transactions and resets,
+whatever the cuts, the buckets and the memory.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,10 @@ def test_the_table_is_what_brute_force_says(tmp_path: pathlib.Path, seed: int, m
 
 @pytest.mark.parametrize("seed", range(10))
 def test_two_records_of_a_key_below_the_checkpoint_are_found_and_nothing_else(tmp_path: pathlib.Path, seed: int) -> None:
-    """The checkpoint is moved over what no pass has seen. Of a topic that never deletes all of it is looked at, of others not the first segment."""
+    """The checkpoint is moved over what no pass has seen.
+
+    Of a topic that never deletes all of it is looked at, of others not the first segment.
+    """
     path = told_story(tmp_path, seed, others=LIFE if seed % 2 else ("roll", "epoch", "reset"))
     bases = bases_of(path)
     set_cleaned_offset(tmp_path, bases[-1])

@@ -1,8 +1,9 @@
-"""KIP-101/279: whatever leaders come and go, a follower cuts its log exactly to what it has in common with its leader.
+"""KIP-101/279: whatever leaders come and go, a follower cuts its log exactly to what it has in
+common with its leader.
 
-Three replicas as plain lists of (epoch, value), changed by elections (also unclean ones), appends and single steps of
-fetching. The code under test is the leader's answer (`diverging_epoch`) and the follower's cut (`ReplicaFetcher.truncate`)
-over real epoch caches; the oracle compares the lists.
+Three replicas as plain lists of (epoch, value), changed by elections (also unclean ones), appends
+and single steps of fetching. The code under test is the leader's answer (`diverging_epoch`) and the
+follower's cut (`ReplicaFetcher.truncate`) over real epoch caches; the oracle compares the lists.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ class MemoryCheckpoint:
 
 
 class ListLog:
-    """A log as a list; what `diverging_epoch` and the fetcher's cut ask of one. It is its own partition and replica manager."""
+    """A log as a list; what `diverging_epoch` and the fetcher's cut ask of one.
+
+    It is its own partition and replica manager.
+    """
 
     def __init__(self) -> None:
         self.records: list[tuple[int, int]] = []
@@ -79,7 +83,10 @@ def common_prefix(one: ListLog, other: ListLog) -> int:
 
 
 def fetch_once(follower: ListLog, leader: ListLog) -> None:
-    """One round of a fetcher: a cut or one record. A follower never cuts into what it has in common with the leader."""
+    """One round of a fetcher: a cut or one record.
+
+    A follower never cuts into what it has in common with the leader.
+    """
     common = common_prefix(follower, leader)
     epoch = follower.latest_epoch
     diverging = None if epoch is None else diverging_epoch(leader, leader, follower.log_end_offset, epoch)  # type: ignore[arg-type]

@@ -1,4 +1,6 @@
-"""Fingerprints: cuts and trees do not show, and two logs compared by chunks get the verdict that reading both side by side gives."""
+"""Fingerprints: cuts and trees do not show, and two logs compared by chunks get the verdict that
+reading both side by side gives.
+"""
 
 from __future__ import annotations
 
@@ -203,7 +205,9 @@ def test_pieces_of_two_logs_give_the_verdict_of_the_whole(chance: random.Random)
 
 
 def damaged_in_order(chance: random.Random, parts: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """Damaged, but every batch lies behind the one before it: of others a log has no pieces, and one difference may reach over several."""
+    """Damaged, but every batch lies behind the one before it: of others a log has no pieces, and
+    one difference may reach over several.
+    """
     while True:
         found = damaged(chance, parts)
         if any(len(data) < 61 for _, data in found):

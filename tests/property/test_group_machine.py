@@ -1,4 +1,5 @@
-"""Groups as a whole: members of both protocols come, go, crash, come back, lose answers; the broker fails over; topics change.
+"""Groups as a whole: members of both protocols come, go, crash, come back, lose answers; the broker
+fails over; topics change.
 
 Checked after every step
 * no partition is held by two members: in the coordinator's eyes, and, for consumer groups, in the members' own (unless the coordinator
@@ -59,7 +60,8 @@ class GroupMachine(RuleBasedStateMachine):
     def begin(self, cooperative: bool) -> None:
         self.cooperative = cooperative
 
-    # -- what happens ---------------------------------------------------------------------------------------------------
+    # -- what happens
+    # ---------------------------------------------------------------------------------------------------
 
     def _client(self, number: int) -> Client | None:
         return self.clients[number % len(self.clients)] if self.clients else None
@@ -154,7 +156,9 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(topic=st.sampled_from(TOPICS), more=st.integers(0, 2))
     def topic_changes(self, topic: str, more: int) -> None:
-        """A topic is created or gets more partitions; with 0 more it is deleted, and what was committed for it goes, too."""
+        """A topic is created or gets more partitions; with 0 more it is deleted, and what was
+        committed for it goes, too.
+        """
         self.version += 1
         if more == 0 and topic in self.topics:
             del self.topics[topic]
@@ -239,7 +243,8 @@ class GroupMachine(RuleBasedStateMachine):
             if committed and self.committed.get(each, 0) < offset:  # offsets are numbered in the order of their records
                 self.committed[each] = offset
 
-    # -- what must hold -------------------------------------------------------------------------------------------------
+    # -- what must hold
+    # -------------------------------------------------------------------------------------------------
 
     def _group(self) -> ClassicGroup | ConsumerGroup | None:
         return self.harness.shard.groups.groups.by_id.get("g")

@@ -1,4 +1,6 @@
-"""What a run keeps for the next: tomorrow's run says what a full one says, and reads nothing of a segment that has not changed."""
+"""What a run keeps for the next: tomorrow's run says what a full one says, and reads nothing of a
+segment that has not changed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Any image survives its snapshot; any order of decisions leaves an image that its own records rebuild."""
+"""Any image survives its snapshot; any order of decisions leaves an image that its own records
+rebuild.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""A replica is moved between log directories while its log is appended to, cut, started later, restarted, in any order: what is there
-after the move is what the current log had (a cut did not reach the future log, which put foreign batches back)."""
+"""A replica is moved between log directories while its log is appended to, cut, started later,
+restarted, in any order: what is there after the move is what the current log had (a cut did not
+reach the future log, which put foreign batches back).
+"""
 
 from __future__ import annotations
 

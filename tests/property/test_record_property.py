@@ -1,4 +1,6 @@
-"""Record batches: whatever is built reads back; whatever is garbage is one of the documented errors."""
+"""Record batches: whatever is built reads back; whatever is garbage is one of the documented
+errors.
+"""
 
 from __future__ import annotations
 

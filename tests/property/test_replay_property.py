@@ -1,4 +1,6 @@
-"""Replay is a monoid, and agrees with storage: random logs, random cuts at batch boundaries, random trees of merges."""
+"""Replay is a monoid, and agrees with storage: random logs, random cuts at batch boundaries, random
+trees of merges.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ ROUGH = (*LIFE, "crash", "truncate")
 
 
 def random_tree(chance: random.Random, parts: list[ReplayPartial]) -> ReplayPartial:
-    """Neighbours are merged in any order; each has been through a pickle, as between machines, and there is nothing here and there."""
+    """Neighbours are merged in any order; each has been through a pickle, as between machines, and
+    there is nothing here and there.
+    """
     parts = [pickle.loads(pickle.dumps(part)) for part in parts]
     for _ in range(3):
         parts.insert(chance.randrange(len(parts) + 1), ReplayPartial())
@@ -112,7 +116,9 @@ def test_random_cuts_and_trees_of_what_apache_wrote(case: str) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_what_recovery_makes_of_bare_segments_is_what_replay_says(tmp_path: pathlib.Path, seed: int) -> None:
-    """Without any index or snapshot storage recovers all of them from the segments; replay has nothing to say against one."""
+    """Without any index or snapshot storage recovers all of them from the segments; replay has
+    nothing to say against one.
+    """
     story = Story(tmp_path, seed, others=ROUGH)
     story.tell(150)
     story.end()

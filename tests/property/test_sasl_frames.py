@@ -1,4 +1,6 @@
-"""Whatever a client sends before it has logged in: the state machine answers, refuses or closes, and never breaks."""
+"""Whatever a client sends before it has logged in: the state machine answers, refuses or closes,
+and never breaks.
+"""
 
 from __future__ import annotations
 

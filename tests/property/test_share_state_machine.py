@@ -1,4 +1,6 @@
-"""A share coordinator's shard under random requests: its log says the same as its state, also from where it was pruned."""
+"""A share coordinator's shard under random requests: its log says the same as its state, also from
+where it was pruned.
+"""
 
 from __future__ import annotations
 

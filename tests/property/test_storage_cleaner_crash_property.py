@@ -1,4 +1,6 @@
-"""The plug is pulled at any operation of a cleaning pass: what was flushed before the pass is still there, as a table."""
+"""The plug is pulled at any operation of a cleaning pass: what was flushed before the pass is still
+there, as a table.
+"""
 
 from __future__ import annotations
 

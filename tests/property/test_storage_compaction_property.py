@@ -1,4 +1,6 @@
-"""Compaction against the dict model, for any sequence of batches, producers, passes, restarts and crashes in between."""
+"""Compaction against the dict model, for any sequence of batches, producers, passes, restarts and
+crashes in between.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ class Machine:
         self.log.update_high_watermark(self.log.log_end_offset)
 
     def clean(self) -> None:
-        """One pass; what it leaves is what the model says, tombstones apart that it had to keep or was free to drop."""
+        """One pass; what it leaves is what the model says, tombstones apart that it had to keep or
+        was free to drop.
+        """
         assert self.manager.cleaner is not None
         before = self.records()
         if not self.manager.cleaner.clean_filthiest_log():
@@ -107,7 +111,9 @@ class Machine:
         ]
 
     def check(self) -> None:
-        """The table never changes, offsets ascend, no record is changed, and reads go through every gap."""
+        """The table never changes, offsets ascend, no record is changed, and reads go through every
+        gap.
+        """
         records = self.records()
         offsets = [record.offset for record in records]
         assert offsets == sorted(set(offsets))

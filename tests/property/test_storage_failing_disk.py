@@ -1,10 +1,12 @@
 """Any call to the disk may fail while logs are loaded, and nothing is lost by it.
 
-A log directory is filled (two topics: segments, transactions with an aborted one, producer snapshots, an interrupted swap, a moved
-log start, a torn tail, no clean shutdown), and copied. On each copy one call of the load fails, or that one and all behind it, with
-each kind of error; then the directory is loaded again without a fault. What is there afterwards is what a load without any fault
-finds: the `.log` files byte for byte, the offsets, producers and epochs. Found outside: a full disk at restart (`ENOSPC` while an
-index was rebuilt) was taken for a corrupt segment, which was emptied; a cluster's metadata went with it.
+A log directory is filled (two topics: segments, transactions with an aborted one, producer
+snapshots, an interrupted swap, a moved log start, a torn tail, no clean shutdown), and copied. On
+each copy one call of the load fails, or that one and all behind it, with each kind of error; then
+the directory is loaded again without a fault. What is there afterwards is what a load without any
+fault finds: the `.log` files byte for byte, the offsets, producers and epochs. Found outside: a
+full disk at restart (`ENOSPC` while an index was rebuilt) was taken for a corrupt segment, which
+was emptied; a cluster's metadata went with it.
 """
 
 from __future__ import annotations
@@ -161,7 +163,9 @@ def without_a_fault(disk: SimDisk) -> Seen:
 
 
 def load_with_a_fault(files: FailingFiles, world: StorageWorld) -> None:
-    """The directory that fails is offline afterwards, and nothing else; where all failed the start says so in one line."""
+    """The directory that fails is offline afterwards, and nothing else; where all failed the start
+    says so in one line.
+    """
     try:
         manager = load(world)
     except KmirrorError as error:

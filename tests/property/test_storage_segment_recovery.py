@@ -1,7 +1,8 @@
-"""The recovery of a segment against the plain one: batch by batch, every one through the states, on the same bytes.
+"""The recovery of a segment against the plain one: batch by batch, every one through the states, on
+the same bytes.
 
-Compared are the four files, the epochs, the producers and transactions, the snapshot, the warnings, and the error where there is one.
-Blocks are small, so that batches lie across them.
+Compared are the four files, the epochs, the producers and transactions, the snapshot, the warnings,
+and the error where there is one. Blocks are small, so that batches lie across them.
 """
 
 from __future__ import annotations

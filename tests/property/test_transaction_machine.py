@@ -1,15 +1,19 @@
-"""Transactions as a whole: producers, their coordinator's shard and real partition logs, against what transactions promise.
+"""Transactions as a whole: producers, their coordinator's shard and real partition logs, against
+what transactions promise.
 
-Nothing here happens at once. A write takes its guard, asks the coordinator and is appended in three steps that others come
-between; a marker reaches each partition when it likes, and an old one may come again; the coordinator is replaced, partitions are
-reopened after a crash, transactions time out, and producers that were replaced go on writing as if nothing had happened.
+Nothing here happens at once. A write takes its guard, asks the coordinator and is appended in three
+steps that others come between; a marker reaches each partition when it likes, and an old one may
+come again; the coordinator is replaced, partitions are reopened after a crash, transactions time
+out, and producers that were replaced go on writing as if nothing had happened.
 
-Checked after every step: the last stable offset never goes back, what a read_committed consumer was shown stays as it is, and it is shown
-records of committed transactions only; the coordinator's states move along Kafka's table. At the end, when everything that is
-under way has arrived: no transaction hangs in a log, and each transaction is visible as a whole or not at all.
+Checked after every step: the last stable offset never goes back, what a read_committed consumer was
+shown stays as it is, and it is shown records of committed transactions only; the coordinator's
+states move along Kafka's table. At the end, when everything that is under way has arrived: no
+transaction hangs in a log, and each transaction is visible as a whole or not at all.
 
-A marker of version 1 that comes again after its transaction is complete is left out: it would end the producer's next
-transaction. That is the hole of version 1 (KIP-890), which epochs of version 2 close, so there it comes again at any time.
+A marker of version 1 that comes again after its transaction is complete is left out: it would end
+the producer's next transaction. That is the hole of version 1 (KIP-890), which epochs of version 2
+close, so there it comes again at any time.
 
 `KMIRROR_TRANSACTION_EXAMPLES=10000` makes the long run of it.
 """
@@ -119,7 +123,8 @@ class TransactionMachine(RuleBasedStateMachine):
         log.update_high_watermark(log.log_end_offset)
         return log
 
-    # -- producers ------------------------------------------------------------------------------------------------------------
+    # -- producers
+    # ------------------------------------------------------------------------------------------------------------
 
     @rule(name=st.sampled_from(WEIGHTED_NAMES))
     def start_producer(self, name: str) -> None:
@@ -253,7 +258,9 @@ class TransactionMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(producer.transaction is not None for producer in self.living()))
     @rule(data=st.data(), commit=st.booleans(), is_answer_lost=st.booleans())
     def end(self, data: st.DataObject, commit: bool, is_answer_lost: bool) -> None:
-        """A producer commits when all its writes are acknowledged; it aborts at any time, or asks again what it did not hear."""
+        """A producer commits when all its writes are acknowledged; it aborts at any time, or asks
+        again what it did not hear.
+        """
         self.end_by(
             data.draw(st.sampled_from([each for each in self.living() if each.transaction is not None])),
             commit=commit,
@@ -281,7 +288,8 @@ class TransactionMachine(RuleBasedStateMachine):
             producer.transaction = producer.ending = None
             producer.producer_id, producer.epoch = result.producer_id, result.producer_epoch
 
-    # -- the coordinator --------------------------------------------------------------------------------------------------------
+    # -- the coordinator
+    # --------------------------------------------------------------------------------------------------------
 
     @rule(name=st.sampled_from(WEIGHTED_NAMES))
     def deliver_all_markers(self, name: str) -> None:
@@ -347,7 +355,8 @@ class TransactionMachine(RuleBasedStateMachine):
         self.logs[partition].close_handlers()
         self.logs[partition] = self.open(partition, clean=False)
 
-    # -- what must hold -----------------------------------------------------------------------------------------------------------
+    # -- what must hold
+    # -----------------------------------------------------------------------------------------------------------
 
     @invariant()
     def states_move_along_the_table(self) -> None:
@@ -424,7 +433,8 @@ def test_transactions_are_atomic(machine: type[TransactionMachine]) -> None:
     run_state_machine_as_test(machine, settings=settings(max_examples=EXAMPLES, stateful_step_count=40, deadline=None))
 
 
-# -- histories that chance meets rarely ---------------------------------------------------------------------------------------
+# -- histories that chance meets rarely
+# ---------------------------------------------------------------------------------------
 
 
 def started(version: int) -> tuple[TransactionMachine, Producer]:
@@ -513,7 +523,8 @@ def test_a_coordinator_that_was_replaced_does_not_end_a_later_transaction() -> N
     machine.teardown()
 
 
-# -- ablations: without a safeguard the checks must notice -----------------------------------------------------------------------
+# -- ablations: without a safeguard the checks must notice
+# -----------------------------------------------------------------------
 
 
 def without_strict_markers(patch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,10 @@
-"""`UnifiedLog` against a list of batches, under appends, rolls, retention, DeleteRecords, truncation, reopening and crashes.
+"""`UnifiedLog` against a list of batches, under appends, rolls, retention, DeleteRecords,
+truncation, reopening and crashes.
 
-A crash copies the folder as it is, nothing closed or flushed, and opens the copy without the clean-shutdown marker, with a
-recovery point that is the log's own or older: what a killed process leaves to the next one. Segments and indexes are tiny,
-so that a few steps roll, fill indexes and cross segments.
+A crash copies the folder as it is, nothing closed or flushed, and opens the copy without the
+clean-shutdown marker, with a recovery point that is the log's own or older: what a killed process
+leaves to the next one. Segments and indexes are tiny, so that a few steps roll, fill indexes and
+cross segments.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ class ModelBatch:
 
 
 def producer_view(batches: list[ModelBatch]) -> tuple[dict[int, int], dict[int, int]]:
-    """(last data offset by producer, first offset of the open transaction by producer) after all these batches."""
+    """(last data offset by producer, first offset of the open transaction by producer) after all
+    these batches.
+    """
     last: dict[int, int] = {}
     open_transactions: dict[int, int] = {}
     for batch in batches:
@@ -253,7 +257,9 @@ class UnifiedLogMachine(RuleBasedStateMachine):
         return not self.model or self.model[-1].last_offset + 1 < self.log_end
 
     def accept_shorter_log(self) -> None:
-        """No batch holds the log end (a truncation inside a batch, an empty log): loading takes it back to the last batch."""
+        """No batch holds the log end (a truncation inside a batch, an empty log): loading takes it
+        back to the last batch.
+        """
         assert self.log.log_end_offset <= self.log_end
         floor = self.model[-1].last_offset + 1 if self.model else self.log_start
         assert self.log.log_end_offset >= min(floor, self.log_start)

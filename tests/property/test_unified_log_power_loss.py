@@ -1,8 +1,10 @@
-"""`UnifiedLog` on the simulated disk: what was flushed survives a power loss, and nothing comes back changed.
+"""`UnifiedLog` on the simulated disk: what was flushed survives a power loss, and nothing comes
+back changed.
 
-Unsynced bytes go or tear as the seed says. The recovery point given at the next start is the one that the log had reached (what
-its checkpoint may say at most), so everything below it must be there. Above it batches may be missing: at the end, or (as in
-Kafka) at the end of an unsynced segment whose successor's pages happened to be written. The test then ends.
+Unsynced bytes go or tear as the seed says. The recovery point given at the next start is the one
+that the log had reached (what its checkpoint may say at most), so everything below it must be
+there. Above it batches may be missing: at the end, or (as in Kafka) at the end of an unsynced
+segment whose successor's pages happened to be written. The test then ends.
 """
 
 from __future__ import annotations
@@ -106,7 +108,9 @@ def test_what_was_flushed_survives_and_the_rest_is_cut_off_cleanly(seed: int, st
 @pytest.mark.parametrize("target", [0, 3, 6])
 @pytest.mark.parametrize("is_full", [False, True])
 def test_what_was_cut_below_the_high_watermark_stays_cut(seed: int, target: int, is_full: bool) -> None:
-    """A mirror cuts what its consumers have read; a follower that got it back with the power served it again (`mirrors`, seed 5906)."""
+    """A mirror cuts what its consumers have read; a follower that got it back with the power served
+    it again (`mirrors`, seed 5906).
+    """
     machine = Machine(seed)
     for _ in range(8):
         machine.append(300)

@@ -1,7 +1,8 @@
 """Every message in every version: random values round-trip and agree with two oracles.
 
-The values are drawn from the schemas as plain dicts. Oracles: the naive interpreter of the same schemas (so the
-generator is checked), and kio, which was generated from Kafka's own files (so the schemas are checked too).
+The values are drawn from the schemas as plain dicts. Oracles: the naive interpreter of the same
+schemas (so the generator is checked), and kio, which was generated from Kafka's own files (so the
+schemas are checked too).
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ KIO_KINDS = {"request": EntityType.request, "response": EntityType.response, "he
 
 
 def snake_case(name: str) -> str:
-    """The Python name of a schema field, by its own rule: an underscore before every capital that begins a word."""
+    """The Python name of a schema field, by its own rule: an underscore before every capital that
+    begins a word.
+    """
     name = name.replace("KRaft", "Kraft").replace("2Pc", "_2pc")
     letters = []
     for index, letter in enumerate(name):
@@ -65,7 +68,9 @@ def struct_class(owner: Any, attribute: str) -> Any:
 
 
 class Chance(random.Random):
-    """Random values; `for_kio` keeps to what kio can hold: no tags that it does not know, no times before 1970."""
+    """Random values; `for_kio` keeps to what kio can hold: no tags that it does not know, no times
+    before 1970.
+    """
 
     for_kio = False
 

@@ -1,4 +1,6 @@
-"""The rule of groups at a failover, on histories written by hand: what it notices, and what it takes for the KIP's own doing."""
+"""The rule of groups at a failover, on histories written by hand: what it notices, and what it
+takes for the KIP's own doing.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ class Story:
 
 
 def mirrored() -> Story:
-    """a has 0..5, b mirrors 0..4 of it; the group has read up to 3 at a; b takes over and writes from 5 on."""
+    """a has 0..5, b mirrors 0..4 of it; the group has read up to 3 at a; b takes over and writes
+    from 5 on.
+    """
     story = Story().log("a", "a", *range(6)).log("b", "a", *range(5))
     story.told("a", -1).read("a", "a", 0, 3)
     return story.log("b", "b", *range(5, 9))
@@ -104,7 +108,9 @@ def test_a_synced_offset_is_not_lost() -> None:
 
 
 def test_a_synced_offset_that_the_group_has_left_itself_is_none() -> None:
-    """Seed 117352: it was beyond the end of a's log, so a's member began again below it, and that was synced."""
+    """Seed 117352: it was beyond the end of a's log, so a's member began again below it, and that
+    was synced.
+    """
     story = mirrored().read("a", "a", 3, 6)
     story.events.append(GroupSynced(len(story.events), "b", G, ((P, 6),)))
     assert "after group readers had 6 there" in story.told("b", 3).broken()[0]
@@ -119,7 +125,9 @@ def test_an_offset_beyond_the_mirrored_end_skips_what_is_written_after_the_failo
 
 
 def test_an_offset_of_a_former_life_of_the_log_skips_what_replaced_it() -> None:
-    """The group read b's own 5 and 6 there; b was cut and mirrors a again, and no newer offset was synced before the next failover."""
+    """The group read b's own 5 and 6 there; b was cut and mirrors a again, and no newer offset was
+    synced before the next failover.
+    """
     story = mirrored().told("b", 3).read("b", "a", 3, 5).read("b", "b", 5, 7).state("b", State.PREPARING)
     story.remove("b", "b", *range(5, 9)).log("b", "a", *range(5, 9)).state("b", State.STOPPED)
     story.told("b", 7).read("b", "a", 7, 9)
@@ -127,7 +135,9 @@ def test_an_offset_of_a_former_life_of_the_log_skips_what_replaced_it() -> None:
 
 
 def test_a_position_of_a_former_life_stays_one_until_a_record_is_read() -> None:
-    """Seed 222192: the member that began there passed a marker only, and what it committed was synced back."""
+    """Seed 222192: the member that began there passed a marker only, and what it committed was
+    synced back.
+    """
     story = mirrored().told("b", 3).read("b", "a", 3, 5).read("b", "b", 5, 7).state("b", State.PREPARING)
     story.remove("b", "b", *range(5, 9)).log("b", "a", *range(5, 9)).state("b", State.STOPPED)
     story.told("b", 7).passed("b", 7, 8).log("a", "a", *range(6, 9)).told("a", 8).read("a", "a", 8, 9)

@@ -1,4 +1,6 @@
-"""The simulator's fleets: three brokers and a controller, a seed sweep, named disasters, ablations that a checker must notice."""
+"""The simulator's fleets: three brokers and a controller, a seed sweep, named disasters, ablations
+that a checker must notice.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The simulator's two fleets with mirrors between them: a seed sweep, named disasters, ablations that a checker must notice."""
+"""The simulator's two fleets with mirrors between them: a seed sweep, named disasters, ablations
+that a checker must notice.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ ABLATIONS = [
     ("mirrors_not_deleted", "topic_deleted_at_the_mirror"),
     ("deleted_is_forgotten", "topic_deleted_at_the_mirror"),
 ]
-"""Without an answer that is definite nothing is lost as long as what the source has is kept (`kept_when_added_again`)."""
+"""Without an answer that is definite nothing is lost as long as what the source has is kept
+(`kept_when_added_again`).
+"""
 LEGAL_OR_NOT = [
     ("MIRROR_TOPIC_ALREADY_PAUSED", "m.paused", False),
     ("MIRROR_TOPIC_ALREADY_PAUSED", "m", True),
@@ -70,9 +74,11 @@ LEGAL_OR_NOT = [
 
 
 BROKE_A_RULE_ITSELF = (46922, 45276, 47552, 42019, 16836, 13402)
-"""Where the campaign showed that a rule asked too much: a mirror stopped before what it had cut came back; a host that was away still
-had a deleted topic's batches, which its leader mirrored again; a partition of another topic id; an operator's broker that was behind; a
-read whose answer was late; a deleted topic's log that a starting node set aside."""
+"""Where the campaign showed that a rule asked too much: a mirror stopped before what it had cut
+came back; a host that was away still had a deleted topic's batches, which its leader mirrored
+again; a partition of another topic id; an operator's broker that was behind; a read whose answer
+was late; a deleted topic's log that a starting node set aside.
+"""
 
 
 @pytest.mark.parametrize("seed", SWEEP)
@@ -88,46 +94,62 @@ def test_a_rule_asks_no_more_than_it_may(seed):
 
 
 def test_a_log_that_a_node_tore_while_it_started_is_not_one_that_it_serves():
-    """Seed 200199: a follower's fetch fills the disk between recovery and "serves"; the log refuses everything by then."""
+    """Seed 200199: a follower's fetch fills the disk between recovery and "serves"; the log refuses
+    everything by then.
+    """
     assert run_seed("mirrors", 200199, ()).violations == ()
 
 
 def test_a_source_that_knows_no_mirroring_tells_no_last_mirror_epoch():
-    """Seed 201301: the source has one stored, answers as Kafka 3.9, and what is the same in both logs stays."""
+    """Seed 201301: the source has one stored, answers as Kafka 3.9, and what is the same in both
+    logs stays.
+    """
     assert run_seed("mirrors", 201301, ()).violations == ()
 
 
 def test_no_broker_dies_while_another_has_a_bad_disk():
-    """Seed 211047: one disk was lost while the other replica's, which had lied before, was read-only and was to be replaced."""
+    """Seed 211047: one disk was lost while the other replica's, which had lied before, was
+    read-only and was to be replaced.
+    """
     assert run_seed("mirrors", 211047, ()).violations == ()
 
 
 @pytest.mark.parametrize(("name", "seed"), [("mirrors", 246528), ("mirrors", 261418), ("mirrors_source_anew", 8)])
 def test_an_add_that_the_guard_refuses_is_the_operators_to_decide(name, seed):
-    """The topic was removed while its first alignment was under way, and added again: its own records lie behind a reset, and are kept."""
+    """The topic was removed while its first alignment was under way, and added again: its own
+    records lie behind a reset, and are kept.
+    """
     result = run_named(name, seed)
     assert result.violations == []
     assert any("says go" in what for _, _, what in result.history.story())
 
 
 def test_a_disk_that_lied_is_replaced_where_a_log_is_torn_below_its_recovery_point():
-    """Seed 322160: a segment of the compacted topic that was rolled during the lie was half zeros after the power loss, and no recovery looks there."""
+    """Seed 322160: a segment of the compacted topic that was rolled during the lie was half zeros
+    after the power loss, and no recovery looks there.
+    """
     assert run_seed("mirrors", 322160, ()).violations == ()
 
 
 def test_half_of_a_move_does_not_outlive_its_topic():
-    """Seed 360242: the topic was deleted, and made again on other brokers, while a broker was down that moved it; it kept the copy for ever."""
+    """Seed 360242: the topic was deleted, and made again on other brokers, while a broker was down
+    that moved it; it kept the copy for ever.
+    """
     assert run_seed("mirrors", 360242, ()).violations == ()
 
 
 def test_the_guard_keeps_what_could_be_read():
-    """Seed 320013: a follower's disk had failed, nothing of the partition was below the high watermark, and the mirror rightly followed its source."""
+    """Seed 320013: a follower's disk had failed, nothing of the partition was below the high
+    watermark, and the mirror rightly followed its source.
+    """
     assert run_seed("mirrors", 320013, ()).violations == ()
 
 
 @pytest.mark.parametrize("seed", [311297, 353863])
 def test_what_a_late_request_undoes_the_operator_does_again(seed):
-    """An add that was given up was carried out just after the topic had been STOPPED; a removal just before it was to be paused."""
+    """An add that was given up was carried out just after the topic had been STOPPED; a removal
+    just before it was to be paused.
+    """
     assert run_seed("mirrors", seed, ()).violations == ()
 
 
@@ -152,7 +174,9 @@ def test_a_share_group_of_the_storm_that_is_not_synced_is_noticed():
 
 @pytest.mark.parametrize(("without", "history"), [pytest.param(*row, id=f"{NAMED[row[1]]}-{row[0]}-{row[1]}") for row in ABLATIONS])
 def test_a_checker_notices_that_a_safeguard_is_off(without, history):
-    """Whichever sees it first: replicas that differ stop a fetcher (failure), keep the fleet from being whole (progress) or are seen (isr)."""
+    """Whichever sees it first: replicas that differ stop a fetcher (failure), keep the fleet from
+    being whole (progress) or are seen (isr).
+    """
     assert any(not run_seed(history, seed, tuple(without.split(","))).ok for seed in TRIES)
 
 
@@ -194,7 +218,9 @@ def test_a_partition_that_two_members_own_at_one_cluster_is_noticed(cluster, top
 
 
 def test_two_operators_at_once_hear_what_is_legal():
-    """Seed 59: one of them has the topic deleted, too, which a removal overtook (it was deleted while it was STOPPING)."""
+    """Seed 59: one of them has the topic deleted, too, which a removal overtook (it was deleted
+    while it was STOPPING).
+    """
     history = run_named("mirrors", 59).history
     heard = [event for event in history.events if isinstance(event, OperatorHeard)]
     assert {"operator-1", "operator-2", "arbiter"} >= {event.who for event in heard} >= {"operator-1", "operator-2"}
@@ -204,7 +230,9 @@ def test_two_operators_at_once_hear_what_is_legal():
 
 @pytest.mark.parametrize("meanwhile", [False, True])
 def test_an_operation_is_not_alone_if_another_began_and_ended_meanwhile(meanwhile):
-    """Seed 649: a remove that was asked for later was carried out before an add that was on its way."""
+    """Seed 649: a remove that was asked for later was carried out before an add that was on its
+    way.
+    """
 
     async def run() -> list[bool]:
         history, answered = History(), asyncio.Event()
@@ -238,7 +266,9 @@ def test_an_illegal_answer_is_noticed(error, before, rule_breaks):
 
 @pytest.mark.parametrize("seed", [35, 20])
 def test_a_source_topic_of_another_id_is_not_followed(seed):
-    """The mirror's topic is FAILED, or STOPPED where the deletion was noticed first (B5), until it is deleted, too."""
+    """The mirror's topic is FAILED, or STOPPED where the deletion was noticed first (B5), until it
+    is deleted, too.
+    """
     result = run_named("mirrors", seed)
     assert result.violations == []
     deleted = [what for _, who, what in result.history.story() if who == "operator" and what.startswith("delete topic")]

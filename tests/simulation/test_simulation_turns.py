@@ -1,4 +1,6 @@
-"""Rare worlds of the mirrors' storm: each is met by the seed, breaks no rule where it is told, and shows that a safeguard is off."""
+"""Rare worlds of the mirrors' storm: each is met by the seed, breaks no rule where it is told, and
+shows that a safeguard is off.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,9 @@ def test_what_a_disaster_takes_is_excused_and_nothing_else():
 
 
 def test_a_deleted_mirror_tells_no_last_mirror_epoch():
-    """Seed 10 of `mirrors_switched_off`: made again and removed while it was PREPARING, it had none to tell."""
+    """Seed 10 of `mirrors_switched_off`: made again and removed while it was PREPARING, it had none
+    to tell.
+    """
     assert run_seed("mirrors_switched_off", 10, ()).violations == ()
 
 

@@ -1,4 +1,6 @@
-"""A whole node (broker and controller) in the simulator: it starts, answers over the network, and survives losing its power."""
+"""A whole node (broker and controller) in the simulator: it starts, answers over the network, and
+survives losing its power.
+"""
 
 from __future__ import annotations
 

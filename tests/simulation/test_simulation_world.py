@@ -1,5 +1,5 @@
-"""Named histories of what lies around mirrors: disks that fail or fill, the topic of states that is grown, sources that are old or empty, tombstones that are
-gone; and that their absence is noticed.
+"""Named histories of what lies around mirrors: disks that fail or fill, the topic of states that is
+grown, sources that are old or empty, tombstones that are gone; and that their absence is noticed.
 """
 
 from __future__ import annotations

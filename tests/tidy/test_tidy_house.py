@@ -1,4 +1,6 @@
-"""The public surface is pinned, every command line documents its options, and committed files name no machine and no host."""
+"""The public surface is pinned, every command line documents its options, and committed files name
+no machine and no host.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,8 @@ def test_every_option_has_help(command: list[str]) -> None:
         [sys.executable, "-m", f"kmirror.cli.{module}", *arguments, "--help"], capture_output=True, text=True, check=False
     )
     text = done.stdout + done.stderr
-    # Kafka's tools print their usage and exit with 1 (CommandLineUtils.printUsageAndExit); kafka-dump-log is one of them.
+    # Kafka's tools print their usage and exit with 1 (CommandLineUtils.printUsageAndExit);
+    # kafka-dump-log is one of them.
     assert done.returncode == (1 if module == "dump_log" else 0) and "Traceback" not in text, text
     lines = text.splitlines()
     for index, line in enumerate(lines):
@@ -116,7 +119,9 @@ OPTION_TOOLS = (
 
 @pytest.mark.parametrize("module", OPTION_TOOLS)
 def test_every_option_of_kafkas_tools_is_documented(module: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """As Kafka's: the usage goes to stderr and the exit code is 1, with --help and without any argument."""
+    """As Kafka's: the usage goes to stderr and the exit code is 1, with --help and without any
+    argument.
+    """
     tool = importlib.import_module(f"kmirror.cli.{module}")
     for arguments in (["--help"], []):
         assert tool.main(arguments) == 1

@@ -1,4 +1,6 @@
-"""The README's example of Spark is run, over a data directory like the one that the examples before it leave."""
+"""The README's example of Spark is run, over a data directory like the one that the examples before
+it leave.
+"""
 
 from __future__ import annotations
 

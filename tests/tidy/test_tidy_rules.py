@@ -1,4 +1,7 @@
-"""Whoever reads a code such as C36b or D3-22 finds it in docs/RULES.md. (That every rule has a test is `tests/conformance/test_checklist.py`'s.)"""
+"""Whoever reads a code such as C36b or D3-22 finds it in docs/RULES.md.
+
+(That every rule has a test is `tests/conformance/test_checklist.py`'s.)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Destructive campaigns on real processes: clusters, a mirror, load, and a hand that kills, stalls, fills and cuts.
+"""Destructive campaigns on real processes: clusters, a mirror, load, and a hand that kills, stalls,
+fills and cuts.
 
     python -m tools.campaigns kills --rounds 100 --seed 1        SIGKILL and SIGSTOP of the destination's nodes, its controller among them
     python -m tools.campaigns failovers --rounds 10              failover and failback between the reference and us
@@ -6,12 +7,15 @@
     python -m tools.campaigns topics --rounds 3 --topics 1000    a thousand mirrored topics
     python -m tools.campaigns link --rounds 30                   a link that delays, resets, goes silent
 
-A campaign has rounds and a seed; the same seed chooses the same victims at the same places, but real processes take their own time, so it
-repeats the plan and not the run. (What must repeat is `kmirror sim`'s.) At the end stand the same promises each time (`checks`): every
-acknowledged record is there, all replicas have the same bytes, nobody is out of the ISR a minute later, every mirror goes on.
+A campaign has rounds and a seed; the same seed chooses the same victims at the same places, but
+real processes take their own time, so it repeats the plan and not the run. (What must repeat is
+`kmirror sim`'s.) At the end stand the same promises each time (`checks`): every acknowledged record
+is there, all replicas have the same bytes, nobody is out of the ISR a minute later, every mirror
+goes on.
 
-The last line is the verdict. The exit code is 1 when a promise is broken, and 2 when the campaign cannot run here. Data and logs of all
-nodes stay in a folder that the verdict names, unless every promise held.
+The last line is the verdict. The exit code is 1 when a promise is broken, and 2 when the campaign
+cannot run here. Data and logs of all nodes stay in a folder that the verdict names, unless every
+promise held.
 """
 
 from __future__ import annotations

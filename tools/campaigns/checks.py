@@ -27,7 +27,9 @@ COMPACTION = "compacted,control-only"
 
 
 def until(condition: Callable[[], object], limit_s: float) -> object:
-    """The first truthy value of `condition`, or the last one; what a broker cannot answer now counts as none."""
+    """The first truthy value of `condition`, or the last one; what a broker cannot answer now
+    counts as none.
+    """
     deadline = time.monotonic() + limit_s
     while True:
         value: object = None
@@ -84,7 +86,9 @@ def mirror_verifies(destination: str, mirror: str) -> None:
 
 
 def replicas_equal(log_dirs: Sequence[Path], *, only_common: bool = False) -> None:
-    """The data directories of stopped brokers have the same partitions, with the same bytes; `only_common`: one may lack some."""
+    """The data directories of stopped brokers have the same partitions, with the same bytes;
+    `only_common`: one may lack some.
+    """
     for other in log_dirs[1:]:
         with contextlib.redirect_stdout(io.StringIO()) as output, contextlib.redirect_stderr(output):
             log_diff.main([str(log_dirs[0]), str(other), "--ignore", COMPACTION, "--json"])
@@ -115,7 +119,9 @@ def goes_on_mirroring(servers: str, mirror: str, source: str, partitions: Mappin
 def read_all(
     bootstrap_servers: str, topic: str, partitions: int, *, isolation: str
 ) -> tuple[dict[Place, tuple[bytes, bytes]], dict[int, int]]:
-    """Every record of a topic by its place: (key, value), empty for null; and where each partition begins."""
+    """Every record of a topic by its place: (key, value), empty for null; and where each partition
+    begins.
+    """
     consumer = Consumer(
         {"bootstrap.servers": bootstrap_servers, "group.id": "campaign", "enable.auto.commit": False, "isolation.level": isolation}
         | {"enable.partition.eof": True, "auto.offset.reset": "earliest", "check.crcs": True}
@@ -140,7 +146,9 @@ def read_all(
 
 
 def nothing_missing(bootstrap_servers: str, topic: str, partitions: int, acknowledged: Mapping[Place, bytes]) -> None:
-    """Every acknowledged record of a topic without compaction is at its place, unless retention took it."""
+    """Every acknowledged record of a topic without compaction is at its place, unless retention
+    took it.
+    """
     found, starts = read_all(bootstrap_servers, topic, partitions, isolation="read_committed")
     wanted = {place: value for place, value in acknowledged.items() if place[0] == topic and place[2] >= starts[place[1]]}
     missing = sorted(place for place, value in wanted.items() if found.get(place, (b"", None))[1] != value)

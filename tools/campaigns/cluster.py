@@ -1,6 +1,8 @@
-"""`EmbeddedCluster` with a controller that can be killed and stalled, too: it is a process of its own, or in that of broker 1.
+"""`EmbeddedCluster` with a controller that can be killed and stalled, too: it is a process of its
+own, or in that of broker 1.
 
-kmirror's quorum has one voter, so there is nobody to take over: while the controller is away nothing changes, and then everything goes on.
+kmirror's quorum has one voter, so there is nobody to take over: while the controller is away
+nothing changes, and then everything goes on.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ class Cluster(EmbeddedCluster):
 
     @contextmanager
     def stalled(self, node: EmbeddedNode, limit_s: float) -> Iterator[None]:
-        """The node stands still in the block, for `limit_s` at most: what the block waits for may need it."""
+        """The node stands still in the block, for `limit_s` at most: what the block waits for may
+        need it.
+        """
         pid = _process(node).pid
         goes_on = threading.Timer(limit_s, os.kill, (pid, signal.SIGCONT))
         os.kill(pid, signal.SIGSTOP)
@@ -86,7 +90,8 @@ class Cluster(EmbeddedCluster):
             time.sleep(POLL_S)
         return True
 
-    # -- inside -----------------------------------------------------------------------------------------------------
+    # -- inside
+    # -----------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
         super()._open()
@@ -94,7 +99,9 @@ class Cluster(EmbeddedCluster):
             self._controller = self.nodes[0]
 
     async def _start_server(self, node: EmbeddedNode) -> None:
-        """Called for the controller, before brokers are started, which must know its port; its first start is in here."""
+        """Called for the controller, before brokers are started, which must know its port; its
+        first start is in here.
+        """
         if node.controller_port:
             return
         node.controller_port = free_ports(1)[0]

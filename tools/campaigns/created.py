@@ -1,6 +1,7 @@
 """Topics that the controller said it had created: each must be there ever after, under its id.
 
-A creation whose answer was lost or an error counts as neither. Ids are learned when the cluster is whole.
+A creation whose answer was lost or an error counts as neither. Ids are learned when the cluster is
+whole.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ class CreatedTopics:
             thread.join()
 
     def check(self, bootstrap_servers: str, *, limit_s: float = LISTED_LIMIT_S) -> None:
-        """They are what the brokers at `bootstrap_servers` know; one that has just started knows what the controller told it."""
+        """They are what the brokers at `bootstrap_servers` know; one that has just started knows
+        what the controller told it.
+        """
         lacking, changed = ["no broker answered"], list[str]()
 
         def there() -> bool:

@@ -1,8 +1,11 @@
-"""Disks that fill, turn read-only, come back empty or not at all: small tmpfs under two of the destination's three brokers and its controller.
+"""Disks that fill, turn read-only, come back empty or not at all: small tmpfs under two of the
+destination's three brokers and its controller.
 
-Broker 2 has its one log directory on such a disk, broker 3 its second of two, the controller its metadata log (`metadata_disk`). A round breaks one disk, lets the mirror go on for a while,
-mends the disk and starts the broker again. What must hold meanwhile: the other brokers go on mirroring, a broker that cannot use its
-disk takes the directory offline or refuses to start, and no log is emptied for it. It needs root, for it mounts.
+Broker 2 has its one log directory on such a disk, broker 3 its second of two, the controller its
+metadata log (`metadata_disk`). A round breaks one disk, lets the mirror go on for a while, mends
+the disk and starts the broker again. What must hold meanwhile: the other brokers go on mirroring, a
+broker that cannot use its disk takes the directory offline or refuses to start, and no log is
+emptied for it. It needs root, for it mounts.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ GOES_ON_S = 8.0
 START_LIMIT_S = 60
 SMALL_INDEXES = {"log.index.size.max.bytes": "1048576", "offsets.topic.num.partitions": "3"}
 OFTEN_A_SNAPSHOT = {"metadata.log.max.record.bytes.between.snapshots": "4096"}
-"""Each is larger than what is appended until the next, so that a disk with little room refuses a snapshot first."""
+"""Each is larger than what is appended until the next, so that a disk with little room refuses a
+snapshot first.
+"""
 
 
 class Disk:

@@ -1,8 +1,10 @@
-"""Failover and failback between the KIP's reference implementation and us, round after round, with load on whoever is writable.
+"""Failover and failback between the KIP's reference implementation and us, round after round, with
+load on whoever is writable.
 
-A round: load at the reference while we mirror it; failover to us; load at ours; failback to the reference; failover to it again. Every one is
-graceful (the load ends, the mirror is level), so nothing that was ever acknowledged may be missing on either side at the end. Where the
-reference sticks it is restarted, as its operators would have to.
+A round: load at the reference while we mirror it; failover to us; load at ours; failback to the
+reference; failover to it again. Every one is graceful (the load ends, the mirror is level), so
+nothing that was ever acknowledged may be missing on either side at the end. Where the reference
+sticks it is restarted, as its operators would have to.
 """
 
 from __future__ import annotations
@@ -99,7 +101,10 @@ class _Play:
         self._reference.restart()
 
     def _ours_is_level(self, timeout_s: float) -> None:
-        """The reference shares one NetworkClient among its threads. When two of them race it waits 30 s within ListMirrors, each time anew."""
+        """The reference shares one NetworkClient among its threads.
+
+        When two of them race it waits 30 s within ListMirrors, each time anew.
+        """
         wait_states(self._ours.bootstrap_servers, MIRROR, "MIRRORING", partitions=PARTITIONS, lag=0, timeout_s=timeout_s)
 
     def _reference_is_equal(self, timeout_s: float) -> None:

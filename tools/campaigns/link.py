@@ -1,8 +1,9 @@
 """A flaky link between the clusters: the source's brokers are reached through a proxy of ours only.
 
-The source (Apache Kafka 4.3) has a second listener, which it advertises at the proxy's address; its own clients use the first. A round makes
-the link late, trickling, silent (half-open: nobody is told), resets its connections in the midst of what they carry, or has nobody listen;
-for some seconds, then it heals. At the end everything is mirrored, as ever.
+The source (Apache Kafka 4.3) has a second listener, which it advertises at the proxy's address; its
+own clients use the first. A round makes the link late, trickling, silent (half-open: nobody is
+told), resets its connections in the midst of what they carry, or has nobody listen; for some
+seconds, then it heals. At the end everything is mirrored, as ever.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""Load from librdkafka, remembered record by record: idempotent and transactional producers until they are ended.
+"""Load from librdkafka, remembered record by record: idempotent and transactional producers until
+they are ended.
 
-What counts as acknowledged: a record whose delivery was reported, and of a transaction only when its commit was. A transaction whose end is
-not known (the commit failed, or its answer was lost) counts as neither. `acknowledged` maps (topic, partition, offset) to the value.
+What counts as acknowledged: a record whose delivery was reported, and of a transaction only when
+its commit was. A transaction whose end is not known (the commit failed, or its answer was lost)
+counts as neither. `acknowledged` maps (topic, partition, offset) to the value.
 
-The rate is bounded, for what is tested is what breaks, not speed: two cores carry brokers of three clusters and their load.
+The rate is bounded, for what is tested is what breaks, not speed: two cores carry brokers of three
+clusters and their load.
 """
 
 from __future__ import annotations
@@ -24,7 +27,10 @@ QUIET = {"log_level": 0, "reconnect.backoff.max.ms": 1000, "socket.timeout.ms": 
 
 
 class Load:
-    """Runs from the first line on. `keyed` topics get keys of a small set, and tombstones now and then."""
+    """Runs from the first line on.
+
+    `keyed` topics get keys of a small set, and tombstones now and then.
+    """
 
     def __init__(
         self,

@@ -1,8 +1,10 @@
-"""The disk of `__cluster_metadata` breaks: a small tmpfs under the controller's `metadata.log.dir`, which is nothing else's.
+"""The disk of `__cluster_metadata` breaks: a small tmpfs under the controller's `metadata.log.dir`,
+which is nothing else's.
 
-What must hold: the controller ends, or refuses to start, with one line that names what failed. It takes nothing for corruption. The brokers go
-on mirroring without it. When the disk is mended and the controller started again, each topic that it ever acknowledged is there under its id,
-so is the mirror, and no broker sets a log aside as `-stray`.
+What must hold: the controller ends, or refuses to start, with one line that names what failed. It
+takes nothing for corruption. The brokers go on mirroring without it. When the disk is mended and
+the controller started again, each topic that it ever acknowledged is there under its id, so is the
+mirror, and no broker sets a log aside as `-stray`.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ class MetadataDisk:
         ]
 
     def the_metadata_disk_is_full(self) -> None:
-        """Topics are created until the log takes no more; with some pages to spare a snapshot may be what does not fit."""
+        """Topics are created until the log takes no more; with some pages to spare a snapshot may
+        be what does not fit.
+        """
         self._create()
         said = self._log_size()
         self._disk.fill(spare_bytes=PAGE * self._run.chance.randrange(SPARE_PAGES))
@@ -95,7 +99,8 @@ class MetadataDisk:
             self._disk.log_dir.rmdir()
             kept.rename(self._disk.log_dir)
 
-    # -- inside -----------------------------------------------------------------------------------------------------
+    # -- inside
+    # -----------------------------------------------------------------------------------------------------
 
     def _create(self) -> None:
         for _ in range(CREATED_FIRST):
@@ -105,7 +110,9 @@ class MetadataDisk:
 
     @contextmanager
     def _away(self) -> Iterator[None]:
-        """The controller is killed while it creates topics; the block breaks and mends the disk; then it must be as before."""
+        """The controller is killed while it creates topics; the block breaks and mends the disk;
+        then it must be as before.
+        """
         self._create()
         with self._stage.created.meanwhile():
             self._cluster.kill_controller()
@@ -151,7 +158,9 @@ class MetadataDisk:
         return self._cluster.controller_log.read_bytes()[said:].decode(errors="replace")
 
     def _named(self, said: int, named: str) -> list[str]:
-        """The errors that were logged from byte `said` on; each names what failed, and there is no traceback."""
+        """The errors that were logged from byte `said` on; each names what failed, and there is no
+        traceback.
+        """
         text = self._said(said)
         errors = [line.partition(" ERROR ")[2] for line in text.splitlines() if " ERROR " in line]
         assert "Traceback " not in text, f"a traceback: {text[-1500:]}"

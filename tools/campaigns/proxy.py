@@ -1,4 +1,6 @@
-"""A TCP proxy that can be told to be a bad link: late, cut, silent, or gone. Threads, for it stands outside of everything it tests.
+"""A TCP proxy that can be told to be a bad link: late, cut, silent, or gone.
+
+Threads, for it stands outside of everything it tests.
 
 delay_s, jitter_s     bytes come later; in order, both ways
 reset()               every connection ends with RST, whatever was under way

@@ -19,7 +19,10 @@ class CannotRunError(Exception):
 
 @dataclass
 class Run:
-    """Handed to a campaign. `say` is for people, `broken` for the verdict, `count` for the numbers in it."""
+    """Handed to a campaign.
+
+    `say` is for people, `broken` for the verdict, `count` for the numbers in it.
+    """
 
     name: str
     rounds: int
@@ -70,7 +73,10 @@ Campaign = Callable[[Run], None]
 
 
 def perform(name: str, campaign: Campaign, *, rounds: int, seed: int, options: argparse.Namespace, folder: Path | None = None) -> Run:
-    """Run `campaign` to its end. A campaign that breaks off is a broken promise, too; its folder stays."""
+    """Run `campaign` to its end.
+
+    A campaign that breaks off is a broken promise, too; its folder stays.
+    """
     given = folder is not None
     folder = folder or Path(tempfile.mkdtemp(prefix=f"kmirror-campaign-{name}-"))
     folder.mkdir(parents=True, exist_ok=True)

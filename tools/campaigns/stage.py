@@ -1,7 +1,9 @@
-"""What most campaigns play on: Apache Kafka 4.3 as the source, three brokers of ours that mirror it, and load at the source.
+"""What most campaigns play on: Apache Kafka 4.3 as the source, three brokers of ours that mirror
+it, and load at the source.
 
-Three topics of two partitions: `c-plain` with retention by size, `c-compact` compacted, `c-txn` with transactions. Segments are small and
-cleaners hasty, so that a campaign of minutes rolls, cleans and deletes.
+Three topics of two partitions: `c-plain` with retention by size, `c-compact` compacted, `c-txn`
+with transactions. Segments are small and cleaners hasty, so that a campaign of minutes rolls,
+cleans and deletes.
 """
 
 from __future__ import annotations
@@ -65,7 +67,10 @@ class Stage:
         self.run.promise("no partition of the mirror is forgotten", lambda: checks.described(address, MIRROR, count))
 
     def finish(self, log_dirs: Sequence[Path] | None = None) -> None:
-        """Every promise, once the load has ended and what was broken is mended. `log_dirs`: the brokers', where they have others."""
+        """Every promise, once the load has ended and what was broken is mended.
+
+        `log_dirs`: the brokers', where they have others.
+        """
         run, servers = self.run, self.destination.bootstrap_servers
         acknowledged = self.load.end()
         run.count("records acknowledged", len(acknowledged))
@@ -89,7 +94,9 @@ class Stage:
 
 
 def _topics(bootstrap_servers: str) -> set[str]:
-    """What a tool is told that asks now; Apache's controller answers a creation before its brokers know of it."""
+    """What a tool is told that asks now; Apache's controller answers a creation before its brokers
+    know of it.
+    """
     return set(call(bootstrap_servers, lambda admin: admin.list_topics()))
 
 
@@ -104,8 +111,11 @@ def mirrored_from_apache(
     node_config: Mapping[int, Mapping[str, str]] | None = None,
     combined: bool = False,
 ) -> Iterator[Stage]:
-    """The stage. `bootstrap_servers`: where the destination finds the source, if not at its own address, which `source_port` tells where
-    `source_properties` say so."""
+    """The stage.
+
+    `bootstrap_servers`: where the destination finds the source, if not at its own address, which
+    `source_port` tells where `source_properties` say so.
+    """
     folder: Path = run.folder
     with (
         apache_kafka(folder / "source", properties=HASTY | dict(source_properties or {})) as source,

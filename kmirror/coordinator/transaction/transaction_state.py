@@ -108,7 +108,8 @@ _E = TransactionEvent
 
 # One row an event; the columns are the states in the order of their ids.
 _ROWS: Final[dict[TransactionEvent, tuple[Outcome, ...]]] = {
-    #                    Empty             Ongoing                 PrepareCommit       PrepareAbort       CompleteCommit    CompleteAbort     Dead  Fence
+    # Empty             Ongoing                 PrepareCommit       PrepareAbort
+    # CompleteCommit    CompleteAbort     Dead  Fence
     _E.INIT_PRODUCER_ID: (_S.EMPTY, _S.PREPARE_EPOCH_FENCE, _CONCURRENT, _CONCURRENT, _S.EMPTY, _S.EMPTY, None, None),
     _E.ADD_PARTITIONS: (_S.ONGOING, _S.ONGOING, _CONCURRENT, _CONCURRENT, _S.ONGOING, _S.ONGOING, None, None),
     _E.COMMIT_V1: (_INVALID, _S.PREPARE_COMMIT, _CONCURRENT, _CONCURRENT, _DONE, _INVALID, None, None),

@@ -1,19 +1,25 @@
 """MirrorCoordinator: where the states of mirror partitions are kept (the KIP's MC).
 
-The state of (mirror, topic id, partition) lives in the `__mirror_state` partition that the composite key hashes to (A6);
-the leader of that partition is its coordinator. `MirrorCoordinator` is the part that runs on the coordinator's broker: it
-loads and unloads shards on leader changes and answers ReadMirrorStates and WriteMirrorStates (`mirror_state_client` is the other end).
+The state of (mirror, topic id, partition) lives in the `__mirror_state` partition that the
+composite key hashes to (A6); the leader of that partition is its coordinator. `MirrorCoordinator`
+is the part that runs on the coordinator's broker: it loads and unloads shards on leader changes and
+answers ReadMirrorStates and WriteMirrorStates (`mirror_state_client` is the other end).
 
-A request's partitions are spread over many `__mirror_state` partitions: each of these gets one batch of records for all of its part of the
-request, and all of them are waited for together, not one after the other. Writes of last mirror epochs are decided apart from those
-of states: the epochs' record carries the mirror's whole map, and when it grows beyond max.message.bytes (C26) the write of an epoch is refused,
-its partition stays STOPPING, and no other partition's state waits for that.
+A request's partitions are spread over many `__mirror_state` partitions: each of these gets one
+batch of records for all of its part of the request, and all of them are waited for together, not
+one after the other. Writes of last mirror epochs are decided apart from those of states: the
+epochs' record carries the mirror's whole map, and when it grows beyond max.message.bytes (C26) the
+write of an epoch is refused, its partition stays STOPPING, and no other partition's state waits for
+that.
 
-States are placed by the number of partitions that `__mirror_state` was born with: an internal config of the topic, which the controller writes
-when it makes the topic, and the leader of partition 0 where an older version made it (`mirror_metadata_manager`). Until that is done it is the
-number that this broker saw first. A topic that was grown all the same (the controller refuses) keeps all states where they are, with a line in the log.
+States are placed by the number of partitions that `__mirror_state` was born with: an internal
+config of the topic, which the controller writes when it makes the topic, and the leader of
+partition 0 where an older version made it (`mirror_metadata_manager`). Until that is done it is the
+number that this broker saw first. A topic that was grown all the same (the controller refuses)
+keeps all states where they are, with a line in the log.
 
-Not in a shard's reach: the log of `__mirror_state` is never compacted (C1), so a shard replays everything ever written.
+Not in a shard's reach: the log of `__mirror_state` is never compacted (C1), so a shard replays
+everything ever written.
 """
 
 from __future__ import annotations
@@ -96,11 +102,15 @@ class MirrorCoordinator:
         )
 
     def state_partition(self, mirror_name: str, topic_id: Uuid, partition: int) -> TopicPartition:
-        """The `__mirror_state` partition of a mirror partition; COORDINATOR_NOT_AVAILABLE while the topic does not exist."""
+        """The `__mirror_state` partition of a mirror partition; COORDINATOR_NOT_AVAILABLE while the
+        topic does not exist.
+        """
         return self.state_partition_of(coordinator_key(mirror_name, topic_id, partition))
 
     def sync_owner(self, mirror_name: str) -> int:
-        """The broker that syncs a mirror's metadata: leader of the partition its name hashes to; -1 if there is none."""
+        """The broker that syncs a mirror's metadata: leader of the partition its name hashes to; -1
+        if there is none.
+        """
         try:
             partition = self.state_partition_of(mirror_name)
         except ApiException:
@@ -109,7 +119,9 @@ class MirrorCoordinator:
         return -1 if registration is None else registration.leader
 
     def coordinator_broker(self, partition: MirrorPartitionId) -> int:
-        """The broker that coordinates `partition`; COORDINATOR_NOT_AVAILABLE if its log has no leader."""
+        """The broker that coordinates `partition`; COORDINATOR_NOT_AVAILABLE if its log has no
+        leader.
+        """
         where = self.state_partition(partition.mirror_name, partition.topic_id, partition.partition)
         registration = self._image().topics.partition(where.topic, where.partition)
         if registration is None or not registration.has_leader:
@@ -117,8 +129,10 @@ class MirrorCoordinator:
         return registration.leader
 
     def on_metadata_update(self, image: MetadataImage, *, ended_mirrors: Iterable[str]) -> None:
-        """Load what this broker leads, unload what it does not (level-triggered; nothing to do while `__mirror_state` is the same).
-        `ended_mirrors`: deleted, whether or not metadata has another mirror of the name since."""
+        """Load what this broker leads, unload what it does not (level-triggered; nothing to do
+        while `__mirror_state` is the same). `ended_mirrors`: deleted, whether or not metadata has
+        another mirror of the name since.
+        """
         topic = image.topics.topic(MIRROR_STATE_TOPIC_NAME)
         if topic is not self._state_topic:
             self._state_topic = topic
@@ -133,7 +147,9 @@ class MirrorCoordinator:
 
     @property
     def unrecorded_partition_count(self) -> int | None:
-        """By which states are placed, of a topic that does not say so; None where it does, or where there is no topic."""
+        """By which states are placed, of a topic that does not say so; None where it does, or where
+        there is no topic.
+        """
         topic = self._image().topics.topic(MIRROR_STATE_TOPIC_NAME)
         return None if topic is None or _recorded_partition_count(self._image()) is not None else self._partition_count(topic)
 
@@ -175,7 +191,9 @@ class MirrorCoordinator:
                 self._shards.schedule_unload(topic_partition, registration.leader_epoch)
 
     async def read_states(self, mirror_name: str, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, StoredState | Errors]:
-        """Answer ReadMirrorStates for partitions that this broker coordinates; an error for each other one."""
+        """Answer ReadMirrorStates for partitions that this broker coordinates; an error for each
+        other one.
+        """
         result: dict[PartitionKey, StoredState | Errors] = {}
         groups = self._by_state_partition(mirror_name, partitions, result)
         reads = [self._read_group(mirror_name, where, keys) for where, keys in groups.items()]
@@ -200,8 +218,11 @@ class MirrorCoordinator:
         *,
         offsets: dict[PartitionKey, int] | None = None,
     ) -> dict[PartitionKey, Errors]:
-        """Answer WriteMirrorStates. `removed_topics` are dropped from every shard of this broker, after the writes. `offsets` gets what the
-        next write of each partition that was written follows on."""
+        """Answer WriteMirrorStates.
+
+        `removed_topics` are dropped from every shard of this broker, after the writes. `offsets`
+        gets what the next write of each partition that was written follows on.
+        """
         result: dict[PartitionKey, Errors] = {}
         by_key = {(write.topic, write.partition): write for write in writes}
         groups = self._by_state_partition(mirror_name, by_key, result)
@@ -233,7 +254,9 @@ class MirrorCoordinator:
             return deposed | {(write.topic, write.partition): error.error for write in writes}
 
     def _is_of_deposed_leader(self, write: StateWrite) -> bool:
-        """D3-26: somebody else leads the partition, or the sender again, but after others; it has not heard of it yet."""
+        """D3-26: somebody else leads the partition, or the sender again, but after others; it has
+        not heard of it yet.
+        """
         registration = self._image().topics.partition(write.topic, write.partition)
         return registration is not None and ANY_LEADER_EPOCH < write.leader_epoch < registration.leader_epoch
 
@@ -261,7 +284,9 @@ class MirrorCoordinator:
         return association is not None and association.mirror_name == mirror_name
 
     def _may_prepare(self, mirror_name: str, topic: str, current: MirrorPartitionState) -> bool:
-        """What asks for PREPARING: an operator, of a topic that was stopped (D3-4), or an unclean election where it is supported (D3-31)."""
+        """What asks for PREPARING: an operator, of a topic that was stopped (D3-4), or an unclean
+        election where it is supported (D3-31).
+        """
         configs = self._image().configs.topic(topic)
         if current is MirrorPartitionState.STOPPED:
             return configs.get(MIRROR_NAME_CONFIG) == mirror_name
@@ -278,7 +303,9 @@ class MirrorCoordinator:
         await self._shards.shutdown()
 
     def state_partition_of(self, key: str) -> TopicPartition:
-        """The `__mirror_state` partition that a key hashes to (FindCoordinator's, too); COORDINATOR_NOT_AVAILABLE while the topic does not exist."""
+        """The `__mirror_state` partition that a key hashes to (FindCoordinator's, too);
+        COORDINATOR_NOT_AVAILABLE while the topic does not exist.
+        """
         topic = self._image().topics.topic(MIRROR_STATE_TOPIC_NAME)
         if topic is None or not topic.partitions:
             raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE, f"{MIRROR_STATE_TOPIC_NAME} does not exist")
@@ -310,21 +337,26 @@ class MirrorCoordinator:
             self._delete_ended_mirrors(topic_partition, was_loaded=True)
 
     def _check_not_ended(self, mirror_name: str, where: TopicPartition) -> None:
-        """What is stored under the name of a mirror that ended is another's, until it is deleted; it may have ended while `where` was loaded."""
+        """What is stored under the name of a mirror that ended is another's, until it is deleted;
+        it may have ended while `where` was loaded.
+        """
         if mirror_name in self._ended.get(where, ()):
             raise ApiException(Errors.COORDINATOR_LOAD_IN_PROGRESS)
 
     def _delete_ended_mirrors(self, topic_partition: TopicPartition, *, was_loaded: bool = False) -> None:
-        """D3-33: tombstones for mirrors that metadata no longer knows, also when they were deleted while nobody led the partition, and for
-        those that ended since this broker leads it and were created again."""
+        """D3-33: tombstones for mirrors that metadata no longer knows, also when they were deleted
+        while nobody led the partition, and for those that ended since this broker leads it and were
+        created again.
+        """
         if not self._scope.closed:
             name = f"delete-{topic_partition}"
             work = Supervised(self._runtime, partial(self._tombstone, topic_partition, was_loaded), name=f"mirror/{name}", may_return=True)
             self._scope.spawn(work.run(), name=name)
 
     async def _tombstone(self, topic_partition: TopicPartition, was_loaded: bool) -> None:
-        """Again while too few replicas are in sync, as long as this broker coordinates the partition. Where its log directory fails, the next to
-        coordinate the partition does it."""
+        """Again while too few replicas are in sync, as long as this broker coordinates the
+        partition. Where its log directory fails, the next to coordinate the partition does it.
+        """
         while True:
             try:
                 return await self._shards.write(topic_partition, partial(self._delete_ended, topic_partition, was_loaded))
@@ -337,12 +369,16 @@ class MirrorCoordinator:
                 return None
 
     def _delete_ended(self, where: TopicPartition, was_loaded: bool, shard: MirrorCoordinatorShard, now_ms: int) -> CoordinatorResult[None]:
-        """Looked at and written in one step: a mirror may be created anew under its name, and must neither find what was stored of the
-        deleted one nor lose its own. A mirror is deleted when all its partitions are STOPPED: any other state is the new one's.
+        """Looked at and written in one step: a mirror may be created anew under its name, and must
+        neither find what was stored of the deleted one nor lose its own. A mirror is deleted when
+        all its partitions are STOPPED: any other state is the new one's.
 
-        While nobody led the partition a mirror may have been deleted and created again, and topics deleted, whose removal is in no record of
-        their states. What that leaves belongs to topics without a `mirror.name`: deleting a mirror clears it (D6), and nobody can add
-        a topic before this coordinator tells its state. Of a topic that is there only STOPPED goes: this broker may be behind its leader."""
+        While nobody led the partition a mirror may have been deleted and created again, and topics
+        deleted, whose removal is in no record of their states. What that leaves belongs to topics
+        without a `mirror.name`: deleting a mirror clears it (D6), and nobody can add a topic before
+        this coordinator tells its state. Of a topic that is there only STOPPED goes: this broker
+        may be behind its leader.
+        """
         image = self._image()
         names = set(image.configs.mirror_names())
         known, ended = names.intersection(shard.mirror_names()), self._ended.get(where, set())

@@ -1,24 +1,32 @@
-"""The states of the mirror partitions that one partition of `__mirror_state` coordinates: pure, replayed, never waiting.
+"""The states of the mirror partitions that one partition of `__mirror_state` coordinates: pure,
+replayed, never waiting.
 
-State per mirror: (topic, partition) -> state, and (topic, partition) -> last mirror epoch (LME). Writes are checked against
-`VALID_TRANSITIONS`; a partition that fails the check gets INVALID_REQUEST and nothing is written for it. A write of the
-state that is stored already writes nothing, except with `rewrite`: a new leader appends PREPARING or STOPPING again before
-it acts, so that a deposed coordinator's answer cannot be the newest (D3-28, D3-29).
+State per mirror: (topic, partition) -> state, and (topic, partition) -> last mirror epoch (LME).
+Writes are checked against `VALID_TRANSITIONS`; a partition that fails the check gets
+INVALID_REQUEST and nothing is written for it. A write of the state that is stored already writes
+nothing, except with `rewrite`: a new leader appends PREPARING or STOPPING again before it acts, so
+that a deposed coordinator's answer cannot be the newest (D3-28, D3-29).
 
-A request may be carried out long after its sender gave it up, when the partition has moved on: a FAILED of a partition that is STOPPED
-and written to by then, a STOPPING of one that mirrors again. So a write says on which record it follows (`state_offset_tag`: the last one
-that changed the partition's state or epoch), and is late when there has been another since. A late one is INVALID_REQUEST, unless all it asks
-for is there already: so does a retry find what its first try stored.
+A request may be carried out long after its sender gave it up, when the partition has moved on: a
+FAILED of a partition that is STOPPED and written to by then, a STOPPING of one that mirrors again.
+So a write says on which record it follows (`state_offset_tag`: the last one that changed the
+partition's state or epoch), and is late when there has been another since. A late one is
+INVALID_REQUEST, unless all it asks for is there already: so does a retry find what its first try
+stored.
 
-Not every sender is of kmirror, and a leader that nobody has deposed yet may believe in metadata that have passed. PREPARING may follow
-MIRRORING and STOPPED, and would throw a partition that mirrors, or has failed over, back to the beginning. So these two need a reason in the
-metadata too: `may_prepare` (D3-31, D3-4). Of a STOPPED partition the last mirror epoch may only be lowered (D3-29b): one that is too low is
-safe, one that is too high would keep batches at the failback partner that are none of the source's.
+Not every sender is of kmirror, and a leader that nobody has deposed yet may believe in metadata
+that have passed. PREPARING may follow MIRRORING and STOPPED, and would throw a partition that
+mirrors, or has failed over, back to the beginning. So these two need a reason in the metadata too:
+`may_prepare` (D3-31, D3-4). Of a STOPPED partition the last mirror epoch may only be lowered
+(D3-29b): one that is too low is safe, one that is too high would keep batches at the failback
+partner that are none of the source's.
 
-A type-1 record carries the whole map of its mirror at this coordinator partition (C26), so the shard builds it from its
-own state: only that mirror, only partitions that hash here (C25). -1 is stored where a value was stored before (D4 step 5)
-and where a topic is removed (D3-34). A removal names a topic, not which one of that name, and may come when there is another: of a topic
-that is in the mirror only partitions that are STOPPED are forgotten, for otherwise it would not have been deleted (B30).
+A type-1 record carries the whole map of its mirror at this coordinator partition (C26), so the
+shard builds it from its own state: only that mirror, only partitions that hash here (C25). -1 is
+stored where a value was stored before (D4 step 5) and where a topic is removed (D3-34). A removal
+names a topic, not which one of that name, and may come when there is another: of a topic that is in
+the mirror only partitions that are STOPPED are forgotten, for otherwise it would not have been
+deleted (B30).
 """
 
 from __future__ import annotations
@@ -43,7 +51,10 @@ from kmirror.mirror.coordination.state_offset_tag import ANY_LEADER_EPOCH, NOT_T
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState, is_valid_transition
 
 CLEAR_LAST_MIRROR_EPOCH = -2
-"""In a write, also on the wire between kmirror's brokers: store -1. The wire's -1 means "do not change" (RS9)."""
+"""In a write, also on the wire between kmirror's brokers: store -1.
+
+The wire's -1 means "do not change" (RS9).
+"""
 
 STOPPED = MirrorPartitionState.STOPPED
 GOES_BACK_FROM = (MirrorPartitionState.MIRRORING, STOPPED)
@@ -66,8 +77,12 @@ class StoredState:
 
 
 class StateWrite(NamedTuple):
-    """One partition of a write. State UNKNOWN: leave the state. Epoch -1: leave the epoch; -2: store -1. `follows`: the offset of what its
-    sender knows to be stored; `leader_epoch`: in which it leads the partition (the coordinator compares that with metadata); `reason`: of FAILED."""
+    """One partition of a write.
+
+    State UNKNOWN: leave the state. Epoch -1: leave the epoch; -2: store -1. `follows`: the offset
+    of what its sender knows to be stored; `leader_epoch`: in which it leads the partition (the
+    coordinator compares that with metadata); `reason`: of FAILED.
+    """
 
     topic: str
     partition: int
@@ -136,10 +151,14 @@ class MirrorCoordinatorShard:
         is_in_mirror: Callable[[str], bool] = lambda topic: False,
         offsets: dict[PartitionKey, int] | None = None,
     ) -> CoordinatorResult[dict[PartitionKey, Errors]]:
-        """Decide a WriteMirrorStates: the records, and one error per partition. Topics are removed after the writes, their states in the
-        same step: a topic that is made again meanwhile keeps its own. `may_prepare`: whether metadata has a reason for a topic's partition
-        to go back to PREPARING from MIRRORING or STOPPED; `is_in_mirror`: whether a topic that is to be removed is there (again).
-        `offsets` gets what the next write of each partition that was written follows on."""
+        """Decide a WriteMirrorStates: the records, and one error per partition.
+
+        Topics are removed after the writes, their states in the same step: a topic that is made
+        again meanwhile keeps its own. `may_prepare`: whether metadata has a reason for a topic's
+        partition to go back to PREPARING from MIRRORING or STOPPED; `is_in_mirror`: whether a topic
+        that is to be removed is there (again). `offsets` gets what the next write of each partition
+        that was written follows on.
+        """
         mirror = self._mirrors.get(mirror_name) or _MirrorState()
         epochs = dict(mirror.epochs)
         records: list[CoordinatorRecord] = []
@@ -187,7 +206,9 @@ class MirrorCoordinatorShard:
         offsets: dict[PartitionKey, int] | None,
         reasons: Mapping[PartitionKey, str],
     ) -> None:
-        """Forget the states of topics that were deleted; their records are superseded by the epochs -1 (D3-34)."""
+        """Forget the states of topics that were deleted; their records are superseded by the epochs
+        -1 (D3-34).
+        """
         mirror = self._mirrors.get(mirror_name) or _MirrorState()
         mirror.reasons.update(reasons)
         for key in removed:

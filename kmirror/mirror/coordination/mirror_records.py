@@ -1,4 +1,5 @@
-"""The records of `__mirror_state`: two types, keyed by the mirror's name alone (A7, the KIP's bytes).
+"""The records of `__mirror_state`: two types, keyed by the mirror's name alone (A7, the KIP's
+bytes).
 
     key    int16 type, then the *non-flexible* key message: MirrorName as int16-length string
     value  int16 version (0), then the *flexible* value message; null = tombstone
@@ -6,9 +7,10 @@
     type 1  LastMirrorEpochs      the whole last-mirror-epoch map of the mirror's partitions at this coordinator partition
     type 2  MirrorPartitionState  one partition's state
 
-Hazard C1: the keys do not name the partition, so compaction would keep one state per mirror. The cleaner therefore skips
-`__mirror_state` (`storage.log_cleaner`), and a reader takes every record in order: the newest of a (topic, partition) wins,
-a tombstone clears what its key's mirror said so far.
+Hazard C1: the keys do not name the partition, so compaction would keep one state per mirror. The
+cleaner therefore skips `__mirror_state` (`storage.log_cleaner`), and a reader takes every record in
+order: the newest of a (topic, partition) wins, a tombstone clears what its key's mirror said so
+far.
 """
 
 from __future__ import annotations
@@ -82,7 +84,9 @@ def tombstones(mirror_name: str) -> list[CoordinatorRecord]:
 
 
 def read_record(record: CoordinatorRecord) -> MirrorStateRecord:
-    """Decode a record; KmirrorError where the type, the version or the state is unknown or bytes are missing."""
+    """Decode a record; KmirrorError where the type, the version or the state is unknown or bytes
+    are missing.
+    """
     try:
         return _read(record)
     except (ProtocolReadError, ValueError) as error:

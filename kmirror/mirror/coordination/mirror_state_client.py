@@ -1,10 +1,12 @@
-"""MirrorStateClient: how a partition's leader reads and writes its state, wherever the coordinator is.
+"""MirrorStateClient: how a partition's leader reads and writes its state, wherever the coordinator
+is.
 
-The coordinator of a partition is the leader of the `__mirror_state` partition that its key hashes to, so partitions of one mirror have many.
-All that is asked for one mirror at one broker at a time goes in one ReadMirrorStates or WriteMirrorStates (RS10, `request_batcher`);
-where this broker is the coordinator the same is asked of `MirrorCoordinator` directly. Errors are `ApiException`s;
-COORDINATOR_NOT_AVAILABLE and its like mean "ask again". A coordinator that does not answer counts as not available. Between brokers of kmirror
-each partition also has the tags of `state_offset_tag`.
+The coordinator of a partition is the leader of the `__mirror_state` partition that its key hashes
+to, so partitions of one mirror have many. All that is asked for one mirror at one broker at a time
+goes in one ReadMirrorStates or WriteMirrorStates (RS10, `request_batcher`); where this broker is
+the coordinator the same is asked of `MirrorCoordinator` directly. Errors are `ApiException`s;
+COORDINATOR_NOT_AVAILABLE and its like mean "ask again". A coordinator that does not answer counts
+as not available. Between brokers of kmirror each partition also has the tags of `state_offset_tag`.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ class MirrorStateClient:
         await self.writes.close()
 
     async def read(self, partitions: Iterable[MirrorPartitionId]) -> dict[PartitionKey, StoredState | Errors]:
-        """What is stored of partitions of one mirror; an error code for those whose coordinator could not tell."""
+        """What is stored of partitions of one mirror; an error code for those whose coordinator
+        could not tell.
+        """
         result: dict[PartitionKey, StoredState | Errors] = {}
         for key, group in self._by_coordinator(partitions, result).items():
             result.update(await self._read_at(key, [partition.key for partition in group]))
@@ -61,8 +65,10 @@ class MirrorStateClient:
         return await self.reads.submit(key, partition.key)
 
     async def write_one(self, partition: MirrorPartitionId, write: StateWrite) -> int:
-        """Store a state or an epoch; returns when it is committed, with the offset that the next write follows on. ApiException
-        INVALID_REQUEST: another state is stored than the write follows on, or the transition is not valid."""
+        """Store a state or an epoch; returns when it is committed, with the offset that the next
+        write follows on. ApiException INVALID_REQUEST: another state is stored than the write
+        follows on, or the transition is not valid.
+        """
         key = StateRequestKey(partition.mirror_name, self._coordinator.coordinator_broker(partition))
         return await self.writes.submit(key, write)
 

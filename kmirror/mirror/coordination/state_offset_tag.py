@@ -1,16 +1,19 @@
-"""Which state a write follows on, and in which leader epoch its sender leads: between kmirror's brokers.
+"""Which state a write follows on, and in which leader epoch its sender leads: between kmirror's
+brokers.
 
-A WriteMirrorStates that was given up may be carried out when the partition has moved on, and nothing in the KIP's fields says how old it is.
-So ReadMirrorStates' answer tells of each partition the offset of the last record that changed anything about it, a write tells the
-offset that its sender knew, and its answer the one that is stored now. A coordinator that stored another record since refuses the
-write, unless there is nothing left to do for it (`mirror_coordinator_shard`).
+A WriteMirrorStates that was given up may be carried out when the partition has moved on, and
+nothing in the KIP's fields says how old it is. So ReadMirrorStates' answer tells of each partition
+the offset of the last record that changed anything about it, a write tells the offset that its
+sender knew, and its answer the one that is stored now. A coordinator that stored another record
+since refuses the write, unless there is nothing left to do for it (`mirror_coordinator_shard`).
 
-A leader that was deposed and does not know it yet may know the newest record all the same: the next leader writes none while it finds
-MIRRORING or PAUSED (D3-27, D3-30). So a write also tells the epoch in which its sender leads the partition, and is refused where metadata has a
-later one (D3-26).
+A leader that was deposed and does not know it yet may know the newest record all the same: the next
+leader writes none while it finds MIRRORING or PAUSED (D3-27, D3-30). So a write also tells the
+epoch in which its sender leads the partition, and is refused where metadata has a later one
+(D3-26).
 
-The KIP's schemas have no such fields. They travel as tagged fields that they do not define, which Kafka's readers skip; where one is
-missing nothing is compared.
+The KIP's schemas have no such fields. They travel as tagged fields that they do not define, which
+Kafka's readers skip; where one is missing nothing is compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What a mirror fetcher does when it cannot go on with one partition. The others of the fetcher go on.
+"""What a mirror fetcher does when it cannot go on with one partition.
+
+The others of the fetcher go on.
 
     delay       it stays, and is asked for again after mirror.fetch.backoff.ms (a refused authorization, an unfit answer, a first damaged batch)
     give back   its target finds the source's leader anew (the source's broker failed, our log was cut, what nobody expected)

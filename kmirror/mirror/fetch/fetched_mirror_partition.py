@@ -1,8 +1,10 @@
-"""One partition of a mirror fetcher: what is known of the source's side of it, and where its fetching stands.
+"""One partition of a mirror fetcher: what is known of the source's side of it, and where its
+fetching stands.
 
-A fetcher copies into a `FetchTarget`: the local replica that it appends to, and somebody who hears what comes of it. The fetcher decides
-nothing about the partition's state. It tells its target that a log was cut, that the source is unusable, or that it gives the partition
-back, and from then on it does not touch the partition.
+A fetcher copies into a `FetchTarget`: the local replica that it appends to, and somebody who hears
+what comes of it. The fetcher decides nothing about the partition's state. It tells its target that
+a log was cut, that the source is unusable, or that it gives the partition back, and from then on it
+does not touch the partition.
 """
 
 from __future__ import annotations
@@ -57,11 +59,15 @@ class FetchTarget(Protocol):
         ...
 
     def note_cut(self) -> None:
-        """The leader's log was cut: a bump of the leader epoch is owed before anything is appended (D5 step 4)."""
+        """The leader's log was cut: a bump of the leader epoch is owed before anything is appended
+        (D5 step 4).
+        """
         ...
 
     def on_fetcher_gone(self, reason: str | None) -> None:
-        """The fetcher gave the partition back: after a cut (no reason: at once), or because its source broker failed it (D3-13)."""
+        """The fetcher gave the partition back: after a cut (no reason: at once), or because its
+        source broker failed it (D3-13).
+        """
         ...
 
     def on_rejected(self, reason: str) -> None:
@@ -124,7 +130,10 @@ class FetchedMirrorPartition:
         return FetchPosition(self.topic_id, self.log.log_end_offset, self.source_epoch, self.last_epoch)
 
     def follow_log_start(self) -> bool:
-        """Our log start goes to the source's, as far as our high watermark allows. False: the rest later, for the source says it once."""
+        """Our log start goes to the source's, as far as our high watermark allows.
+
+        False: the rest later, for the source says it once.
+        """
         log = self.log
         new_start = min(self.source_start_offset, log.high_watermark)
         if new_start > log.log_start_offset:
@@ -136,5 +145,7 @@ class FetcherOwner(Protocol):
     """What a fetcher asks its manager."""
 
     def redirect(self, partition: FetchedMirrorPartition, leader: LeaderHint) -> bool:
-        """Have the fetcher of another broker go on with the partition; False when that broker is not known."""
+        """Have the fetcher of another broker go on with the partition; False when that broker is
+        not known.
+        """
         ...

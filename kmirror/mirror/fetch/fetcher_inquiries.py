@@ -1,10 +1,13 @@
-"""The inquiries of a mirror fetcher: whether a partition's log is the beginning of the source's, and what is done when it is not.
+"""The inquiries of a mirror fetcher: whether a partition's log is the beginning of the source's,
+and what is done when it is not.
 
-An inquiry (`log_verifier`) asks questions and ends with a verdict. The questions of one kind go to the source in one request for all
-partitions that have one (`answer_questions`); `FetcherInquiries` begins inquiries, gives them their answers and carries out their verdicts.
+An inquiry (`log_verifier`) asks questions and ends with a verdict. The questions of one kind go to
+the source in one request for all partitions that have one (`answer_questions`); `FetcherInquiries`
+begins inquiries, gives them their answers and carries out their verdicts.
 
-A cut needs two permits: a source that is asked by name must still have the topic with our id, and the guard must not refuse the loss
-(`truncation_guard`). After a cut the partition is given back to its target, which bumps the leader epoch before anything is appended (F1).
+A cut needs two permits: a source that is asked by name must still have the topic with our id, and
+the guard must not refuse the loss (`truncation_guard`). After a cut the partition is given back to
+its target, which bumps the leader epoch before anything is appended (F1).
 """
 
 from __future__ import annotations
@@ -66,7 +69,9 @@ class FetcherInquiries:
         self._partitions.inquire(partition, verify_log(log, cleaned_until=cleaned_until) if is_verified else unverified())
 
     def verify_what_was_out_of_sight(self, partition: FetchedMirrorPartition) -> None:
-        """No answer of the source asks for this verdict, so it does not count among those that delay the next fetch."""
+        """No answer of the source asks for this verdict, so it does not count among those that
+        delay the next fetch.
+        """
         partition.verdicts = 0
         self.verify(partition)
 
@@ -123,7 +128,9 @@ class FetcherInquiries:
             self._partitions.fetch_next(partition)
 
     async def _is_same_topic(self, partition: FetchedMirrorPartition) -> bool:
-        """Before a cut: a source that is asked by name would not tell that the topic was made anew under another id."""
+        """Before a cut: a source that is asked by name would not tell that the topic was made anew
+        under another id.
+        """
         if not self._end_point.asks_by_name or not partition.topic_id:
             return True
         metadata = await partition.target.mirror.source_metadata(partition.topic_partition.topic)
@@ -149,7 +156,9 @@ class FetcherInquiries:
         return reason is None
 
     def _after_cut(self, partition: FetchedMirrorPartition, reason: str) -> None:
-        """A cut leader bumps its epoch before it appends again: back to its target, at once unless the source has it cut again and again."""
+        """A cut leader bumps its epoch before it appends again: back to its target, at once unless
+        the source has it cut again and again.
+        """
         _log.warning("mirror fetcher %s: %s was cut: %s", self._name, partition.topic_partition, reason)
         partition.target.note_cut()
         is_repeated = partition.progress.note_cut(self._runtime.clock.monotonic_ms(), repeated_within_ms=2 * self._backoff_ms)
@@ -166,7 +175,10 @@ class Asking(Protocol):
 
 
 async def answer_questions(runtime: Runtime, end_point: SourceEndPoint, asking: Sequence[Asking]) -> dict[TopicPartition, object]:
-    """One answer for each, or what kept it away in its place. Batches come up to 8 MiB a request, for a source leaves out what is beyond."""
+    """One answer for each, or what kept it away in its place.
+
+    Batches come up to 8 MiB a request, for a source leaves out what is beyond.
+    """
     answers: dict[TopicPartition, object] = {}
     batches: dict[TopicPartition, BatchQuestion] = {}
     starts: dict[bool, dict[TopicPartition, int]] = {}

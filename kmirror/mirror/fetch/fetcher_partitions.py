@@ -1,15 +1,18 @@
-"""The partitions of a mirror fetcher, and what is next for each of them. One is in one of three places:
+"""The partitions of a mirror fetcher, and what is next for each of them.
+
+One is in one of three places:
 
     inquiring   its log is compared with the source's before anything is fetched (C36b), or because an answer said that they differ;
                 the questions of all such partitions go together (`log_verifier`)
     due         it is part of the next fetch
     delayed     it waits for mirror.fetch.backoff.ms after an error; every error costs that much, so nothing is asked in a busy loop
 
-`touched` are those whose place or position changed since the last fetch: what the next one has to tell in its session, and what an
-answer that was under way meanwhile says nothing about.
+`touched` are those whose place or position changed since the last fetch: what the next one has to
+tell in its session, and what an answer that was under way meanwhile says nothing about.
 
-An answer in a session tells something of what it leaves out, too: nothing changed there. So of the partitions that were part of the last
-fetch the source's end is known as of that answer (`known_as_of_ms`).
+An answer in a session tells something of what it leaves out, too: nothing changed there. So of the
+partitions that were part of the last fetch the source's end is known as of that answer
+(`known_as_of_ms`).
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ class FetcherPartitions:
         self.due: dict[TopicPartition, FetchPosition] = {}
         self.delayed: dict[TopicPartition, FetchedMirrorPartition] = {}
         self.behind_source_start: dict[TopicPartition, FetchedMirrorPartition] = {}
-        """Those whose log start could not follow the source's yet; they are in one of the places all the same."""
+        """Those whose log start could not follow the source's yet; they are in one of the places
+        all the same.
+        """
         self.touched: dict[TopicPartition, None] = {}
         self._quota = quota
         self._answered_ms = -1
@@ -50,7 +55,9 @@ class FetcherPartitions:
             self._take_out(topic_partition)
 
     def answered(self, now_ms: int, *, leaves_throttled_out: bool) -> None:
-        """The source answered a fetch of those that were due, or of those of them that are not throttled."""
+        """The source answered a fetch of those that were due, or of those of them that are not
+        throttled.
+        """
         self._answered_ms, self._leaves_throttled_out = now_ms, leaves_throttled_out
 
     def known_as_of_ms(self, partition: FetchedMirrorPartition) -> int:

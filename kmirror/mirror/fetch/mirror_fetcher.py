@@ -1,7 +1,9 @@
-"""MirrorFetcher: copies batches from one source broker for one mirror (the KIP's MirrorFetcherThread, as a task).
+"""MirrorFetcher: copies batches from one source broker for one mirror (the KIP's
+MirrorFetcherThread, as a task).
 
-One fetcher per (fetcher id, source broker, mirror): mirrors never share one, for their credentials differ. It has one fetch
-in flight (B27), a long poll in an incremental session; what a round costs is what changed, however many partitions are idle. Its parts:
+One fetcher per (fetcher id, source broker, mirror): mirrors never share one, for their credentials
+differ. It has one fetch in flight (B27), a long poll in an incremental session; what a round costs
+is what changed, however many partitions are idle. Its parts:
 
     fetcher_partitions   whose log is compared with the source's first, who is fetched next and who waits
     fetcher_inquiries    how logs are compared, and what is cut
@@ -18,15 +20,18 @@ What is done with an answer is D3-12 ... D3-16:
 * a batch that cannot be one, a topic id that is not ours, a source that lost its log (`truncation_guard`): the partition fails
 * a refused authorization or login: asked again after the backoff, for as long as it lasts; the reason shows meanwhile
 
-A source without topic ids (before Fetch v13) does not say that a topic was made anew while nobody asked for it, and where the new one is longer
-it goes on in the middle of another log. So there what was out of sight (a delay, a session that was lost, a pause of our own) is compared again.
+A source without topic ids (before Fetch v13) does not say that a topic was made anew while nobody
+asked for it, and where the new one is longer it goes on in the middle of another log. So there what
+was out of sight (a delay, a session that was lost, a pause of our own) is compared again.
 
-The position of a partition is its log's end and nothing else, so no answer can be appended twice or with a hole. A partition
-that was removed, or added anew, while its answer was under way is not touched by it.
+The position of a partition is its log's end and nothing else, so no answer can be appended twice or
+with a hole. A partition that was removed, or added anew, while its answer was under way is not
+touched by it.
 
-Throttle (THR1 to THR3). While the rate of throttled partitions is above mirror.replication.throttled.rate, they are left out of the
-fetch; the others go on, and the fetch waits no longer than the throttle does. A fetch with throttled partitions asks for no more than
-a tenth of a second's worth, so that the rate is met closely.
+Throttle (THR1 to THR3). While the rate of throttled partitions is above
+mirror.replication.throttled.rate, they are left out of the fetch; the others go on, and the fetch
+waits no longer than the throttle does. A fetch with throttled partitions asks for no more than a
+tenth of a second's worth, so that the rate is met closely.
 """
 
 from __future__ import annotations
@@ -89,7 +94,9 @@ class MirrorFetcher:
         complete_delayed: Callable[[Sequence[TopicPartition]], None],
         owner: FetcherOwner,
     ) -> None:
-        """`complete_delayed` tells those who wait for local logs (our followers' fetches) that these logs have grown."""
+        """`complete_delayed` tells those who wait for local logs (our followers' fetches) that
+        these logs have grown.
+        """
         self.name = name
         self.stats = FetcherStats(runtime.clock)
         self._runtime = runtime
@@ -110,7 +117,8 @@ class MirrorFetcher:
         self._ask_all = True
         self._waiter: asyncio.Future[None] | None = None
 
-    # --- owner's side -------------------------------------------------------------------------------------------------
+    # --- owner's side
+    # -------------------------------------------------------------------------------------------------
 
     @property
     def is_empty(self) -> bool:
@@ -124,7 +132,9 @@ class MirrorFetcher:
         return topic_partition in self._partitions.all
 
     def known_as_of_ms(self, partition: FetchedMirrorPartition) -> int:
-        """When the source last told where the partition ends there (monotonic); an answer in a session tells it of what it leaves out, too."""
+        """When the source last told where the partition ends there (monotonic); an answer in a
+        session tells it of what it leaves out, too.
+        """
         return self._partitions.known_as_of_ms(partition)
 
     def partition(self, topic_partition: TopicPartition) -> FetchedMirrorPartition | None:
@@ -143,7 +153,9 @@ class MirrorFetcher:
         self._wake()
 
     def remove(self, topic_partition: TopicPartition) -> None:
-        """From now on the partition is not touched: every change of a log follows a look at whether the partition is still ours."""
+        """From now on the partition is not touched: every change of a log follows a look at whether
+        the partition is still ours.
+        """
         self._partitions.remove(topic_partition)
 
     async def run(self) -> None:
@@ -152,8 +164,9 @@ class MirrorFetcher:
             await self._round()
 
     def on_unexpected_end(self, error: Exception) -> None:
-        """What was under way is not known any more: the partitions go back, are added again after the backoff, and their logs are compared
-        with the source's first."""
+        """What was under way is not known any more: the partitions go back, are added again after
+        the backoff, and their logs are compared with the source's first.
+        """
         self._ask_all = True
         self._appended.clear()
         for partition in list(self._partitions.all.values()):
@@ -162,7 +175,8 @@ class MirrorFetcher:
     def close(self) -> None:
         self._end_point.close()
 
-    # --- what is next for a partition ---------------------------------------------------------------------------------
+    # --- what is next for a partition
+    # ---------------------------------------------------------------------------------
 
     def _end_delays(self) -> None:
         for partition in self._partitions.whose_delay_is_over(self._runtime.clock.monotonic_ms()):
@@ -188,7 +202,8 @@ class MirrorFetcher:
             with self._failures_of(partition):
                 self._inquiries.verify_what_was_out_of_sight(partition)
 
-    # --- the round ----------------------------------------------------------------------------------------------------
+    # --- the round
+    # ----------------------------------------------------------------------------------------------------
 
     async def _round(self) -> None:
         if self._partitions.delayed:
@@ -224,7 +239,10 @@ class MirrorFetcher:
             await self._classify(partition)
 
     def _handle_all(self, answers: Mapping[TopicPartition, FetchedPartition]) -> list[FetchedMirrorPartition]:
-        """Returns the partitions whose batches of a higher epoch than the source's were left out. Our followers hear of all appends together."""
+        """Returns the partitions whose batches of a higher epoch than the source's were left out.
+
+        Our followers hear of all appends together.
+        """
         higher_epochs = []
         for topic_partition, fetched in answers.items():
             position = self._partitions.due.get(topic_partition)
@@ -240,7 +258,9 @@ class MirrorFetcher:
         return higher_epochs
 
     def _what_to_ask(self) -> tuple[Mapping[TopicPartition, FetchPosition], int, int]:
-        """Positions, how long the fetch (or, without any, the fetcher) waits, and how much it asks for."""
+        """Positions, how long the fetch (or, without any, the fetcher) waits, and how much it asks
+        for.
+        """
         if not self._partitions.all:
             return {}, 0, 0
         config = self._config
@@ -278,7 +298,8 @@ class MirrorFetcher:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    # --- answers ------------------------------------------------------------------------------------------------------
+    # --- answers
+    # ------------------------------------------------------------------------------------------------------
 
     def _handle(self, partition: FetchedMirrorPartition, position: FetchPosition, fetched: FetchedPartition) -> bool:
         """False when batches of a higher epoch than the source's were left out."""
@@ -302,7 +323,9 @@ class MirrorFetcher:
         return True
 
     def _find_leader(self, partition: FetchedMirrorPartition, fetched: FetchedPartition) -> None:
-        """Where the answer says a leader of a newer epoch, or, once, another one of this epoch, go there; else through Metadata."""
+        """Where the answer says a leader of a newer epoch, or, once, another one of this epoch, go
+        there; else through Metadata.
+        """
         leader = fetched.leader
         if leader is not None and leader.leader_epoch >= 0:
             is_newer = leader.leader_epoch > partition.source_epoch
@@ -363,7 +386,9 @@ class MirrorFetcher:
         return info.skipped_higher_epoch
 
     async def _classify(self, partition: FetchedMirrorPartition) -> None:
-        """Higher epochs than the source's own are right where its topic is a mirror, too (D3-12); else somebody else leads there now."""
+        """Higher epochs than the source's own are right where its topic is a mirror, too (D3-12);
+        else somebody else leads there now.
+        """
         if not self._partitions.is_current(partition):
             return
         with self._failures_of(partition):

@@ -1,8 +1,9 @@
 """MirrorFetcherManager: which fetcher copies which partition.
 
-The key is (fetcher id, source broker, mirror), three-dimensional as the KIP asks (FEA8): partitions of one mirror spread over
-mirror.num.replica.fetchers fetchers per source broker, and different mirrors never share one. A fetcher lives as long as it
-has partitions. Its client id `broker-N-fetcher-F-mirror-X` (A12) is what the source's operators set quotas on.
+The key is (fetcher id, source broker, mirror), three-dimensional as the KIP asks (FEA8): partitions
+of one mirror spread over mirror.num.replica.fetchers fetchers per source broker, and different
+mirrors never share one. A fetcher lives as long as it has partitions. Its client id
+`broker-N-fetcher-F-mirror-X` (A12) is what the source's operators set quotas on.
 """
 
 from __future__ import annotations
@@ -89,13 +90,19 @@ class MirrorFetcherManager:
         return running is not None and running.fetcher.owns(topic_partition)
 
     async def add_partition(self, target: FetchTarget) -> None:
-        """Find the source's leader and start fetching. SourceError when there is none, or the topic is not the one it was."""
+        """Find the source's leader and start fetching.
+
+        SourceError when there is none, or the topic is not the one it was.
+        """
         found = await self._leader_of(target)
         if found is not None:
             self._add(*found)
 
     async def inquire(self, target: FetchTarget, inquiry: Inquiry) -> Verdict | None:
-        """Ask the source's leader on behalf of a partition that is not fetched yet. SourceError: no answer; None: its topic is another one."""
+        """Ask the source's leader on behalf of a partition that is not fetched yet.
+
+        SourceError: no answer; None: its topic is another one.
+        """
         found = await self._leader_of(target)
         if found is None:
             return None
@@ -116,7 +123,9 @@ class MirrorFetcherManager:
             self._give_back(target.id.mirror_name, node)
 
     def _borrow(self, mirror_name: str, node: SourceNode, mirror_configs: dict[str, str]) -> SourceEndPoint:
-        """One connection for all inquiries of a mirror at a source broker, as long as there are any."""
+        """One connection for all inquiries of a mirror at a source broker, as long as there are
+        any.
+        """
         borrowed = self._borrowed.get((mirror_name, node))
         if borrowed is None:
             client_id = f"broker-{self._config.broker_id}-mirror-alignment-{mirror_name}"
@@ -132,7 +141,9 @@ class MirrorFetcherManager:
             self._borrowed.pop((mirror_name, node)).end_point.close()
 
     async def _leader_of(self, target: FetchTarget) -> tuple[FetchedMirrorPartition, SourceNode] | None:
-        """The partition at its source's leader; None when the topic there is another one, which its target hears. SourceError: no leader."""
+        """The partition at its source's leader; None when the topic there is another one, which its
+        target hears. SourceError: no leader.
+        """
         topic_partition = target.id.topic_partition
         mirror = target.mirror
         metadata = await mirror.source_metadata(topic_partition.topic)
@@ -157,7 +168,10 @@ class MirrorFetcherManager:
         return fetched, node
 
     def redirect(self, partition: FetchedMirrorPartition, leader: LeaderHint) -> bool:
-        """An answer said who leads the partition now: that broker's fetcher goes on with it. False when its address is not known."""
+        """An answer said who leads the partition now: that broker's fetcher goes on with it.
+
+        False when its address is not known.
+        """
         target = partition.target
         node = leader.node or target.mirror.source.node(leader.leader_id)
         if node is None:
@@ -180,7 +194,10 @@ class MirrorFetcherManager:
         self._fetcher(key, partition.target.mirror.configs).add(partition)
 
     def lag_of(self, target: FetchTarget) -> MirrorLag:
-        """How far a partition is behind its source. While it is caught up and fetched, nothing is behind in time."""
+        """How far a partition is behind its source.
+
+        While it is caught up and fetched, nothing is behind in time.
+        """
         progress, log = target.progress, target.partition.log
         if progress.source_offset < 0 or log is None:
             return UNKNOWN_LAG
@@ -215,7 +232,9 @@ class MirrorFetcherManager:
             running.fetcher.close()
 
     def running(self) -> list[RunningFetcher]:
-        """Every fetcher; dead is one whose task ended though nobody ended it, and has not begun again."""
+        """Every fetcher; dead is one whose task ended though nobody ended it, and has not begun
+        again.
+        """
         return [RunningFetcher(key, running.fetcher, running.life.is_down) for key, running in self._fetchers.items()]
 
     async def shutdown(self) -> None:

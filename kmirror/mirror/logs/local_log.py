@@ -1,7 +1,8 @@
 """What the mirror reads off, and does to, the local log of a partition that it leads.
 
-Reads go over batch headers, never over the epoch cache (C5). Cuts are made at batch boundaries (C35), fail the produces that
-wait (F3) and leave no empty entry of a local leader epoch behind in the epoch cache (D5 step 4).
+Reads go over batch headers, never over the epoch cache (C5). Cuts are made at batch boundaries
+(C35), fail the produces that wait (F3) and leave no empty entry of a local leader epoch behind in
+the epoch cache (D5 step 4).
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def first_offset_above(log: UnifiedLog, leader_epoch: int) -> int | None:
 
 
 def cut(partition: Partition, offset: int) -> int:
-    """Truncate the leader's log to `offset`, lowered to a batch's start; the number of offsets removed."""
+    """Truncate the leader's log to `offset`, lowered to a batch's start; the number of offsets
+    removed.
+    """
     log = partition.leader_log
     before = log.log_end_offset
     if offset < before:

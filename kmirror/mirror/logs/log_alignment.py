@@ -1,15 +1,18 @@
 """Where a log has to be cut, and which epoch it ends in: pure functions over batch headers.
 
-What counts is the batches, never the epoch cache (C5): a leader's empty epoch entry says nothing about data. Offsets of
-cuts are batch boundaries: Kafka truncates whole batches, so a target inside one is lowered to its base (C35).
+What counts is the batches, never the epoch cache (C5): a leader's empty epoch entry says nothing
+about data. Offsets of cuts are batch boundaries: Kafka truncates whole batches, so a target inside
+one is lowered to its base (C35).
 
-*LSO fixpoint* (C2). Cutting a log at its last stable offset can remove the marker of another transaction, which then hangs.
-With transactions as intervals [first offset, marker offset], a cut at t opens every one with first < t <= marker; the cut is
-lowered to the smallest such first offset until none is opened. In the KIP's example (4001: 0..3, 4002: from 2) cutting at 4
-opens 4002, cutting at 2 opens 4001, so the result is 0.
+*LSO fixpoint* (C2). Cutting a log at its last stable offset can remove the marker of another
+transaction, which then hangs. With transactions as intervals [first offset, marker offset], a cut
+at t opens every one with first < t <= marker; the cut is lowered to the smallest such first offset
+until none is opened. In the KIP's example (4001: 0..3, 4002: from 2) cutting at 4 opens 4002,
+cutting at 2 opens 4001, so the result is 0.
 
-*Last mirror epoch* (D4 step 4). The largest leader epoch of the batches left; but when the last reset in the log is an own one
-(it carries the mirror's SourceClusterId), only batches before it count. Too low is always safe, too high never.
+*Last mirror epoch* (D4 step 4). The largest leader epoch of the batches left; but when the last
+reset in the log is an own one (it carries the mirror's SourceClusterId), only batches before it
+count. Too low is always safe, too high never.
 """
 
 from __future__ import annotations
@@ -26,7 +29,10 @@ from kmirror.wire.messages.mirror_pid_reset_record import MirrorPidResetRecord
 
 
 class AlignmentHeader(NamedTuple):
-    """What alignment needs of a batch. `reset_source` is the SourceClusterId of a MIRROR_PID_RESET, else None."""
+    """What alignment needs of a batch.
+
+    `reset_source` is the SourceClusterId of a MIRROR_PID_RESET, else None.
+    """
 
     base_offset: int
     last_offset: int
@@ -77,7 +83,10 @@ class Transaction(NamedTuple):
 
 
 class TransactionScan:
-    """Collects the transactions of a log from its batches in order. A reset ends everything before it (C9)."""
+    """Collects the transactions of a log from its batches in order.
+
+    A reset ends everything before it (C9).
+    """
 
     def __init__(self) -> None:
         self._open: dict[int, int] = {}
@@ -124,10 +133,13 @@ class LogSummary:
     largest_epoch_before_last_batch: int = NO_EPOCH
     largest_epoch_before_own_reset: int | None = None
     own_reset_offset: int | None = None
-    """Where the last reset of the log is, if it is an own one: before it is what was mirrored, behind it what was written here."""
+    """Where the last reset of the log is, if it is an own one: before it is what was mirrored,
+    behind it what was written here.
+    """
 
     own_reset_epoch: int | None = None
-    """Of the last reset in the log, when it is an own one that no batch of a lower epoch follows."""
+    """Of the last reset in the log, when it is an own one that no batch of a lower epoch follows.
+    """
     last_batch: AlignmentHeader | None = None
     scan: TransactionScan = field(default_factory=TransactionScan)
 
@@ -160,8 +172,10 @@ class LogSummary:
         )
 
     def is_written_since_own_reset(self, *, leader_epoch: int) -> bool:
-        """Whether stopping got as far as the reset, and nothing of the source follows it: only what this cluster wrote itself. PREPARING cuts
-        a reset off, or the failback partner's reset comes behind it (D5, D4 step 6)."""
+        """Whether stopping got as far as the reset, and nothing of the source follows it: only what
+        this cluster wrote itself. PREPARING cuts a reset off, or the failback partner's reset comes
+        behind it (D5, D4 step 6).
+        """
         return self.own_reset_epoch is not None and self.own_reset_epoch <= leader_epoch
 
 
@@ -173,7 +187,11 @@ def summarize(batch_headers: Iterable[AlignmentHeader], source_cluster_id: str) 
 
 
 def last_mirror_epoch_to_store(summary: LogSummary, *, stored_epoch: int, was_mirroring: bool) -> int:
-    """D4 step 4. A partition that was stopped before it ever mirrored keeps min(stored, largest): its own epochs are not the source's (F6)."""
+    """D4 step 4.
+
+    A partition that was stopped before it ever mirrored keeps min(stored, largest): its own epochs
+    are not the source's (F6).
+    """
     if summary.last_batch is None:
         return NO_EPOCH
     if was_mirroring:
@@ -187,7 +205,10 @@ def minimum_epoch_to_bump_above(summary: LogSummary, *, stored_epoch: int, highe
 
 
 class AlignmentPoint(NamedTuple):
-    """Where PREPARING cuts. `truncate_fully`: drop everything and start at the source's log start."""
+    """Where PREPARING cuts.
+
+    `truncate_fully`: drop everything and start at the source's log start.
+    """
 
     offset: int
     truncate_fully: bool
@@ -201,9 +222,13 @@ def alignment_point(
     log_start_offset: int,
     log_end_offset: int,
 ) -> AlignmentPoint:
-    """D5 step 2. `first_offset_above`: base offset of the first local batch whose epoch is above the LME, None if there is none.
+    """D5 step 2.
 
-    LME -1 drops everything. No local epoch above the LME leaves the log as it is (C3); all epochs above it: log start.
+    `first_offset_above`: base offset of the first local batch whose epoch is above the LME, None if
+    there is none.
+
+    LME -1 drops everything. No local epoch above the LME leaves the log as it is (C3); all epochs
+    above it: log start.
     """
     if last_mirror_epoch == NO_EPOCH:
         return AlignmentPoint(0, True)

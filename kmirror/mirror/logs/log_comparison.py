@@ -1,16 +1,21 @@
 """Where our log and the source's part, found by comparing batches.
 
-A batch of ours that overlaps one of the source's is the same or another (`replica.log_verification`). The same: all before it is the
-source's, for our log grew by appending the source's batches in order. Another: all from it on is not. A hole at the source decides nothing;
-then the next batches that overlap do. So along our log come first the equal ones, then the different ones, with undecided ones among
-them, and the border is found by stepping back 1, 2, 4 ... batches to an equal one, then by bisecting.
+A batch of ours that overlaps one of the source's is the same or another
+(`replica.log_verification`). The same: all before it is the source's, for our log grew by appending
+the source's batches in order. Another: all from it on is not. A hole at the source decides nothing;
+then the next batches that overlap do. So along our log come first the equal ones, then the
+different ones, with undecided ones among them, and the border is found by stepping back 1, 2, 4 ...
+batches to an equal one, then by bisecting.
 
-That holds of a log that grew from the source's. Of another an equal batch proves nothing but itself: two logs that one application wrote
-may be equal in places. There, and where what remains must be what a copy would give although cleaners were about, every batch is
-compared from the beginning on, and must be identical (`identical_until`). It reads the source's log, and writes nothing.
+That holds of a log that grew from the source's. Of another an equal batch proves nothing but
+itself: two logs that one application wrote may be equal in places. There, and where what remains
+must be what a copy would give although cleaners were about, every batch is compared from the
+beginning on, and must be identical (`identical_until`). It reads the source's log, and writes
+nothing.
 
-What lies behind the source's end is different. Its end is that of its latest epoch, never what ListOffsets says: the high watermark falls
-back when a source restarts. What the source has but does not serve yet is asked for again later.
+What lies behind the source's end is different. Its end is that of its latest epoch, never what
+ListOffsets says: the high watermark falls back when a source restarts. What the source has but does
+not serve yet is asked for again later.
 """
 
 from __future__ import annotations
@@ -34,8 +39,9 @@ CHANGING = "the source's log changes while it is compared"
 
 
 class Comparison(NamedTuple):
-    """The last batch of ours that is the source's, and the first that is not, as far as there is one. `is_border_known`: nothing of ours lies
-    between the two."""
+    """The last batch of ours that is the source's, and the first that is not, as far as there is
+    one. `is_border_known`: nothing of ours lies between the two.
+    """
 
     equal: BatchHeader | None
     different: BatchHeader | None
@@ -67,7 +73,9 @@ def compare(log: ComparedLog, source_start: int, *, until: int) -> Finding:
 
 
 def identical_until(log: ComparedLog, source_start: int) -> Generator[Question, Any, int]:
-    """Where the batches from `source_start` on end that both logs have, byte for byte; `source_start` if they begin differently."""
+    """Where the batches from `source_start` on end that both logs have, byte for byte;
+    `source_start` if they begin differently.
+    """
     ours = log.batch_containing(source_start)
     if ours is None or ours.base_offset < source_start or log.log_start_offset > source_start:
         return source_start
@@ -85,7 +93,9 @@ def identical_until(log: ComparedLog, source_start: int) -> Generator[Question, 
 
 
 def _identical(log: ComparedLog, offset: int, records: Buffer) -> tuple[int, bool]:
-    """Where the first batches in `records` end that are ours from `offset` on, and whether those are all in there."""
+    """Where the first batches in `records` end that are ours from `offset` on, and whether those
+    are all in there.
+    """
     end = -1
     ours = log.batch_headers(offset)
     for theirs in iter_batches(records):
@@ -138,7 +148,9 @@ def _bisect(log: ComparedLog, equal: BatchHeader, bound: BatchHeader, different:
 
 
 def _probe(log: ComparedLog, header: BatchHeader, until: int) -> Generator[Question, Any, Overlap | None]:
-    """The first batch of ours from `header` on that overlaps one of the source's, or lies behind its end; None when there is none."""
+    """The first batch of ours from `header` on that overlaps one of the source's, or lies behind
+    its end; None when there is none.
+    """
     our: BatchHeader | None = header
     while our is not None and our.base_offset < until:
         theirs = yield from _batch_of_source(our)
@@ -158,13 +170,17 @@ _BEHIND_ITS_END = object()
 
 
 def _batch_of_source(ours: BatchHeader) -> Generator[Question, Any, RecordBatch | object | None]:
-    """The first batch that the source has from ours on: `_BEHIND_ITS_END` if its log ends before, None if a hole follows up to its end."""
+    """The first batch that the source has from ours on: `_BEHIND_ITS_END` if its log ends before,
+    None if a hole follows up to its end.
+    """
     records = yield from records_of_source(ours, ours.size_in_bytes, ours.base_offset)
     return next(iter_batches(records)) if isinstance(records, Buffer) else records
 
 
 def records_of_source(ours: BatchHeader, size: int, offset: int) -> Generator[Question, Any, Buffer | object | None]:
-    """Up to `size` bytes of what the source has from `offset` on, where our next batch is `ours`, but at least one batch; else as above."""
+    """Up to `size` bytes of what the source has from `offset` on, where our next batch is `ours`,
+    but at least one batch; else as above.
+    """
     fetched: FetchedPartition = yield BatchAt(offset, size)
     if fetched.error is Errors.OFFSET_OUT_OF_RANGE:
         source_start: int = yield EarliestOffset()

@@ -1,12 +1,16 @@
 """Whether what stays of our log has lost what the part that goes had replaced.
 
-A cleaner drops a record for a later one of its key. If a cut takes the later one, the key is lost here, while the source may still have the earlier one.
-How far the own cleaner has been does not tell: a replica that was built from a leader has that leader's holes, and its own cleaner has been nowhere.
+A cleaner drops a record for a later one of its key. If a cut takes the later one, the key is lost
+here, while the source may still have the earlier one. How far the own cleaner has been does not
+tell: a replica that was built from a leader has that leader's holes, and its own cleaner has been
+nowhere.
 
-The holes tell. A log that no cleaner has touched has a record at every offset (aborted ones and markers, too), so only one with a hole before the cut
-is compared (`has_holes`). Then what the source has in our holes is read, and each of its records there must have a later one of its key before our cut:
-that is what our cleaner dropped it for, and it stays. One of a transaction that was aborted, or that nothing before the cut ends, is none. What the
-source's own cleaner took is not missed: nobody has it.
+The holes tell. A log that no cleaner has touched has a record at every offset (aborted ones and
+markers, too), so only one with a hole before the cut is compared (`has_holes`). Then what the
+source has in our holes is read, and each of its records there must have a later one of its key
+before our cut: that is what our cleaner dropped it for, and it stays. One of a transaction that was
+aborted, or that nothing before the cut ends, is none. What the source's own cleaner took is not
+missed: nobody has it.
 """
 
 from __future__ import annotations
@@ -33,7 +37,10 @@ KEY_DIGEST_BYTES = 16
 
 
 def has_holes(log: ComparedLog, until: int) -> bool:
-    """Whether a cleaner, here or where this log was copied from, took records before `until`. A scan over headers, for a worker."""
+    """Whether a cleaner, here or where this log was copied from, took records before `until`.
+
+    A scan over headers, for a worker.
+    """
     expected = log.log_start_offset
     for header in log.batch_headers(log.log_start_offset):
         if header.base_offset >= until:
@@ -45,7 +52,9 @@ def has_holes(log: ComparedLog, until: int) -> bool:
 
 
 def is_complete(log: UnifiedLog, source_start: int, until: int) -> Generator[Question, Any, bool]:
-    """Whether our log before `until`, all of which is the source's, has what the source has there, or a later record of its key."""
+    """Whether our log before `until`, all of which is the source's, has what the source has there,
+    or a later record of its key.
+    """
     if not (yield OnWorker(partial(has_holes, log, until))):
         return True
     missing = _Missing(until)
@@ -110,7 +119,10 @@ class _Missing:
                 self.offsets[_digest(record)] = record.offset
 
     def strike_what_is_replaced(self, log: UnifiedLog, start: int) -> int | None:
-        """Of what is missing only that stays which no later record of ours replaces. A part of our log; where the next begins, None at the end."""
+        """Of what is missing only that stays which no later record of ours replaces.
+
+        A part of our log; where the next begins, None at the end.
+        """
         size = 0
         for header in log.batch_headers(start):
             if header.base_offset >= self.until:

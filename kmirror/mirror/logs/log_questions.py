@@ -1,5 +1,8 @@
-"""What an inquiry may ask, and what it ends with (`log_verifier`). Questions are data, so that whoever answers may ask those of many
-partitions in one request, and so that nothing in an inquiry waits. What kept an answer away is thrown into the inquiry."""
+"""What an inquiry may ask, and what it ends with (`log_verifier`).
+
+Questions are data, so that whoever answers may ask those of many partitions in one request, and so
+that nothing in an inquiry waits. What kept an answer away is thrown into the inquiry.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +43,18 @@ class BatchAt(NamedTuple):
 
 
 class EndOfEpoch(NamedTuple):
-    """The largest epoch up to this one that the source has, and where it ends (EpochEnd). None: the leader's own epoch."""
+    """The largest epoch up to this one that the source has, and where it ends (EpochEnd).
+
+    None: the leader's own epoch.
+    """
 
     leader_epoch: int | None
 
 
 class OnWorker(NamedTuple):
-    """Not for the source: a scan of our own log, which is long for a large one and belongs on a worker. Answered with what it returns."""
+    """Not for the source: a scan of our own log, which is long for a large one and belongs on a
+    worker. Answered with what it returns.
+    """
 
     work: Callable[[], object]
 
@@ -69,8 +77,11 @@ class Loss(Enum):
 
 
 class Verdict(NamedTuple):
-    """CUT to `offset`; START_OVER at it, with nothing; WAIT: nothing can be said yet. `ignores_epochs`: the next fetch does not tell the epoch of
-    our last batch, which the source's cleaner has hidden from the source."""
+    """CUT to `offset`; START_OVER at it, with nothing; WAIT: nothing can be said yet.
+
+    `ignores_epochs`: the next fetch does not tell the epoch of our last batch, which the source's
+    cleaner has hidden from the source.
+    """
 
     action: Action
     offset: int = -1

@@ -1,7 +1,9 @@
-"""What our log has in common with the source's: inquiries, each a generator of questions to the source that ends in a verdict.
+"""What our log has in common with the source's: inquiries, each a generator of questions to the
+source that ends in a verdict.
 
-`verify_log` (C36b), before the first append of a fetcher and after every new source epoch. Epoch numbers alone do not tell: two
-clusters hand them out independently, so equal numbers do not mean equal batches. What tells is the batches (`log_comparison`):
+`verify_log` (C36b), before the first append of a fetcher and after every new source epoch. Epoch
+numbers alone do not tell: two clusters hand them out independently, so equal numbers do not mean
+equal batches. What tells is the batches (`log_comparison`):
 
     nothing is different                   keep all, above all what lies in holes that the source's cleaner left: tombstones
     different right behind an equal one    cut behind the equal one
@@ -10,17 +12,21 @@ clusters hand them out independently, so equal numbers do not mean equal batches
       another's was (`log_completeness`)
     different, none equal                  start again at the source's log start, which the guard stops (`truncation_guard`)
 
-An empty log whose end lies above the source's log start begins there as well, or the records between would be skipped silently (F16).
+An empty log whose end lies above the source's log start begins there as well, or the records
+between would be skipped silently (F16).
 
-`out_of_range` (D3-14, D3-14b): retention at the source passed us: start at its log start. Else never everything for that alone: batches tell
-first, then the common point by epochs, stepping down to older epochs of ours while the source does not know one.
+`out_of_range` (D3-14, D3-14b): retention at the source passed us: start at its log start. Else
+never everything for that alone: batches tell first, then the common point by epochs, stepping down
+to older epochs of ours while the source does not know one.
 
-`diverged` (D3-15): the source says where its epoch ends. The batches tell where the logs part; where they do not (our last ones lie in holes)
-what lies behind that end is different, and before it nothing is: a source whose epoch cache was built from a cleaned log has forgotten
-epochs without batches.
+`diverged` (D3-15): the source says where its epoch ends. The batches tell where the logs part;
+where they do not (our last ones lie in holes) what lies behind that end is different, and before it
+nothing is: a source whose epoch cache was built from a cleaned log has forgotten epochs without
+batches.
 
-A batch of the source that is damaged, or of a format that has no place here, says nothing of ours: nothing is cut for it, and it is an error
-(CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT), so that a mirror keeps what a source has lost.
+A batch of the source that is damaged, or of a format that has no place here, says nothing of ours:
+nothing is cut for it, and it is an error (CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT), so that
+a mirror keeps what a source has lost.
 """
 
 from __future__ import annotations
@@ -67,7 +73,9 @@ def verify_log(log: UnifiedLog, *, cleaned_until: CleanedUntil) -> Inquiry:
 
 
 def verify_before(log: ComparedLog, until: int, *, cleaned_until: CleanedUntil) -> Inquiry:
-    """What of our log before `until` is the source's, where all from there on goes anyway: the verdict is to CUT, or to START_OVER."""
+    """What of our log before `until` is the source's, where all from there on goes anyway: the
+    verdict is to CUT, or to START_OVER.
+    """
     source_start = yield from _source_start()
     last = log.batch_before(until)
     if last is None or last.base_offset < source_start:
@@ -82,7 +90,10 @@ def verify_before(log: ComparedLog, until: int, *, cleaned_until: CleanedUntil) 
 
 
 def same_beginning(log: ComparedLog) -> Inquiry:
-    """Whether our log begins where the source's does, or before. If not, all that a copy would bring is not here."""
+    """Whether our log begins where the source's does, or before.
+
+    If not, all that a copy would bring is not here.
+    """
     source_start = yield from _source_start()
     if log.log_start_offset > source_start:
         return Verdict(Action.START_OVER, source_start, f"our log begins at {log.log_start_offset}, the source's at {source_start}")
@@ -90,7 +101,9 @@ def same_beginning(log: ComparedLog) -> Inquiry:
 
 
 def identical_beginning(log: ComparedLog) -> Inquiry:
-    """What of our log is the source's byte for byte from its log start on: the verdict is to CUT behind that, or to START_OVER."""
+    """What of our log is the source's byte for byte from its log start on: the verdict is to CUT
+    behind that, or to START_OVER.
+    """
     source_start = yield from _source_start()
     end = yield from identical_until(log, source_start)
     if end == source_start:
@@ -105,7 +118,10 @@ def unverified() -> Inquiry:
 
 
 def out_of_range(log: UnifiedLog, *, cleaned_until: CleanedUntil, local: bool = False) -> Inquiry:
-    """Our log end is no offset that the source can be asked for. `local`: because it is only in remote storage there (FEA11)."""
+    """Our log end is no offset that the source can be asked for.
+
+    `local`: because it is only in remote storage there (FEA11).
+    """
     source_start = yield from _source_start(local=local)
     end = log.log_end_offset
     if end < source_start:
@@ -163,7 +179,9 @@ def judge(log: ComparedLog, found: Comparison, source_start: int, *, until: int,
 
 
 def complete(log: UnifiedLog, verdict: Verdict, source_start: int) -> Inquiry:
-    """`verdict`, or to START_OVER where its cut would leave less than the source has: a cleaner, not ours, dropped what the records that go replaced."""
+    """`verdict`, or to START_OVER where its cut would leave less than the source has: a cleaner,
+    not ours, dropped what the records that go replaced.
+    """
     if verdict.action is not Action.CUT or log.batch_containing(verdict.offset) is None:
         return verdict
     if (yield from is_complete(log, source_start, verdict.offset)):
@@ -173,7 +191,9 @@ def complete(log: UnifiedLog, verdict: Verdict, source_start: int) -> Inquiry:
 
 
 def complete_or_identical(log: UnifiedLog, verdict: Verdict) -> Inquiry:
-    """`verdict` of `verify_before`; where its cut would leave less than the source has, what is identical from the beginning on."""
+    """`verdict` of `verify_before`; where its cut would leave less than the source has, what is
+    identical from the beginning on.
+    """
     source_start = yield from _source_start()
     found = yield from complete(log, verdict, source_start)
     return verdict if found is verdict else (yield from identical_beginning(log))
@@ -197,7 +217,9 @@ def _cut_by_epochs(log: UnifiedLog, epoch: int, source_end_offset: int) -> Inqui
 
 
 def _source_start(*, local: bool = False) -> Generator[Question, Any, int]:
-    """Where a log may be started over; an answer without an offset is none, whatever its error code."""
+    """Where a log may be started over; an answer without an offset is none, whatever its error
+    code.
+    """
     source_start: int = yield EarliestOffset(local)
     if source_start < 0:
         raise SourceError(f"the source says that its log begins at {source_start}")

@@ -1,7 +1,9 @@
-"""BumpLeaderEpochs for the partitions that this broker leads: all that are wanted at a time go to the controller in one request.
+"""BumpLeaderEpochs for the partitions that this broker leads: all that are wanted at a time go to
+the controller in one request.
 
-A failover bumps every partition of a mirror at once; the controller makes one batch of records of it, and the brokers one metadata delta.
-Awaiting the new epoch is the partition's business (`LedPartition.bump`): an answer without error only says that it will come.
+A failover bumps every partition of a mirror at once; the controller makes one batch of records of
+it, and the brokers one metadata delta. Awaiting the new epoch is the partition's business
+(`LedPartition.bump`): an answer without error only says that it will come.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The local side of a mirrored partition that this broker leads: its log, its followers, its leader epoch, its topic's settings.
+"""The local side of a mirrored partition that this broker leads: its log, its followers, its leader
+epoch, its topic's settings.
 
-PREPARING and STOPPING work on it. It knows nothing of states. What it owns is a debt: after a cut of the leader's log the leader
-epoch has to be bumped before anything is appended, for otherwise a slow follower keeps its own batches beside the source's in one
-epoch (F1). `note_cut` remembers that, and only a bump that came through pays it.
+PREPARING and STOPPING work on it. It knows nothing of states. What it owns is a debt: after a cut
+of the leader's log the leader epoch has to be bumped before anything is appended, for otherwise a
+slow follower keeps its own batches beside the source's in one epoch (F1). `note_cut` remembers
+that, and only a bump that came through pays it.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ class LedPartition:
         self.id = partition_id
         self.partition = partition
         self.is_bump_owed = False
-        """Whether the leader's log was cut in a leader epoch in which nothing may be appended any more."""
+        """Whether the leader's log was cut in a leader epoch in which nothing may be appended any
+        more.
+        """
         self.is_bumping = False
         """Whether a new leader epoch is a bump of ours."""
         self._services = services
@@ -47,7 +51,8 @@ class LedPartition:
     def mirror(self) -> Mirror:
         return self._services.mirror(self.id.mirror_name)
 
-    # --- the topic's settings -----------------------------------------------------------------------------------------
+    # --- the topic's settings
+    # -----------------------------------------------------------------------------------------
 
     @property
     def wanted(self) -> WantedState:
@@ -63,10 +68,14 @@ class LedPartition:
         return is_unclean_election_supported(self._services.image().configs.topic(self.id.topic))
 
     def max_truncation_records(self, *, is_added: bool) -> int:
-        """mirror.max.truncation.records of the topic, or of its mirror. `is_added`: the topic is being added."""
+        """mirror.max.truncation.records of the topic, or of its mirror.
+
+        `is_added`: the topic is being added.
+        """
         return max_truncation_records(self._services.image().configs.topic(self.id.topic), self.mirror.configs, is_added=is_added)
 
-    # --- the log ------------------------------------------------------------------------------------------------------
+    # --- the log
+    # ------------------------------------------------------------------------------------------------------
 
     def cleaned_until(self) -> int:
         """How far our own cleaner has been through the log."""
@@ -77,7 +86,10 @@ class LedPartition:
         return await self._services.runtime.run_blocking(work)
 
     def append_as_coordinator(self, batch: bytearray) -> int:
-        """Append a batch of our own in this leader epoch. Returns its offset; nobody else has it yet."""
+        """Append a batch of our own in this leader epoch.
+
+        Returns its offset; nobody else has it yet.
+        """
         offset = self.log.log_end_offset
         self.partition.append_records_to_leader(batch, origin=AppendOrigin.COORDINATOR, required_acks=1)
         self._services.replica_manager.complete_delayed(self.id.topic_partition)
@@ -92,7 +104,8 @@ class LedPartition:
         else:
             self.partition.set_read_only(ReadOnlyReason.MIRROR_TOPIC if state.read_only else None)
 
-    # --- the followers ------------------------------------------------------------------------------------------------
+    # --- the followers
+    # ------------------------------------------------------------------------------------------------
 
     async def wait_until(self, problem: Callable[[], str | None]) -> None:
         """Until `problem()` is None; NotYetError with its text after mirror.truncation.backoff.ms."""
@@ -102,14 +115,17 @@ class LedPartition:
         """Leader epoch or ISR may be others: whoever waits looks again."""
         self._wait.notify()
 
-    # --- the leader epoch ---------------------------------------------------------------------------------------------
+    # --- the leader epoch
+    # ---------------------------------------------------------------------------------------------
 
     def note_cut(self) -> None:
         """The leader's log was cut: a bump is owed before anything is appended (D5 step 4)."""
         self.is_bump_owed = self._services.safeguards.bump_after_cut
 
     async def bump(self, min_leader_epoch: int) -> None:
-        """Have the controller raise the leader epoch above `min_leader_epoch`, and wait until this broker leads in it."""
+        """Have the controller raise the leader epoch above `min_leader_epoch`, and wait until this
+        broker leads in it.
+        """
         self.is_bumping = True
         try:
             await self._request_bump(min_leader_epoch)

@@ -1,8 +1,9 @@
 """What the rows of the state table do: one method for each `MirrorAction`.
 
-`MirrorPartition` executes a row: the actions that come `first`, the next state, the actions that come `then`. An action is given the row
-and the reason that came with the event (a failing disk, a source that was rejected), and returns when the next step is due: 0 at
-once, n after n ms, None when woken. The last action of a row decides.
+`MirrorPartition` executes a row: the actions that come `first`, the next state, the actions that
+come `then`. An action is given the row and the reason that came with the event (a failing disk, a
+source that was rejected), and returns when the next step is due: 0 at once, n after n ms, None when
+woken. The last action of a row decides.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """One mirrored partition that this broker leads: the driver of its state machine.
 
-The driver is a loop of steps (`step_loop`). A step looks at the levels (state, `mirror.name`, what the source was last seen to have), raises
-the event that they amount to, and executes the row that `mirror_state_machine` has for it (`_take`): an action is a method
-(`MirrorActions`), a next state is committed at the coordinator. Where nothing is to be done it goes on with the work of the state
-(`WORK`). When that has nothing to do either it sleeps until it is woken: by a metadata update, a refresh, its fetcher, or a
-retry. Nothing is remembered of events, so a crash, a leader change or a lost wake-up costs time only.
+The driver is a loop of steps (`step_loop`). A step looks at the levels (state, `mirror.name`, what
+the source was last seen to have), raises the event that they amount to, and executes the row that
+`mirror_state_machine` has for it (`_take`): an action is a method (`MirrorActions`), a next state
+is committed at the coordinator. Where nothing is to be done it goes on with the work of the state
+(`WORK`). When that has nothing to do either it sleeps until it is woken: by a metadata update, a
+refresh, its fetcher, or a retry. Nothing is remembered of events, so a crash, a leader change or a
+lost wake-up costs time only.
 
     load state -> (D3-27..30 on gaining leadership) -> levels -> PREPARING: `Preparing.align` (D5)
                                                                -> STOPPING: `Stopping.stop` (D4)
@@ -17,8 +19,9 @@ What it is made of, each with a state of its own:
     progress   what fetchers heard from the source                                   `source_progress`
     actions    what the rows of the table do                                         `mirror_actions`
 
-Work that waits for the source, which may be dead, is interrupted when the partition shall stop, because a failover must not wait for it: D5,
-and looking for the source's leader. Every failure has a reason that DescribeMirrors' log lines and metrics show.
+Work that waits for the source, which may be dead, is interrupted when the partition shall stop,
+because a failover must not wait for it: D5, and looking for the source's leader. Every failure has
+a reason that DescribeMirrors' log lines and metrics show.
 """
 
 from __future__ import annotations
@@ -108,7 +111,8 @@ class MirrorPartition:
         self._stopping = Stopping(self.led, self.status, self.progress, services.runtime.clock, safeguards=services.safeguards)
         self._actions = MirrorActions(services, self.led, self.status, self._stopping)
 
-    # --- owner's side -------------------------------------------------------------------------------------------------
+    # --- owner's side
+    # -------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         self._apply_read_only()
@@ -121,7 +125,10 @@ class MirrorPartition:
             self._loop.interrupt()
 
     def on_refresh(self) -> None:
-        """Every refresh interval all levels are looked at again (C24). A partition that copies as it should has nothing to look at."""
+        """Every refresh interval all levels are looked at again (C24).
+
+        A partition that copies as it should has nothing to look at.
+        """
         is_copying = self.status.loaded and self.status.state is _S.MIRRORING and self._services.fetchers.owns(self.id.topic_partition)
         if not is_copying or self._source_deleted or self.led.wanted is not WantedState.RUN or self.mirror.is_suspended:
             self.wake()
@@ -135,9 +142,12 @@ class MirrorPartition:
         self._source_deleted = False
 
     def on_metadata_update(self, registration: PartitionRegistration) -> None:
-        """This broker still leads. A leader epoch that no bump of ours explains means that the leadership was lost and gained
-        in between: load the state again. An unclean election repeats D5 (D3-31); RECOVERING stays until the ISR grows, so at RF 1 for good,
-        and says nothing after a bump of ours."""
+        """This broker still leads.
+
+        A leader epoch that no bump of ours explains means that the leadership was lost and gained
+        in between: load the state again. An unclean election repeats D5 (D3-31); RECOVERING stays
+        until the ISR grows, so at RF 1 for good, and says nothing after a bump of ours.
+        """
         recovering = registration.leader_recovery_state == RECOVERING
         if self.status.note_leader_epoch(registration.leader_epoch):
             if not self.led.is_bumping:
@@ -152,7 +162,11 @@ class MirrorPartition:
         self.wake()
 
     def resign(self) -> None:
-        """D3-26: leadership lost. No record; the fetcher goes, pending work is cancelled. From now on nothing of this driver touches the log."""
+        """D3-26: leadership lost.
+
+        No record; the fetcher goes, pending work is cancelled. From now on nothing of this driver
+        touches the log.
+        """
         self._loop.end()
         self._end_fetching()
 
@@ -161,7 +175,8 @@ class MirrorPartition:
         self.resign()
         await self._loop.close()
 
-    # --- for fetchers (`FetchTarget`) ---------------------------------------------------------------------------------
+    # --- for fetchers (`FetchTarget`)
+    # ---------------------------------------------------------------------------------
 
     @property
     def mirror(self) -> Mirror:
@@ -193,7 +208,9 @@ class MirrorPartition:
         self.status.set_reason(reason)
 
     def on_fetcher_gone(self, reason: str | None) -> None:
-        """The fetcher gave the partition back: after a cut (no reason: at once) or because its source broker failed it (D3-13)."""
+        """The fetcher gave the partition back: after a cut (no reason: at once) or because its
+        source broker failed it (D3-13).
+        """
         self.status.set_reason(reason)
         if reason is None:
             self.wake()
@@ -201,11 +218,15 @@ class MirrorPartition:
             self._loop.wake_later(self._services.config.mirror_fetch_backoff_ms)
 
     def on_storage_error(self, reason: str) -> None:
-        """A disk failed under the partition's log. Its directory goes offline, and the controller elects a replica that has one (D3-37)."""
+        """A disk failed under the partition's log.
+
+        Its directory goes offline, and the controller elects a replica that has one (D3-37).
+        """
         self._storage_error = reason
         self.wake()
 
-    # --- steps --------------------------------------------------------------------------------------------------------
+    # --- steps
+    # --------------------------------------------------------------------------------------------------------
 
     async def _try_step(self) -> int | None:
         try:
@@ -243,7 +264,11 @@ class MirrorPartition:
         return await self._level(wanted)
 
     async def _fail(self) -> int:
-        """D3-16. What is wrong is remembered until FAILED is committed, or found committed: the write of it may fail too."""
+        """D3-16.
+
+        What is wrong is remembered until FAILED is committed, or found committed: the write of it
+        may fail too.
+        """
         reason = self._rejected
         await self._take(_E.SOURCE_REJECTED, reason=reason)
         self.status.set_reason_of_failure(reason)
@@ -251,7 +276,10 @@ class MirrorPartition:
         return 0
 
     async def _storage_failed(self, error: str) -> int | None:
-        """D3-37: nothing is written, for it is this replica's disk. What was to be done is tried again, here until somebody else leads."""
+        """D3-37: nothing is written, for it is this replica's disk.
+
+        What was to be done is tried again, here until somebody else leads.
+        """
         is_failed = self.status.state is _S.FAILED
         return await self._take(_E.STORAGE_FAILED, reason=self.status.reason or error if is_failed else error)
 
@@ -327,7 +355,8 @@ class MirrorPartition:
         """No fetcher touches the partition from now on."""
         self._services.fetchers.remove_partition(self.id.topic_partition)
 
-    # --- transitions --------------------------------------------------------------------------------------------------
+    # --- transitions
+    # --------------------------------------------------------------------------------------------------
 
     async def _load(self) -> int | None:
         retry_ms = await self.status.load(is_gained=self._gained)
@@ -357,11 +386,16 @@ class MirrorPartition:
         return 0
 
     async def _take(self, event: MirrorEvent, guard: MirrorGuard = MirrorGuard.ALWAYS, *, reason: str | None = None) -> int | None:
-        """Execute what the table has for an event. When the next step is due: 0 at once, n after n ms, None when woken."""
+        """Execute what the table has for an event.
+
+        When the next step is due: 0 at once, n after n ms, None when woken.
+        """
         return await self._execute(lookup(self.status.state, event, guard), reason)
 
     async def _execute(self, row: Row, reason: str | None = None) -> int | None:
-        """`reason`: why, where the event says it; it is shown with FAILED, or while the partition waits."""
+        """`reason`: why, where the event says it; it is shown with FAILED, or while the partition
+        waits.
+        """
         for action in row.first:
             await self._actions.run(action, row, reason)
         if row.next_state is not None:

@@ -1,8 +1,11 @@
-"""The state of one mirrored partition: what its coordinator has stored of it, as this leader knows it, and why the partition does not go on.
+"""The state of one mirrored partition: what its coordinator has stored of it, as this leader knows
+it, and why the partition does not go on.
 
-Only the methods here write it. Everything that changes the stored state goes through here, too, because it must follow on what was known
-before: a write says the offset of the record that it follows on, and in which leader epoch (`StateWrite`). After a write that fails
-nothing is known (`loaded` is False): the state may be stored all the same, now or later. So it is loaded, and looked at again.
+Only the methods here write it. Everything that changes the stored state goes through here, too,
+because it must follow on what was known before: a write says the offset of the record that it
+follows on, and in which leader epoch (`StateWrite`). After a write that fails nothing is known
+(`loaded` is False): the state may be stored all the same, now or later. So it is loaded, and looked
+at again.
 """
 
 from __future__ import annotations
@@ -54,10 +57,14 @@ class MirrorPartitionStatus:
         self.last_mirror_epoch = NO_EPOCH
         self.reason: str | None = None
         self.has_mirrored = False
-        """Whether the partition was MIRRORING since it last was PREPARING: only then its epochs are the source's (F6). A new leader in STOPPING
-        learns it from a local coordinator; a remote one tells the epoch that was stored with STOPPING (`enter`), and no more."""
+        """Whether the partition was MIRRORING since it last was PREPARING: only then its epochs are
+        the source's (F6). A new leader in STOPPING learns it from a local coordinator; a remote one
+        tells the epoch that was stored with STOPPING (`enter`), and no more.
+        """
         self.is_prepared_again = False
-        """Whether the partition was MIRRORING before it is PREPARING now, by an unclean election here (D3-31)."""
+        """Whether the partition was MIRRORING before it is PREPARING now, by an unclean election
+        here (D3-31).
+        """
         self.stored_offset = NOT_TOLD
         """Of the record that the next write follows on."""
         self._id = partition_id
@@ -68,7 +75,8 @@ class MirrorPartitionStatus:
         self._load_backoff_ms = FIRST_LOAD_BACKOFF_MS
         self._refusals = 0
 
-    # --- what this leader knows ---------------------------------------------------------------------------------------
+    # --- what this leader knows
+    # ---------------------------------------------------------------------------------------
 
     def note_leader_epoch(self, leader_epoch: int) -> bool:
         """This broker leads in that epoch. Returns whether it is another one than before."""
@@ -86,18 +94,24 @@ class MirrorPartitionStatus:
         self.reason = reason
 
     def set_reason_of_failure(self, reason: str | None) -> None:
-        """Of a partition that was FAILED when it was loaded, and of which the coordinator could not say why."""
+        """Of a partition that was FAILED when it was loaded, and of which the coordinator could not
+        say why.
+        """
         if self.state is _S.FAILED and self._is_reason_unknown:
             self.reason, self._is_reason_unknown = reason, False
 
     def prepare_again(self) -> None:
         self.is_prepared_again = True
 
-    # --- reading ------------------------------------------------------------------------------------------------------
+    # --- reading
+    # ------------------------------------------------------------------------------------------------------
 
     async def load(self, *, is_gained: bool) -> int:
-        """Ask the coordinator. Returns when the next step is due: 0 at once, n after n ms; `loaded` says whether it told.
-        `is_gained`: this leader has done nothing yet about a state that it found."""
+        """Ask the coordinator.
+
+        Returns when the next step is due: 0 at once, n after n ms; `loaded` says whether it told.
+        `is_gained`: this leader has done nothing yet about a state that it found.
+        """
         leader_epoch = self._leader_epoch
         try:
             stored = await self._states.read_one(self._id)
@@ -122,8 +136,10 @@ class MirrorPartitionStatus:
         self.reason = self._loaded_failure(stored.reason) if stored.state is _S.FAILED else None
 
     def _loaded_failure(self, stored: str | None) -> str:
-        """Why a partition is FAILED that was so when it was loaded; said once by each leader. No record has room for it: the coordinator
-        remembers it while it lives."""
+        """Why a partition is FAILED that was so when it was loaded; said once by each leader.
+
+        No record has room for it: the coordinator remembers it while it lives.
+        """
         who = f"broker {self._led_before_by}" if self._led_before_by >= 0 else "the broker that led the partition then"
         reason = stored or f"the reason is not known here; the log of {who} says it"
         if self.reason is None or stored is not None:
@@ -132,17 +148,25 @@ class MirrorPartitionStatus:
         return reason
 
     def _delay_after_refusal_ms(self) -> int:
-        """None after the first: the state that was loaded says why. Refused again, we wait for the coordinator to read the metadata that we
-        act on (D3-4); nothing else tells when it has, so we ask soon, and then ever later."""
+        """None after the first: the state that was loaded says why.
+
+        Refused again, we wait for the coordinator to read the metadata that we act on (D3-4);
+        nothing else tells when it has, so we ask soon, and then ever later.
+        """
         return min(FIRST_LOAD_BACKOFF_MS << (self._refusals - 2), MAX_LOAD_BACKOFF_MS) if self._refusals > 1 else 0
 
-    # --- writing ------------------------------------------------------------------------------------------------------
+    # --- writing
+    # ------------------------------------------------------------------------------------------------------
 
     async def enter(self, state: MirrorPartitionState, *, reason: str | None = None, last_mirror_epoch: int = NO_EPOCH) -> None:
-        """Commit the next state, and adopt it. The last mirror epoch goes with STOPPING (and with PREPARING after MIRRORING, D3-31) of a
-        partition that has mirrored: whoever leads next knows from it that the partition has mirrored, which ReadMirrorStates does not
-        tell (D4 step 4). It is written also where one was stored when this leader began, for a removal of the topic that was here before
-        may have reset it since. Step 5 of D4 stores it again when the cut makes it lower."""
+        """Commit the next state, and adopt it.
+
+        The last mirror epoch goes with STOPPING (and with PREPARING after MIRRORING, D3-31) of a
+        partition that has mirrored: whoever leads next knows from it that the partition has
+        mirrored, which ReadMirrorStates does not tell (D4 step 4). It is written also where one was
+        stored when this leader began, for a removal of the topic that was here before may have
+        reset it since. Step 5 of D4 stores it again when the cut makes it lower.
+        """
         write = StateWrite(self._id.topic, self._id.partition, state, reason=reason)
         if last_mirror_epoch == NO_EPOCH:
             await self._write(write)
@@ -175,7 +199,11 @@ class MirrorPartitionStatus:
             await self._write(write)
 
     async def _write(self, write: StateWrite) -> None:
-        """Commit at the coordinator. INVALID_REQUEST means that it knows another state. A disk that fails there is not this partition's."""
+        """Commit at the coordinator.
+
+        INVALID_REQUEST means that it knows another state. A disk that fails there is not this
+        partition's.
+        """
         try:
             known = write._replace(follows=self.stored_offset, leader_epoch=self._leader_epoch)
             offset = await self._states.write_one(self._id, known)

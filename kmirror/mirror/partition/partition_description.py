@@ -1,11 +1,14 @@
 """What DescribeMirrors and the metrics say of a partition that this broker leads.
 
-The lag is the source's high watermark as it was answered last, less our log end (B25, B51). It is known while the partition is fetched: the
-source answered within `LAG_KNOWN_FOR_MS`, and nothing keeps the partition from going on. Else it is -1, unknown, and the lag that
-was known last is told beside it, with its age: a source that is away may have gained any number of records since. Of a partition that is
-STOPPED, or on its way there, the lag is the difference to what the source told last; nothing more will come of it.
+The lag is the source's high watermark as it was answered last, less our log end (B25, B51). It is
+known while the partition is fetched: the source answered within `LAG_KNOWN_FOR_MS`, and nothing
+keeps the partition from going on. Else it is -1, unknown, and the lag that was known last is told
+beside it, with its age: a source that is away may have gained any number of records since. Of a
+partition that is STOPPED, or on its way there, the lag is the difference to what the source told
+last; nothing more will come of it.
 
-A partition that does not move has a reason. Where the driver met none, the state has one: somebody else is waited for, or an operator.
+A partition that does not move has a reason. Where the driver met none, the state has one: somebody
+else is waited for, or an operator.
 """
 
 from __future__ import annotations
@@ -36,7 +39,10 @@ STATE_REASONS: Final[dict[tuple[MirrorPartitionState, WantedState], str]] = {
     (_S.FAILED, _W.PAUSE): "the reason is not known here",
     (_S.FAILED, _W.STOP): "it is being stopped",
 }
-"""Where the driver has no reason of its own. MIRRORING that is wanted, PAUSED that is wanted and STOPPED that is wanted have none."""
+"""Where the driver has no reason of its own.
+
+MIRRORING that is wanted, PAUSED that is wanted and STOPPED that is wanted have none.
+"""
 
 REMEDIES: Final[dict[tuple[MirrorPartitionState, WantedState], str]] = {
     (_S.STOPPED, _W.RUN): "to mirror the topic that the source has now, delete this one and add it again",
@@ -59,8 +65,10 @@ NEVER_KNOWN = PartitionLag(-1, -1, False)
 
 
 class MirroredPartitionLag(NamedTuple):
-    """The lag of a partition that is being mirrored, for the metrics. `fetcher_name`: of the fetcher that had the partition last;
-    None where none had it yet."""
+    """The lag of a partition that is being mirrored, for the metrics.
+
+    `fetcher_name`: of the fetcher that had the partition last; None where none had it yet.
+    """
 
     topic_partition: TopicPartition
     fetcher_name: str | None
@@ -68,7 +76,10 @@ class MirroredPartitionLag(NamedTuple):
 
 
 class PartitionDescription(NamedTuple):
-    """A row of DescribeMirrors; -1 is unknown. `last_lag` is what was known last, whether or not `lag` is."""
+    """A row of DescribeMirrors; -1 is unknown.
+
+    `last_lag` is what was known last, whether or not `lag` is.
+    """
 
     topic: str
     partition: int

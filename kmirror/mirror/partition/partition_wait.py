@@ -1,4 +1,6 @@
-"""Waiting for a partition's replicas and metadata: the waits of D4 and D5, each bounded, for whoever began them begins anew."""
+"""Waiting for a partition's replicas and metadata: the waits of D4 and D5, each bounded, for
+whoever began them begins anew.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,11 @@ class PartitionWait:
         self._change: asyncio.Future[None] | None = None
 
     async def until(self, problem: Callable[[], str | None]) -> None:
-        """Until `problem()` is None; NotYetError with its text when the time is up. It is looked at again whenever the partition's
-        metadata (`notify`), its ISR or what a follower has changes."""
+        """Until `problem()` is None; NotYetError with its text when the time is up.
+
+        It is looked at again whenever the partition's metadata (`notify`), its ISR or what a
+        follower has changes.
+        """
         if (text := problem()) is None:
             return
         late = False

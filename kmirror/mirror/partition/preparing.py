@@ -1,4 +1,5 @@
-"""PREPARING: align the local log with the source before the first fetch (D5, the KIP's LME truncation).
+"""PREPARING: align the local log with the source before the first fetch (D5, the KIP's LME
+truncation).
 
     1 ask the source for the last mirror epoch (`last_mirror_epoch`)
     2 the offset to cut at (`log_alignment.alignment_point`); what that leaves is compared, and what differs goes with it, for it is what an
@@ -10,10 +11,12 @@
       follower keeps its own batches beside the source's in one epoch); then wait until every such replica is cut too
     5 MIRRORING (the caller's transition); the first fetch verifies the last batch against the source (C36b)
 
-Every wait is bounded by mirror.truncation.backoff.ms; then the whole attempt is made again, from the question on. Nothing
-is lost by that: a cut that was made is found made, and a bump that is owed is remembered (`LedPartition`).
+Every wait is bounded by mirror.truncation.backoff.ms; then the whole attempt is made again, from
+the question on. Nothing is lost by that: a cut that was made is found made, and a bump that is owed
+is remembered (`LedPartition`).
 
-`Preparing.align` changes no state. It returns the event that the attempt amounts to, for the table (`mirror_state_machine`).
+`Preparing.align` changes no state. It returns the event that the attempt amounts to, for the table
+(`mirror_state_machine`).
 """
 
 from __future__ import annotations
@@ -80,12 +83,17 @@ class Preparing:
         self._missing_since_ms: int | None = None
 
     def begin(self) -> None:
-        """The partition is in PREPARING, or in MIRRORING, from now on: missing replicas have all the time again."""
+        """The partition is in PREPARING, or in MIRRORING, from now on: missing replicas have all
+        the time again.
+        """
         self._missing_since_ms = None
 
     async def align(self, *, stored_epoch: int, is_prepared_again: bool) -> Outcome:
-        """One attempt at D5; other errors than those that are events: try again later. `stored_epoch`: the last mirror epoch that is stored
-        here. `is_prepared_again`: the partition was MIRRORING until now (D3-31)."""
+        """One attempt at D5; other errors than those that are events: try again later.
+
+        `stored_epoch`: the last mirror epoch that is stored here. `is_prepared_again`: the
+        partition was MIRRORING until now (D3-31).
+        """
         try:
             await self._align(stored_epoch, is_prepared_again=is_prepared_again)
         except RejectedError as error:
@@ -119,7 +127,9 @@ class Preparing:
         await self.wait_for_replicas()
 
     async def wait_for_replicas(self) -> None:
-        """Until every replica that counts has a log end not beyond the leader's, and the ISR is large enough."""
+        """Until every replica that counts has a log end not beyond the leader's, and the ISR is
+        large enough.
+        """
         partition = self._led.partition
 
         def ready() -> str | None:
@@ -153,10 +163,14 @@ class Preparing:
         return _point(await self._inquire(complete_or_identical(log, verdict)))
 
     async def _what_the_source_has(self, stored_epoch: int, *, is_added: bool) -> AlignmentPoint | None:
-        """Without a last mirror epoch: where to cut instead of dropping everything. None: nowhere. RejectedError: the source has lost what was mirrored.
+        """Without a last mirror epoch: where to cut instead of dropping everything.
 
-        Of a log that grew from the source's one equal batch proves all before it. No other log, and none that a cleaner may have been in here or
-        there: a value whose tombstone the source has dropped would stay. There only what is identical from the beginning on is kept."""
+        None: nowhere. RejectedError: the source has lost what was mirrored.
+
+        Of a log that grew from the source's one equal batch proves all before it. No other log, and
+        none that a cleaner may have been in here or there: a value whose tombstone the source has
+        dropped would stay. There only what is identical from the beginning on is kept.
+        """
         log = self._led.log
         if log.last_batch() is None or not self._safeguards.kept_when_added_again:
             return None
@@ -170,15 +184,18 @@ class Preparing:
         return _point(await self._inquire(identical_beginning(log)))
 
     async def _may_be_cleaned(self) -> bool:
-        """By a cleaner here, or by that of a leader that this replica was built from: then only the holes tell."""
+        """By a cleaner here, or by that of a leader that this replica was built from: then only the
+        holes tell.
+        """
         log = self._led.log
         if log.config.compact or self._led.cleaned_until():
             return True
         return await self._led.run_blocking(lambda: has_holes(log, log.log_end_offset))
 
     async def _mirrored_until(self, stored_epoch: int) -> int | None:
-        """Where what was mirrored from this source before ends, if anything tells that it was: an own reset behind it, or a last mirror epoch that
-        is stored here (D4; D3-31 stores it, too)."""
+        """Where what was mirrored from this source before ends, if anything tells that it was: an
+        own reset behind it, or a last mirror epoch that is stored here (D4; D3-31 stores it, too).
+        """
         log, source_cluster_id = self._led.log, self._led.mirror.source_cluster_id
         if not source_cluster_id:
             return None
@@ -190,9 +207,11 @@ class Preparing:
         return log.log_end_offset if above is None else above
 
     async def _refuse_a_lost_source(self) -> None:
-        """Of a partition that was MIRRORING until now (D3-31): what is about to go is a copy, and nobody has ordered that. RejectedError: the source
-        has lost it. A leader that takes over while it is PREPARING knows it by the last mirror epoch that is stored (`_mirrored_until`); known hole:
-        not where the source has one, too."""
+        """Of a partition that was MIRRORING until now (D3-31): what is about to go is a copy, and
+        nobody has ordered that. RejectedError: the source has lost it. A leader that takes over
+        while it is PREPARING knows it by the last mirror epoch that is stored (`_mirrored_until`);
+        known hole: not where the source has one, too.
+        """
         if self._led.log.last_batch() is None:
             return
         verdict = await self._inquire(verify_log(self._led.log, cleaned_until=self._led.cleaned_until))
@@ -228,7 +247,9 @@ class Preparing:
             self._led.note_cut()
 
     def _check_replicas(self) -> None:
-        """With unclean-election support all replicas must be in sync; after 2 x replica.lag.time.max.ms they never will (B29)."""
+        """With unclean-election support all replicas must be in sync; after 2 x
+        replica.lag.time.max.ms they never will (B29).
+        """
         missing = outside_isr(self._led.partition) if self._led.unclean_supported else []
         now_ms = self._clock.monotonic_ms()
         if not missing:

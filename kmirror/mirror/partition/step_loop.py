@@ -1,8 +1,10 @@
-"""A loop of steps that lives only while there is work: one per mirrored partition, most of which have nothing to do.
+"""A loop of steps that lives only while there is work: one per mirrored partition, most of which
+have nothing to do.
 
-`wake` says that something may have changed. The step that follows looks at everything anew, and says when the next one is due: 0 at once,
-n after n ms, None when woken. A wake-up during a step makes another step, so none is lost; one before a retry is due takes its place.
-Part of a step may be interruptible: `interrupt` ends that part, and the step after it finds out why.
+`wake` says that something may have changed. The step that follows looks at everything anew, and
+says when the next one is due: 0 at once, n after n ms, None when woken. A wake-up during a step
+makes another step, so none is lost; one before a retry is due takes its place. Part of a step may
+be interruptible: `interrupt` ends that part, and the step after it finds out why.
 """
 
 from __future__ import annotations
@@ -19,8 +21,11 @@ PAUSE_AFTER_FAILURE_MS = 1_000
 
 
 class StepLoop:
-    """The loop ends with `end` or `close`, for good. A step that raises is reported and made again after PAUSE_AFTER_FAILURE_MS: with its
-    task the partition would stand still until something else wakes it."""
+    """The loop ends with `end` or `close`, for good.
+
+    A step that raises is reported and made again after PAUSE_AFTER_FAILURE_MS: with its task the
+    partition would stand still until something else wakes it.
+    """
 
     __slots__ = ("_attempt", "_name", "_retry", "_runtime", "_scope", "_step", "_task", "_woken", "closed")
 

@@ -9,12 +9,13 @@
     6 append MIRROR_PID_RESET in the new leader epoch: producers, ongoing and unreplicated transactions end on every replica
     7 STOPPED (the caller's transition)
 
-The order is what makes it safe. The bump comes first, because truncation would lose its minimum in a crash (F15). The reset
-comes after the awaited bump: in the old epoch it would share it with the source's next batch (reference deviation 1). The
-epoch is persisted before the reset, because the reset is what step 0 recognises a finished run by. Each step is idempotent,
-so a run that was cut off anywhere is simply made again. A leader remembers the reset that it wrote: step 0 knows it by the stored last
-mirror epoch alone, and there is none of a partition that never mirrored. Waits are for the current ISR; min.insync.replicas is not needed,
-for a failover must work on what is left.
+The order is what makes it safe. The bump comes first, because truncation would lose its minimum in
+a crash (F15). The reset comes after the awaited bump: in the old epoch it would share it with the
+source's next batch (reference deviation 1). The epoch is persisted before the reset, because the
+reset is what step 0 recognises a finished run by. Each step is idempotent, so a run that was cut
+off anywhere is simply made again. A leader remembers the reset that it wrote: step 0 knows it by
+the stored last mirror epoch alone, and there is none of a partition that never mirrored. Waits are
+for the current ISR; min.insync.replicas is not needed, for a failover must work on what is left.
 """
 
 from __future__ import annotations
@@ -65,7 +66,10 @@ class Stopping:
         """Its offset, and the leader epoch in which it was appended."""
 
     async def stop(self) -> None:
-        """One attempt at D4 from step 2 up to step 6. ApiException or NotYetError: try again later. No fetcher has the partition (step 1)."""
+        """One attempt at D4 from step 2 up to step 6.
+
+        ApiException or NotYetError: try again later. No fetcher has the partition (step 1).
+        """
         summary = await self._summarize()
         if self._is_complete(summary) or self._has_written_reset(summary):
             if self._led.is_bump_owed:  # a cut left the reset last: the replicas must look at their logs all the same (F1)
@@ -79,16 +83,21 @@ class Stopping:
         await self._append_reset()
 
     async def last_mirror_epoch_on_entry(self) -> int:
-        """What step 4 gives for the log as it is now, of a partition that has mirrored; -1 also while the log ends in an own reset (one that
-        came back from a failback partner), so that step 0 never takes such a one for its own."""
+        """What step 4 gives for the log as it is now, of a partition that has mirrored; -1 also
+        while the log ends in an own reset (one that came back from a failback partner), so that
+        step 0 never takes such a one for its own.
+        """
         summary = await self._summarize()
         if summary.last_batch is None or summary.last_batch.reset_source == summary.source_cluster_id:
             return NO_EPOCH
         return summary.last_mirror_epoch
 
     async def is_stopped_already(self) -> bool:
-        """D4 step 0, of a partition whose state nobody knows. What was written since the reset is acknowledged: stopping again would cut it at
-        the first open transaction. So it counts as stopped although the reset is not the last batch any more."""
+        """D4 step 0, of a partition whose state nobody knows.
+
+        What was written since the reset is acknowledged: stopping again would cut it at the first
+        open transaction. So it counts as stopped although the reset is not the last batch any more.
+        """
         summary = await self._summarize()
         return self._is_complete(summary) or summary.is_written_since_own_reset(leader_epoch=self._led.partition.leader_epoch)
 
@@ -101,7 +110,9 @@ class Stopping:
         return last is not None and last.reset_source is not None and (last.base_offset, self._led.partition.leader_epoch) == written
 
     async def is_reset_lost(self) -> bool:
-        """D3-29b: a last mirror epoch is stored, and no batch has a higher epoch, not even the reset."""
+        """D3-29b: a last mirror epoch is stored, and no batch has a higher epoch, not even the
+        reset.
+        """
         stored = self._stored.last_mirror_epoch
         return stored != NO_EPOCH and (await self._summarize()).largest_epoch <= stored
 
@@ -152,7 +163,9 @@ class Stopping:
         return removed > 0
 
     async def _tell_loss(self, target: int) -> None:
-        """What the cut will drop, said before it is dropped (C4); the dry run of a removal counts the same."""
+        """What the cut will drop, said before it is dropped (C4); the dry run of a removal counts
+        the same.
+        """
         log = self._led.log
         lost = await self._led.run_blocking(lambda: [header.record_count for header in log.batch_headers(target)])
         _log.warning(

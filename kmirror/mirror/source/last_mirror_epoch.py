@@ -1,16 +1,20 @@
 """Asking the source for a partition's last mirror epoch (LME): D5 step 1.
 
-The question decides whether a log is cut to a point, or to nothing, so only a definite answer counts (C6, C7). -1 needs that
-every source broker answers that it has no such mirror (136, or left out of DescribeMirrors and ListMirrors; or no API 99), or that the
-mirror there belongs to another source than us, or that the partition's leader, the same before and after, describes the mirror without a row for it. A row in
-state STOPPED gives the LME. Everything else, silence and errors first of all, is "not yet": ask again later. A broker knows of
-a new leader later than another one does, also when it is that leader itself, and describes nothing then; so its answer counts
-only if, asked first, it said that it leads.
+The question decides whether a log is cut to a point, or to nothing, so only a definite answer
+counts (C6, C7). -1 needs that every source broker answers that it has no such mirror (136, or left
+out of DescribeMirrors and ListMirrors; or no API 99), or that the mirror there belongs to another
+source than us, or that the partition's leader, the same before and after, describes the mirror
+without a row for it. A row in state STOPPED gives the LME. Everything else, silence and errors
+first of all, is "not yet": ask again later. A broker knows of a new leader later than another one
+does, also when it is that leader itself, and describes nothing then; so its answer counts only if,
+asked first, it said that it leads.
 
-Before that: the source's topic must have our topic id (or none), else the partition fails and nothing is cut; and the
-source must not mirror the same topic from us under any name (C34): both would wait, and neither log is cut.
+Before that: the source's topic must have our topic id (or none), else the partition fails and
+nothing is cut; and the source must not mirror the same topic from us under any name (C34): both
+would wait, and neither log is cut.
 
-A broker describes a mirror's partitions all at once, so the question is asked once for all partitions that want to know (`Mirror.survey`).
+A broker describes a mirror's partitions all at once, so the question is asked once for all
+partitions that want to know (`Mirror.survey`).
 """
 
 from __future__ import annotations
@@ -32,7 +36,9 @@ STOPPED = MirrorPartitionState.STOPPED.name
 
 
 class NotYetError(KmirrorError):
-    """PREPARING cannot go on now; the text says why, and it is tried again after mirror.truncation.backoff.ms."""
+    """PREPARING cannot go on now; the text says why, and it is tried again after
+    mirror.truncation.backoff.ms.
+    """
 
 
 class RejectedError(KmirrorError):
@@ -41,8 +47,12 @@ class RejectedError(KmirrorError):
 
 @dataclass(frozen=True, slots=True)
 class BrokerAnswer:
-    """What one source broker said. `mirrors` None: it has no ListMirrors; `mirror` None: no DescribeMirrors, or left out.
-    `from_us`: the mirrors there that have this cluster as their source, or may have (theirs is not known yet)."""
+    """What one source broker said.
+
+    `mirrors` None: it has no ListMirrors; `mirror` None: no DescribeMirrors, or left out.
+    `from_us`: the mirrors there that have this cluster as their source, or may have (theirs is not
+    known yet).
+    """
 
     node_id: int
     mirrors: dict[str, str] | None = None
@@ -65,7 +75,10 @@ class SourceAnswers:
 async def ask_source(
     runtime: Runtime, source: SourceCluster, *, mirror_name: str, topics: Iterable[str], own_cluster_id: str
 ) -> SourceAnswers:
-    """Ask every broker of the source, for all partitions of `topics` at once. SourceError when not even Metadata comes back."""
+    """Ask every broker of the source, for all partitions of `topics` at once.
+
+    SourceError when not even Metadata comes back.
+    """
     names = sorted(topics)
     before = await source.refresh(names)
     questions = [_ask_broker(source, node, mirror_name, own_cluster_id, names) for node in source.nodes()]
@@ -183,7 +196,9 @@ def _knows(answer: BrokerAnswer, topic_partition: TopicPartition, partition: Sou
 
 
 def _not_definite(reason: str, safeguards: MirrorSafeguards) -> int:
-    """C6, C7: an answer that is missing or failed is no answer; without the safeguard it counts as -1, as in the reference implementation."""
+    """C6, C7: an answer that is missing or failed is no answer; without the safeguard it counts as
+    -1, as in the reference implementation.
+    """
     if safeguards.definite_answers_only:
         raise NotYetError(reason)
     return NO_LAST_MIRROR_EPOCH

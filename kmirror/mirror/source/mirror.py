@@ -1,11 +1,14 @@
-"""One mirror on one broker: its configuration, its connections to the source, and what is known of the source.
+"""One mirror on one broker: its configuration, its connections to the source, and what is known of
+the source.
 
-The source is recognised by its cluster id (C13): an opaque text, compared with the remembered one, remembered only when none
-is known, and then for good: as the hidden key `source.cluster.id` of the mirror's configs in the metadata log. While another
-cluster answers, the mirror is suspended: no fetching, no metadata sync, states unchanged (B36, D3-35).
+The source is recognised by its cluster id (C13): an opaque text, compared with the remembered one,
+remembered only when none is known, and then for good: as the hidden key `source.cluster.id` of the
+mirror's configs in the metadata log. While another cluster answers, the mirror is suspended: no
+fetching, no metadata sync, states unchanged (B36, D3-35).
 
-What many partitions ask of the source at a time is asked once for all of them: `survey` (the last mirror epochs, D5 step 1) and
-`source_metadata` (where a topic's leaders are). Each mirror asks for itself, so a source that does not answer holds up no other mirror.
+What many partitions ask of the source at a time is asked once for all of them: `survey` (the last
+mirror epochs, D5 step 1) and `source_metadata` (where a topic's leaders are). Each mirror asks for
+itself, so a source that does not answer holds up no other mirror.
 """
 
 from __future__ import annotations
@@ -39,7 +42,9 @@ _log = logging.getLogger(__name__)
 
 
 class Mirror:
-    """Made when the first partition of the mirror is led or synced here; `reconfigure` when its configs change."""
+    """Made when the first partition of the mirror is led or synced here; `reconfigure` when its
+    configs change.
+    """
 
     def __init__(
         self,
@@ -93,7 +98,9 @@ class Mirror:
             raise NotYetError(self.suspended_reason)
 
     def reconfigure(self, configs: dict[str, str]) -> bool:
-        """True when something that connections depend on changed (D3-32): they are closed and made anew."""
+        """True when something that connections depend on changed (D3-32): they are closed and made
+        anew.
+        """
         changed = {key: value for key, value in configs.items() if key != SOURCE_CLUSTER_ID_CONFIG} != {
             key: value for key, value in self.configs.items() if key != SOURCE_CLUSTER_ID_CONFIG
         }
@@ -103,7 +110,9 @@ class Mirror:
         return changed
 
     async def learn_cluster_id(self, cluster_id: str | None) -> None:
-        """Compare an answer's cluster id with the remembered one; remember it when there is none yet."""
+        """Compare an answer's cluster id with the remembered one; remember it when there is none
+        yet.
+        """
         if not cluster_id:
             return
         known = self.source_cluster_id
@@ -127,12 +136,15 @@ class Mirror:
             self.configs.setdefault(SOURCE_CLUSTER_ID_CONFIG, cluster_id)
 
     async def survey(self, topic: str, *, own_cluster_id: str) -> SourceAnswers:
-        """What every broker of the source says of the mirrors that `topic` may be in, asked after this was called. SourceError: no answer."""
+        """What every broker of the source says of the mirrors that `topic` may be in, asked after
+        this was called. SourceError: no answer.
+        """
         return await self.surveys.submit(own_cluster_id, topic)
 
     async def source_metadata(self, topic: str) -> SourceMetadata:
-        """An answer of the source that tells of `topic`, asked after this was called; its cluster id is checked. SourceError: no answer;
-        NotYetError: the mirror is suspended."""
+        """An answer of the source that tells of `topic`, asked after this was called; its cluster
+        id is checked. SourceError: no answer; NotYetError: the mirror is suspended.
+        """
         metadata = await self.lookups.submit(None, topic)
         self.check_not_suspended()
         return metadata
@@ -149,7 +161,10 @@ class Mirror:
         return [metadata for _ in topics]
 
     async def source_has_topic(self, topic: str, topic_id: Uuid) -> bool:
-        """Whether the source has the topic, with our id or without ids (D3-4, C14). SourceError when it does not answer."""
+        """Whether the source has the topic, with our id or without ids (D3-4, C14).
+
+        SourceError when it does not answer.
+        """
         metadata = await self.source_metadata(topic)
         found = metadata.topics.get(topic)
         if found is None or found.error is not Errors.NONE:
@@ -157,7 +172,9 @@ class Mirror:
         return not found.topic_id or found.topic_id == topic_id
 
     async def is_source_topic_mirrored(self, topic: str) -> bool:
-        """Whether the topic is in a mirror at the source too (a chain): then its batches' epochs exceed the source's (D3-12)."""
+        """Whether the topic is in a mirror at the source too (a chain): then its batches' epochs
+        exceed the source's (D3-12).
+        """
         for node in self.source.nodes():
             try:
                 response = await self.source.send(node, describe_mirrors.DescribeMirrorsRequest())
@@ -172,11 +189,15 @@ class Mirror:
         return topic in self._chained_topics
 
     async def pause_name(self, topic: str) -> None:
-        """Have the controller set `mirror.name` to `X.paused` (B5), without the checks that an operator's pause gets."""
+        """Have the controller set `mirror.name` to `X.paused` (B5), without the checks that an
+        operator's pause gets.
+        """
         await self._alter_config(RESOURCE_TOPIC, topic, "mirror.name", f"{self.name}.paused")
 
     async def record_state_partitions(self, count: int) -> None:
-        """Have the controller remember by how many partitions of `__mirror_state` states are placed."""
+        """Have the controller remember by how many partitions of `__mirror_state` states are
+        placed.
+        """
         await self._alter_config(RESOURCE_TOPIC, MIRROR_STATE_TOPIC_NAME, MIRROR_STATE_PARTITIONS_CONFIG, str(count))
 
     async def shutdown(self) -> None:

@@ -1,12 +1,14 @@
-"""A source cluster as one mirror sees it: its brokers, topics and answers, over the mirror's own connections.
+"""A source cluster as one mirror sees it: its brokers, topics and answers, over the mirror's own
+connections.
 
-Everything asked of the source is a client's request (consumer Fetch, Metadata, ListOffsets, OffsetForLeaderEpoch,
-DescribeMirrors, ListMirrors, and those in `source_metadata`), in the highest version that both sides speak, down to brokers of
-Kafka 2.1.
-What a source cannot do (topic ids before Metadata v10, API 99 before this KIP) shows as a zero id or as
-UnsupportedVersionError; nothing here decides what that means.
+Everything asked of the source is a client's request (consumer Fetch, Metadata, ListOffsets,
+OffsetForLeaderEpoch, DescribeMirrors, ListMirrors, and those in `source_metadata`), in the highest
+version that both sides speak, down to brokers of Kafka 2.1. What a source cannot do (topic ids
+before Metadata v10, API 99 before this KIP) shows as a zero id or as UnsupportedVersionError;
+nothing here decides what that means.
 
-Errors: `SourceError` for whatever kept an answer away (no connection, timeout, an error code), with a text for operators.
+Errors: `SourceError` for whatever kept an answer away (no connection, timeout, an error code), with
+a text for operators.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ class SourceNode(NamedTuple):
 
 
 class SourcePartition(NamedTuple):
-    """A partition of the source by its Metadata; leader -1 while there is none, epoch -1 below Metadata v7."""
+    """A partition of the source by its Metadata; leader -1 while there is none, epoch -1 below
+    Metadata v7.
+    """
 
     leader: int
     leader_epoch: int
@@ -115,7 +119,9 @@ class SourceCluster:
         return [self._nodes[node_id] for node_id in sorted(self._nodes)]
 
     async def send(self, node: SourceNode, request: Any, *, version: int | None = None) -> Any:
-        """Ask one broker; SourceError when it does not answer, UnsupportedVersionError when it cannot."""
+        """Ask one broker; SourceError when it does not answer, UnsupportedVersionError when it
+        cannot.
+        """
         return await self._send(node.host, node.port, request, version)
 
     async def api_version(self, node: SourceNode, api_key: int, *, max_version: int) -> int:
@@ -125,8 +131,11 @@ class SourceCluster:
         return chosen
 
     async def describe_mirror(self, node: SourceNode, mirror_name: str) -> SourceMirror | None:
-        """DescribeMirrors of one named mirror at one broker: only partitions that it leads (RS5). None: the answer leaves it out,
-        as the reference implementation does with mirrors that it does not know or may not show. (We answer 136 for all of it.)"""
+        """DescribeMirrors of one named mirror at one broker: only partitions that it leads (RS5).
+
+        None: the answer leaves it out, as the reference implementation does with mirrors that it
+        does not know or may not show. (We answer 136 for all of it.)
+        """
         response = await self.send(node, describe_mirrors.DescribeMirrorsRequest(mirror_names=[mirror_name]))
         if response.error_code == Errors.UNKNOWN_MIRROR:
             return SourceMirror(Errors.UNKNOWN_MIRROR)

@@ -1,17 +1,20 @@
 """A broker of a source cluster as a fetcher sees it: the remote `LeaderEndPoint`.
 
-All requests are a consumer's: replica id -1, so that the source keeps no follower state for us; READ_COMMITTED, so that only
-decided data is mirrored (MFT); no MirrorLeaderEpoch (RS14). The version is negotiated per connection (UPG8):
+All requests are a consumer's: replica id -1, so that the source keeps no follower state for us;
+READ_COMMITTED, so that only decided data is mirrored (MFT); no MirrorLeaderEpoch (RS14). The
+version is negotiated per connection (UPG8):
 
     Fetch v16   addresses of new leaders in the answer      v12   lastFetchedEpoch, diverging epochs, new leaders
     v13         topic ids; by name where a topic has none   v7    sessions        v9   current leader epochs
 
-What an older source cannot tell is found out by OffsetForLeaderEpoch, by Metadata and by comparing batches (`log_verifier`). Of the
-preferred read replica (v11) nothing is made: only leaders are read.
+What an older source cannot tell is found out by OffsetForLeaderEpoch, by Metadata and by comparing
+batches (`log_verifier`). Of the preferred read replica (v11) nothing is made: only leaders are
+read.
 
-`fetch` is the one long poll of a fetcher, in a session. Everything else is a question: one request for all partitions that ask the same
-kind of thing, without a session, answered at once. A source that throttles us says for how long (a client quota on our client id,
-THR4); nothing is sent to it before.
+`fetch` is the one long poll of a fetcher, in a session. Everything else is a question: one request
+for all partitions that ask the same kind of thing, without a session, answered at once. A source
+that throttles us says for how long (a client quota on our client id, THR4); nothing is sent to it
+before.
 """
 
 from __future__ import annotations
@@ -71,7 +74,9 @@ class FetchedPartition(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The largest epoch at or below the one asked that the source has, and its end offset; -1 and -1 when it has none."""
+    """The largest epoch at or below the one asked that the source has, and its end offset; -1 and
+    -1 when it has none.
+    """
 
     epoch: int
     end_offset: int
@@ -91,7 +96,9 @@ class SourceEndPoint:
         self.node = node
         self.session = SourceFetchSession()
         self.asks_by_name = False
-        """Whether the last fetch went without topic ids: then a topic made anew under its old name is not noticed by the source."""
+        """Whether the last fetch went without topic ids: then a topic made anew under its old name
+        is not noticed by the source.
+        """
         self._runtime = runtime
         self._client = client
         self._config = config
@@ -110,11 +117,13 @@ class SourceEndPoint:
         max_wait_ms: int,
         max_bytes: int,
     ) -> dict[TopicPartition, FetchedPartition]:
-        """What is decided from `positions` on, of those that have news; waits up to `max_wait_ms` for replica.fetch.min.bytes.
+        """What is decided from `positions` on, of those that have news; waits up to `max_wait_ms`
+        for replica.fetch.min.bytes.
 
-        `touched`: what may be asked differently than by the last call (None: everything). A session that the source does not have
-        any more is begun anew at once, once; an error of the whole request after that is a SourceError. Without topic ids it is one at once:
-        what was in the session may have been made anew since.
+        `touched`: what may be asked differently than by the last call (None: everything). A session
+        that the source does not have any more is begun anew at once, once; an error of the whole
+        request after that is a SourceError. Without topic ids it is one at once: what was in the
+        session may have been made anew since.
         """
         try:
             return await self._fetch_in_session(positions, touched, max_wait_ms=max_wait_ms, max_bytes=max_bytes)
@@ -191,7 +200,10 @@ class SourceEndPoint:
     async def earliest_offsets(
         self, source_epochs: Mapping[TopicPartition, int], *, local: bool = False
     ) -> dict[TopicPartition, int | Errors]:
-        """The source's log start offsets, or errors. `local`: without what it has moved to remote storage, where it can tell."""
+        """The source's log start offsets, or errors.
+
+        `local`: without what it has moved to remote storage, where it can tell.
+        """
         timestamp = EARLIEST_TIMESTAMP
         if local and await self._version(ApiKeys.LIST_OFFSETS) >= FIRST_LIST_OFFSETS_VERSION_WITH_LOCAL_START:
             timestamp = EARLIEST_LOCAL_TIMESTAMP
@@ -212,7 +224,10 @@ class SourceEndPoint:
         }
 
     async def epoch_ends(self, asked: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, EpochEnd | Errors]:
-        """Where epochs end at the source. `asked`: (the source's current epoch, the epoch asked for) of each partition."""
+        """Where epochs end at the source.
+
+        `asked`: (the source's current epoch, the epoch asked for) of each partition.
+        """
         topics: dict[str, offset_for_leader_epoch.OffsetForLeaderTopic] = {}
         for (name, number), (source_epoch, leader_epoch) in asked.items():
             topic = topics.setdefault(name, offset_for_leader_epoch.OffsetForLeaderTopic(topic=name, partitions=[]))
@@ -298,7 +313,9 @@ def _forgotten(positions: Mapping[TopicPartition, FetchPosition]) -> list[fetch.
 
 
 def _answers(response: Any, version: int, names: Mapping[Uuid, str]) -> dict[TopicPartition, FetchedPartition]:
-    """By partition; topics under ids that we did not ask for are kept under their id's text, for the session to refuse."""
+    """By partition; topics under ids that we did not ask for are kept under their id's text, for
+    the session to refuse.
+    """
     nodes = {node.node_id: SourceNode(node.node_id, node.host, node.port) for node in response.node_endpoints}
     answers = {}
     for topic in response.responses:

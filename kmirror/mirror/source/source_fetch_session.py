@@ -4,13 +4,14 @@
     epoch 1, 2 ..  only what is asked differently than before, and what is asked no more; the answer holds only what has news
     any error      the next request asks for everything again, under a new session
 
-FETCH_SESSION_ID_NOT_FOUND: the source has dropped the session (its cache was full, it was restarted). INVALID_FETCH_SESSION_EPOCH, topic
-id errors of the session and lost connections: the session may live on there, so the next request names it with epoch 0, which ends
-it. An answer must fit what was asked: one to everything has everything, one to a difference has nothing that was not asked; else it is
-not used and the session begins anew.
+FETCH_SESSION_ID_NOT_FOUND: the source has dropped the session (its cache was full, it was
+restarted). INVALID_FETCH_SESSION_EPOCH, topic id errors of the session and lost connections: the
+session may live on there, so the next request names it with epoch 0, which ends it. An answer must
+fit what was asked: one to everything has everything, one to a difference has nothing that was not
+asked; else it is not used and the session begins anew.
 
-A session speaks by topic names or by topic ids (Fetch v13 and later), never both: changing over begins a new one. Below v7 there are
-no sessions.
+A session speaks by topic names or by topic ids (Fetch v13 and later), never both: changing over
+begins a new one. Below v7 there are no sessions.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ SESSION_ERRORS = frozenset(
 
 
 class FetchPosition(NamedTuple):
-    """Where to fetch a partition from. Epochs are -1 when not known; the topic id is zero where the source has none."""
+    """Where to fetch a partition from.
+
+    Epochs are -1 when not known; the topic id is zero where the source has none.
+    """
 
     topic_id: Uuid
     offset: int
@@ -59,7 +63,10 @@ class Difference(NamedTuple):
 
 
 class SourceFetchSession:
-    """One per connection of a fetcher. `difference` before a request; `answered`, `refused` or `lost` after it."""
+    """One per connection of a fetcher.
+
+    `difference` before a request; `answered`, `refused` or `lost` after it.
+    """
 
     def __init__(self) -> None:
         self._id = INVALID_SESSION_ID
@@ -87,7 +94,10 @@ class SourceFetchSession:
         uses_topic_ids: bool,
         sessions: bool,
     ) -> Difference:
-        """What the next request has to carry for `positions` to be asked. `touched`: what may differ from before; None: all."""
+        """What the next request has to carry for `positions` to be asked.
+
+        `touched`: what may differ from before; None: all.
+        """
         if self._uses_topic_ids is not uses_topic_ids:
             self._epoch = INITIAL_EPOCH
             self._uses_topic_ids = uses_topic_ids
@@ -114,7 +124,10 @@ class SourceFetchSession:
         return Difference(self._id, self._epoch, changed, forgotten)
 
     def answered(self, session_id: int, partitions: Iterable[TopicPartition]) -> str | None:
-        """The source answered. What is wrong with the answer, if anything: then it must not be used."""
+        """The source answered.
+
+        What is wrong with the answer, if anything: then it must not be used.
+        """
         answered = set(partitions)
         if self.is_full and answered != self._sent.keys():
             self._begin_anew(INVALID_SESSION_ID if session_id == INVALID_SESSION_ID else session_id)

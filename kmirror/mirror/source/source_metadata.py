@@ -1,9 +1,11 @@
 """What the metadata syncs ask of a source: topic configs, access rules, groups and their offsets.
 
-Each in the highest version that both sides speak, over the mirror's metadata connections. OffsetFetch stays below version 10,
-which names topics by id: a topic of ours may have another id than the source's where the source has no ids.
+Each in the highest version that both sides speak, over the mirror's metadata connections.
+OffsetFetch stays below version 10, which names topics by id: a topic of ours may have another id
+than the source's where the source has no ids.
 
-Errors: `SourceError` where there is no usable answer; what is wrong with a part of an answer is told beside the rest.
+Errors: `SourceError` where there is no usable answer; what is wrong with a part of an answer is
+told beside the rest.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ GroupOffsets = dict[TopicPartition, CommittedOffset]
 
 
 async def describe_topic_configs(source: SourceCluster, topics: Iterable[str]) -> tuple[dict[str, dict[str, str]], list[str]]:
-    """The dynamic overrides of topics (never broker defaults, C17), and what is wrong with those that have no answer."""
+    """The dynamic overrides of topics (never broker defaults, C17), and what is wrong with those
+    that have no answer.
+    """
     found: dict[str, dict[str, str]] = {}
     failures = []
     for names in _chunks(sorted(topics), TOPICS_PER_REQUEST):
@@ -93,7 +97,9 @@ async def describe_all_acls(source: SourceCluster) -> set[StandardAcl]:
 
 
 async def list_group_types(source: SourceCluster, node: SourceNode) -> dict[str, str]:
-    """Groups that this broker coordinates, in whatever state (B37): id -> type in lower case, "" before ListGroups v5."""
+    """Groups that this broker coordinates, in whatever state (B37): id -> type in lower case, ""
+    before ListGroups v5.
+    """
     response = await source.send(node, list_groups.ListGroupsRequest())
     if response.error_code:
         error = Errors.for_code(response.error_code)
@@ -102,7 +108,10 @@ async def list_group_types(source: SourceCluster, node: SourceNode) -> dict[str,
 
 
 async def fetch_group_offsets(source: SourceCluster, node: SourceNode, groups: Sequence[str]) -> Mapping[str, GroupOffsets | Errors]:
-    """All offsets that groups committed, asked of their coordinator; or the group's error. Of these groups and no others, whatever the answer has."""
+    """All offsets that groups committed, asked of their coordinator; or the group's error.
+
+    Of these groups and no others, whatever the answer has.
+    """
     version = await source.api_version(node, offset_fetch.OffsetFetchRequest.API_KEY, max_version=LAST_VERSION_WITH_NAMES)
     found: dict[str, GroupOffsets | Errors] = {}
     if version < SEVERAL_GROUPS_VERSION:

@@ -1,18 +1,22 @@
-"""Access rules: what `mirror.acl.include` selects of the source's rules is created here; what may go, goes (SYN8 to SYN13).
+"""Access rules: what `mirror.acl.include` selects of the source's rules is created here; what may
+go, goes (SYN8 to SYN13).
 
-A rule of the filter is `resourceType;resourceName;operation;permissionType;principal`, `*` or nothing for any; an access rule is
-synced if one of them takes it, with its pattern type. Creating is unlimited, deleting is not, for this cluster has rules of its own and of
-other mirrors (C15). Deleted is only
+A rule of the filter is `resourceType;resourceName;operation;permissionType;principal`, `*` or
+nothing for any; an access rule is synced if one of them takes it, with its pattern type. Creating
+is unlimited, deleting is not, for this cluster has rules of its own and of other mirrors (C15).
+Deleted is only
 
     a  a rule on the literal name of an active topic of this mirror that the source does not have
     b  a rule that this owner saw at the source before, and that is gone there
 
-never one on the cluster, a mirror, a delegation token or a user. Rules on the literal name of a paused or removed topic of the mirror
-are left as they are (B48). Two mirrors that select the same rules from different sources fight; creating one says so (C33).
-What an owner saw ends with its ownership, for no record has a place for it: a rule of kind b that goes at the source while the owner changes
-(or restarts) stays here. That is the safe side: the KIP's "in destination but not in source" also holds for every rule of this cluster's own.
-A cluster without an authorizer has no rules to sync, and a mirror whose filter is empty wants none: the source is not asked. A source without
-an authorizer, or one that does not show its rules to us, is an error.
+never one on the cluster, a mirror, a delegation token or a user. Rules on the literal name of a
+paused or removed topic of the mirror are left as they are (B48). Two mirrors that select the same
+rules from different sources fight; creating one says so (C33). What an owner saw ends with its
+ownership, for no record has a place for it: a rule of kind b that goes at the source while the
+owner changes (or restarts) stays here. That is the safe side: the KIP's "in destination but not in
+source" also holds for every rule of this cluster's own. A cluster without an authorizer has no
+rules to sync, and a mirror whose filter is empty wants none: the source is not asked. A source
+without an authorizer, or one that does not show its rules to us, is an error.
 """
 
 from __future__ import annotations

@@ -46,7 +46,9 @@ class LeftOut(NamedTuple):
 
 
 class ConfigDifference(NamedTuple):
-    """`changes`: what to set, and to delete (None), so that our overrides equal the source's, but for what is left out."""
+    """`changes`: what to set, and to delete (None), so that our overrides equal the source's, but
+    for what is left out.
+    """
 
     changes: dict[str, str | None]
     left_out: list[LeftOut]
@@ -115,7 +117,9 @@ def excluded_properties(mirror_configs: Mapping[str, str]) -> NamePatterns:
 
 
 def topic_defaults(image: MetadataImage, config: MirrorConfig) -> dict[str, str]:
-    """What holds here for topics without overrides, as the controller sees it where it has the brokers' properties."""
+    """What holds here for topics without overrides, as the controller sees it where it has the
+    brokers' properties.
+    """
     return {**config.static_topic_configs, **inherited_topic_configs(image.configs.cluster_default())}
 
 
@@ -140,7 +144,9 @@ def compare_configs(
 
 
 def _contradictions(changes: Mapping[str, str | None], local: Mapping[str, str], defaults: Mapping[str, str]) -> list[LeftOut]:
-    """Values, each valid alone, that are not valid together with what the topic will have here or what holds by default."""
+    """Values, each valid alone, that are not valid together with what the topic will have here or
+    what holds by default.
+    """
     wanted = {name: value for name, value in changes.items() if value is not None}
     kept = {name: value for name, value in local.items() if name in TOPIC_CONFIGS and name not in changes}
     if not wanted or _problem_of({**kept, **wanted}, defaults) is None:

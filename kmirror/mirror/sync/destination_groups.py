@@ -1,8 +1,9 @@
 """Offsets of groups at this cluster, read and committed at their coordinators, wherever these are.
 
-The coordinator of a group is the leader of the `__consumer_offsets` partition that its id hashes to: this broker, asked directly, or
-another one, asked over the inter-broker listener. A cluster that never had a consumer has no `__consumer_offsets`; it is made for
-the first commit. Requests are those of a client without membership (generation -1, no member id), which a coordinator takes for a
+The coordinator of a group is the leader of the `__consumer_offsets` partition that its id hashes
+to: this broker, asked directly, or another one, asked over the inter-broker listener. A cluster
+that never had a consumer has no `__consumer_offsets`; it is made for the first commit. Requests are
+those of a client without membership (generation -1, no member id), which a coordinator takes for a
 group that has no members, whatever its protocol, and refuses for others.
 """
 
@@ -61,7 +62,9 @@ class DestinationGroups:
         self.timeout_ms = timeout_ms
 
     async def prepare(self) -> None:
-        """Until `__consumer_offsets` exists; ApiException COORDINATOR_NOT_AVAILABLE if it does not come to be in time."""
+        """Until `__consumer_offsets` exists; ApiException COORDINATOR_NOT_AVAILABLE if it does not
+        come to be in time.
+        """
         deadline_ms = self._runtime.clock.monotonic_ms() + self.timeout_ms
         while self._image().topics.topic(GROUP_METADATA_TOPIC_NAME) is None:
             if self._runtime.clock.monotonic_ms() >= deadline_ms:
@@ -76,7 +79,9 @@ class DestinationGroups:
     async def ask_coordinators(
         self, groups: Iterable[str], ask: Callable[[int, list[str]], Awaitable[dict[str, T | Errors]]]
     ) -> dict[str, T | Errors]:
-        """`ask` each coordinator of its groups, some at a time; a group without coordinator gets COORDINATOR_NOT_AVAILABLE."""
+        """`ask` each coordinator of its groups, some at a time; a group without coordinator gets
+        COORDINATOR_NOT_AVAILABLE.
+        """
         found: dict[str, T | Errors] = {}
         by_broker: dict[int, list[str]] = {}
         for group in groups:
@@ -91,7 +96,9 @@ class DestinationGroups:
         return found
 
     def coordinator_of(self, group: str) -> int:
-        """The broker that coordinates the group; -1 while the group's partition, or the topic, has no leader."""
+        """The broker that coordinates the group; -1 while the group's partition, or the topic, has
+        no leader.
+        """
         topic = self._image().topics.topic(GROUP_METADATA_TOPIC_NAME)
         if topic is None or not topic.partitions:
             return -1
@@ -172,7 +179,10 @@ class DestinationGroups:
 
 
 async def answer_or_error(answer: Awaitable[T]) -> T | Errors:
-    """What a coordinator, this broker's or another's, answers; or its error. One that does not answer counts as not available."""
+    """What a coordinator, this broker's or another's, answers; or its error.
+
+    One that does not answer counts as not available.
+    """
     try:
         return await answer
     except ApiException as error:

@@ -1,6 +1,8 @@
-"""Start offsets of share groups at this cluster, read and set at their coordinators, wherever these are.
+"""Start offsets of share groups at this cluster, read and set at their coordinators, wherever these
+are.
 
-Like `destination_groups`: this broker's own group coordinator is asked directly, another one over the inter-broker listener.
+Like `destination_groups`: this broker's own group coordinator is asked directly, another one over
+the inter-broker listener.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from kmirror.wire.messages.describe_share_group_offsets import DescribeShareGrou
 
 StartOffsets = dict[TopicPartition, int]
 KnownOffsets = dict[TopicPartition, int | None]
-"""Where a group begins; None where the coordinator did not tell (the partition has no leader, so its lag is not known)."""
+"""Where a group begins; None where the coordinator did not tell (the partition has no leader, so
+its lag is not known).
+"""
 
 
 class LocalShareGroups(Protocol):
@@ -47,11 +51,15 @@ class DestinationShareGroups:
         self._broker_id = broker_id
 
     async def prepare(self) -> None:
-        """Until `__consumer_offsets` exists; ApiException COORDINATOR_NOT_AVAILABLE if it does not come to be in time."""
+        """Until `__consumer_offsets` exists; ApiException COORDINATOR_NOT_AVAILABLE if it does not
+        come to be in time.
+        """
         await self._groups.prepare()
 
     async def offsets(self, groups: Iterable[str]) -> dict[str, KnownOffsets | Errors]:
-        """Where each group begins here; nothing for one that is not there, its error where the coordinator did not tell."""
+        """Where each group begins here; nothing for one that is not there, its error where the
+        coordinator did not tell.
+        """
         return await self._groups.ask_coordinators(groups, self._offsets_at)
 
     async def _offsets_at(self, broker_id: int, groups: list[str]) -> dict[str, KnownOffsets | Errors]:

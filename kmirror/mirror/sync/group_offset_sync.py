@@ -1,4 +1,5 @@
-"""Offsets of classic and consumer groups: what the source's groups committed for the mirror's topics is committed here (SYN14).
+"""Offsets of classic and consumer groups: what the source's groups committed for the mirror's
+topics is committed here (SYN14).
 
     ListGroups at every source broker, whatever the groups' states (B37); filter mirror.groups.include
     OffsetFetch at the broker that listed the group, for it is its coordinator
@@ -7,11 +8,13 @@
     failover is overwritten
     OffsetCommit at the group's coordinator here
 
-Offsets and their metadata are copied as they are, also down and beyond the end of the mirrored log (SYN17, C32); the leader epoch is
-not (C19: consumers would look for a leader of that epoch). A group with members here keeps what it has: its coordinator refuses. A group
-id that another kind of group uses here is refused with GROUP_ID_NOT_FOUND, which counts (SYN16).
-What does not change is not committed again, except before the offsets of a group without members would expire here.
-A consumer of either protocol that comes after a failover finds the group without members and takes it over with its offsets.
+Offsets and their metadata are copied as they are, also down and beyond the end of the mirrored log
+(SYN17, C32); the leader epoch is not (C19: consumers would look for a leader of that epoch). A
+group with members here keeps what it has: its coordinator refuses. A group id that another kind of
+group uses here is refused with GROUP_ID_NOT_FOUND, which counts (SYN16). What does not change is
+not committed again, except before the offsets of a group without members would expire here. A
+consumer of either protocol that comes after a failover finds the group without members and takes it
+over with its offsets.
 
 Share groups have no committed offsets: `share_group_sync`.
 """
@@ -37,7 +40,10 @@ HAS_MEMBERS = (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION, Errors.STALE
 
 
 class GroupOffsetSync:
-    """The step. `retention_ms` is how long this cluster keeps the offsets of a group without members."""
+    """The step.
+
+    `retention_ms` is how long this cluster keeps the offsets of a group without members.
+    """
 
     gauge = SyncGauge.GROUP_OFFSET
 
@@ -92,7 +98,8 @@ class GroupOffsetSync:
     def forget(self, mirror_name: str) -> None:
         self._committed_at_ms.pop(mirror_name, None)
 
-    # --- the source ---------------------------------------------------------------------------------------------------
+    # --- the source
+    # ---------------------------------------------------------------------------------------------------
 
     async def _offsets_at(self, cycle: SyncCycle, node: SourceNode, failures: list[str]) -> dict[str, GroupOffsets]:
         included = included_groups(cycle.mirror.configs)
@@ -109,9 +116,12 @@ class GroupOffsetSync:
         ]
         return {group: offsets for group, offsets in answers.items() if not isinstance(offsets, Errors)}
 
-    # --- this cluster -------------------------------------------------------------------------------------------------
+    # --- this cluster
+    # -------------------------------------------------------------------------------------------------
 
     def _is_due(self, mirror_name: str, group: str, tp: TopicPartition) -> bool:
-        """Whether an equal offset has to be committed again: nobody knows how old it is, or it would expire one day."""
+        """Whether an equal offset has to be committed again: nobody knows how old it is, or it
+        would expire one day.
+        """
         committed_at_ms = self._committed_at_ms.get(mirror_name, {}).get((group, tp))
         return committed_at_ms is None or self._runtime.clock.time_ms() - committed_at_ms >= self._renewal_ms

@@ -1,18 +1,22 @@
-"""MirrorMetadataManager: keeps what is known of the sources fresh, and aligns this cluster with them (the KIP's MMM).
+"""MirrorMetadataManager: keeps what is known of the sources fresh, and aligns this cluster with
+them (the KIP's MMM).
 
-Each mirror has a loop of its own, so that a dead source delays no other mirror. Every mirror.metadata.refresh.interval.ms (0: only
-when the mirror, or which topics are in it, changes) a cycle looks at the source:
+Each mirror has a loop of its own, so that a dead source delays no other mirror. Every
+mirror.metadata.refresh.interval.ms (0: only when the mirror, or which topics are in it, changes) a
+cycle looks at the source:
 
     1 Metadata of the mirror's topics; the cluster id is compared (C13, D3-35), and nothing more happens while it is another's
     2 topics that vanished, two cycles in a row (D3-22), for the partitions that this broker leads
     3 at the mirror's sync owner, the leader of the `__mirror_state` partition that its name hashes to, the steps:
       topics (`topic_sync`), configs (`config_sync`), access rules (`acl_sync`), group offsets (`group_offset_sync`)
 
-Step 1 runs on each broker that leads partitions of the mirror, for the topics of these, because leaders act on it; step 3 on one (SYN1). The
-connections are made when the mirror has its first topic, one to each source broker that is asked, and kept (SYN2). Topics that
-are paused or removed are left alone (SYN18, B48). Filters are read from the mirror's configs in each cycle (SYN19).
-What failed is counted once for each cycle and gauge (C37, see `sync_cycle`), and told in the log. A cycle that finds no `__mirror_state`, which an
-operator may delete when it is beyond repair, has it created anew (C38): without it nothing changes its state, and there are no owners.
+Step 1 runs on each broker that leads partitions of the mirror, for the topics of these, because
+leaders act on it; step 3 on one (SYN1). The connections are made when the mirror has its first
+topic, one to each source broker that is asked, and kept (SYN2). Topics that are paused or removed
+are left alone (SYN18, B48). Filters are read from the mirror's configs in each cycle (SYN19). What
+failed is counted once for each cycle and gauge (C37, see `sync_cycle`), and told in the log. A
+cycle that finds no `__mirror_state`, which an operator may delete when it is beyond repair, has it
+created anew (C38): without it nothing changes its state, and there are no owners.
 """
 
 from __future__ import annotations
@@ -73,11 +77,14 @@ class MirrorMetadataManager:
         """By mirror and topic: in how many refreshes in a row it was not found."""
         self._scope = TaskScope(runtime, "mirror-metadata-manager", on_failure=self._on_failure)
 
-    # --- life ---------------------------------------------------------------------------------------------------------
+    # --- life
+    # ---------------------------------------------------------------------------------------------------------
 
     def on_metadata_update(self, delta: MetadataDelta, mirror_names: Iterable[str], recreated: Iterable[str] = ()) -> None:
-        """A loop for each mirror that there is; a mirror that was created anew under its name gets another one. Where only demand makes a
-        cycle, a change of the mirror or of its topics is one."""
+        """A loop for each mirror that there is; a mirror that was created anew under its name gets
+        another one. Where only demand makes a cycle, a change of the mirror or of its topics is
+        one.
+        """
         if self._scope.closed:
             return
         self._count_anew(delta)
@@ -117,7 +124,9 @@ class MirrorMetadataManager:
                 self._start(name, loop)
 
     def _count_anew(self, delta: MetadataDelta) -> None:
-        """What was not found before a topic was paused, removed or added is no part of a row that begins afterwards (D3-22)."""
+        """What was not found before a topic was paused, removed or added is no part of a row that
+        begins afterwards (D3-22).
+        """
         for resource, changes in delta.configs.changed.items():
             if resource.type == RESOURCE_TOPIC and MIRROR_NAME_CONFIG in changes:
                 for missing in self._missing.values():
@@ -140,7 +149,8 @@ class MirrorMetadataManager:
         for step in self._steps:
             step.forget(mirror_name)
 
-    # --- a cycle ------------------------------------------------------------------------------------------------------
+    # --- a cycle
+    # ------------------------------------------------------------------------------------------------------
 
     async def refresh(self, mirror_name: str) -> None:
         """One cycle of one mirror. Never raises: errors are counted and logged."""
@@ -168,7 +178,9 @@ class MirrorMetadataManager:
             driver.on_refresh()
 
     async def _record_state_partitions(self, mirror_name: str) -> None:
-        """By the leader of partition 0: for a topic that an older version made, and that does not say with how many partitions."""
+        """By the leader of partition 0: for a topic that an older version made, and that does not
+        say with how many partitions.
+        """
         count = self._coordinator.unrecorded_partition_count
         first = self._image().topics.partition(MIRROR_STATE_TOPIC_NAME, 0)
         if count is None or first is None or first.leader != self._config.broker_id:
@@ -218,15 +230,20 @@ class MirrorMetadataManager:
         return SyncCycle(mirror, source, metadata, present, [topic for topic in topics if topic not in active])
 
     def _is_same_topic(self, name: str, metadata: SourceMetadata) -> bool:
-        """Whether the source has it, with our id where it has ids: another topic of the name is none of ours (D3-16)."""
+        """Whether the source has it, with our id where it has ids: another topic of the name is
+        none of ours (D3-16).
+        """
         found, local = metadata.topics.get(name), self._image().topics.topic(name)
         if found is None or local is None or found.error is not Errors.NONE:
             return False
         return not found.topic_id or found.topic_id == local.id
 
     def _note_topics(self, mirror_name: str, led: list[MirrorPartition], metadata: SourceMetadata) -> None:
-        """D3-22: a topic counts as deleted when two refreshes in a row do not find it. One of another id in its place is no sign that ours is
-        back; by itself it is none that ours was deleted (D3-16), for a source that had no ids may have got some."""
+        """D3-22: a topic counts as deleted when two refreshes in a row do not find it.
+
+        One of another id in its place is no sign that ours is back; by itself it is none that ours
+        was deleted (D3-16), for a source that had no ids may have got some.
+        """
         by_topic: dict[tuple[str, Uuid], list[MirrorPartition]] = {}
         for driver in led:
             by_topic.setdefault((driver.id.topic, driver.id.topic_id), []).append(driver)
@@ -291,7 +308,9 @@ class _Loop:
 
 
 def metadata_problems(cycle: SyncCycle) -> list[str]:
-    """What makes a refresh a failed one though it was answered (C37): topics that may not be seen or have no leader, no controller."""
+    """What makes a refresh a failed one though it was answered (C37): topics that may not be seen
+    or have no leader, no controller.
+    """
     problems = [] if cycle.metadata.controller_id >= 0 else ["the source has no controller"]
     for name, topic in sorted(cycle.metadata.topics.items()):
         if name in cycle.idle_topics or topic.error is Errors.UNKNOWN_TOPIC_OR_PARTITION:

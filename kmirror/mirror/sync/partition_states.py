@@ -1,7 +1,9 @@
-"""Which partitions of a mirror are in MIRRORING now: only their groups' offsets are written here (C18, SYN18).
+"""Which partitions of a mirror are in MIRRORING now: only their groups' offsets are written here
+(C18, SYN18).
 
-Groups are written some at a time, and the states asked for these right before. A coordinator that is not there yet is asked again, but not
-without another look at the states: it may come back after the failover, when what the group has is its own.
+Groups are written some at a time, and the states asked for these right before. A coordinator that
+is not there yet is asked again, but not without another look at the states: it may come back after
+the failover, when what the group has is its own.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ async def mirroring_partitions(
 async def topics_that_failed(
     states: PartitionStates, image: MetadataImage, mirror_name: str, topics: Iterable[str], failures: list[str]
 ) -> set[str]:
-    """Those of `topics` of which a partition is FAILED, or its state could not be asked, which is added to `failures`."""
+    """Those of `topics` of which a partition is FAILED, or its state could not be asked, which is
+    added to `failures`.
+    """
     found = {name: image.topics.topic(name) for name in topics}
     partitions = {TopicPartition(name, number) for name, topic in found.items() if topic is not None for number in topic.partitions}
     stored = await _stored_states(states, image, mirror_name, partitions, failures)
@@ -81,7 +85,10 @@ class WritesWhileMirrored:
         send: Callable[[str, Mapping[TopicPartition, V]], Coroutine[Any, Any, Mapping[TopicPartition, Errors]]],
         failures: list[str],
     ) -> dict[str, dict[TopicPartition, Errors]]:
-        """Send each group what is wanted for partitions in MIRRORING; what came of it. What could not be asked is added to `failures`."""
+        """Send each group what is wanted for partitions in MIRRORING; what came of it.
+
+        What could not be asked is added to `failures`.
+        """
         answered: dict[str, dict[TopicPartition, Errors]] = {}
         groups = list(wanted)
         for start in range(0, len(groups), GROUPS_AT_A_TIME):

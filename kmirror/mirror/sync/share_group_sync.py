@@ -1,4 +1,5 @@
-"""Share groups (KIP-932): where the source's groups begin in the mirror's partitions is where they begin here (SYN15).
+"""Share groups (KIP-932): where the source's groups begin in the mirror's partitions is where they
+begin here (SYN15).
 
     ListGroups of type share at every source broker; filter mirror.groups.include
     DescribeShareGroupOffsets at the broker that listed the group, for it is its coordinator: the start offset of each partition
@@ -6,10 +7,12 @@
     the state of the partitions concerned: only those in MIRRORING, asked last (C18, SYN18)
     AlterShareGroupOffsets at the group's coordinator here, which makes the group and its persisted state if need be
 
-A partition whose start offset the source does not know yet is left alone. What was delivered but not acknowledged behind the start offset is
-not part of it: after a failover those records are delivered again. A group with members here keeps what it has. A group id that another kind
-of group uses here is refused with GROUP_ID_NOT_FOUND, which counts (SYN16). A source that has no share groups (ListGroups before v5, or no
-API 90) is not asked, and neither is one whose `share.version` is 0, as it says so itself; while it is 0 here, nothing is done.
+A partition whose start offset the source does not know yet is left alone. What was delivered but
+not acknowledged behind the start offset is not part of it: after a failover those records are
+delivered again. A group with members here keeps what it has. A group id that another kind of group
+uses here is refused with GROUP_ID_NOT_FOUND, which counts (SYN16). A source that has no share
+groups (ListGroups before v5, or no API 90) is not asked, and neither is one whose `share.version`
+is 0, as it says so itself; while it is 0 here, nothing is done.
 """
 
 from __future__ import annotations
@@ -66,7 +69,8 @@ class ShareGroupSync:
     def forget(self, mirror_name: str) -> None:
         """Nothing is remembered from one cycle to the next."""
 
-    # --- the source ---------------------------------------------------------------------------------------------------
+    # --- the source
+    # ---------------------------------------------------------------------------------------------------
 
     async def _offsets_at(self, cycle: SyncCycle, node: SourceNode, failures: list[str]) -> dict[str, StartOffsets]:
         included = included_groups(cycle.mirror.configs)

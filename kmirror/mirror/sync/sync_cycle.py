@@ -5,8 +5,9 @@
     ConsumerGroupOffsetSyncError    offsets of groups, share groups included             MET14
     AclSyncError                    access rules                                         MET15
 
-A gauge grows by one for a cycle in which something of it failed, however much that was (C37). A step that fails does not keep
-the others from running. What the source has no API for is no failure: the mirror of an old source does without (UPG6).
+A gauge grows by one for a cycle in which something of it failed, however much that was (C37). A
+step that fails does not keep the others from running. What the source has no API for is no failure:
+the mirror of an old source does without (UPG6).
 """
 
 from __future__ import annotations
@@ -52,18 +53,26 @@ class SyncCycle:
 
     mirror: Mirror
     source: SourceCluster
-    """The connections over which its cluster id was compared. The mirror has others as soon as its configs change, maybe to another cluster: those
-    are for the next cycle, after a comparison of its own (C13)."""
+    """The connections over which its cluster id was compared.
+
+    The mirror has others as soon as its configs change, maybe to another cluster: those are for the
+    next cycle, after a comparison of its own (C13).
+    """
     metadata: SourceMetadata
     topics: list[str]
-    """Active topics (neither paused nor removed) that the source has, with our topic id where it has ids; sorted."""
+    """Active topics (neither paused nor removed) that the source has, with our topic id where it
+    has ids; sorted.
+    """
     idle_topics: list[str]
     """Paused and removed ones: nothing of theirs is synced (SYN18, B48)."""
 
 
 def is_active(image: MetadataImage, mirror_name: str, topic: str) -> bool:
-    """Whether the topic is in the mirror, neither paused nor removed. The source may answer late: a step looks again before it changes
-    what this cluster's operators may have in their hands since (SYN18)."""
+    """Whether the topic is in the mirror, neither paused nor removed.
+
+    The source may answer late: a step looks again before it changes what this cluster's operators
+    may have in their hands since (SYN18).
+    """
     association = association_of(image.configs.topic(topic))
     return association is not None and association.mirror_name == mirror_name and association.active
 
@@ -75,8 +84,11 @@ class SyncStep(Protocol):
     def gauge(self) -> SyncGauge: ...
 
     async def sync(self, cycle: SyncCycle) -> Sequence[str]:
-        """Do it, and tell what of it failed, in words. May raise KmirrorError or ApiException when nothing of it could be done,
-        UnsupportedVersionError when the source cannot do it."""
+        """Do it, and tell what of it failed, in words.
+
+        May raise KmirrorError or ApiException when nothing of it could be done,
+        UnsupportedVersionError when the source cannot do it.
+        """
         ...
 
     def forget(self, mirror_name: str) -> None:

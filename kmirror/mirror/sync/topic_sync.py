@@ -1,7 +1,8 @@
 """Topics: partition counts follow the source's, upwards only (SYN5, D3-36).
 
-Missing topics are made when they are added to the mirror (`topic_creation`), for an association cannot outlive its topic. What
-becomes of topics that vanish at the source is `mirror_metadata_manager`'s business, for each broker that leads partitions of one.
+Missing topics are made when they are added to the mirror (`topic_creation`), for an association
+cannot outlive its topic. What becomes of topics that vanish at the source is
+`mirror_metadata_manager`'s business, for each broker that leads partitions of one.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class TopicSync:
 
 
 def in_requests(topics: Sequence[T], partitions: Callable[[T], int]) -> list[list[T]]:
-    """`topics` in requests of not too many partitions each: controllers refuse those of more than 10,000, and stand still for large ones."""
+    """`topics` in requests of not too many partitions each: controllers refuse those of more than
+    10,000, and stand still for large ones.
+    """
     parts: list[list[T]] = []
     room = 0
     for topic in topics:

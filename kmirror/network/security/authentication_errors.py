@@ -1,8 +1,9 @@
 """How an authentication fails, as Kafka tells the cases apart.
 
-`SaslAuthenticationError` says to the client what it says in its text. `SaslError` (Java's SaslException) does not: its text
-could tell whether a user exists, so the client reads a general one and ours goes to the log. `AuthenticationProtocolError`
-is a peer that does not follow the protocol: no answer.
+`SaslAuthenticationError` says to the client what it says in its text. `SaslError` (Java's
+SaslException) does not: its text could tell whether a user exists, so the client reads a general
+one and ours goes to the log. `AuthenticationProtocolError` is a peer that does not follow the
+protocol: no answer.
 """
 
 from __future__ import annotations

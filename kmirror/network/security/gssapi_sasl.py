@@ -1,10 +1,12 @@
-"""GSSAPI (RFC 4752) with Kerberos 5, both sides, over the library `gssapi` (`kmirror[gssapi]`), which is imported when it is used.
+"""GSSAPI (RFC 4752) with Kerberos 5, both sides, over the library `gssapi` (`kmirror[gssapi]`),
+which is imported when it is used.
 
-First the tokens of the security context, until both sides have one; then the server offers security layers, wrapped (only "none": TLS
-is what encrypts, as in Kafka), and the client answers with its choice and the name that it wants to act as, which must be its own.
+First the tokens of the security context, until both sides have one; then the server offers security
+layers, wrapped (only "none": TLS is what encrypts, as in Kafka), and the client answers with its
+choice and the name that it wants to act as, which must be its own.
 
-A server's key and a client's come from the keytab of the JAAS entry (`keyTab`, `principal`); a client with `useTicketCache` takes the
-tickets of kinit.
+A server's key and a client's come from the keytab of the JAAS entry (`keyTab`, `principal`); a
+client with `useTicketCache` takes the tickets of kinit.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ def _library() -> Any:
 
 
 def service_name(jaas: JaasConfig | None, configured: str | None) -> str:
-    """`sasl.kerberos.service.name` or the JAAS option `serviceName`; ConfigError when they differ or neither is set."""
+    """`sasl.kerberos.service.name` or the JAAS option `serviceName`; ConfigError when they differ
+    or neither is set.
+    """
     option = None if jaas is None else jaas.options.get("serviceName")
     if option is not None and configured is not None and option != configured:
         raise ConfigError(

@@ -1,8 +1,9 @@
-"""`sasl.jaas.config`: `login.module.Class required name="value" ... ;` (Kafka's `JaasConfig` and `JaasContext`).
+"""`sasl.jaas.config`: `login.module.Class required name="value" ... ;` (Kafka's `JaasConfig` and
+`JaasContext`).
 
-The grammar is that of Java's StreamTokenizer, with its traps: a value that begins with a digit must be quoted, `/` begins
-a comment. Exactly one login module; which class it names decides nothing here, the SASL mechanism does, but Kafka's list
-of forbidden modules holds.
+The grammar is that of Java's StreamTokenizer, with its traps: a value that begins with a digit must
+be quoted, `/` begins a comment. Exactly one login module; which class it names decides nothing
+here, the SASL mechanism does, but Kafka's list of forbidden modules holds.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ _END: Final = ""
 
 
 class JaasConfigError(ConfigError):
-    """Kafka's text, which may quote a word of the config: where quotes were forgotten, a piece of a password. `without_words` has none."""
+    """Kafka's text, which may quote a word of the config: where quotes were forgotten, a piece of a
+    password. `without_words` has none.
+    """
 
     def __init__(self, text: str, word: str | None) -> None:
         super().__init__(text.format(word))
@@ -72,7 +75,9 @@ class JaasConfig:
 
 
 class _Token:
-    """`kind` is the character of punctuation, "word" for what has a text, "number" for what Java gives none, "" at the end."""
+    """`kind` is the character of punctuation, "word" for what has a text, "number" for what Java
+    gives none, "" at the end.
+    """
 
     __slots__ = ("kind", "text")
 

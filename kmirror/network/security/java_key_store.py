@@ -4,8 +4,9 @@
     entry   tag 1 (private key): alias · time · length · EncryptedPrivateKeyInfo · chain length · (type · length · certificate) ...
             tag 2 (trusted):     alias · time · type · length · certificate
 
-A private key is masked with a keystream of SHA-1 over the password and the digest before (salt first), and followed by
-SHA-1(password, key). The first private key of the file is taken. Newer Javas write PKCS12 under this type; see `key_stores`.
+A private key is masked with a keystream of SHA-1 over the password and the digest before (salt
+first), and followed by SHA-1(password, key). The first private key of the file is taken. Newer
+Javas write PKCS12 under this type; see `key_stores`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""The public keys that sign bearer tokens: a JSON Web Key Set in a file, or at an http: or https: URL (Kafka's `RefreshingHttpsJwks`).
+"""The public keys that sign bearer tokens: a JSON Web Key Set in a file, or at an http: or https:
+URL (Kafka's `RefreshingHttpsJwks`).
 
     file:             read at the start, and again when a token names a key that the set does not have
     http:, https:     fetched at the start (logins wait for it), again every `sasl.oauthbearer.jwks.endpoint.refresh.ms`, and when a token
                       names a key that the set does not have: at most once a minute for each such name
 
-so keys can be rotated. Anybody can send tokens that name unknown keys; so between looks that found nothing there is a pause, from
-`...jwks.endpoint.retry.backoff.ms`, doubling, to `...retry.backoff.max.ms`. A set that cannot be read leaves the keys as they were.
+so keys can be rotated. Anybody can send tokens that name unknown keys; so between looks that found
+nothing there is a pause, from `...jwks.endpoint.retry.backoff.ms`, doubling, to
+`...retry.backoff.max.ms`. A set that cannot be read leaves the keys as they were.
 """
 
 from __future__ import annotations
@@ -95,7 +97,9 @@ class FileJwks:
 
 
 class RefreshingJwks:
-    """`loaded` is done when the first fetch is over, whether it gave keys or was given up: logins wait for it."""
+    """`loaded` is done when the first fetch is over, whether it gave keys or was given up: logins
+    wait for it.
+    """
 
     def __init__(self, runtime: Runtime, url: str, context: ssl.SSLContext | None, backoff: Backoff, *, refresh_ms: int) -> None:
         self._runtime = runtime

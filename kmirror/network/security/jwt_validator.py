@@ -1,8 +1,9 @@
 """Signed bearer tokens, checked against a set of public keys (Kafka's `BrokerJwtValidator`).
 
-`sasl.oauthbearer.jwks.endpoint.url` names the JSON Web Key Set (`jwks`). A token must be signed with RS256/384/512, PS256/384/512 or ES256/384/512, must not be expired,
-must have been issued, and must be for one of the expected audiences and by the expected issuer where those are set. Needs the package
-`cryptography` (`kmirror[security]`).
+`sasl.oauthbearer.jwks.endpoint.url` names the JSON Web Key Set (`jwks`). A token must be signed
+with RS256/384/512, PS256/384/512 or ES256/384/512, must not be expired, must have been issued, and
+must be for one of the expected audiences and by the expected issuer where those are set. Needs the
+package `cryptography` (`kmirror[security]`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""`sasl.kerberos.principal.to.local.rules`: from a Kerberos name to a principal's name (Kafka's `KerberosShortNamer`).
+"""`sasl.kerberos.principal.to.local.rules`: from a Kerberos name to a principal's name (Kafka's
+`KerberosShortNamer`).
 
-A name is `service[/host]@REALM`. Rules are tried in order: DEFAULT takes the service of a name of the default realm; `RULE:[n:format](match)s/
-from/to/g/L` applies to names of n components, `$0` is the realm, `$1` the service, `$2` the host.
+A name is `service[/host]@REALM`. Rules are tried in order: DEFAULT takes the service of a name of
+the default realm; `RULE:[n:format](match)s/ from/to/g/L` applies to names of n components, `$0` is
+the realm, `$1` the service, `$2` the host.
 """
 
 from __future__ import annotations

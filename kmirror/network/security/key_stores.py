@@ -1,8 +1,10 @@
-"""Key stores and trust stores of the types PEM, PKCS12 and JKS (Kafka's `DefaultSslEngineFactory`), as PEM in memory.
+"""Key stores and trust stores of the types PEM, PKCS12 and JKS (Kafka's `DefaultSslEngineFactory`),
+as PEM in memory.
 
-PEM: a file with certificate chain and private key, or both inline in `ssl.keystore.certificate.chain` and `ssl.keystore.key`;
-trusted certificates from a file or inline in `ssl.truststore.certificates`. Type JKS also reads a PKCS12 file, as Java does.
-PKCS12 needs the package `cryptography` (`kmirror[security]`), which is imported only then.
+PEM: a file with certificate chain and private key, or both inline in
+`ssl.keystore.certificate.chain` and `ssl.keystore.key`; trusted certificates from a file or inline
+in `ssl.truststore.certificates`. Type JKS also reads a PKCS12 file, as Java does. PKCS12 needs the
+package `cryptography` (`kmirror[security]`), which is imported only then.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ SslProps = Mapping[str, str | None]
 
 
 class KeyMaterial(NamedTuple):
-    """A private key and its certificate chain, leaf first, as PEM; the password of the key if it is encrypted."""
+    """A private key and its certificate chain, leaf first, as PEM; the password of the key if it is
+    encrypted.
+    """
 
     certificate_chain: bytes
     private_key: bytes
@@ -37,7 +41,10 @@ class KeyMaterial(NamedTuple):
 
 
 def load_key_store(props: SslProps, files: FileSystem) -> KeyMaterial | None:
-    """None where no key store is set. ConfigError with Kafka's text for settings that do not go together."""
+    """None where no key store is set.
+
+    ConfigError with Kafka's text for settings that do not go together.
+    """
     kind = _store_type(props, "ssl.keystore.type")
     location, password = props.get("ssl.keystore.location"), props.get("ssl.keystore.password")
     key, chain = props.get("ssl.keystore.key"), props.get("ssl.keystore.certificate.chain")

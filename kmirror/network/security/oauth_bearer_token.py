@@ -1,9 +1,11 @@
-"""Bearer tokens that are JSON web tokens: how they are taken apart, and Kafka's unsecured validator and login.
+"""Bearer tokens that are JSON web tokens: how they are taken apart, and Kafka's unsecured validator
+and login.
 
-A compact JWS is three base64url texts with dots between: header, claims, signature. An unsecured one has the algorithm
-"none" and no signature: anybody can write it, so it is for development only, and it is Kafka's default validator.
-`OAuthBearerUnsecuredValidator` checks what Kafka's `OAuthBearerUnsecuredValidatorCallbackHandler` checks, in its order; options of
-the JAAS entry: unsecuredValidatorPrincipalClaimName, ...ScopeClaimName, ...RequiredScope, ...AllowableClockSkewMs.
+A compact JWS is three base64url texts with dots between: header, claims, signature. An unsecured
+one has the algorithm "none" and no signature: anybody can write it, so it is for development only,
+and it is Kafka's default validator. `OAuthBearerUnsecuredValidator` checks what Kafka's
+`OAuthBearerUnsecuredValidatorCallbackHandler` checks, in its order; options of the JAAS entry:
+unsecuredValidatorPrincipalClaimName, ...ScopeClaimName, ...RequiredScope, ...AllowableClockSkewMs.
 `unsecured_token` writes one from the options of a client (unsecuredLogin...).
 """
 
@@ -174,7 +176,9 @@ def scope_of(token: JsonWebToken, claim: str) -> tuple[str, ...]:
 
 
 def unsecured_token(options: Mapping[str, str], now_ms: int) -> str:
-    """The token that Kafka's unsecured login makes of a client's JAAS options; ConfigError where they make none."""
+    """The token that Kafka's unsecured login makes of a client's JAAS options; ConfigError where
+    they make none.
+    """
     claims: dict[str, Any] = {}
     for key, value in options.items():
         for prefix, convert in _CLAIM_PREFIXES:

@@ -1,4 +1,5 @@
-"""PLAIN (RFC 4616): `[authzid] NUL user NUL password` (Kafka's `PlainSaslServer` and `PlainServerCallbackHandler`).
+"""PLAIN (RFC 4616): `[authzid] NUL user NUL password` (Kafka's `PlainSaslServer` and
+`PlainServerCallbackHandler`).
 
 The broker's users are the options `user_<name>="<password>"` of its JAAS entry.
 """

@@ -17,7 +17,9 @@ class SaslClient(Protocol):
         ...
 
     def evaluate_challenge(self, challenge: bytes) -> bytes | None:
-        """The next token, None when the server waits for none; SaslError when the server proves false."""
+        """The next token, None when the server waits for none; SaslError when the server proves
+        false.
+        """
         ...
 
 

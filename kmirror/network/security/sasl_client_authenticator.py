@@ -1,6 +1,8 @@
-"""A client's login over a connection whose versions are known: SaslHandshake v1, then SaslAuthenticate (Kafka's `SaslClientAuthenticator`).
+"""A client's login over a connection whose versions are known: SaslHandshake v1, then
+SaslAuthenticate (Kafka's `SaslClientAuthenticator`).
 
-Peers that know only SaslHandshake v0, whose tokens are bare frames, are older than any that we talk to.
+Peers that know only SaslHandshake v0, whose tokens are bare frames, are older than any that we talk
+to.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ class ChooseVersion(Protocol):
 
 
 async def authenticate(sasl: SaslClient, mechanism: str, *, choose_version: ChooseVersion, exchange: Exchange) -> int:
-    """How long the session lives in ms, 0 for ever. SaslError with the peer's reason when it refuses, or ours when we distrust it."""
+    """How long the session lives in ms, 0 for ever.
+
+    SaslError with the peer's reason when it refuses, or ours when we distrust it.
+    """
     version = choose_version(ApiKeys.SASL_HANDSHAKE, version=1, max_version=None)
     frame = await exchange(SaslHandshakeRequest(mechanism=mechanism), version)
     handshake: Any = read_response(ApiKeys.SASL_HANDSHAKE, version, frame)[1]

@@ -1,4 +1,6 @@
-"""What a mechanism is on the server's side (Java's `SaslServer`): tokens in, tokens out, and at the end a name."""
+"""What a mechanism is on the server's side (Java's `SaslServer`): tokens in, tokens out, and at the
+end a name.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,11 @@ from typing import Protocol
 
 
 class SaslServer(Protocol):
-    """One exchange. What is read after `is_complete`: `authorization_id`, `credential_lifetime_ms`, `token_authenticated`."""
+    """One exchange.
+
+    What is read after `is_complete`: `authorization_id`, `credential_lifetime_ms`,
+    `token_authenticated`.
+    """
 
     @property
     def mechanism(self) -> str: ...

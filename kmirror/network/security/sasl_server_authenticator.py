@@ -1,17 +1,20 @@
-"""The broker's side of a SASL connection before its first request, and again when it logs in anew (Kafka's `SaslServerAuthenticator`).
+"""The broker's side of a SASL connection before its first request, and again when it logs in anew
+(Kafka's `SaslServerAuthenticator`).
 
     INITIAL_REQUEST ─ a Kafka request ─> HANDSHAKE_OR_VERSIONS_REQUEST ─ ApiVersions ─> HANDSHAKE_REQUEST ─ SaslHandshake ─> AUTHENTICATE
     INITIAL_REQUEST ─ no Kafka request: a GSSAPI token of a client of 0.9 ─> AUTHENTICATE
     AUTHENTICATE ─ the mechanism is done ─> COMPLETE          anything that may not come, and any refusal ─> FAILED
     REAUTH_PROCESS_HANDSHAKE ─ SaslHandshake ─> AUTHENTICATE, or REAUTH_BAD_MECHANISM, whose next frame fails
 
-After SaslHandshake v0 the frames are bare tokens, after v1 SaslAuthenticate requests. No I/O in here: `authenticate(frame)` returns what
-to send, or `PASS_ON` for an ApiVersions request, which the listener's own handler answers. A refusal is raised as
-`SaslFailure`, with the response that goes out when its delay is over (a client cannot learn anything from the time).
+After SaslHandshake v0 the frames are bare tokens, after v1 SaslAuthenticate requests. No I/O in
+here: `authenticate(frame)` returns what to send, or `PASS_ON` for an ApiVersions request, which the
+listener's own handler answers. A refusal is raised as `SaslFailure`, with the response that goes
+out when its delay is over (a client cannot learn anything from the time).
 
-Sessions (KIP-368). When `connections.max.reauth.ms` is set, or the credential expires, the last SaslAuthenticate response says how long the
-session lives, and a request after that closes the connection. A client logs in again with SaslHandshake on the same
-connection: with the same mechanism, and it must be the same principal; not more often than once in a second.
+Sessions (KIP-368). When `connections.max.reauth.ms` is set, or the credential expires, the last
+SaslAuthenticate response says how long the session lives, and a request after that closes the
+connection. A client logs in again with SaslHandshake on the same connection: with the same
+mechanism, and it must be the same principal; not more often than once in a second.
 """
 
 from __future__ import annotations
@@ -96,8 +99,10 @@ TRANSITIONS: Final[dict[tuple[SaslState, Frame], SaslState | None]] = {
     (_S.REAUTH_PROCESS_HANDSHAKE, _F.OTHER_MECHANISM): _S.REAUTH_BAD_MECHANISM,
     (_S.REAUTH_PROCESS_HANDSHAKE, _F.UNKNOWN_MECHANISM): _S.FAILED,
 }
-"""Where a frame leads before the tokens begin; None: against the protocol, the connection is closed at once. What is not in the
-table cannot come: re-authentication begins with a SaslHandshake by its definition."""
+"""Where a frame leads before the tokens begin; None: against the protocol, the connection is closed
+at once. What is not in the table cannot come: re-authentication begins with a SaslHandshake by its
+definition.
+"""
 
 
 class SaslFailure(KmirrorError):
@@ -110,7 +115,9 @@ class SaslFailure(KmirrorError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslSettings:
-    """A listener's mechanisms: how each makes its server, and `connections.max.reauth.ms` (0: none)."""
+    """A listener's mechanisms: how each makes its server, and `connections.max.reauth.ms` (0:
+    none).
+    """
 
     enabled_mechanisms: tuple[str, ...]
     servers: Mapping[str, SaslServerFactory]
@@ -282,7 +289,9 @@ class SaslServerAuthenticator:
             )
 
     def _end_if_complete(self) -> int:
-        """How long the session lives in ms, 0 for ever; and the state COMPLETE when the mechanism is done."""
+        """How long the session lives in ms, 0 for ever; and the state COMPLETE when the mechanism
+        is done.
+        """
         server = self._server
         if server is None or not server.is_complete:
             return 0
@@ -312,7 +321,9 @@ class SaslServerAuthenticator:
 
 
 def _is_answerable(header: RequestHeader, frame: memoryview, position: int) -> bool:
-    """Whether an ApiVersions request gets a full answer; after another one the client may ask again."""
+    """Whether an ApiVersions request gets a full answer; after another one the client may ask
+    again.
+    """
     if header.api_version > API_TABLE[ApiKeys.API_VERSIONS].highest:
         return False
     request = _read(header, frame, position)

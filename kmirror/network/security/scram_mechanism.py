@@ -1,11 +1,12 @@
-"""The SCRAM mechanisms, and the arithmetic of RFC 5802 on them (Kafka's `ScramMechanism`, `ScramFormatter`).
+"""The SCRAM mechanisms, and the arithmetic of RFC 5802 on them (Kafka's `ScramMechanism`,
+`ScramFormatter`).
 
     SaltedPassword = Hi(password, salt, iterations)           ClientKey = HMAC(SaltedPassword, "Client Key")
     StoredKey = H(ClientKey)                                  ServerKey = HMAC(SaltedPassword, "Server Key")
     ClientProof = ClientKey XOR HMAC(StoredKey, AuthMessage)  ServerSignature = HMAC(ServerKey, AuthMessage)
 
-The server keeps salt, iterations, StoredKey and ServerKey: enough to check a proof and to prove itself, not to log in.
-Passwords are taken as UTF-8 without SASLprep, as Kafka does.
+The server keeps salt, iterations, StoredKey and ServerKey: enough to check a proof and to prove
+itself, not to log in. Passwords are taken as UTF-8 without SASLprep, as Kafka does.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
     client final   c=biws,r=nonce,p=proof                           c: base64 of the first message's head ("n,,")
     server final   v=signature
 
-AuthMessage, which both sides sign, is the client's first message without its head, the server's first message, and the
-client's final one without its proof.
+AuthMessage, which both sides sign, is the client's first message without its head, the server's
+first message, and the client's final one without its proof.
 """
 
 from __future__ import annotations

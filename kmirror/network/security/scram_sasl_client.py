@@ -1,4 +1,6 @@
-"""The client's side of SCRAM (Kafka's `ScramSaslClient`); it also checks that the server knows the credential."""
+"""The client's side of SCRAM (Kafka's `ScramSaslClient`); it also checks that the server knows the
+credential.
+"""
 
 from __future__ import annotations
 

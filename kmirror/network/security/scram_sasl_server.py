@@ -2,9 +2,9 @@
 
     RECEIVE_CLIENT_FIRST_MESSAGE ─> RECEIVE_CLIENT_FINAL_MESSAGE ─> COMPLETE           any error ─> FAILED
 
-`credentials(user)` gives what is stored of a user. With the extension `tokenauth=true` the name is the id of a delegation
-token, the password its HMAC in base64, and the client becomes the token's owner; `tokens(token id)` gives credential, owner
-and expiry.
+`credentials(user)` gives what is stored of a user. With the extension `tokenauth=true` the name is
+the id of a delegation token, the password its HMAC in base64, and the client becomes the token's
+owner; `tokens(token id)` gives credential, owner and expiry.
 """
 
 from __future__ import annotations

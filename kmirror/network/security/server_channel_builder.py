@@ -1,11 +1,12 @@
-"""A listener's security (Kafka's `SslChannelBuilder` and `SaslChannelBuilder`): TLS around its connections, and who is on them.
+"""A listener's security (Kafka's `SslChannelBuilder` and `SaslChannelBuilder`): TLS around its
+connections, and who is on them.
 
     SSL              TLS; the principal is the client certificate's name, or User:ANONYMOUS
     SASL_PLAINTEXT   `SaslServerAuthenticator` before the first request
     SASL_SSL         both; the principal is SASL's
 
-A refused connection is not answered or closed before `connection.failed.authentication.delay.ms` has passed, so that guessing is
-slow. A PLAINTEXT listener has none of this.
+A refused connection is not answered or closed before `connection.failed.authentication.delay.ms`
+has passed, so that guessing is slow. A PLAINTEXT listener has none of this.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class SecuredConnection(ConnectionProtocol, Protocol):
 
 
 class AuthenticationMetrics:
-    """Kafka's metrics of a listener's logins (socket-server-metrics): a rate and a total of each outcome, and how long it takes to log in again."""
+    """Kafka's metrics of a listener's logins (socket-server-metrics): a rate and a total of each
+    outcome, and how long it takes to log in again.
+    """
 
     def __init__(self, metrics: MetricsRegistry, listener_name: str) -> None:
         tags = (("listener", listener_name), ("networkProcessor", "0"))
@@ -74,7 +77,9 @@ class AuthenticationMetrics:
 
 
 class ServerChannelBuilder:
-    """`context`: the TLS settings of SSL and SASL_SSL; `sasl`: those of SASL, whose frames wait for `ready`."""
+    """`context`: the TLS settings of SSL and SASL_SSL; `sasl`: those of SASL, whose frames wait for
+    `ready`.
+    """
 
     def __init__(
         self,
@@ -190,7 +195,9 @@ class ServerChannelBuilder:
     def _session_frame(
         self, connection: SecuredConnection, authenticator: SaslServerAuthenticator, frame: memoryview
     ) -> SaslServerAuthenticator | PassOn | CloseType:
-        """What an authenticated client sent: the beginning of another login, a request, or a request too late."""
+        """What an authenticated client sent: the beginning of another login, a request, or a
+        request too late.
+        """
         now_ms = self._runtime.clock.monotonic_ms()
         is_handshake = int.from_bytes(frame[:_API_KEY_BYTES], "big", signed=True) == ApiKeys.SASL_HANDSHAKE
         if is_handshake and authenticator.may_reauthenticate(now_ms) and self._sasl is not None:

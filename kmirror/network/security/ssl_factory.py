@@ -1,8 +1,9 @@
 """TLS contexts from Kafka's `ssl.*` settings (Kafka's `SslFactory` and `DefaultSslEngineFactory`).
 
-Keys are loaded from memory. Cipher suites are given by their IANA names and apply to TLS 1.2; those of 1.3 are OpenSSL's.
-Clients check the server's certificate, and its host name unless `ssl.endpoint.identification.algorithm` is empty. Servers ask for
-a client certificate by `ssl.client.auth`. Renegotiation is off.
+Keys are loaded from memory. Cipher suites are given by their IANA names and apply to TLS 1.2; those
+of 1.3 are OpenSSL's. Clients check the server's certificate, and its host name unless
+`ssl.endpoint.identification.algorithm` is empty. Servers ask for a client certificate by
+`ssl.client.auth`. Renegotiation is off.
 """
 
 from __future__ import annotations

@@ -57,7 +57,9 @@ class SslPrincipalMapper:
 
 
 def expand_java_replacement(replacement: str, match: re.Match[str]) -> str:
-    """Java's `Matcher.replaceAll` text for one match: as many digits of `$12` as make a group that exists; else the text stays."""
+    """Java's `Matcher.replaceAll` text for one match: as many digits of `$12` as make a group that
+    exists; else the text stays.
+    """
 
     def expand(part: re.Match[str]) -> str:
         if part[1] is not None:

@@ -1,15 +1,17 @@
-"""TLS as a filter: a `ConnectionProtocol` below, a `Connection` above; OpenSSL works on memory, so nothing here blocks.
+"""TLS as a filter: a `ConnectionProtocol` below, a `Connection` above; OpenSSL works on memory, so
+nothing here blocks.
 
     socket ─> get_buffer/buffer_updated ─> incoming BIO ─> read ─> the protocol above
     write(parts) ─> queue ─> write ─> outgoing BIO ─> the connection below
 
-The protocol above is told of its connection at once, before the handshake, because connections are counted when they are
-accepted; what it writes meanwhile waits. File slices are read, for the kernel cannot encrypt them, and only as far as the
-connection below takes bytes: a large response is never encrypted as a whole. What was decrypted while the protocol above
-paused reading waits inside of OpenSSL, and goes up from a callback of its own, never from inside `resume_reading`.
+The protocol above is told of its connection at once, before the handshake, because connections are
+counted when they are accepted; what it writes meanwhile waits. File slices are read, for the kernel
+cannot encrypt them, and only as far as the connection below takes bytes: a large response is never
+encrypted as a whole. What was decrypted while the protocol above paused reading waits inside of
+OpenSSL, and goes up from a callback of its own, never from inside `resume_reading`.
 
-A failed handshake sends its alert, reads no more, and tells `on_handshake`, who closes; without one the connection ends
-with `SslHandshakeError`.
+A failed handshake sends its alert, reads no more, and tells `on_handshake`, who closes; without one
+the connection ends with `SslHandshakeError`.
 """
 
 from __future__ import annotations
@@ -28,9 +30,11 @@ CHUNK_BYTES = 1 << 16
 
 
 class SslTransportLayer:
-    """One connection's TLS; `on_handshake(layer, error)` is called once, with None when it succeeded.
+    """One connection's TLS; `on_handshake(layer, error)` is called once, with None when it
+    succeeded.
 
-    `scratch` is where bytes are received; the layers of one owner share it, for nothing of it outlives `buffer_updated`.
+    `scratch` is where bytes are received; the layers of one owner share it, for nothing of it
+    outlives `buffer_updated`.
     """
 
     def __init__(
@@ -274,7 +278,9 @@ class SslTransportLayer:
         return data
 
     def _check_water_marks(self) -> None:
-        """Told from our own queue and the state below: below, nobody says when the last bytes fell under a mark that only we use."""
+        """Told from our own queue and the state below: below, nobody says when the last bytes fell
+        under a mark that only we use.
+        """
         if not self._writing_paused and (self._lower_paused or self._queued_bytes > WRITE_HIGH_WATER_BYTES):
             self._writing_paused = True
             self._protocol.pause_writing()

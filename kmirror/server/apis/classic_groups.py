@@ -56,7 +56,8 @@ async def handle_heartbeat(apis: KafkaApis, request: Request) -> HeartbeatRespon
         authorize_group(apis, request, AclOperation.READ, request.message.group_id)
         return await coordinator_of(apis).heartbeat(request.message)
     except ApiException as error:
-        # A member keeps its session while the group is loading (Kafka's GroupCoordinatorService.heartbeat).
+        # A member keeps its session while the group is loading (Kafka's
+        # GroupCoordinatorService.heartbeat).
         loading = error.error is Errors.COORDINATOR_LOAD_IN_PROGRESS
         return HeartbeatResponse(error_code=Errors.NONE if loading else error.error)
 

@@ -1,13 +1,15 @@
-"""DescribeConfigs (key 32). Served: v1-v4, v5 with mirroring (its bytes are those of v4; type 64 is allowed at every version).
+"""DescribeConfigs (key 32).
+
+Served: v1-v4, v5 with mirroring (its bytes are those of v4; type 64 is allowed at every version).
 
     v1   synonyms, sources             v4   flexible
     v3   types, documentation          v5   mirrors (KIP-1279)
 
-Resources: topics (2), this broker (4) or, with an empty name, the cluster-wide dynamic defaults, loggers of this broker (8),
-client metrics (16), groups (32), mirrors (64). `mirror.name` and a mirror's remembered source cluster are never shown;
-passwords are null and sensitive, as is a server property that we do not know, since it might be one.
-A broker other than this one, or a name that is no id: INVALID_REQUEST; topics that do not exist UNKNOWN_TOPIC_OR_PARTITION,
-mirrors UNKNOWN_MIRROR.
+Resources: topics (2), this broker (4) or, with an empty name, the cluster-wide dynamic defaults,
+loggers of this broker (8), client metrics (16), groups (32), mirrors (64). `mirror.name` and a
+mirror's remembered source cluster are never shown; passwords are null and sensitive, as is a server
+property that we do not know, since it might be one. A broker other than this one, or a name that is
+no id: INVALID_REQUEST; topics that do not exist UNKNOWN_TOPIC_OR_PARTITION, mirrors UNKNOWN_MIRROR.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ async def handle_describe_configs(apis: KafkaApis, request: Request) -> Describe
 def describe_configs(
     message: DescribeConfigsRequest, config: KafkaConfig, image: MetadataImage, *, check: Callable[[DescribeConfigsResource], None]
 ) -> DescribeConfigsResponse:
-    """What a node with this config knows; `check` raises for a resource that the caller may not see."""
+    """What a node with this config knows; `check` raises for a resource that the caller may not
+    see.
+    """
     views = ConfigViews(config, image)
     return DescribeConfigsResponse(results=[_describe(message, views, config.node_id, resource, check) for resource in message.resources])
 

@@ -1,8 +1,11 @@
-"""DescribeLogDirs (key 35). Served: v1-v5 (v3 top-level error, v4 sizes of the volume, v5 cordoned).
+"""DescribeLogDirs (key 35).
 
-One result a log directory, offline ones with KAFKA_STORAGE_ERROR; sizes are bytes of the segments. `topics` null is all
-partitions. The offset lag is how far the high watermark lies ahead of the log's end; of a log that is being
-moved here (`isFuture`) what it still has to copy. No directory is ever cordoned.
+Served: v1-v5 (v3 top-level error, v4 sizes of the volume, v5 cordoned).
+
+One result a log directory, offline ones with KAFKA_STORAGE_ERROR; sizes are bytes of the segments.
+`topics` null is all partitions. The offset lag is how far the high watermark lies ahead of the
+log's end; of a log that is being moved here (`isFuture`) what it still has to copy. No directory is
+ever cordoned.
 """
 
 from __future__ import annotations

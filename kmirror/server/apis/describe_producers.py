@@ -1,7 +1,8 @@
 """DescribeProducers (key 61, KIP-664). Served: v0.
 
-The producers that this replica's log remembers, with their last sequence and open transaction; a follower answers, too (the
-tool's --broker-id). No replica here: NOT_LEADER_OR_FOLLOWER; no such topic: UNKNOWN_TOPIC_OR_PARTITION.
+The producers that this replica's log remembers, with their last sequence and open transaction; a
+follower answers, too (the tool's --broker-id). No replica here: NOT_LEADER_OR_FOLLOWER; no such
+topic: UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """DescribeTopicPartitions (key 75, KIP-966). Served: v0.
 
-Topics in alphabetical order, from the cursor on, at most `response_partition_limit` partitions (and never more than
-`max.request.partition.size.limit`); where that cuts, `next_cursor` says where to go on. No topics asked for is all topics.
+Topics in alphabetical order, from the cursor on, at most `response_partition_limit` partitions (and
+never more than `max.request.partition.size.limit`); where that cuts, `next_cursor` says where to go
+on. No topics asked for is all topics.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""DescribeTransactions (key 65, v0) and ListTransactions (key 66, v0-v2), of administrators (KIP-664).
+"""DescribeTransactions (key 65, v0) and ListTransactions (key 66, v0-v2), of administrators
+(KIP-664).
 
     ListTransactions   v1   longer open than a duration (KIP-994)      v2   ids by an RE2 pattern (KIP-1152)
 
-DescribeTransactions answers for ids that this broker coordinates, ListTransactions lists those of all partitions of `__transaction_state`
-that it leads. State names that nobody knows come back as unknown; what the client may not describe is left out.
+DescribeTransactions answers for ids that this broker coordinates, ListTransactions lists those of
+all partitions of `__transaction_state` that it leads. State names that nobody knows come back as
+unknown; what the client may not describe is left out.
 """
 
 from __future__ import annotations

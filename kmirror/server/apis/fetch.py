@@ -138,13 +138,17 @@ def _is_log_reader(request: Request, message: FetchRequest) -> bool:
 
 
 def _quota_limit(apis: KafkaApis, request: Request, replica_id: int) -> int:
-    """The most that a consumer can be sent without certain throttling: more would never get through a quota."""
+    """The most that a consumer can be sent without certain throttling: more would never get through
+    a quota.
+    """
     limit = apis.throttler.fetch_limit(request) if replica_id < 0 and apis.quotas.enabled else None
     return MAX_INT if limit is None else min(int(limit), MAX_INT)
 
 
 def _response_size(apis: KafkaApis, request: Request, results: FetchResults, *, is_full: bool) -> int:
-    """Bytes of the response that would be sent; of a session's, only partitions with data or an error are counted."""
+    """Bytes of the response that would be sent; of a session's, only partitions with data or an
+    error are counted.
+    """
     sent = results if is_full else [(topic, data) for topic, data in results if data.error is not Errors.NONE or data.records is not None]
     response = _answer(apis, request, FetchSelection(Errors.NONE, 0, sent))
     parts = encode_response(request.api_key, request.api_version, request.correlation_id, response)

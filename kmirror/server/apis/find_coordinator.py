@@ -4,9 +4,10 @@
     v3   flexible                    v6   key type 2, share partitions (KIP-932; below v6 INVALID_REQUEST)
                                      v7   key type 3, mirror partitions (KIP-1279; below v7 INVALID_REQUEST)
 
-The coordinator of a key is the leader of the partition of the coordinator's topic to which the key hashes. A missing
-topic is created (COORDINATOR_NOT_AVAILABLE until it is there). Key types: 0 group, 1 transactional id, 2 share partition
-(`groupId:topicId:partition`), 3 mirror (`mirrorName:topicId:partition`).
+The coordinator of a key is the leader of the partition of the coordinator's topic to which the key
+hashes. A missing topic is created (COORDINATOR_NOT_AVAILABLE until it is there). Key types: 0
+group, 1 transactional id, 2 share partition (`groupId:topicId:partition`), 3 mirror
+(`mirrorName:topicId:partition`).
 """
 
 from __future__ import annotations
@@ -86,7 +87,9 @@ def _find(apis: KafkaApis, request: Request, key_type: int, key: str) -> tuple[E
 
 
 def _mirror_partition(apis: KafkaApis, key: str) -> int | None:
-    """Where the states of mirrors are, which is not asked of how many partitions their topic has now."""
+    """Where the states of mirrors are, which is not asked of how many partitions their topic has
+    now.
+    """
     manager = apis.mirror
     if manager is None or manager.image().topics.topic(MIRROR_STATE_TOPIC_NAME) is None:
         return None

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 
 async def handle_alter_configs(apis: KafkaApis, request: Request) -> Any:
-    """AlterConfigs and IncrementalAlterConfigs: what this broker refuses, and the levels of its loggers, stay here; the rest goes on."""
+    """AlterConfigs and IncrementalAlterConfigs: what this broker refuses, and the levels of its
+    loggers, stay here; the rest goes on.
+    """
     message = request.message
     resources = list(message.resources)
     counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
@@ -63,7 +65,9 @@ async def handle_alter_configs(apis: KafkaApis, request: Request) -> Any:
 
 
 def _check_logger(apis: KafkaApis, request: Request, resource: Any) -> None:
-    """The levels of loggers are this broker's own, so it authorises itself what the controller never sees."""
+    """The levels of loggers are this broker's own, so it authorises itself what the controller
+    never sees.
+    """
     if resource.resource_type == RESOURCE_BROKER_LOGGER and not apis.auth.may_on_cluster(request, AclOperation.ALTER_CONFIGS):
         raise ApiException(Errors.CLUSTER_AUTHORIZATION_FAILED, "")
 

@@ -30,7 +30,9 @@ def coordinator_of(apis: KafkaApis) -> GroupCoordinator:
 
 
 def requester_of(apis: KafkaApis, request: Request) -> Requester:
-    """Who asks, as groups remember it, and which topics it may describe (for patterns that are resolved after its request)."""
+    """Who asks, as groups remember it, and which topics it may describe (for patterns that are
+    resolved after its request).
+    """
 
     def describable_topics(names: Iterable[str]) -> Iterable[str]:
         return apis.auth.filter_by_authorized(request, AclOperation.DESCRIBE, ResourceType.TOPIC, names, log_if_denied=False)

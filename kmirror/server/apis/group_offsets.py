@@ -6,8 +6,8 @@
 | OffsetFetch | 1-10 | v2 all topics, v7 require_stable, v8 several groups, v9 member and epoch, v10 topic ids |
 | OffsetDelete | 0 | KIP-496 |
 
-A committed leader epoch is stored as it came. OffsetFetch tells none above the partition's own of a topic with a `mirror.name`
-(`replica.client_epochs`).
+A committed leader epoch is stored as it came. OffsetFetch tells none above the partition's own of a
+topic with a `mirror.name` (`replica.client_epochs`).
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ MAX_INT = 2**31 - 1
 
 
 def _is_brokers_own(apis: KafkaApis, request: Request) -> bool:
-    """What a broker asks for itself, which is the sync of a mirror's group offsets, needs CLUSTER_ACTION and nothing more."""
+    """What a broker asks for itself, which is the sync of a mirror's group offsets, needs
+    CLUSTER_ACTION and nothing more.
+    """
     if apis.auth.authorizer is None or request.listener_name != apis.config.inter_broker_listener_name:
         return False
     return apis.auth.may_on_cluster(request, AclOperation.CLUSTER_ACTION, log_if_denied=False)
@@ -76,7 +78,9 @@ def _topics(apis: KafkaApis) -> TopicsImage:
 
 
 async def handle_offset_commit(apis: KafkaApis, request: Request) -> OffsetCommitResponse:
-    """Topics that may not be read, unknown topics and partitions get their error here; what is left goes to the coordinator."""
+    """Topics that may not be read, unknown topics and partitions get their error here; what is left
+    goes to the coordinator.
+    """
     message: OffsetCommitRequest = request.message
     is_own = _is_brokers_own(apis, request)
     if not is_own and not apis.authorize(request, AclOperation.READ, ResourceType.GROUP, message.group_id):
@@ -161,7 +165,9 @@ async def handle_offset_fetch(apis: KafkaApis, request: Request) -> OffsetFetchR
 
 
 async def _fetch_group(apis: KafkaApis, request: Request, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-    """Topics that may not be described are refused where they were asked for, and left out of "all topics"."""
+    """Topics that may not be described are refused where they were asked for, and left out of "all
+    topics".
+    """
     is_own = _is_brokers_own(apis, request)
     if not is_own and not apis.authorize(request, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id):
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=Errors.GROUP_AUTHORIZATION_FAILED)
@@ -212,14 +218,19 @@ async def _fetch_group(apis: KafkaApis, request: Request, group: OffsetFetchRequ
 
 
 def _of_topic(committed: FetchedOffset, image: TopicImage | None) -> FetchedOffset:
-    """An offset that was committed for another topic of the same name is none of the topic that was asked for by its id."""
+    """An offset that was committed for another topic of the same name is none of the topic that was
+    asked for by its id.
+    """
     if image is None or not isinstance(committed, OffsetAndMetadata):
         return committed
     return committed if committed.topic_id in (Uuid.ZERO, image.id) else None
 
 
 def _largest_epoch(apis: KafkaApis, topic: str, partition: int) -> int:
-    """Up to which a client is told committed epochs: in a mirror the partition's own. Elsewhere it is told what was committed, as Kafka does."""
+    """Up to which a client is told committed epochs: in a mirror the partition's own.
+
+    Elsewhere it is told what was committed, as Kafka does.
+    """
     image = apis.metadata_cache.image
     if association_of(image.configs.topic(topic)) is None:
         return MAX_INT

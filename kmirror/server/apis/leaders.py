@@ -1,4 +1,6 @@
-"""The current leader of a partition for a client that asked the wrong broker (KIP-951), and the endpoints to reach it."""
+"""The current leader of a partition for a client that asked the wrong broker (KIP-951), and the
+endpoints to reach it.
+"""
 
 from __future__ import annotations
 

@@ -57,7 +57,9 @@ JAVA_CLIENT = "apache-kafka-java"
 
 
 class _StateCheck(NamedTuple):
-    """The partitions of `topic`, under the mirror that it belongs to, have to be in one of the states `allowed`."""
+    """The partitions of `topic`, under the mirror that it belongs to, have to be in one of the
+    states `allowed`.
+    """
 
     topic: str
     mirror_name: str
@@ -191,7 +193,9 @@ def _described(manager: MirrorManager, name: str) -> describe_mirrors.DescribedM
 
 
 async def _topic_errors(manager: MirrorManager, kind: TopicRequest, mirror_name: str, topics: Mapping[str, Uuid]) -> dict[str, Errors]:
-    """Checks 5 to 8 of A15: the error of each topic (name -> id, zero where none was given) that has one."""
+    """Checks 5 to 8 of A15: the error of each topic (name -> id, zero where none was given) that
+    has one.
+    """
     image = manager.image()
     errors: dict[str, Errors] = {}
     checks: list[_StateCheck] = []
@@ -213,7 +217,9 @@ async def _topic_errors(manager: MirrorManager, kind: TopicRequest, mirror_name:
 
 
 async def _states_errors(manager: MirrorManager, kind: TopicRequest, checks: Sequence[_StateCheck]) -> dict[str, Errors]:
-    """The error of each topic with a partition in a state that is not allowed, or whose coordinator gives none."""
+    """The error of each topic with a partition in a state that is not allowed, or whose coordinator
+    gives none.
+    """
     allowed = {check.topic: check.allowed for check in checks if check.allowed != ANY_STATE}
     wanted = [
         partition

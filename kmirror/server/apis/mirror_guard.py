@@ -1,15 +1,17 @@
-"""DeleteTopics (20) and CreatePartitions (37) on a cluster with mirrors: READ_ONLY_TOPIC unless every partition is STOPPED (B30, D3-34).
+"""DeleteTopics (20) and CreatePartitions (37) on a cluster with mirrors: READ_ONLY_TOPIC unless
+every partition is STOPPED (B30, D3-34).
 
-The controller does not know the states of partitions: it refuses both for a topic whose `mirror.name` is `X` or `X.paused`, and does
-both for one of `X.removed`. The broker that takes the request knows more, so it looks before it forwards:
+The controller does not know the states of partitions: it refuses both for a topic whose
+`mirror.name` is `X` or `X.paused`, and does both for one of `X.removed`. The broker that takes the
+request knows more, so it looks before it forwards:
 
     mirror.name      every partition STOPPED      else
     X[.paused]       done in the broker's name    READ_ONLY_TOPIC             (STOPPED: its source topic is gone)
     X….removed       forwarded                    READ_ONLY_TOPIC
 
-What is not STOPPED is not forwarded, whatever its name is: a removal that overtakes the request would have the controller do it.
-What is done in the broker's name was authorised here, as the controller would have. Brokers' own requests go to the controller
-directly and are exempt.
+What is not STOPPED is not forwarded, whatever its name is: a removal that overtakes the request
+would have the controller do it. What is done in the broker's name was authorised here, as the
+controller would have. Brokers' own requests go to the controller directly and are exempt.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Produce (key 0).
 
-Served: v3-v13. v0-v2 are advertised (librdkafka reads our minimum to guess the broker's age, KAFKA-18659) but answered by
-closing the connection, as Kafka 4 does.
+Served: v3-v13. v0-v2 are advertised (librdkafka reads our minimum to guess the broker's age,
+KAFKA-18659) but answered by closing the connection, as Kafka 4 does.
 
     v3   record batches v2 (KIP-98)                 v9   flexible
     v5   log start offset in the response           v10  current leader of NOT_LEADER_OR_FOLLOWER (KIP-951)
@@ -105,7 +105,9 @@ async def _verify_transaction(apis: KafkaApis, request: Request, entries: dict[T
 def _check_topic(
     apis: KafkaApis, request: Request, topic: TopicProduceData, entries: dict[TopicPartition, Buffer], refused: dict[int, PartitionResponse]
 ) -> None:
-    """Sort a topic's partitions into what is appended and what is refused before (by the identity of its data)."""
+    """Sort a topic's partitions into what is appended and what is refused before (by the identity
+    of its data).
+    """
     topic_error = Errors.NONE
     if request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
         name = apis.metadata_cache.topic_name(topic.topic_id)
@@ -134,7 +136,9 @@ def _check_topic(
 
 
 def _malformed(records: Buffer, error: ApiException) -> PartitionResponse:
-    """The answer for bytes that are not one batch of magic 2; Kafka sends the text only if the first batch is corrupt."""
+    """The answer for bytes that are not one batch of magic 2; Kafka sends the text only if the
+    first batch is corrupt.
+    """
     try:
         classify_records(records)
     except ApiException as corrupt:

@@ -1,7 +1,9 @@
-"""SaslHandshake (key 17) and SaslAuthenticate (36) where no login is expected: ILLEGAL_SASL_STATE, the connection stays.
+"""SaslHandshake (key 17) and SaslAuthenticate (36) where no login is expected: ILLEGAL_SASL_STATE,
+the connection stays.
 
-Served: v0-v1 and v0-v2. The logins themselves are the network's (`network.security.sasl_server_authenticator`); here come those on a
-listener without SASL, a SaslAuthenticate after the login, and a SaslHandshake too soon after the last.
+Served: v0-v1 and v0-v2. The logins themselves are the network's
+(`network.security.sasl_server_authenticator`); here come those on a listener without SASL, a
+SaslAuthenticate after the login, and a SaslHandshake too soon after the last.
 """
 
 from __future__ import annotations

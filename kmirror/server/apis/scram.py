@@ -1,7 +1,8 @@
 """DescribeUserScramCredentials (key 50) and AlterUserScramCredentials (51). Served: v0 each.
 
-Described by every broker from its metadata, to those with DESCRIBE on the cluster: the mechanisms and iterations of users, all of them
-when none is named; a user without credentials is RESOURCE_NOT_FOUND, one named twice DUPLICATE_RESOURCE. Alterations are forwarded.
+Described by every broker from its metadata, to those with DESCRIBE on the cluster: the mechanisms
+and iterations of users, all of them when none is named; a user without credentials is
+RESOURCE_NOT_FOUND, one named twice DUPLICATE_RESOURCE. Alterations are forwarded.
 """
 
 from __future__ import annotations

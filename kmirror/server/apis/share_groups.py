@@ -59,7 +59,8 @@ def _share_groups(apis: KafkaApis) -> ShareGroupOffsets:
     return share
 
 
-# -- ShareGroupDescribe -------------------------------------------------------------------------------------------------
+# -- ShareGroupDescribe
+# -------------------------------------------------------------------------------------------------
 
 
 async def handle_share_group_describe(apis: KafkaApis, request: Request) -> ShareGroupDescribeResponse:
@@ -81,7 +82,8 @@ async def _described(apis: KafkaApis, request: Request, group_id: str) -> Descri
     return group
 
 
-# -- DescribeShareGroupOffsets ------------------------------------------------------------------------------------------
+# -- DescribeShareGroupOffsets
+# ------------------------------------------------------------------------------------------
 
 
 async def handle_describe_share_group_offsets(apis: KafkaApis, request: Request) -> DescribeShareGroupOffsetsResponse:
@@ -137,7 +139,8 @@ def _hidden(topic: DescribeShareGroupOffsetsRequestTopic) -> DescribeShareGroupO
     return DescribeShareGroupOffsetsResponseTopic(topic_name=topic.topic_name, partitions=rows)
 
 
-# -- AlterShareGroupOffsets ---------------------------------------------------------------------------------------------
+# -- AlterShareGroupOffsets
+# ---------------------------------------------------------------------------------------------
 
 
 async def handle_alter_share_group_offsets(apis: KafkaApis, request: Request) -> AlterShareGroupOffsetsResponse:
@@ -163,7 +166,8 @@ def _alter_refused(topic: AlterShareGroupOffsetsRequestTopic, topic_id: Uuid, er
     return AlterShareGroupOffsetsResponseTopic(topic_name=topic.topic_name, topic_id=topic_id, partitions=rows)
 
 
-# -- DeleteShareGroupOffsets --------------------------------------------------------------------------------------------
+# -- DeleteShareGroupOffsets
+# --------------------------------------------------------------------------------------------
 
 
 async def handle_delete_share_group_offsets(apis: KafkaApis, request: Request) -> DeleteShareGroupOffsetsResponse:

@@ -28,7 +28,9 @@ class PartitionView(NamedTuple):
 def view_partition(
     cache: MetadataCache, registration: PartitionRegistration, listener_name: str, *, listener_errors: bool = True
 ) -> PartitionView:
-    """`listener_errors`: a live leader without this listener is LISTENER_NOT_FOUND, else (old clients) LEADER_NOT_AVAILABLE."""
+    """`listener_errors`: a live leader without this listener is LISTENER_NOT_FOUND, else (old
+    clients) LEADER_NOT_AVAILABLE.
+    """
     offline = [replica for replica in registration.replicas if _is_offline(cache, registration, replica, listener_name)]
     if cache.alive_node(registration.leader, listener_name) is not None:
         return PartitionView(Errors.NONE, registration.leader, offline)

@@ -1,4 +1,5 @@
-"""What transactional producers ask their coordinator: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn.
+"""What transactional producers ask their coordinator: InitProducerId, AddPartitionsToTxn,
+AddOffsetsToTxn, EndTxn.
 
 | API (key) | served | versions |
 |---|---|---|
@@ -7,9 +8,11 @@
 | AddOffsetsToTxn (25) | 0-4 | v2 PRODUCER_FENCED |
 | EndTxn (26) | 0-5 | v2 PRODUCER_FENCED, v5 transactions v2: the answer carries the id and epoch to go on with |
 
-Below the version that brought it, PRODUCER_FENCED is said as INVALID_PRODUCER_EPOCH. Where a partition of AddPartitionsToTxn is refused
-(authorization, unknown), the others are not added either: OPERATION_NOT_ATTEMPTED. InitProducerId without a transactional id is for
-idempotent producers: a new id with epoch 0, whoever asks. keepPreparedTxn (v6) answers UNSUPPORTED_VERSION, as in Kafka 4.3.
+Below the version that brought it, PRODUCER_FENCED is said as INVALID_PRODUCER_EPOCH. Where a
+partition of AddPartitionsToTxn is refused (authorization, unknown), the others are not added
+either: OPERATION_NOT_ATTEMPTED. InitProducerId without a transactional id is for idempotent
+producers: a new id with epoch 0, whoever asks. keepPreparedTxn (v6) answers UNSUPPORTED_VERSION, as
+in Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -55,8 +58,11 @@ def transaction_coordinator(apis: KafkaApis) -> TransactionCoordinator:
 
 
 def offsets_partition(apis: KafkaApis, group_id: str) -> TopicPartition:
-    """The partition of `__consumer_offsets` of a group. Before the topic exists it is the one that the group will have: some clients
-    (aiokafka) add a group's offsets to a transaction before anybody looked for its coordinator."""
+    """The partition of `__consumer_offsets` of a group.
+
+    Before the topic exists it is the one that the group will have: some clients (aiokafka) add a
+    group's offsets to a transaction before anybody looked for its coordinator.
+    """
     topic = apis.metadata_cache.image.topics.topic(GROUP_METADATA_TOPIC_NAME)
     partition_count = apis.config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
     return TopicPartition(GROUP_METADATA_TOPIC_NAME, partition_for(group_id, partition_count))
@@ -72,7 +78,8 @@ def _known_to_client(error: Errors, version: int, first_version: int) -> Errors:
     return Errors.INVALID_PRODUCER_EPOCH if error is Errors.PRODUCER_FENCED and version < first_version else error
 
 
-# -- InitProducerId ---------------------------------------------------------------------------------------------------------
+# -- InitProducerId
+# ---------------------------------------------------------------------------------------------------------
 
 
 async def handle_init_producer_id(apis: KafkaApis, request: Request) -> InitProducerIdResponse:
@@ -107,7 +114,8 @@ def _init_refused(error: Errors) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=error, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
 
 
-# -- AddPartitionsToTxn, AddOffsetsToTxn --------------------------------------------------------------------------------------
+# -- AddPartitionsToTxn, AddOffsetsToTxn
+# --------------------------------------------------------------------------------------
 
 
 async def handle_add_partitions_to_txn(apis: KafkaApis, request: Request) -> AddPartitionsToTxnResponse:
@@ -201,7 +209,8 @@ async def handle_add_offsets_to_txn(apis: KafkaApis, request: Request) -> AddOff
     return AddOffsetsToTxnResponse(error_code=_known_to_client(error, request.api_version, FIRST_VERSION_WITH_FENCED))
 
 
-# -- EndTxn -------------------------------------------------------------------------------------------------------------------
+# -- EndTxn
+# -------------------------------------------------------------------------------------------------------------------
 
 
 async def handle_end_txn(apis: KafkaApis, request: Request) -> EndTxnResponse:

@@ -4,8 +4,9 @@
     v3   the member and its generation, so that a member that was removed commits nothing (KIP-447)
     v4   TRANSACTION_ABORTABLE                      v5   transactions v2: the partition of the group is added implicitly (KIP-890)
 
-The offsets are written as a transactional batch of the producer into the group's partition of `__consumer_offsets` and count once the
-transaction commits. The batch is the partition's first of the transaction as any other is, so the transaction coordinator is asked before.
+The offsets are written as a transactional batch of the producer into the group's partition of
+`__consumer_offsets` and count once the transaction commits. The batch is the partition's first of
+the transaction as any other is, so the transaction coordinator is asked before.
 """
 
 from __future__ import annotations

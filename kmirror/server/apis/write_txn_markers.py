@@ -1,13 +1,18 @@
-"""WriteTxnMarkers (key 27), of transaction coordinators and of `kafka-transactions abort`. Served: v1-v2.
+"""WriteTxnMarkers (key 27), of transaction coordinators and of `kafka-transactions abort`.
+
+Served: v1-v2.
 
     v2   the transaction version: in version 2 a marker's epoch is above the epoch of the data (KIP-1228)
 
-A marker ends a producer's transaction in each partition named; it is answered when the in-sync replicas have it. Errors are
-each partition's own: a newer coordinator or epoch was seen (TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH), no leader here.
-Markers for `__consumer_offsets` go through the group coordinator, where pending offsets come into force with them.
+A marker ends a producer's transaction in each partition named; it is answered when the in-sync
+replicas have it. Errors are each partition's own: a newer coordinator or epoch was seen
+(TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH), no leader here. Markers for
+`__consumer_offsets` go through the group coordinator, where pending offsets come into force with
+them.
 
-A partition that mirrors another cluster takes its markers from there: nothing is appended, and the answer is success, or a transaction that
-was open when the topic became a mirror would never be completed (C41). While it is not known whether it mirrors: NOT_LEADER_OR_FOLLOWER.
+A partition that mirrors another cluster takes its markers from there: nothing is appended, and the
+answer is success, or a transaction that was open when the topic became a mirror would never be
+completed (C41). While it is not known whether it mirrors: NOT_LEADER_OR_FOLLOWER.
 """
 
 from __future__ import annotations

@@ -1,17 +1,21 @@
-"""One kind of client quota on one broker: who is over it, and for how long it must wait (Kafka's `ClientQuotaManager`, KIP-13, KIP-124).
+"""One kind of client quota on one broker: who is over it, and for how long it must wait (Kafka's
+`ClientQuotaManager`, KIP-13, KIP-124).
 
-A quota belongs to a user, a client id, both, or the default of either. A request counts against the first that exists of
+A quota belongs to a user, a client id, both, or the default of either. A request counts against the
+first that exists of
 
     user + client id · user + default client · user · default user + client id · default user + default client · default user ·
     client id · default client
 
-and the level that it is found on says what is shared: a user's quota is one rate for all its client ids, a default user's quota is
-one rate for each user. So the rate is kept by the tags (user, client-id), of which one may be empty; they are also the tags of the
-metrics. While only one level was ever used, the tags follow from that level without a search.
+and the level that it is found on says what is shared: a user's quota is one rate for all its client
+ids, a default user's quota is one rate for each user. So the rate is kept by the tags (user,
+client-id), of which one may be empty; they are also the tags of the metrics. While only one level
+was ever used, the tags follow from that level without a search.
 
-A value is recorded first and judged afterwards, so a request that is too large is served and what comes next waits. The time to wait
-brings the rate back to its bound when nothing else comes. Once a quota was set for a kind, rates are kept until the node restarts, as
-in Kafka; before that nothing is recorded, and asking costs one comparison. Rates that nobody used for an hour are forgotten.
+A value is recorded first and judged afterwards, so a request that is too large is served and what
+comes next waits. The time to wait brings the rate back to its bound when nothing else comes. Once a
+quota was set for a kind, rates are kept until the node restarts, as in Kafka; before that nothing
+is recorded, and asking costs one comparison. Rates that nobody used for an hour are forgotten.
 
 `quota.window.num` samples of `quota.window.size.seconds` each make the window.
 """
@@ -31,7 +35,9 @@ from kmirror.common.sensors import Avg, MetricConfig, QuotaViolation, Rate, Sens
 INACTIVE_SENSOR_EXPIRATION_MS = 3_600_000
 SWEEP_INTERVAL_MS = 30_000
 MAX_REMEMBERED_CLIENTS = 10_000
-"""Clients make up their ids as they like, so what is only remembered to save a search is dropped from time to time."""
+"""Clients make up their ids as they like, so what is only remembered to save a search is dropped
+from time to time.
+"""
 
 
 class QuotaType(enum.Enum):
@@ -87,10 +93,14 @@ class ClientQuotaManager:
         """Whether a quota of this kind was ever set since the node started."""
         return self._levels_used != 0
 
-    # --- quotas -----------------------------------------------------------------------------------------------------
+    # --- quotas
+    # -----------------------------------------------------------------------------------------------------
 
     def update_quota(self, user: EntityName, client_id: EntityName, bound: float | None) -> None:
-        """Set the quota of an entity; None removes it. Rates that are kept already get their new bound at once."""
+        """Set the quota of an entity; None removes it.
+
+        Rates that are kept already get their new bound at once.
+        """
         if user is None and client_id is None:
             raise ValueError("a quota belongs to a user, a client id, or both")
         self._levels_used |= _CLIENT_IDS if user is None else _USERS if client_id is None else _USERS_WITH_CLIENT_IDS
@@ -135,7 +145,8 @@ class ClientQuotaManager:
             candidates = ((None, client_id), (None, DEFAULT)) if client_id else ()
         return next((self._quotas[entity] for entity in candidates if entity in self._quotas), None)
 
-    # --- recording --------------------------------------------------------------------------------------------------
+    # --- recording
+    # --------------------------------------------------------------------------------------------------
 
     def maybe_record_and_get_throttle_time_ms(self, principal: KafkaPrincipal, client_id: str, value: float, now_ms: int) -> int:
         """Count `value`; the time to wait for the rate to be within its bound again, 0 when it is."""
@@ -147,7 +158,9 @@ class ClientQuotaManager:
         return 0 if violation is None else self._throttle_time_ms(violation, now_ms)
 
     def record_no_throttle(self, principal: KafkaPrincipal, client_id: str, value: float, now_ms: int) -> None:
-        """Count `value` for the next judgement; a negative one takes back what was counted (a throttled fetch is not sent)."""
+        """Count `value` for the next judgement; a negative one takes back what was counted (a
+        throttled fetch is not sent).
+        """
         if self._levels_used:
             self.sensors(principal, client_id).quota.record(value, now_ms)
 
@@ -203,7 +216,8 @@ class ClientQuotaManager:
         self._throttled_until_ms = deque(until_ms for until_ms in self._throttled_until_ms if until_ms > now_ms)
         return len(self._throttled_until_ms)
 
-    # --- what other kinds do differently ----------------------------------------------------------------------------
+    # --- what other kinds do differently
+    # ----------------------------------------------------------------------------
 
     def _register(self, sensor: Sensor, tags: tuple[str, str], metric_tags: tuple[tuple[str, str], ...]) -> None:
         sensor.add(sensor_metric(self.quota_type.value, "byte-rate", metric_tags), Rate(), self._metric_config(tags))
@@ -219,5 +233,7 @@ class ClientQuotaManager:
 
 
 def sanitize(user: str) -> str:
-    """A user in the tags of metrics: percent-encoded, as Kafka does so that any name fits a JMX name."""
+    """A user in the tags of metrics: percent-encoded, as Kafka does so that any name fits a JMX
+    name.
+    """
     return quote(user, safe="").replace("~", "%7E")

@@ -1,8 +1,10 @@
-"""Quota on request time (Kafka's `ClientRequestQuotaManager`, KIP-124): the share of a second that a client's requests are worked on.
+"""Quota on request time (Kafka's `ClientRequestQuotaManager`, KIP-124): the share of a second that
+a client's requests are worked on.
 
-Kafka counts the time of its network and request threads, so 100% is one thread of `num.io.threads + num.network.threads`. Here one
-loop serves everybody: counted is the time of the steps in which a request is decoded, handled and answered, without what it waits
-for, and 100% is the whole loop. The throttle time is at most one window, for a client must be able to heartbeat.
+Kafka counts the time of its network and request threads, so 100% is one thread of `num.io.threads +
+num.network.threads`. Here one loop serves everybody: counted is the time of the steps in which a
+request is decoded, handled and answered, without what it waits for, and 100% is the whole loop. The
+throttle time is at most one window, for a client must be able to heartbeat.
 
 What brokers ask of each other is exempt and goes to `exempt-request-time`.
 """

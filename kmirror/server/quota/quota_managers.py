@@ -1,7 +1,9 @@
-"""All client quotas of a node, and how a change of the metadata reaches them (Kafka's `QuotaFactory.QuotaManagers`, `ClientQuotaMetadataManager`).
+"""All client quotas of a node, and how a change of the metadata reaches them (Kafka's
+`QuotaFactory.QuotaManagers`, `ClientQuotaMetadataManager`).
 
-Broker and controller role of one process share them, as Kafka's combined nodes share the sensors; both publish the same changes.
-Windows: `quota.window.*`, for controller mutations `controller.quota.window.*`.
+Broker and controller role of one process share them, as Kafka's combined nodes share the sensors;
+both publish the same changes. Windows: `quota.window.*`, for controller mutations
+`controller.quota.window.*`.
 """
 
 from __future__ import annotations
@@ -63,7 +65,10 @@ class QuotaManagers:
         self.enabled = False
 
     def update(self, entity: ClientQuotaEntity, key: str, value: float | None) -> None:
-        """A quota of an entity changed; None: it was removed. Quotas that this version does not know are ignored, as in Kafka."""
+        """A quota of an entity changed; None: it was removed.
+
+        Quotas that this version does not know are ignored, as in Kafka.
+        """
         names = dict(entity.entries)
         if IP in names:
             address = names[IP]
@@ -78,7 +83,9 @@ class QuotaManagers:
 
 
 class DynamicClientQuotaPublisher:
-    """A `MetadataPublisher`: quotas as they are set, and the connection rates of the broker's dynamic configs."""
+    """A `MetadataPublisher`: quotas as they are set, and the connection rates of the broker's
+    dynamic configs.
+    """
 
     name = "DynamicClientQuotaPublisher"
 
@@ -95,7 +102,9 @@ class DynamicClientQuotaPublisher:
             self._apply_connection_rates(image)
 
     def _apply_connection_rates(self, image: MetadataImage) -> None:
-        """Values that are no numbers are refused before they get here, but for those of a listener: they leave the rates as they are."""
+        """Values that are no numbers are refused before they get here, but for those of a listener:
+        they leave the rates as they are.
+        """
         props = {**self._config.props, **image.configs.cluster_default(), **image.configs.broker(self._config.node_id)}
         try:
             broker_rate = int(props.get(CONNECTION_RATE_CONFIG, UNLIMITED))

@@ -1,7 +1,9 @@
-"""Histories in which two logs must become equal: at a failback, along a chain of mirrors, from a source whose log begins late or whose topic is gone.
+"""Histories in which two logs must become equal: at a failback, along a chain of mirrors, from a
+source whose log begins late or whose topic is gone.
 
-Clusters have one node each. Each history is an `async def (stage)`, which may draw from the stage's seed. Its docstring says what went
-wrong in an earlier draft of the rules, or in another implementation. What the checkers cannot see is stated with `expect`.
+Clusters have one node each. Each history is an `async def (stage)`, which may draw from the stage's
+seed. Its docstring says what went wrong in an earlier draft of the rules, or in another
+implementation. What the checkers cannot see is stated with `expect`.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ async def clean_failback(stage: Stage) -> None:
 
 
 async def _both_wrote_in_one_epoch(stage: Stage) -> None:
-    """B fails over; then both have an epoch 2 of their own, A with a batch at 12..14, B with its reset at 12."""
+    """B fails over; then both have an epoch 2 of their own, A with a batch at 12..14, B with its
+    reset at 12.
+    """
     await mirrored(stage)
     await restart(stage, "b")
     await stage.until("B leads and mirrors again", lambda: stage.state("b", ORDERS) is State.MIRRORING)
@@ -41,14 +45,18 @@ async def _both_wrote_in_one_epoch(stage: Stage) -> None:
 
 
 async def both_wrote(stage: Stage) -> None:
-    """A wrote on after B took over, in an epoch of the same number: its records are cut at failback, and B's take their place."""
+    """A wrote on after B took over, in an epoch of the same number: its records are cut at
+    failback, and B's take their place.
+    """
     await _both_wrote_in_one_epoch(stage)
     await stage.write(stage.producer("second", PARTITIONS), ORDERS, cluster="b", batches=4, count=2)
     await fail_back(stage)
 
 
 async def divergence_inside_a_batch(stage: Stage) -> None:
-    """F2: the point where the logs part lies inside a batch of A; the whole batch goes, and no gap is left at lag 0."""
+    """F2: the point where the logs part lies inside a batch of A; the whole batch goes, and no gap
+    is left at lag 0.
+    """
     await _both_wrote_in_one_epoch(stage)
     await stage.write(stage.producer("stale too", PARTITIONS), ORDERS, cluster="a", batches=1, count=3)
     await stage.write(stage.producer("second", PARTITIONS), ORDERS, cluster="b", batches=3, count=1)
@@ -69,7 +77,9 @@ async def mirror_loop(stage: Stage) -> None:
 
 
 async def removed_before_mirroring(stage: Stage) -> None:
-    """F6: B is added and removed again before it mirrors; B's own epoch was stored as last mirror epoch."""
+    """F6: B is added and removed again before it mirrors; B's own epoch was stored as last mirror
+    epoch.
+    """
     await mirrored(stage)
     await stage.fail_over("b", PARTITIONS)
     await stage.write(stage.producer("second", PARTITIONS), ORDERS, cluster="b", batches=2)
@@ -87,7 +97,9 @@ async def removed_before_mirroring(stage: Stage) -> None:
 
 
 async def chain(stage: Stage) -> None:
-    """F7: A → B → C; after an epoch change at A, B serves batches of epochs above its own, and C dropped them for ever."""
+    """F7: A → B → C; after an epoch change at A, B serves batches of epochs above its own, and C
+    dropped them for ever.
+    """
     await begin(stage, clusters=("a", "b", "c"))
     await stage.mirror("a", "b", PARTITIONS)
     await stage.mirror("b", "c", PARTITIONS, name="next")
@@ -100,7 +112,9 @@ async def chain(stage: Stage) -> None:
 
 
 async def log_start_inside_a_batch(stage: Stage) -> None:
-    """F11: the source's log starts inside a batch and the destination is empty; the append was refused for ever."""
+    """F11: the source's log starts inside a batch and the destination is empty; the append was
+    refused for ever.
+    """
     await begin(stage)
     await _delete_records(stage, "a", before=4)
     await stage.mirror("a", "b", PARTITIONS)
@@ -109,7 +123,9 @@ async def log_start_inside_a_batch(stage: Stage) -> None:
 
 
 async def source_topic_deleted(stage: Stage) -> None:
-    """F13: the source's topic was deleted, B took over; A mirrors from B and gets the same topic id; B began PREPARING by itself."""
+    """F13: the source's topic was deleted, B took over; A mirrors from B and gets the same topic
+    id; B began PREPARING by itself.
+    """
     await mirrored(stage)
     await stage.operator.delete_topic("a", TOPIC)
     await stage.until_state("b", PARTITIONS, State.STOPPED)
@@ -122,7 +138,9 @@ async def source_topic_deleted(stage: Stage) -> None:
 
 
 async def source_log_start_above_the_lag(stage: Stage) -> None:
-    """F16: A's log start passed the point up to which B had mirrored; at failback B's records between the two were skipped silently."""
+    """F16: A's log start passed the point up to which B had mirrored; at failback B's records
+    between the two were skipped silently.
+    """
     await stage.open(config={"log.retention.check.interval.ms": "200", "log.initial.task.delay.ms": "100"})
     await stage.operator.create_topic("a", TOPIC, configs={"segment.ms": "1"})
     await stage.write(stage.producer("first", PARTITIONS), ORDERS, cluster="a", batches=4, count=3)

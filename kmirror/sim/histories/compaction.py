@@ -1,6 +1,8 @@
-"""Named histories of a compacted topic whose tombstones are kept for less time than a mirror, or a follower, is away.
+"""Named histories of a compacted topic whose tombstones are kept for less time than a mirror, or a
+follower, is away.
 
-Each is an `async def (stage)` as in `sim.histories.replicas`; the rule "keys" is in `sim.fleet_keys`.
+Each is an `async def (stage)` as in `sim.histories.replicas`; the rule "keys" is in
+`sim.fleet_keys`.
 """
 
 from __future__ import annotations
@@ -16,14 +18,18 @@ from kmirror.sim.stage import expect
 
 GONE = b"customer"
 KEPT = tuple(b"kept-%d" % number for number in range(8))
-"""Written once, between the key's value and its tombstone: where a log that was cleaned and one that was not are equal."""
+"""Written once, between the key's value and its tombstone: where a log that was cleaned and one
+that was not are equal.
+"""
 OTHERS = (b"x", b"y")
 ROUNDS = 40
 NEVER_MS, SELDOM_MS = 600_000, 1_500
 
 
 async def _open(stage: MirrorStage, *, backoff_ms: int) -> KeyedWriter:
-    """B's cleaners look that seldom: what is away must still have the key's value when it comes back."""
+    """B's cleaners look that seldom: what is away must still have the key's value when it comes
+    back.
+    """
     await stage.open(replication_factor=3, config=CLEANING, own_config={"b": {"log.cleaner.backoff.ms": str(backoff_ms)}})
     await stage.operator.create_topic("a", KEYED.topic, 1, COMPACTED, replication_factor=3)
     return KeyedWriter(stage.crowds["a"].client("keyed"), stage.history)
@@ -48,7 +54,9 @@ def _has(server: SimServer, key: bytes) -> bool:
 
 
 async def _clean_until_gone(stage: MirrorStage, writer: KeyedWriter, cluster: str) -> None:
-    """Other keys are written again and again, until that cluster's leader has no trace of the one that was deleted."""
+    """Other keys are written again and again, until that cluster's leader has no trace of the one
+    that was deleted.
+    """
     for _ in range(ROUNDS):
         for key in OTHERS:
             await _write(stage, writer, key)
@@ -76,7 +84,9 @@ async def _end(stage: MirrorStage) -> None:
 
 
 async def compacted_mirror_paused_long(stage: MirrorStage) -> None:
-    """B is paused for longer than A keeps tombstones; a key that was deleted at A, and at B, does not come back."""
+    """B is paused for longer than A keeps tombstones; a key that was deleted at A, and at B, does
+    not come back.
+    """
     writer = await _open(stage, backoff_ms=NEVER_MS)
     for key in (GONE, *OTHERS, *KEPT):
         await _write(stage, writer, key)
@@ -93,7 +103,9 @@ async def compacted_mirror_paused_long(stage: MirrorStage) -> None:
 
 
 async def compacted_follower_away_long(stage: MirrorStage) -> None:
-    """A follower of a compacted mirror is down for longer than tombstones are kept; the key that it saw deleted does not come back."""
+    """A follower of a compacted mirror is down for longer than tombstones are kept; the key that it
+    saw deleted does not come back.
+    """
     writer = await _open(stage, backoff_ms=SELDOM_MS)
     for key in (GONE, *OTHERS, *KEPT):
         await _write(stage, writer, key)

@@ -1,7 +1,9 @@
-"""Named histories of disks: one log directory of two fails or fills while the other is healthy, a node starts on a full one, or on one that cannot be
-read, another comes back empty, a replica moves from one to the other while its log is cut, and a bit of a batch flips.
+"""Named histories of disks: one log directory of two fails or fills while the other is healthy, a
+node starts on a full one, or on one that cannot be read, another comes back empty, a replica moves
+from one to the other while its log is cut, and a bit of a batch flips.
 
-Each is an `async def (stage)` as in `sim.histories.replicas`; what the checkers cannot see is stated with `expect`.
+Each is an `async def (stage)` as in `sim.histories.replicas`; what the checkers cannot see is
+stated with `expect`.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ async def _mend_and_restart(stage: MirrorStage, server: SimServer) -> None:
 
 
 async def directory_fails(stage: MirrorStage) -> None:
-    """One log directory of a broker at A fails; the partitions in its healthy one go on being copied, from it and to it."""
+    """One log directory of a broker at A fails; the partitions in its healthy one go on being
+    copied, from it and to it.
+    """
     await _open(stage)
     server = _leader_of_some(stage, "a")
     path = server.volumes[1].path
@@ -79,7 +83,9 @@ def _leader_of_some(stage: MirrorStage, cluster: str) -> SimServer:
 
 
 async def leaders_disk_fills(stage: MirrorStage) -> None:
-    """The disk of the mirror's leader is full; another replica leads, and mirrors on, without an operator."""
+    """The disk of the mirror's leader is full; another replica leads, and mirrors on, without an
+    operator.
+    """
     await stage.open(replication_factor=3, log_dirs=2)
     await stage.write("a", batches=3)
     await stage.mirror("a", "b")
@@ -101,7 +107,9 @@ async def leaders_disk_fills(stage: MirrorStage) -> None:
 
 
 async def move_during_cut(stage: MirrorStage) -> None:
-    """A's leader is about to change its log directory when A becomes the mirror; the log is cut and mirrored anew in equal epochs."""
+    """A's leader is about to change its log directory when A becomes the mirror; the log is cut and
+    mirrored anew in equal epochs.
+    """
     await stage.open(replication_factor=2, log_dirs=2, configs=ALONE, config=MOVE_CONFIG)
     stage.history.min_in_sync_replicas = 1
     await stage.write("a", batches=2)
@@ -120,7 +128,9 @@ async def move_during_cut(stage: MirrorStage) -> None:
 
 
 async def full_disk_at_restart(stage: MirrorStage) -> None:
-    """A broker or the controller starts on a disk that is full; it says so or leaves the directory alone, and has lost nothing when there is room."""
+    """A broker or the controller starts on a disk that is full; it says so or leaves the directory
+    alone, and has lost nothing when there is room.
+    """
     await stage.open(replication_factor=3)
     await stage.write("a", batches=5)
     await stage.mirror("a", "b")
@@ -140,7 +150,9 @@ async def full_disk_at_restart(stage: MirrorStage) -> None:
 
 
 async def unreadable_disk_at_restart(stage: MirrorStage) -> None:
-    """The same with a disk that cannot be read for a while, or no file descriptors left, or no rights."""
+    """The same with a disk that cannot be read for a while, or no file descriptors left, or no
+    rights.
+    """
     await stage.open(replication_factor=3)
     await stage.write("a", batches=5)
     await stage.mirror("a", "b")
@@ -159,7 +171,9 @@ async def unreadable_disk_at_restart(stage: MirrorStage) -> None:
 
 
 async def _start_on_it_and_mend(stage: MirrorStage, server: SimServer) -> None:
-    """The server of A starts on its bad disk and removes nothing; then the disk is mended, and the controller serves."""
+    """The server of A starts on its bad disk and removes nothing; then the disk is mended, and the
+    controller serves.
+    """
     before = len(stage.history.events)
     server.start()
     await stage.sleep_ms(3_000)
@@ -174,7 +188,9 @@ def _expect_nothing_lost(stage: MirrorStage, server: SimServer, since: int) -> N
 
 
 async def directory_comes_back_empty(stage: MirrorStage) -> None:
-    """A broker's second disk is replaced; it does not start on it before it is formatted, and then its replicas get into the ISR again."""
+    """A broker's second disk is replaced; it does not start on it before it is formatted, and then
+    its replicas get into the ISR again.
+    """
     await _open(stage)
     server = _leader_of_some(stage, "b")
     server.crash()
@@ -188,8 +204,9 @@ async def directory_comes_back_empty(stage: MirrorStage) -> None:
 
 
 async def batch_rots_at_the_source(stage: MirrorStage) -> None:
-    """A bit of a batch flips on the disk of A's leader; nobody copies the batch from there, the mirror is FAILED, and has it when a
-    sound replica leads and the topic is added again."""
+    """A bit of a batch flips on the disk of A's leader; nobody copies the batch from there, the
+    mirror is FAILED, and has it when a sound replica leads and the topic is added again.
+    """
     await stage.open(replication_factor=3)
     await stage.write("a", batches=6)
     await stage.until("every replica is in sync", stage.is_whole)

@@ -1,8 +1,10 @@
-"""Histories in which a mirror becomes writable while its node dies, a transaction is open, or its state is lost or stale.
+"""Histories in which a mirror becomes writable while its node dies, a transaction is open, or its
+state is lost or stale.
 
-Clusters have one node each; each history is an `async def (stage)` as in `alignment`. A leader change in STOPPING (F17) is
-`crash_while_stopping`, as far as the leader that changes can be the same node. The stale answer of the old coordinator (F19) is put in:
-brokers that learn of a new leader and a new coordinator from one log of metadata do not ask the old one.
+Clusters have one node each; each history is an `async def (stage)` as in `alignment`. A leader
+change in STOPPING (F17) is `crash_while_stopping`, as far as the leader that changes can be the
+same node. The stale answer of the old coordinator (F19) is put in: brokers that learn of a new
+leader and a new coordinator from one log of metadata do not ask the old one.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ async def restart_right_after_add(stage: Stage) -> None:
 
 
 async def power_loss_after_stopped(stage: Stage) -> None:
-    """F9: `__mirror_state` of one replica lost STOPPED with the power; D4 ran again and cut acknowledged records."""
+    """F9: `__mirror_state` of one replica lost STOPPED with the power; D4 ran again and cut
+    acknowledged records.
+    """
     await mirrored(stage)
     await stage.fail_over("b", PARTITIONS)
     writer = stage.producer("second", PARTITIONS)
@@ -76,7 +80,9 @@ async def paused_without_state(stage: Stage) -> None:
 
 
 async def local_transaction_open_at_readd(stage: Stage) -> None:
-    """F14: B is STOPPED with a transaction of its own open; added while A is away, and removed: it was STOPPED with a hanging transaction."""
+    """F14: B is STOPPED with a transaction of its own open; added while A is away, and removed: it
+    was STOPPED with a hanging transaction.
+    """
     await mirrored(stage)
     await stage.fail_over("b", PARTITIONS)
     await stage.sleep_ms(100)
@@ -88,7 +94,9 @@ async def local_transaction_open_at_readd(stage: Stage) -> None:
 
 
 async def crash_while_stopping(stage: Stage) -> None:
-    """F15, F17: the node dies anywhere in D4, again and again; the tail above the LSO is cut, and the bump must not forget its epoch."""
+    """F15, F17: the node dies anywhere in D4, again and again; the tail above the LSO is cut, and
+    the bump must not forget its epoch.
+    """
     await begin(stage, config=ONE_BATCH_A_FETCH)
     for _ in range(2):
         await restart(stage, "a")
@@ -110,7 +118,9 @@ async def crash_while_stopping(stage: Stage) -> None:
 
 
 async def crash_after_the_cut(stage: Stage) -> None:
-    """F15: the node dies when the tail, the only batches of their epoch, has been cut; what was not bumped before is bumped too low after."""
+    """F15: the node dies when the tail, the only batches of their epoch, has been cut; what was not
+    bumped before is bumped too low after.
+    """
     await begin(stage, config=ONE_BATCH_A_FETCH)
     for _ in range(3):
         await restart(stage, "a")
@@ -128,7 +138,9 @@ async def crash_after_the_cut(stage: Stage) -> None:
 
 
 async def reset_lost(stage: Stage) -> None:
-    """F18: the reset is gone after STOPPED (the disk lost it); old producers were alive and a cut transaction open for ever."""
+    """F18: the reset is gone after STOPPED (the disk lost it); old producers were alive and a cut
+    transaction open for ever.
+    """
     await mirrored(stage)
     await stage.fail_over("b", PARTITIONS)
     stage.cluster("b").crash()
@@ -142,7 +154,9 @@ async def reset_lost(stage: Stage) -> None:
 
 
 async def open_transactions(stage: Stage) -> None:
-    """B fails over between a transaction and its marker; it is cut, and what is interleaved with it, until no marker is left alone (C2)."""
+    """B fails over between a transaction and its marker; it is cut, and what is interleaved with
+    it, until no marker is left alone (C2).
+    """
     await begin(stage, config=ONE_BATCH_A_FETCH)
     await _mirror_interleaved_transactions_partly(stage)
     await stage.fail_over("b", PARTITIONS)
@@ -153,7 +167,9 @@ async def open_transactions(stage: Stage) -> None:
 
 
 async def _mirror_interleaved_transactions_partly(stage: Stage) -> None:
-    """Of two transactions, the second begun before the first was committed, B gets all but the last marker; A is dead then."""
+    """Of two transactions, the second begun before the first was committed, B gets all but the last
+    marker; A is dead then.
+    """
     stage.transaction("a", ORDERS, producer_id=900_001)
     stage.transaction("a", ORDERS, producer_id=900_001)
     stage.transaction("a", ORDERS, producer_id=900_002)
@@ -167,7 +183,9 @@ async def _mirror_interleaved_transactions_partly(stage: Stage) -> None:
 
 
 async def stale_coordinator(stage: Stage) -> None:
-    """F19: after a leader change an isolated old coordinator says STOPPING of a STOPPED partition; D4 ran again and cut local records."""
+    """F19: after a leader change an isolated old coordinator says STOPPING of a STOPPED partition;
+    D4 ran again and cut local records.
+    """
     await mirrored(stage)
     await stage.fail_over("b", PARTITIONS)
     await stage.sleep_ms(100)
@@ -195,7 +213,9 @@ async def stale_coordinator(stage: Stage) -> None:
 
 
 async def old_producer_after_reset(stage: Stage) -> None:
-    """C10: after a failover and a crash, a producer of A sends its last sequence number to B: that is no duplicate, its state was reset."""
+    """C10: after a failover and a crash, a producer of A sends its last sequence number to B: that
+    is no duplicate, its state was reset.
+    """
     await begin(stage, batches=1)
     expect(await _write_with_id(stage, "a", b"a/old/0", producer_id=7, sequence=0), "A takes the producer's first batch")
     await stage.mirror("a", "b", PARTITIONS)
@@ -220,7 +240,9 @@ async def _write_with_id(stage: Stage, name: str, value: bytes, *, producer_id: 
 
 
 async def torn_tail(stage: Stage) -> None:
-    """Both lose their power under load, again and again; recovery cuts what is torn, and the mirror goes on from there."""
+    """Both lose their power under load, again and again; recovery cuts what is torn, and the mirror
+    goes on from there.
+    """
     await begin(stage)
     stage.start_clients(PARTITIONS)
     await stage.mirror("a", "b", PARTITIONS)

@@ -1,4 +1,6 @@
-"""Every history by name: storms and named disasters of two clusters with a mirror, and those of a fleet of brokers."""
+"""Every history by name: storms and named disasters of two clusters with a mirror, and those of a
+fleet of brokers.
+"""
 
 from __future__ import annotations
 

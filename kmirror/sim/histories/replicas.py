@@ -1,7 +1,9 @@
-"""Named histories of fleets: the disasters of section F that need a second replica, a second coordinator or a second source broker.
+"""Named histories of fleets: the disasters of section F that need a second replica, a second
+coordinator or a second source broker.
 
-Each is an `async def (stage)`. The docstring says what went wrong in an earlier draft of the rules. What the checkers cannot see is stated
-with `expect`. Topics have min.insync.replicas 1 where a leader must go on alone.
+Each is an `async def (stage)`. The docstring says what went wrong in an earlier draft of the rules.
+What the checkers cannot see is stated with `expect`. Topics have min.insync.replicas 1 where a
+leader must go on alone.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ def _follower(stage: MirrorStage, cluster: str) -> SimServer:
 
 
 async def _keep_coordinator_from_follower(stage: MirrorStage, cluster: str, *, source: str) -> None:
-    """Create the mirror, and have the partition led where its coordinator is, if that would be the follower."""
+    """Create the mirror, and have the partition led where its coordinator is, if that would be the
+    follower.
+    """
     await stage.operator.create_mirror(cluster, MIRROR, source=source)
     states = TopicPartition(MIRROR_STATE_TOPIC_NAME, 0)
     await stage.until(f"{cluster} has a coordinator", lambda: stage.leader(cluster, states) is not None)
@@ -86,7 +90,9 @@ async def end_history(stage: MirrorStage, source: str, destination: str) -> None
 
 
 async def slow_follower_at_alignment(stage: MirrorStage) -> None:
-    """F1: B's follower is out of the ISR, alive, while B is cut to nothing and gets A's records in the same local epoch; it catches up."""
+    """F1: B's follower is out of the ISR, alive, while B is cut to nothing and gets A's records in
+    the same local epoch; it catches up.
+    """
     await _open_with_leaders_that_may_be_alone(stage)
     await stage.write("a", batches=6)
     await stage.operator.create_topic("b", TOPIC, configs=ALONE, replication_factor=2, mirror_topic_id=stage.topic_id("a"))
@@ -103,7 +109,9 @@ async def slow_follower_at_alignment(stage: MirrorStage) -> None:
 
 
 async def produce_that_waits(stage: MirrorStage) -> None:
-    """F3: an acks=all produce waits for its ISR; the topic becomes a mirror; the high watermark of the rewritten log passes its offset."""
+    """F3: an acks=all produce waits for its ISR; the topic becomes a mirror; the high watermark of
+    the rewritten log passes its offset.
+    """
     await stage.open(replication_factor=2, config={"replica.lag.time.max.ms": "6000", "mirror.topic.replication.factor": "1"})
     await _keep_coordinator_from_follower(stage, "a", source="b")
     await stage.write("a", batches=3)
@@ -134,7 +142,9 @@ async def _produce_and_wait(stage: MirrorStage) -> None:
 
 
 async def let_another_lead(stage: MirrorStage, cluster: str) -> None:
-    """The first partition's leader goes and comes back; the leader epoch is one higher, and all is in sync."""
+    """The first partition's leader goes and comes back; the leader epoch is one higher, and all is
+    in sync.
+    """
     first = leader_of(stage, cluster)
     first.crash()
     await stage.until(f"{cluster} has another leader", lambda: stage.leader(cluster, ORDERS) not in (None, first))
@@ -143,7 +153,9 @@ async def let_another_lead(stage: MirrorStage, cluster: str) -> None:
 
 
 async def _fail_back_without_follower(stage: MirrorStage) -> SimServer:
-    """A has its own records of epoch 1 on both replicas, B its own of epoch 1; A's follower is down while A mirrors B. The follower."""
+    """A has its own records of epoch 1 on both replicas, B its own of epoch 1; A's follower is down
+    while A mirrors B. The follower.
+    """
     await _open_with_leaders_that_may_be_alone(stage)
     await stage.write("a", batches=3)
     await b_takes_over(stage)
@@ -161,14 +173,18 @@ async def _fail_back_without_follower(stage: MirrorStage) -> SimServer:
 
 
 async def follower_down_at_failback(stage: MirrorStage) -> None:
-    """F12: A took own records in epoch 1 after the failover; its follower is down during failback, returns, and has the same epoch."""
+    """F12: A took own records in epoch 1 after the failover; its follower is down during failback,
+    returns, and has the same epoch.
+    """
     follower = await _fail_back_without_follower(stage)
     follower.start()
     await end_history(stage, "b", "a")
 
 
 async def mirror_deleted_before_return(stage: MirrorStage) -> None:
-    """F5: as F12, but A takes over and the mirror is deleted before the follower returns: nothing says any more that it was a mirror."""
+    """F5: as F12, but A takes over and the mirror is deleted before the follower returns: nothing
+    says any more that it was a mirror.
+    """
     follower = await _fail_back_without_follower(stage)
     await stage.fail_over("a")
     await stage.operator.delete_mirror("a", MIRROR)
@@ -179,8 +195,10 @@ async def mirror_deleted_before_return(stage: MirrorStage) -> None:
 
 
 async def mirrors_switched_off_before_return(stage: MirrorStage) -> None:
-    """F5 by the documented way back: A takes over, the mirror is deleted and mirror.version lowered to 0 before the follower
-    returns; then, now and then, it is raised again, and A mirrors once more."""
+    """F5 by the documented way back: A takes over, the mirror is deleted and mirror.version lowered
+    to 0 before the follower returns; then, now and then, it is raised again, and A mirrors once
+    more.
+    """
     follower = await _fail_back_without_follower(stage)
     await stage.fail_over("a")
     await stage.operator.delete_mirror("a", MIRROR)
@@ -198,7 +216,9 @@ async def mirrors_switched_off_before_return(stage: MirrorStage) -> None:
 
 
 async def silent_source_broker(stage: MirrorStage) -> None:
-    """C6, C7: at failback the source's leader does not answer; silence was taken for "no last mirror epoch", and A emptied."""
+    """C6, C7: at failback the source's leader does not answer; silence was taken for "no last
+    mirror epoch", and A emptied.
+    """
     await stage.open(replication_factor=3)
     await stage.write("a", batches=3)
     await b_takes_over(stage)
@@ -218,7 +238,9 @@ async def silent_source_broker(stage: MirrorStage) -> None:
 
 
 async def source_leader_behind(stage: MirrorStage) -> None:
-    """C6: at failback the source's new leader has not heard yet that it leads; that it had no row was taken for "none", and A emptied."""
+    """C6: at failback the source's new leader has not heard yet that it leads; that it had no row
+    was taken for "none", and A emptied.
+    """
     await _open_with_leaders_that_may_be_alone(stage)
     await stage.write("a", batches=3)
     await stage.operator.create_topic("b", TOPIC, configs=ALONE, replicas={0: [2, 3]}, mirror_topic_id=stage.topic_id("a"))
@@ -242,7 +264,9 @@ async def source_leader_behind(stage: MirrorStage) -> None:
 
 
 async def epochs_above_ours(stage: MirrorStage) -> None:
-    """C36: A's leader changes again and again, B's does not; B's followers take batches of epochs that B has not reached."""
+    """C36: A's leader changes again and again, B's does not; B's followers take batches of epochs
+    that B has not reached.
+    """
     await stage.open(replication_factor=3)
     await stage.mirror("a", "b")
     for _ in range(2):
@@ -255,7 +279,9 @@ async def epochs_above_ours(stage: MirrorStage) -> None:
 
 
 async def late_offset_sync(stage: MirrorStage) -> None:
-    """C18: the source's answer with a group's offsets comes after the failover, when the group has gone on at B and left again."""
+    """C18: the source's answer with a group's offsets comes after the failover, when the group has
+    gone on at B and left again.
+    """
     await stage.open(replication_factor=3)
     await stage.write("a", batches=3)
     await stage.mirror("a", "b")
@@ -284,7 +310,9 @@ async def late_offset_sync(stage: MirrorStage) -> None:
 
 
 async def transaction_open_at_failback(stage: MirrorStage) -> None:
-    """C41: a transaction is open at A when A becomes the mirror; its marker was refused, and the transactional id was never free again."""
+    """C41: a transaction is open at A when A becomes the mirror; its marker was refused, and the
+    transactional id was never free again.
+    """
     await stage.open(replication_factor=3)
     await stage.write("a", batches=3)
     await b_takes_over(stage)
@@ -301,7 +329,9 @@ async def transaction_open_at_failback(stage: MirrorStage) -> None:
 
 
 async def topic_deleted_at_the_mirror(stage: MirrorStage) -> None:
-    """B30, D3-34: B's topic is not deleted while it mirrors; once stopped it is, nothing of it is known any more, and an add brings it back empty."""
+    """B30, D3-34: B's topic is not deleted while it mirrors; once stopped it is, nothing of it is
+    known any more, and an add brings it back empty.
+    """
     await stage.open(replication_factor=3)
     await stage.write("a", batches=3)
     await stage.mirror("a", "b")
@@ -318,7 +348,9 @@ async def topic_deleted_at_the_mirror(stage: MirrorStage) -> None:
 
 
 def _last_mirror_epoch(stage: MirrorStage, cluster: str) -> int | None:
-    """The one that the leader of `__mirror_state` has stored last; None while there is none, or no leader."""
+    """The one that the leader of `__mirror_state` has stored last; None while there is none, or no
+    leader.
+    """
     leader = stage.leader(cluster, TopicPartition(MIRROR_STATE_TOPIC_NAME, 0))
     records = leader.watch.stored_states()[1] if leader is not None else []
     epochs = [record.epoch for record in records if isinstance(record, LastMirrorEpochWritten) and record.log.partition == ORDERS]

@@ -1,4 +1,6 @@
-"""What histories of clusters of one node begin with and come back to: a topic, a mirror of it, a failback, a restart."""
+"""What histories of clusters of one node begin with and come back to: a topic, a mirror of it, a
+failback, a restart.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.sim.storm import TOPIC, Stage
 
 ONE_BATCH_A_FETCH = {"replica.fetch.max.bytes": "1", "replica.fetch.response.max.bytes": "1"}
-"""A mirror fetches below the source's LSO only; so a marker is missing only when the fetch that brings it does not come."""
+"""A mirror fetches below the source's LSO only; so a marker is missing only when the fetch that
+brings it does not come.
+"""
 ORDERS = TopicPartition(TOPIC, 0)
 PARTITIONS = [ORDERS]
 

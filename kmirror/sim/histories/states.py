@@ -1,6 +1,8 @@
-"""Named histories of what mirrors stand on: the topic `__mirror_state` that is grown, by an operator and underneath.
+"""Named histories of what mirrors stand on: the topic `__mirror_state` that is grown, by an
+operator and underneath.
 
-Each is an `async def (stage)` as in `sim.histories.replicas`; what the checkers cannot see is stated with `expect`.
+Each is an `async def (stage)` as in `sim.histories.replicas`; what the checkers cannot see is
+stated with `expect`.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ LONG_MS = 120_000
 
 
 async def state_topic_grows(stage: MirrorStage) -> None:
-    """`__mirror_state` has more partitions than it was made with; the stopped topic of B, which is written to, would be stopped once more."""
+    """`__mirror_state` has more partitions than it was made with; the stopped topic of B, which is
+    written to, would be stopped once more.
+    """
     await stage.open(replication_factor=3)
     await stage.write("a", batches=3)
     await b_takes_over(stage)

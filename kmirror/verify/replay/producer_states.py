@@ -196,7 +196,9 @@ def _forgotten_order(transaction: ForgottenTransaction) -> tuple[int, int]:
 
 
 class _LowestOpen:
-    """The transactions that are open between `left` and `right`, by first offset, and where each ends in `right`."""
+    """The transactions that are open between `left` and `right`, by first offset, and where each
+    ends in `right`.
+    """
 
     def __init__(self, left: ProducersPartial, right: ProducersPartial) -> None:
         self._open: list[tuple[int, int, int | None]] = []

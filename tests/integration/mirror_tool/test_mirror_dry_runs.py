@@ -26,7 +26,9 @@ from kmirror.record.record_batch import iter_batches
 
 @pytest.mark.parametrize("seed", range(2))
 def test_what_a_dry_run_prints_is_what_is_dropped_on_every_replica(pair: Pair, seed: int) -> None:
-    """Interleaved transactions cut off at any offset, three brokers, three replicas: offsets, records and transactions."""
+    """Interleaved transactions cut off at any offset, three brokers, three replicas: offsets,
+    records and transactions.
+    """
     chance = random.Random(seed)
     a, b = pair
     name = f"cut-{seed}"
@@ -101,7 +103,9 @@ def test_what_a_dry_run_of_a_failback_prints_is_what_is_dropped_on_every_replica
 
 
 def test_dry_runs_of_alter_and_delete(pair: Pair, run: Run, tmp_path: pathlib.Path) -> None:
-    """Another address of the same cluster drops nothing, another cluster halts the mirror; deleting forgets what a failback needs."""
+    """Another address of the same cluster drops nothing, another cluster halts the mirror; deleting
+    forgets what a failback needs.
+    """
     a, b = pair
     mirrored_topic(pair, "fixed")
 

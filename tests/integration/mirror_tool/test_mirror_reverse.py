@@ -1,4 +1,6 @@
-"""`kafka-mirrors --reverse`: failover and failback as one operation that goes on where it ended, and what it refuses."""
+"""`kafka-mirrors --reverse`: failover and failback as one operation that goes on where it ended,
+and what it refuses.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,9 @@ def test_reverse_goes_on_where_it_was_killed(pair: Pair, run: Run, monkeypatch: 
 
 
 def test_reverse_killed_again_and_again_ends_where_it_should(pair: Pair) -> None:
-    """SIGKILL after a random time, over and over: once it is through, both clusters have everything."""
+    """SIGKILL after a random time, over and over: once it is through, both clusters have
+    everything.
+    """
     a, b = pair
     mirrored_topic(pair, "sigkill")
     command = [sys.executable, "-m", "kmirror.cli.mirrors", "--bootstrap-server", b.bootstrap_servers, "--reverse", "--mirror", "sigkill"]
@@ -185,7 +189,9 @@ def test_a_ring_over_three_clusters_is_refused(tmp_path: pathlib.Path, run: Run)
 
 
 def test_a_ring_that_cannot_be_ruled_out_is_refused_unless_forced(tmp_path: pathlib.Path, run: Run) -> None:
-    """C mirrors the topic from B, which mirrors it from A: with A down, nobody knows that A is not behind C's own source."""
+    """C mirrors the topic from B, which mirrors it from A: with A down, nobody knows that A is not
+    behind C's own source.
+    """
     with contextlib.ExitStack() as stack:
         a, b, c = [stack.enter_context(EmbeddedCluster(mirroring=True, config=FAST_MIRROR)) for _ in range(3)]
         create_topic(a.bootstrap_servers, "t")
@@ -202,7 +208,9 @@ def test_a_ring_that_cannot_be_ruled_out_is_refused_unless_forced(tmp_path: path
 
 
 def test_reverse_with_a_secured_source(run: Run, tmp_path: pathlib.Path) -> None:
-    """A asks for a password, B does not; the other way round the tool asks how A gets into B before it changes anything."""
+    """A asks for a password, B does not; the other way round the tool asks how A gets into B before
+    it changes anything.
+    """
     users = {"mirror": "mirror-secret"}
     with (
         EmbeddedCluster(mirroring=True, security=Security.sasl_plaintext(users), config=FAST_MIRROR) as a,

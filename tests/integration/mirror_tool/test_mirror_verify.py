@@ -1,4 +1,6 @@
-"""`kafka-mirrors --verify`: the mirror is a prefix of its source, while it runs, over broker deaths, and where it is not."""
+"""`kafka-mirrors --verify`: the mirror is a prefix of its source, while it runs, over broker
+deaths, and where it is not.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def test_verify_survives_a_broker(pair: Pair, run: Run) -> None:
 
 
 def test_verify_names_the_first_difference(one_and_one: Pair, run: Run) -> None:
-    """Own records behind the failover are none; one byte of a mirrored batch is, a batch that a compacted topic's cleaner took is not."""
+    """Own records behind the failover are none; one byte of a mirrored batch is, a batch that a
+    compacted topic's cleaner took is not.
+    """
     a, b = one_and_one
     create_topic(a.bootstrap_servers, "t")
     create_topic(a.bootstrap_servers, "kept", cleanup_policy="compact")
@@ -110,7 +114,9 @@ def test_verify_of_a_source_that_is_down_is_not_a_difference(one_and_one: Pair, 
 
 
 def test_verify_against_another_cluster_is_not_a_difference(one_and_one: Pair, run: Run, tmp_path: Path) -> None:
-    """B36: nothing is mirrored from there; that it has other records, or lacks the topic, was told as if the mirror were wrong."""
+    """B36: nothing is mirrored from there; that it has other records, or lacks the topic, was told
+    as if the mirror were wrong.
+    """
     a, b = one_and_one
     create_topic(a.bootstrap_servers, "t")
     create_mirror(b.bootstrap_servers, "m", a.bootstrap_servers)

@@ -1,4 +1,6 @@
-"""`kafka-mirrors --wait`, `--describe --verbose`, `--watch`, `--json` and a converted mm2.properties, on pipes and on a terminal."""
+"""`kafka-mirrors --wait`, `--describe --verbose`, `--watch`, `--json` and a converted
+mm2.properties, on pipes and on a terminal.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from kmirror.embedded import EmbeddedCluster
 
 
 def test_wait_is_graceful(pair: Pair, run: Run) -> None:
-    """A source that is still written to is not left behind; when it rests, every record is at the destination."""
+    """A source that is still written to is not left behind; when it rests, every record is at the
+    destination.
+    """
     a, b = pair
     mirrored_topic(pair, "graceful")
     stop, arrived = threading.Event(), threading.Event()
@@ -60,7 +64,9 @@ def test_wait_is_graceful(pair: Pair, run: Run) -> None:
 
 
 def test_wait_counts_to_the_sources_last_stable_offset(pair: Pair, run: Run) -> None:
-    """B51: behind an open transaction Lag stays above 0, and nothing more can be mirrored: that is reported as not mirrored."""
+    """B51: behind an open transaction Lag stays above 0, and nothing more can be mirrored: that is
+    reported as not mirrored.
+    """
     a, b = pair
     mirrored_topic(pair, "open")
     producer = Producer(quiet({"bootstrap.servers": a.bootstrap_servers, "transactional.id": "open"}))
@@ -112,7 +118,9 @@ def test_every_action_has_json(pair: Pair, run: Run, tmp_path: pathlib.Path) -> 
 
 
 def test_a_converted_mm2_configuration_runs(pair: Pair, tmp_path: pathlib.Path) -> None:
-    """The written commands, as they are, mirror what MirrorMaker 2 was to replicate and nothing else."""
+    """The written commands, as they are, mirror what MirrorMaker 2 was to replicate and nothing
+    else.
+    """
     a, b = pair
     for name in ("mm-orders", "mm-orders-test", "mm-other"):
         create_topic(a.bootstrap_servers, name, replication_factor=3)

@@ -1,4 +1,6 @@
-"""`kafka-mirrors --describe` and `--verify` of partitions that have no leader at the destination: they were not there, and all was well."""
+"""`kafka-mirrors --describe` and `--verify` of partitions that have no leader at the destination:
+they were not there, and all was well.
+"""
 
 from __future__ import annotations
 

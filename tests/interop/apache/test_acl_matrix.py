@@ -1,4 +1,5 @@
-"""The ACL matrix asked of Apache Kafka 4.3 over SASL/PLAIN: what it answers is what tests/golden/acl_matrix.json says.
+"""The ACL matrix asked of Apache Kafka 4.3 over SASL/PLAIN: what it answers is what
+tests/golden/acl_matrix.json says.
 
 With KMIRROR_RECORD set, the file is written instead.
 """
@@ -25,7 +26,9 @@ STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 class ApacheSide:
-    """A connection for each user, which logs in first; the super user's is the plaintext listener's."""
+    """A connection for each user, which logs in first; the super user's is the plaintext
+    listener's.
+    """
 
     def __init__(self, peer: KafkaPeer, sasl_port: int, controller_port: int) -> None:
         self.topic_ids: dict[str, Uuid] = {}

@@ -1,4 +1,6 @@
-"""Issue 3, 2.3: Apache Kafka 4.3 starts on a data dir that kmirror wrote and serves it, and the reverse."""
+"""Issue 3, 2.3: Apache Kafka 4.3 starts on a data dir that kmirror wrote and serves it, and the
+reverse.
+"""
 
 from __future__ import annotations
 

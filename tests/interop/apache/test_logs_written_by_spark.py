@@ -1,4 +1,6 @@
-"""Logs that `df.write.format("kafka-log")` makes: read by Apache's kafka-dump-log, served by an Apache broker and by one of ours."""
+"""Logs that `df.write.format("kafka-log")` makes: read by Apache's kafka-dump-log, served by an
+Apache broker and by one of ours.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Issue 3, 2.3 with mirroring on: our partition folders, put into a cluster of Apache's own, are served by it."""
+"""Issue 3, 2.3 with mirroring on: our partition folders, put into a cluster of Apache's own, are
+served by it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ pytestmark = pytest.mark.interop
 
 
 def put_folder(source: pathlib.Path, target: pathlib.Path, names: tuple[str, ...]) -> None:
-    """Replace the log files of a partition folder; `partition.metadata` (the topic id) stays the target cluster's."""
+    """Replace the log files of a partition folder; `partition.metadata` (the topic id) stays the
+    target cluster's.
+    """
     for path in target.iterdir():
         if path.suffix in names or path.name == "leader-epoch-checkpoint":
             path.unlink()

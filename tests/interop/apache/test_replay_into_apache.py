@@ -1,4 +1,6 @@
-"""`kmirror replay` judged by Apache Kafka 4.3: its broker takes what we send, its consumer reads what we serve."""
+"""`kmirror replay` judged by Apache Kafka 4.3: its broker takes what we send, its consumer reads
+what we serve.
+"""
 
 from __future__ import annotations
 

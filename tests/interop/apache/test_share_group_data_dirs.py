@@ -1,4 +1,6 @@
-"""Share groups on one data dir: written by kmirror, served and gone on with by Apache Kafka 4.3 and its share consumer, and read by kmirror again."""
+"""Share groups on one data dir: written by kmirror, served and gone on with by Apache Kafka 4.3 and
+its share consumer, and read by kmirror again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The destructive campaigns of `tools/campaigns`, short: the tools work, and a round or two of each break nothing."""
+"""The destructive campaigns of `tools/campaigns`, short: the tools work, and a round or two of each
+break nothing.
+"""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ def test_aiokafka_produces_and_consumes_with_a_group() -> None:
 
 
 def test_aiokafka_transactions_with_offsets() -> None:
-    """Consume, produce and commit offsets in one transaction; what was aborted is not seen and not counted."""
+    """Consume, produce and commit offsets in one transaction; what was aborted is not seen and not
+    counted.
+    """
 
     async def scenario() -> tuple[list[bytes], int | None]:
         async with EmbeddedCluster(brokers=3, config={"transaction.state.log.num.partitions": "3"}) as cluster:

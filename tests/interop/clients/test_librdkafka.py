@@ -1,4 +1,6 @@
-"""librdkafka (confluent-kafka) against an embedded cluster: administration, produce with every codec, fetch, groups."""
+"""librdkafka (confluent-kafka) against an embedded cluster: administration, produce with every
+codec, fetch, groups.
+"""
 
 from __future__ import annotations
 

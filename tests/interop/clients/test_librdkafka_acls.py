@@ -1,4 +1,6 @@
-"""ACLs as librdkafka's users meet them: logged in over SASL, three brokers, rules made by its admin client."""
+"""ACLs as librdkafka's users meet them: logged in over SASL, three brokers, rules made by its admin
+client.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""librdkafka's groups on three brokers: KIP-848 and classic cooperative members, patterns, static members, a coordinator that dies."""
+"""librdkafka's groups on three brokers: KIP-848 and classic cooperative members, patterns, static
+members, a coordinator that dies.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +140,10 @@ def test_a_groups_config_is_told_to_its_members_and_bounded_by_the_brokers(clust
 
 
 def committed_in(consumer: Consumer, topic: str, partitions: int) -> list[int]:
-    """Offsets of the consumer's group; none while nobody answers for it. (librdkafka's admin client can crash on such a timeout.)"""
+    """Offsets of the consumer's group; none while nobody answers for it.
+
+    (librdkafka's admin client can crash on such a timeout.)
+    """
     try:
         found = consumer.committed([TopicPartition(topic, partition) for partition in range(partitions)], timeout=5)
     except KafkaException:

@@ -1,8 +1,10 @@
-"""Groups of librdkafka that move to the mirror at failover, from and to either rebalance protocol, on clusters of three brokers.
+"""Groups of librdkafka that move to the mirror at failover, from and to either rebalance protocol,
+on clusters of three brokers.
 
-A group reads at the source and commits now and then; the mirror syncs in between; the group stops in the middle, without a last commit, and
-the mirror fails over. At the destination it has to go on at the synced offsets: no record of the log is skipped, and what it reads a second time
-is exactly what it had read at the source beyond the offset that was synced.
+A group reads at the source and commits now and then; the mirror syncs in between; the group stops
+in the middle, without a last commit, and the mirror fails over. At the destination it has to go on
+at the synced offsets: no record of the log is skipped, and what it reads a second time is exactly
+what it had read at the source beyond the offset that was synced.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A three-broker cluster under clients: reading from followers by rack, DeleteRecords on three replicas, leaders that move under load."""
+"""A three-broker cluster under clients: reading from followers by rack, DeleteRecords on three
+replicas, leaders that move under load.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""One Apache Kafka broker and one kmirror cluster for all the differential tests; `pair` fails a test that found a difference."""
+"""One Apache Kafka broker and one kmirror cluster for all the differential tests; `pair` fails a
+test that found a difference.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,17 @@
-"""The same request frames to an Apache Kafka 4.3 broker and to kmirror, the decoded answers compared field by field.
+"""The same request frames to an Apache Kafka 4.3 broker and to kmirror, the decoded answers
+compared field by field.
 
-A `Side` is one broker as a client sees it: a port, a connection that is kept, and what the broker handed out (topic ids, member
-ids, producer ids). A request is a message, or a function of the side that gives one, where it has to name such a thing. Both sides
-are made by the same requests, so every answer must be the same but for what a broker chooses: `Normaliser` writes names in
-the place of ports, ids of clusters, topics, members and producers, sessions, folders and times. Lists that Kafka fills from a hash map
-(`UNORDERED`) are compared by the entries' names. Nothing else is left out: texts of errors and bytes of records are compared as they are.
+A `Side` is one broker as a client sees it: a port, a connection that is kept, and what the broker
+handed out (topic ids, member ids, producer ids). A request is a message, or a function of the side
+that gives one, where it has to name such a thing. Both sides are made by the same requests, so
+every answer must be the same but for what a broker chooses: `Normaliser` writes names in the place
+of ports, ids of clusters, topics, members and producers, sessions, folders and times. Lists that
+Kafka fills from a hash map (`UNORDERED`) are compared by the entries' names. Nothing else is left
+out: texts of errors and bytes of records are compared as they are.
 
-`Pair.same` notes a difference and goes on, so that one run shows all of them; the `pair` fixture fails the test that has any.
-An answer of Apache Kafka is written back by our own codec as well and has to give the same bytes.
+`Pair.same` notes a difference and goes on, so that one run shows all of them; the `pair` fixture
+fails the test that has any. An answer of Apache Kafka is written back by our own codec as well and
+has to give the same bytes.
 """
 
 from __future__ import annotations
@@ -228,7 +232,10 @@ class Pair:
     def same(
         self, request: Request | Maker, version: int, *, note: str = "", edit: Callable[[Any], None] | None = None, **options: Any
     ) -> tuple[Any, Any]:
-        """Ask both and note where the answers differ. `edit` changes a plain answer before (for what only this case may ignore)."""
+        """Ask both and note where the answers differ.
+
+        `edit` changes a plain answer before (for what only this case may ignore).
+        """
         answers = self.ask(request, version, **options)
         plain = [self.plain(side, answer) for side, answer in zip(self.sides, answers, strict=True)]
         if edit is not None:

@@ -1,4 +1,7 @@
-"""What differs from Apache Kafka 4.3 and is known: a pattern of the difference's line, and why. Everything else fails the test."""
+"""What differs from Apache Kafka 4.3 and is known: a pattern of the difference's line, and why.
+
+Everything else fails the test.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The records of a share group in a broker's internal topics, decoded; and our writers give the same bytes for what they say."""
+"""The records of a share group in a broker's internal topics, decoded; and our writers give the
+same bytes for what they say.
+"""
 
 from __future__ import annotations
 

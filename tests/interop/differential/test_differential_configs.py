@@ -1,4 +1,6 @@
-"""Configs and the cluster: DescribeConfigs, IncrementalAlterConfigs, AlterConfigs, ListConfigResources, DescribeQuorum, UpdateFeatures, ElectLeaders."""
+"""Configs and the cluster: DescribeConfigs, IncrementalAlterConfigs, AlterConfigs,
+ListConfigResources, DescribeQuorum, UpdateFeatures, ElectLeaders.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def describe(kind: int, name: str, *keys: str, synonyms: bool = True, documentat
 
 
 def drop_texts(answer: dict) -> None:
-    """That there is a documentation is Kafka's; its words are ours (no text of another project is copied)."""
+    """That there is a documentation is Kafka's; its words are ours (no text of another project is
+    copied).
+    """
     for result in answer["results"]:
         for config in result["configs"]:
             config["documentation"] = config["documentation"] is not None
@@ -148,7 +152,9 @@ def test_incremental_alter_configs(pair: Pair) -> None:
 
 
 def await_topic_config(side: Side, topic: str, name: str, value: str, timeout_s: float = REACHED_S) -> None:
-    """A broker takes its own dynamic settings when it reads them from the metadata log, a moment after the answer."""
+    """A broker takes its own dynamic settings when it reads them from the metadata log, a moment
+    after the answer.
+    """
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         config = side.ask(describe(TOPIC, topic, name), 4).results[0].configs[0]

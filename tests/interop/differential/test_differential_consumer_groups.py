@@ -1,4 +1,6 @@
-"""KIP-848 by its frames: ConsumerGroupHeartbeat, ConsumerGroupDescribe, commits with epochs, and the classic protocol in consumer groups."""
+"""KIP-848 by its frames: ConsumerGroupHeartbeat, ConsumerGroupDescribe, commits with epochs, and
+the classic protocol in consumer groups.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the controller decides: reassignments, features with all their levels, voters, broker settings; and its own listener."""
+"""What the controller decides: reassignments, features with all their levels, voters, broker
+settings; and its own listener.
+"""
 
 from __future__ import annotations
 

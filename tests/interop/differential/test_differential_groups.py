@@ -54,7 +54,9 @@ def await_coordinators(side: Side) -> None:
 
 
 def await_transaction_coordinators(side: Side) -> None:
-    """The first to ask makes the topic, and until it is there the answer is COORDINATOR_NOT_AVAILABLE."""
+    """The first to ask makes the topic, and until it is there the answer is
+    COORDINATOR_NOT_AVAILABLE.
+    """
     deadline = time.monotonic() + REACHED_S
     while time.monotonic() < deadline:
         found = side.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["g", "h", ""]), 4).coordinators

@@ -1,4 +1,6 @@
-"""Sampled rates, token buckets and throttle times against Kafka's own classes, over random histories of a client."""
+"""Sampled rates, token buckets and throttle times against Kafka's own classes, over random
+histories of a client.
+"""
 
 from __future__ import annotations
 

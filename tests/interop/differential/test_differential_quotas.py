@@ -1,4 +1,6 @@
-"""Client quotas: AlterClientQuotas, DescribeClientQuotas, and what a client that breaks a quota is told."""
+"""Client quotas: AlterClientQuotas, DescribeClientQuotas, and what a client that breaks a quota is
+told.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Records: Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, DeleteRecords, InitProducerId, DescribeProducers."""
+"""Records: Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, DeleteRecords, InitProducerId,
+DescribeProducers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Delivery states of share partitions, combined by Kafka's own class and by ours: the same lists, also where two equal ranges stay apart."""
+"""Delivery states of share partitions, combined by Kafka's own class and by ours: the same lists,
+also where two equal ranges stay apart.
+"""
 
 from __future__ import annotations
 

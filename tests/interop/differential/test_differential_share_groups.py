@@ -1,4 +1,6 @@
-"""Share groups by their frames: the state of share partitions, the offsets of groups, groups of this kind in the other APIs; and their records."""
+"""Share groups by their frames: the state of share partitions, the offsets of groups, groups of
+this kind in the other APIs; and their records.
+"""
 
 from __future__ import annotations
 

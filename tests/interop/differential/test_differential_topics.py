@@ -1,4 +1,6 @@
-"""Topics: ApiVersions, Metadata, CreateTopics, CreatePartitions, DeleteTopics, DescribeTopicPartitions, DescribeCluster."""
+"""Topics: ApiVersions, Metadata, CreateTopics, CreatePartitions, DeleteTopics,
+DescribeTopicPartitions, DescribeCluster.
+"""
 
 from __future__ import annotations
 

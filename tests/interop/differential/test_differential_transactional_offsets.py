@@ -1,4 +1,6 @@
-"""TxnOffsetCommit of members: who may commit in a transaction, in classic groups, with static members, and in groups of the consumer protocol."""
+"""TxnOffsetCommit of members: who may commit in a transaction, in classic groups, with static
+members, and in groups of the consumer protocol.
+"""
 
 from __future__ import annotations
 

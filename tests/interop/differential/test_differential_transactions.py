@@ -1,4 +1,6 @@
-"""Each transactional request in each state of a transactional id, to Apache Kafka and to kmirror; and the state that follows."""
+"""Each transactional request in each state of a transactional id, to Apache Kafka and to kmirror;
+and the state that follows.
+"""
 
 from __future__ import annotations
 
@@ -184,7 +186,9 @@ OTHER_COORDINATOR_EPOCH = 1_000
 
 
 def marked_by_another_coordinator(producer: Producer, version: int) -> None:
-    """Ongoing, and the partition has seen a coordinator of a higher epoch: it refuses the real one's marker."""
+    """Ongoing, and the partition has seen a coordinator of a higher epoch: it refuses the real
+    one's marker.
+    """
     ongoing(producer, version)
     topics = [WritableTxnMarkerTopic(TOPIC, [0])]
     marker = WritableTxnMarker(producer.id, producer.epoch, False, topics, OTHER_COORDINATOR_EPOCH, 0)
@@ -210,7 +214,9 @@ def prepare_abort(producer: Producer, version: int) -> None:
 
 
 def fenced(producer: Producer, version: int) -> None:
-    """A new instance asked for the id, so the open transaction is being aborted; `producer` is the old instance."""
+    """A new instance asked for the id, so the open transaction is being aborted; `producer` is the
+    old instance.
+    """
     marked_by_another_coordinator(producer, version)
     answer = producer.side.ask(init(producer), 5)
     assert answer.error_code == Errors.CONCURRENT_TRANSACTIONS, (producer.side.name, answer)
@@ -259,7 +265,9 @@ REQUESTS: dict[str, tuple[Callable[[Producer], Any], tuple[int, ...]]] = {
 
 
 def blank_offsets(answer: dict[str, Any]) -> None:
-    """Both logs grow by the same batches, but markers come when they come; and partitions are in the order of a hash table."""
+    """Both logs grow by the same batches, but markers come when they come; and partitions are in
+    the order of a hash table.
+    """
     for topic in answer.get("responses", ()):
         for partition in topic.get("partition_responses", ()):
             partition["base_offset"] = partition["base_offset"] >= 0
@@ -337,7 +345,9 @@ def test_every_request_where_transactions_are_older(pair: Pair, older_transactio
 
 
 def test_markers_by_hand(pair: Pair) -> None:
-    """WriteTxnMarkers: of a transaction that is open, of none, of an old epoch, of an old coordinator, of no partition."""
+    """WriteTxnMarkers: of a transaction that is open, of none, of an old epoch, of an old
+    coordinator, of no partition.
+    """
     producers = {side.name: Producer(side, "markers") for side in pair.sides}
     for producer in producers.values():
         complete_commit(producer, 2)
@@ -392,7 +402,9 @@ def test_find_coordinator_of_transactions(pair: Pair) -> None:
 
 
 def test_what_a_reader_of_transactions_sees(pair: Pair) -> None:
-    """Markers, aborted transactions and the last stable offset are the same bytes and numbers on both sides."""
+    """Markers, aborted transactions and the last stable offset are the same bytes and numbers on
+    both sides.
+    """
     create_topic(pair, "read-back")
     producers = {side.name: Producer(side, "read-back") for side in pair.sides}
     for side in pair.sides:

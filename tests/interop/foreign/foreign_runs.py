@@ -1,8 +1,10 @@
-"""Run a client's own tests against a cluster of ours: outcome by test name, "passed" or the reason in a word.
+"""Run a client's own tests against a cluster of ours: outcome by test name, "passed" or the reason
+in a word.
 
-The cluster is set up as each project's own fixtures set up theirs: short sessions allowed, an authorizer that allows what
-no ACL speaks of, four partitions by default; for SCRAM and ACLs one whose listeners want a login. librdkafka's
-tests call `kafka-topics.sh` and `kafka-acls.sh` of a Kafka distribution; they get tools of ours under these names.
+The cluster is set up as each project's own fixtures set up theirs: short sessions allowed, an
+authorizer that allows what no ACL speaks of, four partitions by default; for SCRAM and ACLs one
+whose listeners want a login. librdkafka's tests call `kafka-topics.sh` and `kafka-acls.sh` of a
+Kafka distribution; they get tools of ours under these names.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ SECURE_CONFIG = {
 KAFKA_VERSION = "4.3.0"
 SUITE_TIMEOUT_S = 600
 FRANZ_GO_RECORDS = 10_000
-"""How many records its two pipelines carry; 500,000 is its default, for brokers on more than two cores."""
+"""How many records its two pipelines carry; 500,000 is its default, for brokers on more than two
+cores.
+"""
 
 
 def allowed(suite: str) -> list[str]:
@@ -54,7 +58,9 @@ KEEP_LOGS = [
     *("--log-level=DEBUG", f"--log-format={LOG_FORMAT}", "--log-disable=kafka.protocol.parser", "--log-disable=kafka.net.transport"),
     *("-o", "junit_logging=log", "-o", "junit_log_passing_tests=false"),
 ]
-"""The report has kafka-python's own log of each test that fails: its requests and answers, without their bytes."""
+"""The report has kafka-python's own log of each test that fails: its requests and answers, without
+their bytes.
+"""
 LOST_UPDATE = "kafka-python lost a metadata update"
 _METADATA_LINE = re.compile(r"^\S+ (kafka-io-\S+) kafka\.(?:cluster|consumer\.subscription_state): (.*)$", re.MULTILINE)
 
@@ -62,9 +68,10 @@ _METADATA_LINE = re.compile(r"^\S+ (kafka-io-\S+) kafka\.(?:cluster|consumer\.su
 def lost_update(log: str) -> bool:
     """Whether a consumer has a subscription, and in all its time asked the broker for no topic.
 
-    The I/O thread of a new `KafkaConsumer` asks for metadata while the caller's thread is still to name the topic. When the topic comes between
-    that request and its answer, the answer takes back the wish for another (`ClusterMetadata._need_update`), and the next request
-    is sent after `metadata_max_age_ms`, five minutes. No broker can do anything about it: it hears of no topic.
+    The I/O thread of a new `KafkaConsumer` asks for metadata while the caller's thread is still to
+    name the topic. When the topic comes between that request and its answer, the answer takes back
+    the wish for another (`ClusterMetadata._need_update`), and the next request is sent after
+    `metadata_max_age_ms`, five minutes. No broker can do anything about it: it hears of no topic.
     """
     requests: dict[str, list[str]] = {}
     subscribed = set()
@@ -77,7 +84,10 @@ def lost_update(log: str) -> bool:
 
 
 def run_kafka_python(folder: pathlib.Path, bootstrap: str, tests: list[str]) -> dict[str, str]:
-    """`tests` as pytest names them below test/integration; none: all. The log of each that failed is kept in `logs`, and its outcome says where."""
+    """`tests` as pytest names them below test/integration; none: all.
+
+    The log of each that failed is kept in `logs`, and its outcome says where.
+    """
     folder = folder.resolve()  # pytest names tests after their folder as it is without links
     report = folder / "report.xml"
     report.unlink(missing_ok=True)
@@ -145,17 +155,26 @@ def _distribution(folder: pathlib.Path) -> pathlib.Path:
 
 
 KILL_THE_RUNNER = frozenset(("0076_produce_retry", "0094_idempotence_msg_timeout"))
-"""Tests that take the whole runner with them when they fail. A thread of theirs (sockem_ctrl) works on a variable of the test's stack; the failed
-test's thread ends, the other one goes on: SIGSEGV, or SIGABRT by an assertion in a mutex, without a report. 0076 fails on a busy machine, whatever
-the broker does: it has six tries of 2 s, and takes the delay from its socket after 10 s, when the sixth has begun or not. Two of
-eight runs on a busy machine died so, after 35 s; the core showed that thread. So these are run by themselves."""
+"""Tests that take the whole runner with them when they fail.
+
+A thread of theirs (sockem_ctrl) works on a variable of the test's stack; the failed test's thread
+ends, the other one goes on: SIGSEGV, or SIGABRT by an assertion in a mutex, without a report. 0076
+fails on a busy machine, whatever the broker does: it has six tries of 2 s, and takes the delay from
+its socket after 10 s, when the sixth has begun or not. Two of eight runs on a busy machine died so,
+after 35 s; the core showed that thread. So these are run by themselves.
+"""
 RACES = {"0118_commit_rebalance": 6}
-"""Tests that depend on which of their clients comes first, and how often they are run alone. With `consumer`, 0118 asks of its second member that a
-commit fails, because it is closing; but where that one joins first, it has to give up two of four partitions while it is not closing, and
-that commit succeeds (Apache's broker has no other answer): two to three of ten runs."""
+"""Tests that depend on which of their clients comes first, and how often they are run alone.
+
+With `consumer`, 0118 asks of its second member that a commit fails, because it is closing; but
+where that one joins first, it has to give up two of four partitions while it is not closing, and
+that commit succeeds (Apache's broker has no other answer): two to three of ten runs.
+"""
 RUNS_THAT_MAY_DIE = 1
-"""How often the runner may be killed by a signal before it wrote its report; each such death is a warning of the test, with its last lines.
-(With a failed test the runner ends by SIGABRT, too, and when a test's time is up by SIGKILL, but both after the report.)"""
+"""How often the runner may be killed by a signal before it wrote its report; each such death is a
+warning of the test, with its last lines. (With a failed test the runner ends by SIGABRT, too, and
+when a test's time is up by SIGKILL, but both after the report.)
+"""
 LAST_LINES = 50
 
 
@@ -169,7 +188,10 @@ def death_of(returncode: int, output: str) -> str:
 def run_librdkafka(
     folder: pathlib.Path, bootstrap: str, tests: list[str], *, consumer_protocol: str = "classic", at_a_time: int = 8
 ) -> dict[str, str]:
-    """`tests` by name, e.g. `0012_produce_consume`; none: all. What shares a number with one of them is run, too."""
+    """`tests` by name, e.g.
+
+    `0012_produce_consume`; none: all. What shares a number with one of them is run, too.
+    """
     runner = folder / "tests"
     report = runner / f"report-{consumer_protocol}.json"
     report.unlink(missing_ok=True)
@@ -225,7 +247,9 @@ def run_franz_go(program: pathlib.Path, bootstrap: str, secure_bootstrap: str, t
 
 
 def _lines_of_test(text: str, name: str) -> str:
-    """What the test said while it was the one that speaks (Go marks changes of the speaker by `=== `)."""
+    """What the test said while it was the one that speaks (Go marks changes of the speaker by `===
+    `).
+    """
     said: list[str] = []
     speaks = False
     for line in text.splitlines():

@@ -1,4 +1,6 @@
-"""What is said of a foreign runner that dies; the runner is a script here, so nothing has to be built."""
+"""What is said of a foreign runner that dies; the runner is a script here, so nothing has to be
+built.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
-"""The clients' own integration tests, pointed at a cluster of ours. `NAME.allow` lists what must pass; the list only grows.
+"""The clients' own integration tests, pointed at a cluster of ours.
 
-What does not pass, and why, stands in `NAME.findings.md`. `tools/foreign_suites.py` brings the suites.
+`NAME.allow` lists what must pass; the list only grows.
+
+What does not pass, and why, stands in `NAME.findings.md`. `tools/foreign_suites.py` brings the
+suites.
 """
 
 from __future__ import annotations

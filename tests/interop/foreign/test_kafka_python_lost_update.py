@@ -1,8 +1,11 @@
-"""kafka-python's consumer without a group may never ask for its topic. This shows it, step by step, and that its log tells.
+"""kafka-python's consumer without a group may never ask for its topic.
 
-`KafkaConsumer(topic)` wakes its I/O thread, which asks for metadata, before it names the topic. The steps below are put in
-the order in which a busy machine may run them; nothing else of kafka-python is changed. When a later version asks again, the first test
-fails, and `LOST_UPDATE` can go from `foreign_runs`.
+This shows it, step by step, and that its log tells.
+
+`KafkaConsumer(topic)` wakes its I/O thread, which asks for metadata, before it names the topic. The
+steps below are put in the order in which a busy machine may run them; nothing else of kafka-python
+is changed. When a later version asks again, the first test fails, and `LOST_UPDATE` can go from
+`foreign_runs`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Java's KIP-848 consumer and its classic one in the same groups, with librdkafka beside them, on three brokers; and Kafka's own group tool."""
+"""Java's KIP-848 consumer and its classic one in the same groups, with librdkafka beside them, on
+three brokers; and Kafka's own group tool.
+"""
 
 from __future__ import annotations
 
@@ -119,8 +121,10 @@ def test_java_kip_848_consumers_share_a_topic_commit_and_go_on_after_each_other(
 
 
 def test_a_group_moves_from_classic_to_consumer_and_back_under_live_members(cluster, tmp_path) -> None:
-    """Rolling restarts in both directions; librdkafka stays in the group all the time as a classic member (its sticky
-    assignor puts user data into assignments, with which Kafka refuses the upgrade, and so do we)."""
+    """Rolling restarts in both directions; librdkafka stays in the group all the time as a classic
+    member (its sticky assignor puts user data into assignments, with which Kafka refuses the
+    upgrade, and so do we).
+    """
     create_and_fill(cluster, "moving", 6, 60)
     classic = ck.Consumer(
         {

@@ -1,4 +1,6 @@
-"""Kafka's own kafka-configs sets, shows and removes quotas of users, clients and addresses; the Java producer is slowed down."""
+"""Kafka's own kafka-configs sets, shows and removes quotas of users, clients and addresses; the
+Java producer is slowed down.
+"""
 
 from __future__ import annotations
 

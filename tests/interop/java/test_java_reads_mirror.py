@@ -1,8 +1,11 @@
-"""Java's clients read a mirror whose batches have leader epochs above the destination's, below it, and others while they read.
+"""Java's clients read a mirror whose batches have leader epochs above the destination's, below it,
+and others while they read.
 
-A Java client that hears of a leader epoch above the one in its metadata drops that metadata, and then has no leader to read from
-(docs/MIRRORING.md, "Java consumers and leader epochs"). It needs the leader anew when a member is replaced (epochs of OffsetFetch and ListOffsets)
-and when the leader changes (epochs of batches that it committed), so both happen here, before the failover and after it.
+A Java client that hears of a leader epoch above the one in its metadata drops that metadata, and
+then has no leader to read from (docs/MIRRORING.md, "Java consumers and leader epochs"). It needs
+the leader anew when a member is replaced (epochs of OffsetFetch and ListOffsets) and when the
+leader changes (epochs of batches that it committed), so both happen here, before the failover and
+after it.
 """
 
 from __future__ import annotations
@@ -52,7 +55,10 @@ RESET = 1
 
 
 class Mirror:
-    """Topic "t" of A, whose leader epoch grows with every restart, mirrored by B's three brokers. `written`: records in it."""
+    """Topic "t" of A, whose leader epoch grows with every restart, mirrored by B's three brokers.
+
+    `written`: records in it.
+    """
 
     def __init__(self, a: EmbeddedCluster, b: EmbeddedCluster) -> None:
         self.a, self.b, self.written = a, b, 0

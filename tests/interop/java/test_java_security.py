@@ -1,4 +1,6 @@
-"""Kafka's own tools and clients against secured listeners: SASL_SSL with SCRAM, users, delegation tokens, re-authentication, key stores."""
+"""Kafka's own tools and clients against secured listeners: SASL_SSL with SCRAM, users, delegation
+tokens, re-authentication, key stores.
+"""
 
 from __future__ import annotations
 

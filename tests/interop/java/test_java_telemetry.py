@@ -1,4 +1,6 @@
-"""KIP-714 with Kafka's own programs: kafka-client-metrics makes a subscription, the Java producer pushes what it asks for."""
+"""KIP-714 with Kafka's own programs: kafka-client-metrics makes a subscription, the Java producer
+pushes what it asks for.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Java's classic and KIP-848 consumers that move to the mirror at failover: they go on where the source's offsets were synced."""
+"""Java's classic and KIP-848 consumers that move to the mirror at failover: they go on where the
+source's offsets were synced.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ PARTITIONS = 2
 
 
 def read_with_java(cluster: EmbeddedCluster, group: str, protocol: str, count: int, log: pathlib.Path) -> list[tuple[int, int]]:
-    """Partition and offset of what a member of the group reads until it has `count` records; all of it is committed."""
+    """Partition and offset of what a member of the group reads until it has `count` records; all of
+    it is committed.
+    """
 
     def records() -> list[tuple[int, int]]:
         lines = [line.split(" ") for line in log.read_text().splitlines()]

@@ -1,8 +1,10 @@
-"""Kafka Connect with MirrorMaker 2 (dedicated, exactly-once source tasks) between two clusters of ours.
+"""Kafka Connect with MirrorMaker 2 (dedicated, exactly-once source tasks) between two clusters of
+ours.
 
-Connect keeps its configs, offsets and status in compacted topics of the destination and elects its leader by a group of its own
-protocol; with exactly-once, tasks write in transactions and fence each other by their transactional ids. So it asks a broker for
-more than most clients. What must arrive: every record of a topic with key, value and headers, its partition count, and a group's offsets.
+Connect keeps its configs, offsets and status in compacted topics of the destination and elects its
+leader by a group of its own protocol; with exactly-once, tasks write in transactions and fence each
+other by their transactional ids. So it asks a broker for more than most clients. What must arrive:
+every record of a topic with key, value and headers, its partition count, and a group's offsets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Kafka's Java consumer reads from the follower in its rack (KIP-392); Kafka's own tools see the throttles."""
+"""Kafka's Java consumer reads from the follower in its rack (KIP-392); Kafka's own tools see the
+throttles.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Java's transactional producer (transactions v2) and Kafka Streams with exactly-once v2 against embedded clusters of three brokers."""
+"""Java's transactional producer (transactions v2) and Kafka Streams with exactly-once v2 against
+embedded clusters of three brokers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Metadata sync from Apache Kafka 4.3, 3.9 and a 2.8 of the ZooKeeper days: configs, partitions, access rules and group offsets, no error counted (UPG6)."""
+"""Metadata sync from Apache Kafka 4.3, 3.9 and a 2.8 of the ZooKeeper days: configs, partitions,
+access rules and group offsets, no error counted (UPG6).
+"""
 
 from __future__ import annotations
 

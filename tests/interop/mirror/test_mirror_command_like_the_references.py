@@ -1,5 +1,7 @@
-"""kafka-mirrors and the reference's MirrorCommand: the same arguments give the same messages, output and exit code, except where the KIP says
-otherwise (header of --list; the order of topics; errors of single topics, which the reference swallows; --help is 0)."""
+"""kafka-mirrors and the reference's MirrorCommand: the same arguments give the same messages,
+output and exit code, except where the KIP says otherwise (header of --list; the order of topics;
+errors of single topics, which the reference swallows; --help is 0).
+"""
 
 from __future__ import annotations
 
@@ -107,7 +109,10 @@ def test_the_same_commands_print_the_same(tmp_path: pathlib.Path) -> None:
 
 
 def test_kafka_configs_and_kafka_acls_of_mirrors_print_the_same(tmp_path: pathlib.Path) -> None:
-    """The reference's tools and ours on one cluster: messages, exit codes, what is listed. (A set of ACLs has no order of its own.)"""
+    """The reference's tools and ours on one cluster: messages, exit codes, what is listed.
+
+    (A set of ACLs has no order of its own.)
+    """
     config = FAST_MIRROR | {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",

@@ -1,4 +1,6 @@
-"""Issue 3, 4.1: the source is Apache Kafka 4.3: plain, compressed, compacted and transactional topics, byte for byte."""
+"""Issue 3, 4.1: the source is Apache Kafka 4.3: plain, compressed, compacted and transactional
+topics, byte for byte.
+"""
 
 from __future__ import annotations
 
@@ -145,7 +147,10 @@ def test_the_source_is_killed_and_restarted_under_load(tmp_path, source, destina
 
 
 def test_failover_from_a_dead_source_cuts_the_open_transaction_and_failback_starts_from_scratch(source, destination) -> None:
-    """Nothing undecided arrives; the reset is in a new epoch. Apache Kafka knows no last mirror epoch, so its log replaces ours whole."""
+    """Nothing undecided arrives; the reset is in a new epoch.
+
+    Apache Kafka knows no last mirror epoch, so its log replaces ours whole.
+    """
     address = destination.bootstrap_servers
     for name in ("f-plain", "f-txn"):
         create_topic(source.bootstrap_servers, name)
@@ -194,7 +199,9 @@ def open_transaction(bootstrap_servers: str, topic: str) -> Producer:
 
 
 def test_a_chain_carries_transactions_from_apache_kafka_over_two_mirrors(source, destination) -> None:
-    """Apache Kafka -> A -> B: A's source epochs are not B's; then A fails over, and B gets its reset."""
+    """Apache Kafka -> A -> B: A's source epochs are not B's; then A fails over, and B gets its
+    reset.
+    """
     create_topic(source.bootstrap_servers, "h-txn")
     produce_transactions(source.bootstrap_servers, "h-txn")
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as end:

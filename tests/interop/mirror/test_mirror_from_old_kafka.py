@@ -1,7 +1,9 @@
-"""Sources of three ages: Kafka 4.3, the last 3.x, and a 2.8 of the ZooKeeper days (topic ids in Metadata, but Fetch by name).
+"""Sources of three ages: Kafka 4.3, the last 3.x, and a 2.8 of the ZooKeeper days (topic ids in
+Metadata, but Fetch by name).
 
-Two brokers with two replicas; while records arrive, their brokers are stopped and killed in turn, and so is one of ours. In the end
-every replica of ours has the batches of the source, byte for byte, and a failover gives a writable topic.
+Two brokers with two replicas; while records arrive, their brokers are stopped and killed in turn,
+and so is one of ours. In the end every replica of ours has the batches of the source, byte for
+byte, and a failover gives a writable topic.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""`kafka-mirrors` where the source is Apache Kafka, new and old: what the tool asks the source itself is answered by all of them."""
+"""`kafka-mirrors` where the source is Apache Kafka, new and old: what the tool asks the source
+itself is answered by all of them.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ def test_lag_verify_graceful_failover_and_dry_runs(tmp_path: pathlib.Path, sourc
 
 
 def test_a_mirror_at_the_reference_build_is_reversed_to_us(tmp_path: pathlib.Path) -> None:
-    """The tool needs nothing of a destination but the KIP's requests: it drains the reference's mirror, stops it, and mirrors back from it."""
+    """The tool needs nothing of a destination but the KIP's requests: it drains the reference's
+    mirror, stops it, and mirrors back from it.
+    """
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as ours, reference_kafka(tmp_path / "reference") as reference:
         create_topic(ours.bootstrap_servers, "t", 2)
         produce_numbered(ours.bootstrap_servers, "t", 0, 100, partitions=2)

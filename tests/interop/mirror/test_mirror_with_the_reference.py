@@ -1,4 +1,6 @@
-"""Issue 3, 4.2: the KIP's reference implementation mirrors from us and we from it, failback included where it can."""
+"""Issue 3, 4.2: the KIP's reference implementation mirrors from us and we from it, failback
+included where it can.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,8 @@ def test_we_mirror_the_reference_fail_over_and_it_fails_back_from_us(tmp_path, r
     kafka_mirrors(ours.bootstrap_servers, "--remove", "--mirror", "fm", "--topic", "r")
     wait_states(ours.bootstrap_servers, "fm", "STOPPED", partitions=2)
     produce_numbered(ours.bootstrap_servers, "r", 300, 100, codec="zstd", partitions=2)
-    # Entry 6: with RF 1 the reference does not leave PREPARING after a truncation until it is restarted.
+    # Entry 6: with RF 1 the reference does not leave PREPARING after a truncation until it is
+    # restarted.
     reference_create(tmp_path, reference, ours.bootstrap_servers, "fm")
     reference_mirrors(reference, "--add", "--mirror", "fm", "--topic", "r")
     wait_for("the reference to know its mirror", lambda: len(reference_states(reference, "fm")) == 2)
@@ -91,8 +94,9 @@ def test_the_reference_mirrors_us_fails_over_and_we_fail_back_from_it(tmp_path, 
     reference_create(tmp_path, reference, ours.bootstrap_servers, "om")
     reference_mirrors(reference, "--add", "--mirror", "om", "--topic", "o")
     the_reference_catches_up(ours, reference, ["o-0", "o-1"])
-    # The reference stops with a PID reset in the old epoch (entry 1), so our source must not diverge in that epoch: it is
-    # restarted, which raises its leader epoch, before it takes records that the reference never saw.
+    # The reference stops with a PID reset in the old epoch (entry 1), so our source must not
+    # diverge in that epoch: it is restarted, which raises its leader epoch, before it takes records
+    # that the reference never saw.
     ours.stop_node()
     ours.start_node()
     produce_numbered(ours.bootstrap_servers, "o", 300, 40, partitions=2)
@@ -124,7 +128,10 @@ def test_the_reference_decodes_our_mirror_state_and_control_records(tmp_path, re
 
 
 def test_a_pid_reset_in_the_old_epoch_is_the_references_fault_and_ours_is_in_the_new_one(tmp_path, reference, ours) -> None:
-    """Entry 1: the marker's leader epoch. Ours is above every mirrored batch; the reference's is not."""
+    """Entry 1: the marker's leader epoch.
+
+    Ours is above every mirrored batch; the reference's is not.
+    """
     create_topic(reference.bootstrap_servers, "e")
     produce_numbered(reference.bootstrap_servers, "e", 0, 20)
     create_topic(ours.bootstrap_servers, "u")

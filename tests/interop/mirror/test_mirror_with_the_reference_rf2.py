@@ -1,7 +1,9 @@
-"""The KIP's reference implementation with two brokers and two replicas, three of ours: both ways, under leader changes.
+"""The KIP's reference implementation with two brokers and two replicas, three of ours: both ways,
+under leader changes.
 
-It is our source; we fail over; it fails back from us; it fails over; we fail back from it. After each step every replica of both
-clusters has the same batches. Where the reference sticks (entries 2, 3, 7) it is restarted, as its operators would have to.
+It is our source; we fail over; it fails back from us; it fails over; we fail back from it. After
+each step every replica of both clusters has the same batches. Where the reference sticks (entries
+2, 3, 7) it is restarted, as its operators would have to.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ def all_equal(reference: PeerCluster, ours: EmbeddedCluster, timeout_s: float = 
 
 
 def the_reference_catches_up(reference: PeerCluster, ours: EmbeddedCluster) -> None:
-    """Entries 2 and 3: it cuts partitions again that it fetches already, and does not go on with those until it is restarted."""
+    """Entries 2 and 3: it cuts partitions again that it fetches already, and does not go on with
+    those until it is restarted.
+    """
     with_a_restart(lambda timeout_s: all_equal(reference, ours, timeout_s), lambda: restart(reference), patience_s=15, timeout_s=REACHED_S)
 
 
@@ -120,7 +124,9 @@ def test_both_ways_with_two_replicas_and_leader_changes(reference: PeerCluster, 
 
 
 def wait_stopped(reference: PeerCluster) -> None:
-    """Entry 7: with two brokers, any change of the metadata makes the reference forget the epoch bump that it waits for."""
+    """Entry 7: with two brokers, any change of the metadata makes the reference forget the epoch
+    bump that it waits for.
+    """
 
     def stopped() -> bool:
         return {row["state"] for row in describe(reference.bootstrap_servers, "m")} == {"STOPPED"}

@@ -1,13 +1,16 @@
-"""The same script against two of the KIP's reference implementation and two of ours: what differs is the entry of that number.
+"""The same script against two of the KIP's reference implementation and two of ours: what differs
+is the entry of that number.
 
-Each script is written once, over `Side`: a cluster that can be a source or a destination of a mirror. What it observes is compared
-with what the entry says the reference does, and with what the KIP says. An entry that the reference no longer shows fails here, so
-that it can be taken off the list. Entries 5 and 22 are the KIP's own, so both sides do the same there. Entry 1 is in
+Each script is written once, over `Side`: a cluster that can be a source or a destination of a
+mirror. What it observes is compared with what the entry says the reference does, and with what the
+KIP says. An entry that the reference no longer shows fails here, so that it can be taken off the
+list. Entries 5 and 22 are the KIP's own, so both sides do the same there. Entry 1 is in
 test_mirror_with_the_reference.py and entry 7 in test_mirror_with_the_reference_rf2.py.
 
-What one entry leaves behind in the reference (a partition that has failed, a fetcher that has ended) can keep its next mirrors from
-starting, so each script has two nodes of its own there. What a script needs before its point goes through `Side.reach`: where the
-reference sticks on the way, the script is begun again with new nodes. Ours has one attempt, and nothing else is repeated.
+What one entry leaves behind in the reference (a partition that has failed, a fetcher that has
+ended) can keep its next mirrors from starting, so each script has two nodes of its own there. What
+a script needs before its point goes through `Side.reach`: where the reference sticks on the way,
+the script is begun again with new nodes. Ours has one attempt, and nothing else is repeated.
 """
 
 from __future__ import annotations
@@ -225,7 +228,9 @@ def spied() -> Iterator[tuple[EmbeddedCluster, list[Request]]]:
 
 
 def test_entry_08_a_source_restarted_after_it_diverged(pair: Pair) -> None:
-    """The restart leaves an epoch without a batch in the reference's cache; from there it never finds back to its source."""
+    """The restart leaves an epoch without a batch in the reference's cache; from there it never
+    finds back to its source.
+    """
     pair.mirrored("m8", "eight", records=50)
     pair.failed_over("m8", "eight")
     for value in numbered("own", 3):
@@ -238,8 +243,11 @@ def test_entry_08_a_source_restarted_after_it_diverged(pair: Pair) -> None:
 
 
 def test_entries_02_03_04_adding_one_topic_cuts_the_others_again(pair: Pair) -> None:
-    """A fails back from B topic by topic. The reference cuts the first topic again when the second is added, shows it as MIRRORING
-    for ever (3), and its remedy, remove and add, does not make the logs equal (4)."""
+    """A fails back from B topic by topic.
+
+    The reference cuts the first topic again when the second is added, shows it as MIRRORING for
+    ever (3), and its remedy, remove and add, does not make the logs equal (4).
+    """
     pair.mirrored("m2", "two", "other")
     pair.failed_over("m2", "two", "other")
     pair.create(pair.a, "m2", pair.b.bootstrap_servers)
@@ -263,7 +271,9 @@ def test_entries_02_03_04_adding_one_topic_cuts_the_others_again(pair: Pair) -> 
 
 
 def test_entry_05_the_fixpoint_drops_what_the_kip_says(pair: Pair) -> None:
-    """The KIP's own: a decided transaction whose marker lies behind an open one's first record is lost on both."""
+    """The KIP's own: a decided transaction whose marker lies behind an open one's first record is
+    lost on both.
+    """
     create_topic(pair.a.bootstrap_servers, "five")
     first, second = (
         Producer(quiet({"bootstrap.servers": pair.a.bootstrap_servers, "transactional.id": f"five-{number}"})) for number in (1, 2)
@@ -302,7 +312,9 @@ def test_entry_06_a_real_truncation_with_one_replica(pair: Pair) -> None:
 
 
 def test_entry_09_a_source_without_the_mirror_apis(pair: Pair) -> None:
-    """The KIP mirrors it from zero; the reference stays in PREPARING (unless entry 10 has another source answer for this one)."""
+    """The KIP mirrors it from zero; the reference stays in PREPARING (unless entry 10 has another
+    source answer for this one).
+    """
     with apache_kafka(pair.folder / "apache") as source, _alone(pair) as destination:
         create_topic(source.bootstrap_servers, "nine")
         assert produce(source.bootstrap_servers, "nine", numbered("nine", 20)) == []
@@ -334,7 +346,9 @@ def _alone(pair: Pair) -> Iterator[Side]:
 
 
 def test_entries_10_16_each_mirror_asks_its_own_source(pair: Pair, spied: tuple[EmbeddedCluster, list[Request]]) -> None:
-    """10: the reference asks the source of the first mirror for the last mirror epochs of all. 16: who fetches, and how."""
+    """10: the reference asks the source of the first mirror for the last mirror epochs of all. 16:
+    who fetches, and how.
+    """
     source, seen = spied
     pair.mirrored("m10", "ten")
     create_topic(source.bootstrap_servers, "sixteen")
@@ -425,7 +439,9 @@ def test_entry_15_a_bump_answers_for_its_partitions(pair: Pair) -> None:
 
 
 def test_entry_18_the_size_of_the_state_topic(pair: Pair) -> None:
-    """50 partitions of 3 replicas by the KIP, where the broker's settings say nothing (ours does, to be quick)."""
+    """50 partitions of 3 replicas by the KIP, where the broker's settings say nothing (ours does,
+    to be quick).
+    """
     if pair.is_ours:
         with EmbeddedCluster(mirroring=True) as plain:
             entries = call(plain.bootstrap_servers, lambda admin: admin.describe_configs(ConfigResourceType.BROKER, "1"))
@@ -480,7 +496,9 @@ def test_entry_20_offsets_of_a_group_without_members(pair: Pair) -> None:
 
 
 def test_entry_22_both_refuse_without_the_unstable_flags(tmp_path: pathlib.Path) -> None:
-    """What agrees: without unstable.feature.versions.enable a node cannot be formatted with mirror.version."""
+    """What agrees: without unstable.feature.versions.enable a node cannot be formatted with
+    mirror.version.
+    """
     peer = KafkaPeer(tmp_path / "plain", reference_classpath())
     done = java_tool(
         "kafka.tools.StorageTool",

@@ -1,4 +1,6 @@
-"""SYN15 from Apache Kafka: share groups of a 4.3 source, worked on by its share consumer, begin here where they begin there."""
+"""SYN15 from Apache Kafka: share groups of a 4.3 source, worked on by its share consumer, begin
+here where they begin there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Logs in HDFS, read through Spark's own Hadoop client: what the tools say of them is what they say of the same logs on a disk."""
+"""Logs in HDFS, read through Spark's own Hadoop client: what the tools say of them is what they say
+of the same logs on a disk.
+"""
 
 from __future__ import annotations
 

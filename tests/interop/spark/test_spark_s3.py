@@ -1,7 +1,9 @@
-"""Logs in S3: how many requests listing and reading take, counted at the server (moto's, in a thread).
+"""Logs in S3: how many requests listing and reading take, counted at the server (moto's, in a
+thread).
 
-A listing may take one request for each thousand files, and two; who goes through a file reads at least 4 MiB at once, but for its end. What is read twice is
-a batch that lies across the end of a block.
+A listing may take one request for each thousand files, and two; who goes through a file reads at
+least 4 MiB at once, but for its end. What is read twice is a batch that lies across the end of a
+block.
 """
 
 from __future__ import annotations
@@ -100,7 +102,10 @@ def store() -> Iterator[Server]:
 
 
 def put_logs(server: Server) -> None:
-    """`many` and its `copy`: small partitions; `large-a` and `large-b`: one of 9 MB. Put by the server's own hand: a request a file would take longer than all else."""
+    """`many` and its `copy`: small partitions; `large-a` and `large-b`: one of 9 MB.
+
+    Put by the server's own hand: a request a file would take longer than all else.
+    """
     from pyarrow.fs import FileSystem
 
     files, _ = FileSystem.from_uri(server.uri("") + "&allow_bucket_creation=true")
@@ -133,7 +138,9 @@ def limit(files: int) -> int:
 
 
 def test_listing_takes_a_request_a_thousand_files_and_two(store: Server, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nor is anything asked about a single file that was listed: `kmirror verify-logs` made eight requests a partition."""
+    """Nor is anything asked about a single file that was listed: `kmirror verify-logs` made eight
+    requests a partition.
+    """
     many = store.uri("many")
     planned = KafkaLogReader(ReadOptions.parse({"path": many, "subscribe": "t"}))
     for work, listings in (

@@ -1,6 +1,8 @@
-"""A standalone cluster whose workers know nothing of kmirror: the archive of `kmirror spark-package` is all that they get.
+"""A standalone cluster whose workers know nothing of kmirror: the archive of `kmirror
+spark-package` is all that they get.
 
-The lines are those of docs/SPARK.md. What is judged is the result on one machine, also after a worker was killed in the middle.
+The lines are those of docs/SPARK.md. What is judged is the result on one machine, also after a
+worker was killed in the middle.
 """
 
 from __future__ import annotations

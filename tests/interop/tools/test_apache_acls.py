@@ -1,4 +1,6 @@
-"""Apache's `kafka-acls` and Java clients against a cluster with StandardAuthorizer, and the same commands against Apache Kafka."""
+"""Apache's `kafka-acls` and Java clients against a cluster with StandardAuthorizer, and the same
+commands against Apache Kafka.
+"""
 
 from __future__ import annotations
 

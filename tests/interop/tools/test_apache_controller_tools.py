@@ -1,4 +1,6 @@
-"""Apache Kafka's own tools for reassignments, elections, features, settings and the quorum, against three kmirror brokers."""
+"""Apache Kafka's own tools for reassignments, elections, features, settings and the quorum, against
+three kmirror brokers.
+"""
 
 from __future__ import annotations
 

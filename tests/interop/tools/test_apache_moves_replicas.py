@@ -1,4 +1,6 @@
-"""Kafka's own kafka-reassign-partitions moves replicas between brokers and log directories, throttled, and takes the throttles away."""
+"""Kafka's own kafka-reassign-partitions moves replicas between brokers and log directories,
+throttled, and takes the throttles away.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Apache Kafka's dump tool reads our metadata log and our snapshots; restarts from either keep everything."""
+"""Apache Kafka's dump tool reads our metadata log and our snapshots; restarts from either keep
+everything.
+"""
 
 from __future__ import annotations
 

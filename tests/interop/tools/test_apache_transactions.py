@@ -1,4 +1,6 @@
-"""Apache's `kafka-transactions` and ours, one after the other, against the same cluster: the same text."""
+"""Apache's `kafka-transactions` and ours, one after the other, against the same cluster: the same
+text.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ SAME = [
     ("abort", "--topic", "t", "--partition", "0", "--producer-id", "1", "--producer-epoch", "0"),
     ("abort", "--topic", "t", "--partition", "0", "--producer-id", "0", "--producer-epoch", "-5", "--coordinator-epoch", "0"),
 ]
-"""Not here: a pattern that is none. Kafka's tool says "failed with an unexpected exception", ours that the pattern is not valid."""
+"""Not here: a pattern that is none.
+
+Kafka's tool says "failed with an unexpected exception", ours that the pattern is not valid.
+"""
 
 
 def durations_aside(text: str) -> str:

@@ -1,12 +1,15 @@
-"""The ACL matrix: each API as somebody who has every permission but one, on Apache Kafka and on kmirror.
+"""The ACL matrix: each API as somebody who has every permission but one, on Apache Kafka and on
+kmirror.
 
-A `Case` is a request and the permissions that Kafka looks at for it, as words ("READ TOPIC a"). Its variants are: all of them, each of
-them missing, none. Every variant is a user of its own, whose rules are made before anything is asked. Both brokers are asked the same
-requests in the same order, so what an answer hides or tells must be the same; `outcome` keeps of an answer what permissions can change: error codes and
-texts, names, bit fields and the number of entries.
+A `Case` is a request and the permissions that Kafka looks at for it, as words ("READ TOPIC a"). Its
+variants are: all of them, each of them missing, none. Every variant is a user of its own, whose
+rules are made before anything is asked. Both brokers are asked the same requests in the same order,
+so what an answer hides or tells must be the same; `outcome` keeps of an answer what permissions can
+change: error codes and texts, names, bit fields and the number of entries.
 
-`tests/golden/acl_matrix.json` holds Apache Kafka 4.3's outcomes. tests/interop/apache/test_acl_matrix.py asks it again (and writes the file when
-KMIRROR_RECORD is set); tests/integration/test_acl_matrix.py asks kmirror.
+`tests/golden/acl_matrix.json` holds Apache Kafka 4.3's outcomes.
+tests/interop/apache/test_acl_matrix.py asks it again (and writes the file when KMIRROR_RECORD is
+set); tests/integration/test_acl_matrix.py asks kmirror.
 """
 
 from __future__ import annotations
@@ -49,7 +52,10 @@ Fields = dict[str, Any]
 
 
 class Case(NamedTuple):
-    """`fields` make the request; a function of the side where it names an id. `controller`: sent to the controller's listener."""
+    """`fields` make the request; a function of the side where it names an id.
+
+    `controller`: sent to the controller's listener.
+    """
 
     name: str
     api_key: ApiKeys
@@ -67,7 +73,9 @@ class Variant(NamedTuple):
 
 
 def variants() -> list[Variant]:
-    """All users of the matrix; what is refused comes first, since what is allowed may change something."""
+    """All users of the matrix; what is refused comes first, since what is allowed may change
+    something.
+    """
     made: list[Variant] = []
     for number, case in enumerate(CASES):
         labelled = [("none", ())] if case.needs else []
@@ -82,7 +90,8 @@ def users() -> list[str]:
     return [variant.user for variant in variants()]
 
 
-# --- asking ---------------------------------------------------------------------------------------------------------
+# --- asking
+# ---------------------------------------------------------------------------------------------------------
 
 
 def message_of(api_key: ApiKeys, fields: Fields) -> Any:
@@ -129,7 +138,9 @@ REQUEST = re.compile(r"Request .*( needs \w+ permission\.)")
 
 
 def outcome(value: Any, side: Side) -> Any:
-    """What is kept of an answer: structures as dicts without what they leave at 0, lists in order of their text."""
+    """What is kept of an answer: structures as dicts without what they leave at 0, lists in order
+    of their text.
+    """
     if hasattr(value, "__struct_fields__"):
         found = {}
         for name in value.__struct_fields__:
@@ -161,13 +172,16 @@ def _plain(name: str, field: Any, side: Side) -> Any:
     return bytes(field).hex() if isinstance(field, bytes | memoryview) else field
 
 
-# --- setting up -----------------------------------------------------------------------------------------------------
+# --- setting up
+# -----------------------------------------------------------------------------------------------------
 
 TOPICS = ("a", "b", "del-1", "del-2", "del-3", "del-4")
 
 
 def set_up(side: Side) -> None:
-    """Topics, groups, transactional ids, the coordinators' topics, and every user's rules; returns when all of it is known to the broker."""
+    """Topics, groups, transactional ids, the coordinators' topics, and every user's rules; returns
+    when all of it is known to the broker.
+    """
     topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in TOPICS]
     created = side.ask(None, ApiKeys.CREATE_TOPICS, 7, message_of(ApiKeys.CREATE_TOPICS, {"topics": topics, "timeout_ms": 30000}))
     for topic in created.topics:
@@ -253,7 +267,8 @@ def sasl_plain_frames(user: str) -> Iterator[tuple[ApiKeys, int, Any]]:
     yield ApiKeys.SASL_AUTHENTICATE, 2, message_of(ApiKeys.SASL_AUTHENTICATE, {"auth_bytes": token})
 
 
-# --- the matrix -----------------------------------------------------------------------------------------------------
+# --- the matrix
+# -----------------------------------------------------------------------------------------------------
 
 BROKER = "1"
 K = ApiKeys

@@ -1,6 +1,8 @@
-"""A broker without sockets: real logs in a temporary folder, a clock that is moved by hand, metadata by records.
+"""A broker without sockets: real logs in a temporary folder, a clock that is moved by hand,
+metadata by records.
 
-Not for concurrency and not for time: timers run only in `ManualRuntime.advance`. What is awaited must be complete by then.
+Not for concurrency and not for time: timers run only in `ManualRuntime.advance`. What is awaited
+must be complete by then.
 """
 
 from __future__ import annotations
@@ -175,7 +177,9 @@ class BrokerWorld:
         return RegisterBrokerRecord(broker_id=broker_id, broker_epoch=10, end_points=[endpoint], fenced=False, rack=f"r{broker_id}")
 
     def apply(self, *records: Any) -> None:
-        """Replay metadata records and tell cache and replica manager, as the broker's publisher does."""
+        """Replay metadata records and tell cache and replica manager, as the broker's publisher
+        does.
+        """
         delta = MetadataDelta(self.cache.image)
         for record in records:
             delta.replay(record)

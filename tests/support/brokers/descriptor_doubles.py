@@ -1,7 +1,8 @@
 """A process that has no file descriptor left.
 
-Descriptors are counted by process, and threads that earlier tests left (a client of librdkafka lives on for a while, and connects) take and
-free them at any moment. So a test of this kind has a process of its own.
+Descriptors are counted by process, and threads that earlier tests left (a client of librdkafka
+lives on for a while, and connects) take and free them at any moment. So a test of this kind has a
+process of its own.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def in_a_process_of_its_own(test: Callable[P, None]) -> Callable[P, None]:
 
 @contextmanager
 def all_descriptors_taken() -> Iterator[None]:
-    """The limit is lowered to what is open and a little more, and the rest is taken, as by clients' connections."""
+    """The limit is lowered to what is open and a little more, and the rest is taken, as by clients'
+    connections.
+    """
     gc.collect()  # what earlier tests left open would be closed at any moment
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     highest = max(int(name) for name in os.listdir("/proc/self/fd"))

@@ -1,15 +1,22 @@
 """Mutated request frames against an embedded broker, and what must not come of them.
 
-The frames are those of the golden captures (12-wire, and the mirror APIs' of 20-reference) and one of every API and version with every list
-filled; names and ids of topics in them are those of topics that the broker has, so that handlers go all the way. A `Mutator` changes bits, bytes, numbers and
-lengths, cuts, repeats and splices, and makes one frame claim to be another API or version. Everything follows from the seed.
+The frames are those of the golden captures (12-wire, and the mirror APIs' of 20-reference) and one
+of every API and version with every list filled; names and ids of topics in them are those of topics
+that the broker has, so that handlers go all the way. A `Mutator` changes bits, bytes, numbers and
+lengths, cuts, repeats and splices, and makes one frame claim to be another API or version.
+Everything follows from the seed.
 
-A `Campaign` sends them over real sockets, several to a connection, to the broker's and the controller's listener; a frame that comes after one that
-closed the connection is sent again. A part of them (`in_process`) is handed to the listeners' frame handlers without a socket, which costs a third. Beside it an `Observer` produces and fetches on a connection of its own. Afterwards: nothing unexpected was logged, no
-task and no connection is left, the observer was never disturbed, the broker serves.
+A `Campaign` sends them over real sockets, several to a connection, to the broker's and the
+controller's listener; a frame that comes after one that closed the connection is sent again. A part
+of them (`in_process`) is handed to the listeners' frame handlers without a socket, which costs a
+third. Beside it an `Observer` produces and fetches on a connection of its own. Afterwards: nothing
+unexpected was logged, no task and no connection is left, the observer was never disturbed, the
+broker serves.
 
-Left out is only what a client may do to any broker and what ends the campaign by its nature (`is_allowed_harm`): well-formed requests that
-delete or reconfigure the observer's topic, unregister or fence brokers, change features, settings of brokers or quotas, make thousands of partitions, or wait for minutes.
+Left out is only what a client may do to any broker and what ends the campaign by its nature
+(`is_allowed_harm`): well-formed requests that delete or reconfigure the observer's topic,
+unregister or fence brokers, change features, settings of brokers or quotas, make thousands of
+partitions, or wait for minutes.
 """
 
 from __future__ import annotations
@@ -53,11 +60,13 @@ MAX_WAIT_MS = 20
 FEW_PARTITIONS = 8
 Handler = Callable[[memoryview, int, Any], Awaitable[Any]]
 LAST_FRAME = struct.pack(">hhih", ApiKeys.API_VERSIONS, 0, 0x7EADBEEF, -1)
-"""Ends a burst: when it is answered, everything before it was dealt with, also what has no answer."""
+"""Ends a burst: when it is answered, everything before it was dealt with, also what has no answer.
+"""
 INTERESTING = (0, 1, -1, 2, 127, 128, 255, 256, 32767, -32768, 65535, 2**31 - 1, -(2**31), 2**31, 2**63 - 1, -(2**63), 0x01010101)
 
 
-# --- frames ---------------------------------------------------------------------------------------------------------
+# --- frames
+# ---------------------------------------------------------------------------------------------------------
 
 
 def captured_frames() -> list[bytes]:
@@ -184,7 +193,9 @@ class Mutator:
         return bytes(frame)
 
     def _with_other_values(self, frame: bytes) -> bytes:
-        """A well-formed frame with values that nobody expects, so that more than the decoder is tried."""
+        """A well-formed frame with values that nobody expects, so that more than the decoder is
+        tried.
+        """
         read = decoded(frame)
         if read is None:
             return frame
@@ -283,7 +294,9 @@ WAITS = ("max_wait_ms", "timeout_ms", "session_timeout_ms", "rebalance_timeout_m
 
 
 def is_allowed_harm(frame: bytes) -> bool:
-    """Whether a well-formed request would do to the campaign what any client may do to a broker without access control."""
+    """Whether a well-formed request would do to the campaign what any client may do to a broker
+    without access control.
+    """
     if OBSERVED.encode() in frame:
         return True
     read = decoded(frame)
@@ -306,11 +319,14 @@ def is_allowed_harm(frame: bytes) -> bool:
     return any(getattr(message, name, 0) > MAX_WAIT_MS for name in WAITS if isinstance(getattr(message, name, None), int))
 
 
-# --- the broker under test ------------------------------------------------------------------------------------------
+# --- the broker under test
+# ------------------------------------------------------------------------------------------
 
 
 class Observer(threading.Thread):
-    """Produces and fetches on one connection; `problems` says what went wrong, `slowest_s` how long a round trip took at most."""
+    """Produces and fetches on one connection; `problems` says what went wrong, `slowest_s` how long
+    a round trip took at most.
+    """
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
@@ -376,7 +392,8 @@ EXPECTED_ERRORS = ("Error processing append operation on partition",)
 
 
 WORK_OF_MIRRORS = ("mirror", "connect-")
-"""Tasks that stay because well-formed frames made mirrors, which look for their sources for ever."""
+"""Tasks that stay because well-formed frames made mirrors, which look for their sources for ever.
+"""
 
 
 class Faults(logging.Handler):
@@ -431,7 +448,9 @@ class Campaign:
         limit_s: float = float("inf"),
         progress: Callable[[Outcome], None] | None = None,
     ) -> Outcome:
-        """`in_process` is the part of the bursts that goes without sockets; after `limit_s` no more are sent."""
+        """`in_process` is the part of the bursts that goes without sockets; after `limit_s` no more
+        are sent.
+        """
         self._in_process, self._deadline_s = in_process, time.monotonic() + limit_s
         faults = Faults()
         root = logging.getLogger()
@@ -534,7 +553,10 @@ class NoConnection:
 
 
 class _Sender:
-    """The clients, on the broker's own loop, since two busy threads would mostly wait for each other. Several connections at a time, each with a burst of frames; what comes behind a frame that closed its connection waits for another one."""
+    """The clients, on the broker's own loop, since two busy threads would mostly wait for each
+    other. Several connections at a time, each with a burst of frames; what comes behind a frame
+    that closed its connection waits for another one.
+    """
 
     def __init__(
         self,
@@ -578,7 +600,10 @@ class _Sender:
         return frame
 
     async def _hand_over(self, burst: list[bytes], listener: int) -> int:
-        """What the connection's task does with each frame, without a connection. What escapes there, escapes here, too."""
+        """What the connection's task does with each frame, without a connection.
+
+        What escapes there, escapes here, too.
+        """
         outcome = self._outcome
         connection = NoConnection(f"no socket {outcome.in_process}")
         for frame in burst:

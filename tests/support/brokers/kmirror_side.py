@@ -1,6 +1,8 @@
-"""An embedded cluster that can be asked under any principal: requests are handed to the broker or the controller with the name on them.
+"""An embedded cluster that can be asked under any principal: requests are handed to the broker or
+the controller with the name on them.
 
-Whole frames go in and come out, so that versions and error responses are those of the wire; there is no socket and no login.
+Whole frames go in and come out, so that versions and error responses are those of the wire; there
+is no socket and no login.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A controller's managers without log and loop: decisions are replayed into the image at once. Not for durability or timing."""
+"""A controller's managers without log and loop: decisions are replayed into the image at once.
+
+Not for durability or timing.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,9 @@ class ScriptedClock:
 
 
 class ControllerDouble:
-    """`run` takes the effect of a decision and gives its response; every record goes through its bytes first."""
+    """`run` takes the effect of a decision and gives its response; every record goes through its
+    bytes first.
+    """
 
     def __init__(self, *, mirroring: bool = False, levels: dict[str, int] | None = None, **config: Any) -> None:
         self.clock = ManualClock()

@@ -1,8 +1,10 @@
-"""A broker with two log directories and one partition that is moved between them, step by step, beside a model of what its log holds.
+"""A broker with two log directories and one partition that is moved between them, step by step,
+beside a model of what its log holds.
 
-Time stands still until `advance`; the controller accepts a move when `accept` says so. `restart` is a crash of the process on the same
-directories; what a power loss brings back of the future log is put there by `remember_future` and `restart(old_future=True)`. Batches
-have values of their own in equal epochs, as those of a mirror have after a failback: offsets and epochs tell nothing.
+Time stands still until `advance`; the controller accepts a move when `accept` says so. `restart` is
+a crash of the process on the same directories; what a power loss brings back of the future log is
+put there by `remember_future` and `restart(old_future=True)`. Batches have values of their own in
+equal epochs, as those of a mirror have after a failback: offsets and epochs tell nothing.
 """
 
 from __future__ import annotations
@@ -76,7 +78,8 @@ class MoveMachine:
         mirror = ConfigRecord(resource_type=2, resource_name="t", name="mirror.name", value="m")
         self.world.apply(TopicRecord(name="t", topic_id=TOPIC_ID), mirror, record)
 
-    # --- what there is ------------------------------------------------------------------------------------------------
+    # --- what there is
+    # ------------------------------------------------------------------------------------------------
 
     @property
     def partition(self) -> Partition:
@@ -106,7 +109,8 @@ class MoveMachine:
         assert self.content(self.log) == expected
         assert self.log.log_end_offset == (self.model[-1][1] + 1 if self.model else self.log.log_start_offset)
 
-    # --- steps --------------------------------------------------------------------------------------------------------
+    # --- steps
+    # --------------------------------------------------------------------------------------------------------
 
     def append(self, records: int = 1) -> None:
         base = self.log.log_end_offset

@@ -1,4 +1,7 @@
-"""A tiny broker for tests of the network: ApiVersions and Metadata, on any runtime. `ServerBench`: a server of it on a simulated network."""
+"""A tiny broker for tests of the network: ApiVersions and Metadata, on any runtime.
+
+`ServerBench`: a server of it on a simulated network.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ PORT = 9092
 def tiny_broker(
     before_answer: Callable[[RequestContext], Awaitable[None]] | None = None, *, newest_api_versions: int = 3
 ) -> Callable[[RequestContext], Awaitable[list]]:
-    """A handler; `before_answer` is awaited for every Metadata request. The cluster id in the answer is the client id."""
+    """A handler; `before_answer` is awaited for every Metadata request.
+
+    The cluster id in the answer is the client id.
+    """
     ranges = [
         ApiVersion(api_key=ApiKeys.API_VERSIONS, min_version=0, max_version=newest_api_versions),
         ApiVersion(api_key=ApiKeys.METADATA, min_version=METADATA_RANGE[0], max_version=METADATA_RANGE[1]),

@@ -1,4 +1,6 @@
-"""The log of a coordinator's partition in memory, for tests of shards and of the runtime that they share."""
+"""The log of a coordinator's partition in memory, for tests of shards and of the runtime that they
+share.
+"""
 
 from __future__ import annotations
 

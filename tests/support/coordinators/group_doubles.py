@@ -1,4 +1,6 @@
-"""A group coordinator's shard outside of a broker: its records go into a list, its timers fire when the test says how time goes."""
+"""A group coordinator's shard outside of a broker: its records go into a list, its timers fire when
+the test says how time goes.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,10 @@ class ManualTimers:
 
 
 class ShardHarness:
-    """One shard with its log. `run` is what the runtime's write does, without waiting for anything."""
+    """One shard with its log.
+
+    `run` is what the runtime's write does, without waiting for anything.
+    """
 
     def __init__(
         self,
@@ -158,7 +163,9 @@ REQUESTER = Requester("client", "/127.0.0.1")
 
 
 class ConsumerClient:
-    """A member that speaks KIP-848 by the book: takes what it is given, gives up at once what it is told to."""
+    """A member that speaks KIP-848 by the book: takes what it is given, gives up at once what it is
+    told to.
+    """
 
     def __init__(self, harness: ShardHarness, group_id: str = "g", *, topics: list[str] | None = None, **options: Any) -> None:
         self.harness = harness
@@ -232,8 +239,12 @@ def converge(harness: ShardHarness, *members: ConsumerClient, rounds: int = 12) 
 
 
 class ClassicClient:
-    """A member of the classic protocol. Eager: it gives everything up before it joins again. Cooperative: it keeps what it has, says so
-    with its join, and joins once more when it was made to give something up. As the leader it spreads partitions evenly."""
+    """A member of the classic protocol.
+
+    Eager: it gives everything up before it joins again. Cooperative: it keeps what it has, says so
+    with its join, and joins once more when it was made to give something up. As the leader it
+    spreads partitions evenly.
+    """
 
     def __init__(self, harness: ShardHarness, group_id: str = "g", *, topics: list[str], cooperative: bool = False, **options: Any) -> None:
         self.harness = harness
@@ -319,7 +330,9 @@ class ClassicClient:
         self._run(lambda: groups.sync(request, respond), lambda error: respond(SyncGroupResponse(error_code=error)))
 
     def _assign(self, joined: JoinGroupResponse) -> dict[str, bytes]:
-        """What each member gets: as even as it goes, keeping owners; and nothing yet that somebody else still has."""
+        """What each member gets: as even as it goes, keeping owners; and nothing yet that somebody
+        else still has.
+        """
         image = self.harness.shard.groups.groups.image
         subscriptions = {member.member_id: deserialize_subscription(bytes(member.metadata)) for member in joined.members}
         owner = {

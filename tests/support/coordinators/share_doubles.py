@@ -1,5 +1,6 @@
-"""A share coordinator's shard outside of a broker: its records go into a list, time goes as the test says. And the way from a
-group coordinator's shard to a share coordinator that is a dict."""
+"""A share coordinator's shard outside of a broker: its records go into a list, time goes as the
+test says. And the way from a group coordinator's shard to a share coordinator that is a dict.
+"""
 
 from __future__ import annotations
 

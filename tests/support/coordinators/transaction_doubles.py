@@ -1,4 +1,6 @@
-"""A transaction coordinator's shard without a runtime: decisions are logged and replayed at once, a crash reads the log back."""
+"""A transaction coordinator's shard without a runtime: decisions are logged and replayed at once, a
+crash reads the log back.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,11 @@ class NoTimer:
 
 
 class ShardWorld:
-    """One shard, its log, and a counter of producer ids. `prepared` are the ids whose end was decided since it was
-    last emptied, `moves` the changes of state."""
+    """One shard, its log, and a counter of producer ids.
+
+    `prepared` are the ids whose end was decided since it was last emptied, `moves` the changes of
+    state.
+    """
 
     def __init__(self, *, transaction_version: int = 2) -> None:
         self.clock = ManualClock()
@@ -85,7 +90,8 @@ class ShardWorld:
             self.next_producer_id += 1
             return self.apply(decide(self.next_producer_id))
 
-    # -- requests -------------------------------------------------------------------------------------------------------------
+    # -- requests
+    # -------------------------------------------------------------------------------------------------------------
 
     def init(self, name: str = "tx", expected: tuple[int, int] | None = None, timeout_ms: int = TIMEOUT_MS) -> ProducerResult:
         return self.with_producer_id(

@@ -1,8 +1,11 @@
-"""Two logs with a common past, which cleaners went through: random cases, and what a mirror or a follower must have in the end.
+"""Two logs with a common past, which cleaners went through: random cases, and what a mirror or a
+follower must have in the end.
 
-The oracle is brute force: it knows both histories whole, before any cleaner. A history is a list of batches in which every offset has a
-record. Two clusters hand out epochs independently, so the epochs of the two branches may be equal; producer ids are not. The cleaner of the
-other side dropped tombstones of the common past only: one that is dropped before it was ever fetched is missed by every follower of Kafka's.
+The oracle is brute force: it knows both histories whole, before any cleaner. A history is a list of
+batches in which every offset has a record. Two clusters hand out epochs independently, so the
+epochs of the two branches may be equal; producer ids are not. The cleaner of the other side dropped
+tombstones of the common past only: one that is dropped before it was ever fetched is missed by
+every follower of Kafka's.
 """
 
 from __future__ import annotations
@@ -38,7 +41,9 @@ COMMON, OURS, THEIRS = Branch(b"common", 1000), Branch(b"ours", 2000), Branch(b"
 
 @dataclass
 class Case:
-    """`*_whole`: before any cleaner; `common_end`: where the logs part; `cleaned_until`: how far our cleaner has been."""
+    """`*_whole`: before any cleaner; `common_end`: where the logs part; `cleaned_until`: how far
+    our cleaner has been.
+    """
 
     seed: int
     ours_whole: list[bytes] = field(default_factory=list)
@@ -87,7 +92,9 @@ def split(data: bytes) -> list[bytes]:
 
 
 def cleaned(batches: list[bytes], until: int, *, tombstones_before: int) -> list[bytes]:
-    """What a cleaner leaves: below `until` the last record of each key, without tombstones below `tombstones_before`."""
+    """What a cleaner leaves: below `until` the last record of each key, without tombstones below
+    `tombstones_before`.
+    """
     last = {
         bytes(record.key or b""): record.offset
         for batch in batches

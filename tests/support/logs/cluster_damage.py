@@ -1,7 +1,9 @@
-"""One wrong thing in a pair of clusters that `cluster_stories` told, and what the tools must say of it: which file, partition, kind and offset.
+"""One wrong thing in a pair of clusters that `cluster_stories` told, and what the tools must say of
+it: which file, partition, kind and offset.
 
-A damage is chosen by `random` among all the places of its kind; `Nowhere` where a story has none. Only what contradicts the bytes is done: a leader epoch
-that is one lower at a place where it could have been so is no damage to anybody.
+A damage is chosen by `random` among all the places of its kind; `Nowhere` where a story has none.
+Only what contradicts the bytes is done: a leader epoch that is one lower at a place where it could
+have been so is no damage to anybody.
 """
 
 from __future__ import annotations
@@ -39,7 +41,10 @@ class Nowhere(Exception):
 
 
 class Expected(NamedTuple):
-    """What a tool must say. `kinds` are `<table> <kind>` of a finding, or the kind of a difference."""
+    """What a tool must say.
+
+    `kinds` are `<table> <kind>` of a finding, or the kind of a difference.
+    """
 
     tool: str
     kinds: frozenset[str]
@@ -496,7 +501,9 @@ DAMAGES: Final[dict[str, Callable[[Clusters], Expected]]] = {
 
 
 def is_named(expected: Expected, findings: list[dict[str, Any]], report: dict[str, Any]) -> bool:
-    """Whether one of the `findings` of verify-logs, or of the differences in the `report` of kafka-log-diff, says it all."""
+    """Whether one of the `findings` of verify-logs, or of the differences in the `report` of
+    kafka-log-diff, says it all.
+    """
     if expected.tool == VERIFY:
         return any(_says(expected, finding) for finding in findings)
     return any(

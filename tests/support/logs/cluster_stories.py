@@ -1,6 +1,8 @@
-"""Random histories of two clusters, the second of which mirrors topics of the first: log directories as their brokers leave them.
+"""Random histories of two clusters, the second of which mirrors topics of the first: log
+directories as their brokers leave them.
 
-kmirror's own storage writes every file. A cluster has two brokers and, on both of them, one replica of
+kmirror's own storage writes every file. A cluster has two brokers and, on both of them, one replica
+of
 
     orders-0, orders-1, audit-0   plain, idempotent and transactional batches of both protocol versions, epochs, deleted records
     table-0                       compacted
@@ -8,8 +10,9 @@ kmirror's own storage writes every file. A cluster has two brokers and, on both 
     __transaction_state-0         where each transaction stands; compacted
     __cluster_metadata-0          topics, leaders, configs
 
-B mirrors orders and audit: orders-0 was failed over (STOPPED, reset, batches of its own), orders-1 is MIRRORING behind the source, audit-0 is PAUSED.
-`random` decides, so a seed tells the same story again. Both clusters have shut down.
+B mirrors orders and audit: orders-0 was failed over (STOPPED, reset, batches of its own), orders-1
+is MIRRORING behind the source, audit-0 is PAUSED. `random` decides, so a seed tells the same story
+again. Both clusters have shut down.
 """
 
 from __future__ import annotations
@@ -210,7 +213,9 @@ class ClusterStory:
         log.update_high_watermark(log.log_end_offset)
 
     def commits(self, names: tuple[TopicPartition, ...]) -> None:
-        """Groups that are somewhere in the logs; those of transactions that were aborted are beyond them."""
+        """Groups that are somewhere in the logs; those of transactions that were aborted are beyond
+        them.
+        """
         for name in names:
             log = self.leader.log(name)
             end = log.last_stable_offset  # what lies behind it a failover may cut off
@@ -263,7 +268,9 @@ class ClusterStory:
 
 
 def copy_log(source: UnifiedLog, destination: UnifiedLog, *, limit: int | None = None) -> None:
-    """What a fetcher does: the source's batches from the destination's end on, those that begin below `limit`."""
+    """What a fetcher does: the source's batches from the destination's end on, those that begin
+    below `limit`.
+    """
     if destination.log_end_offset > source.log_end_offset:
         destination.truncate_to(source.log_end_offset, at_batch_boundary=True)
     if destination.log_end_offset < source.log_start_offset:
@@ -336,7 +343,9 @@ class MirrorStory:
             destination.follow(name)
 
     def _fail_over(self, name: TopicPartition) -> None:
-        """As KIP-1279 wants it: cut at the last stable offset, a new epoch, the reset; then the partition is the destination's own."""
+        """As KIP-1279 wants it: cut at the last stable offset, a new epoch, the reset; then the
+        partition is the destination's own.
+        """
         destination = self.destination
         log = destination.leader.log(name)
         self._state(name, _S.STOPPING)

@@ -1,6 +1,8 @@
-"""A file system whose n-th call fails, and perhaps every call after it: the double for sweeps over all calls of a start.
+"""A file system whose n-th call fails, and perhaps every call after it: the double for sweeps over
+all calls of a start.
 
-Calls of the files that it opened count too. Not for tests of what a half-done write leaves: a call that fails has done nothing.
+Calls of the files that it opened count too. Not for tests of what a half-done write leaves: a call
+that fails has done nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ WRITES = ("pwrite", "truncate", "create", "write_bytes", "make_dirs", "rename", 
 
 
 class FailingFiles:
-    """`FileSystem` over another one. `fail_at` counts calls from 0; `operations` limits which calls count and fail."""
+    """`FileSystem` over another one.
+
+    `fail_at` counts calls from 0; `operations` limits which calls count and fail.
+    """
 
     def __init__(self, files: FileSystem) -> None:
         self._files = files
@@ -40,8 +45,11 @@ class FailingFiles:
         path_part: str = "",
         under: str = "",
     ) -> None:
-        """From now on call number `at` fails, and with `goes_on` each one behind it. None: nothing fails any more. `path_part` and `under`
-        (what the path begins with) limit it, as `operations` do."""
+        """From now on call number `at` fails, and with `goes_on` each one behind it.
+
+        None: nothing fails any more. `path_part` and `under` (what the path begins with) limit it,
+        as `operations` do.
+        """
         self.calls, self.failures, self.failed = 0, 0, []
         self.fail_at, self.error_number, self.goes_on = at, error_number, goes_on
         self.operations, self.path_part, self.under = operations, path_part, under

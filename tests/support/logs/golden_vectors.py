@@ -1,8 +1,9 @@
-"""Where the golden vectors are: `golden_dir()` gives a folder in the layout that the `README.md` inside it describes.
+"""Where the golden vectors are: `golden_dir()` gives a folder in the layout that the `README.md`
+inside it describes.
 
-The vectors are committed as archives beside the golden tests and unpacked once into the cache folder that git
-ignores. `KMIRROR_GOLDEN_DIR` (set by `make golden DIR=...`) puts another folder of the same layout in their place; then
-every test looks at whatever cases that folder has.
+The vectors are committed as archives beside the golden tests and unpacked once into the cache
+folder that git ignores. `KMIRROR_GOLDEN_DIR` (set by `make golden DIR=...`) puts another folder of
+the same layout in their place; then every test looks at whatever cases that folder has.
 """
 
 from __future__ import annotations
@@ -55,12 +56,16 @@ def _unpack(archives: list[pathlib.Path], target: pathlib.Path) -> None:
 
 
 def golden_cases(*prefixes: str) -> list[str]:
-    """The sorted names of the cases whose name begins with one of `prefixes` (all of them when none is given)."""
+    """The sorted names of the cases whose name begins with one of `prefixes` (all of them when none
+    is given).
+    """
     return sorted(entry.name for entry in golden_dir().iterdir() if entry.is_dir() and (not prefixes or entry.name.startswith(prefixes)))
 
 
 def read_recording(folder: pathlib.Path, name: str, *, missing: bytes | None = None) -> bytes:
-    """A file of a case, unpacked if it is there as .gz; `missing` if it is in neither form (an error unless given)."""
+    """A file of a case, unpacked if it is there as .gz; `missing` if it is in neither form (an
+    error unless given).
+    """
     if (folder / name).exists():
         return (folder / name).read_bytes()
     if (folder / f"{name}.gz").exists():
@@ -77,7 +82,9 @@ def recordings(folder: pathlib.Path, suffix: str) -> list[str]:
 
 
 def unpacked_stage(stage: str) -> pathlib.Path:
-    """A stage of `20-reference` (for example `c6_restart_resume`), unpacked once into the cache folder."""
+    """A stage of `20-reference` (for example `c6_restart_resume`), unpacked once into the cache
+    folder.
+    """
     archive = golden_dir() / "20-reference" / f"{stage}.tar.xz"
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()[:16]
     target = ROOT / ".cache" / "golden-stages" / f"{stage}-{digest}"

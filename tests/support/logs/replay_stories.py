@@ -1,7 +1,9 @@
-"""Random histories of one partition, written by kmirror's own storage, for tests that read its folder afterwards.
+"""Random histories of one partition, written by kmirror's own storage, for tests that read its
+folder afterwards.
 
-A story appends what producers, coordinators and mirrors append, restarts, truncates, deletes records and compacts. `random` decides, so a seed tells
-the same story again. Times of records are near the clock's, so no producer expires unless the story waits for it.
+A story appends what producers, coordinators and mirrors append, restarts, truncates, deletes
+records and compacts. `random` decides, so a seed tells the same story again. Times of records are
+near the clock's, so no producer expires unless the story waits for it.
 """
 
 from __future__ import annotations
@@ -43,7 +45,11 @@ APPENDS = ("plain", "idempotent", "transactional", "transactional", "commit", "a
 
 
 class Story:
-    """One log in one data dir. `others` are steps between appends: roll, epoch, reset, restart, crash, truncate, delete_records, retention, clean."""
+    """One log in one data dir.
+
+    `others` are steps between appends: roll, epoch, reset, restart, crash, truncate,
+    delete_records, retention, clean.
+    """
 
     def __init__(
         self, folder: pathlib.Path, seed: int, *, others: tuple[str, ...] = (), policy: str = "delete", world: StorageWorld | None = None

@@ -1,6 +1,7 @@
 """A clock, a scheduler and a random source for storage tests that stand still until told otherwise.
 
-Not for concurrency: the scheduler runs tasks only inside `run_due` and `advance`, in order of due time, then of scheduling.
+Not for concurrency: the scheduler runs tasks only inside `run_due` and `advance`, in order of due
+time, then of scheduling.
 """
 
 from __future__ import annotations

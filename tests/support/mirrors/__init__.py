@@ -1,1 +1,3 @@
-"""Mirrors: one broker's machinery without sockets and time, a scripted source, whole clusters from outside."""
+"""Mirrors: one broker's machinery without sockets and time, a scripted source, whole clusters from
+outside.
+"""

@@ -1,4 +1,6 @@
-"""What tests of whole mirrors do from outside: admin calls, kafka-mirrors, producing, waiting for states, reading the logs on disk."""
+"""What tests of whole mirrors do from outside: admin calls, kafka-mirrors, producing, waiting for
+states, reading the logs on disk.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,8 @@ def numbered(prefix: str, count: int) -> list[str]:
 def wait_for(what: str, condition: Callable[[], T | None], timeout_s: float = REACHED_S) -> T:
     """The first truthy value of `condition`; broker errors while waiting count as not yet.
 
-    So does librdkafka's answer that it has none: a metadata request that a killed broker took with it is retried on that broker only.
+    So does librdkafka's answer that it has none: a metadata request that a killed broker took with
+    it is retried on that broker only.
     """
     deadline = time.monotonic() + timeout_s
     last: object = None
@@ -111,7 +114,9 @@ def wait_for(what: str, condition: Callable[[], T | None], timeout_s: float = RE
 
 
 def with_a_restart(check: Callable[[float], object], restart: Callable[[], None], *, patience_s: float, timeout_s: float) -> None:
-    """`check` of what the reference reaches, which sticks at times and is restarted then, as its operators would have to."""
+    """`check` of what the reference reaches, which sticks at times and is restarted then, as its
+    operators would have to.
+    """
     try:
         check(patience_s)
     except AssertionError:
@@ -205,7 +210,9 @@ def newest_by_key(cluster: EmbeddedCluster, mirror: str, node: int = 0) -> list[
 
 
 def is_tombstoned(cluster: EmbeddedCluster, mirror: str, node: int = 0) -> bool:
-    """Whether both keys of a mirror end in a tombstone, in every partition of `__mirror_state` that holds anything of it."""
+    """Whether both keys of a mirror end in a tombstone, in every partition of `__mirror_state` that
+    holds anything of it.
+    """
     newest = newest_by_key(cluster, mirror, node)
     return bool(newest) and all(
         isinstance(last, PartitionStateTombstone) or (isinstance(last, LastMirrorEpochs) and last.epochs is None) for last in newest
@@ -243,8 +250,9 @@ def produce_numbered(
 
 
 def produce_when_taken(bootstrap_servers: str, topic: str, value: str, *, partition: int = 0) -> None:
-    """One record to a peer that answers READ_ONLY_TOPIC for a moment although it said STOPPED: the reference, above all when it has been
-    restarted since. Ours may not."""
+    """One record to a peer that answers READ_ONLY_TOPIC for a moment although it said STOPPED: the
+    reference, above all when it has been restarted since. Ours may not.
+    """
     wait_for(f"{topic}-{partition} to take records", lambda: produce(bootstrap_servers, topic, [value], partition=partition) == [])
 
 
@@ -256,8 +264,9 @@ def produce_once_writable(bootstrap_servers: str, topic: str, first: int, count:
 
 
 class Load:
-    """Numbered records of an idempotent producer to all partitions of a topic in turn until it is ended; `acknowledged` are those that must
-    stay."""
+    """Numbered records of an idempotent producer to all partitions of a topic in turn until it is
+    ended; `acknowledged` are those that must stay.
+    """
 
     def __init__(self, bootstrap_servers: str, topic: str, partitions: int, *, prefix: str = "load") -> None:
         self._topic, self._partitions, self._prefix = topic, partitions, prefix
@@ -358,14 +367,18 @@ def send(bootstrap_servers: str, request: Any, *, version: int | None = None, cl
 
 
 def rebuild_log(cluster: EmbeddedCluster, topic_partition: str, data: bytes) -> None:
-    """Put `data` in place of a partition's log on a one-node cluster, as after an unclean stop: the node recovers it."""
+    """Put `data` in place of a partition's log on a one-node cluster, as after an unclean stop: the
+    node recovers it.
+    """
     cluster.kill_node()
     rewrite_folder(cluster.log_dir(), topic_partition, data)
     cluster.start_node()
 
 
 def rewrite_folder(data_dir: pathlib.Path, topic_partition: str, data: bytes) -> None:
-    """One segment with `data`, named by its first offset; everything that recovery makes anew is removed. The node must not be running."""
+    """One segment with `data`, named by its first offset; everything that recovery makes anew is
+    removed. The node must not be running.
+    """
     folder = data_dir / topic_partition
     for path in folder.iterdir():
         if path.name != "partition.metadata":
@@ -407,7 +420,9 @@ def transactional(producer_id: int, sequence: int = 0) -> dict[str, Any]:
 
 
 def kip_transactions() -> list[bytes]:
-    """The KIP's example log [EOS], offsets 0 to 5: 4001 commits A and B, 4002 aborts X, Z has no transaction."""
+    """The KIP's example log [EOS], offsets 0 to 5: 4001 commits A and B, 4002 aborts X, Z has no
+    transaction.
+    """
     return [
         data_batch(0, (b"A", b"1"), **transactional(4001)),
         data_batch(1, (b"B", b"2"), **transactional(4001, 1)),

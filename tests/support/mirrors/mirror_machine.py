@@ -1,8 +1,10 @@
-"""A broker's whole mirror (`MirrorManager`: coordinator, drivers, fetchers) without sockets and without time.
+"""A broker's whole mirror (`MirrorManager`: coordinator, drivers, fetchers) without sockets and
+without time.
 
-`MirrorMachine` is broker 1 of a cluster with real logs; its controller applies what is asked to the metadata in the same turn; its source
-is a `ScriptedSource` that also says which mirrors it has. Other brokers exist in the metadata; a test fetches for them (`follow`). A step is
-`await machine.settle()`; time passes in `advance`.
+`MirrorMachine` is broker 1 of a cluster with real logs; its controller applies what is asked to the
+metadata in the same turn; its source is a `ScriptedSource` that also says which mirrors it has.
+Other brokers exist in the metadata; a test fetches for them (`follow`). A step is `await
+machine.settle()`; time passes in `advance`.
 """
 
 from __future__ import annotations
@@ -48,7 +50,10 @@ REFRESH_MS = 30_000
 
 
 class MachineController:
-    """Brokers' requests to the controller: done to the metadata at once. `fail` answers in its place."""
+    """Brokers' requests to the controller: done to the metadata at once.
+
+    `fail` answers in its place.
+    """
 
     def __init__(self, machine: MirrorMachine) -> None:
         self._machine = machine
@@ -113,7 +118,10 @@ class _NoPeers:
 
 
 class MirrorMachine(BrokerWorld):
-    """`others`: brokers 2, 3 ... in the metadata. `source_mirrors`: (mirror, its source's id) -> state and LME of partitions there."""
+    """`others`: brokers 2, 3 ... in the metadata.
+
+    `source_mirrors`: (mirror, its source's id) -> state and LME of partitions there.
+    """
 
     def __init__(
         self,
@@ -168,7 +176,8 @@ class MirrorMachine(BrokerWorld):
         self.clients.append(client)
         return client
 
-    # --- metadata -----------------------------------------------------------------------------------------------------
+    # --- metadata
+    # -----------------------------------------------------------------------------------------------------
 
     def apply(self, *records: Any) -> None:
         if not records:
@@ -240,7 +249,9 @@ class MirrorMachine(BrokerWorld):
         self.set_configs(topic, {"mirror.name": value})
 
     def change(self, number: int = 0, topic: str = "t", *, bump: int = 1, recovering: bool = False, **what: Any) -> None:
-        """A new registration of a partition: `leader`, `isr`, `replicas`; the leader epoch rises by `bump`."""
+        """A new registration of a partition: `leader`, `isr`, `replicas`; the leader epoch rises by
+        `bump`.
+        """
         image = self.cache.image.topics.topic(topic)
         old = image.partitions[number]
         self.apply(
@@ -253,7 +264,8 @@ class MirrorMachine(BrokerWorld):
     def registration(self, topic: str = "t", number: int = 0) -> Any:
         return self.cache.image.topics.partition(topic, number)
 
-    # --- the source's mirrors -----------------------------------------------------------------------------------------
+    # --- the source's mirrors
+    # -----------------------------------------------------------------------------------------
 
     def _answer_mirrors(self, request: Any) -> Any:
         if isinstance(request, list_mirrors.ListMirrorsRequest):
@@ -280,7 +292,8 @@ class MirrorMachine(BrokerWorld):
         rows = [describe_mirrors.TopicPartitions(topic_name=topic, partitions=found) for topic, found in topics.items()]
         return describe_mirrors.DescribedMirror(mirror_name=name, topics=rows)
 
-    # --- time ---------------------------------------------------------------------------------------------------------
+    # --- time
+    # ---------------------------------------------------------------------------------------------------------
 
     async def settle(self) -> None:
         """Let everything run that need not wait for time."""
@@ -318,7 +331,8 @@ class MirrorMachine(BrokerWorld):
     async def close(self) -> None:
         await self.mirror.shutdown()
 
-    # --- looking ------------------------------------------------------------------------------------------------------
+    # --- looking
+    # ------------------------------------------------------------------------------------------------------
 
     def driver(self, topic: str = "t", number: int = 0) -> MirrorPartition:
         driver = self.mirror.driver(TopicPartition(topic, number))
@@ -349,7 +363,8 @@ class MirrorMachine(BrokerWorld):
         """The names of the states in `__mirror_state`, in order."""
         return [record.state.name for record in self.state_records(number) if hasattr(record, "state")]
 
-    # --- what happens to logs -----------------------------------------------------------------------------------------
+    # --- what happens to logs
+    # -----------------------------------------------------------------------------------------
 
     def produce(self, *batches: bytes, topic: str = "t", number: int = 0) -> Errors:
         """A client's batches, one after the other; the first error."""
@@ -362,7 +377,9 @@ class MirrorMachine(BrokerWorld):
         return Errors.NONE
 
     def local(self, *batches: bytes, topic: str = "t", number: int = 0, epoch: int = 1 << 30) -> None:
-        """Batches with offsets and epochs of their own, as if they had been written or replicated earlier."""
+        """Batches with offsets and epochs of their own, as if they had been written or replicated
+        earlier.
+        """
         for data in batches:
             self.partition(topic, number).local_log.append_as_follower(bytearray(data), leader_epoch=epoch)
 
@@ -379,7 +396,9 @@ class MirrorMachine(BrokerWorld):
                     await self.follow(broker_id, topic=topic, number=number)
 
     async def follow(self, broker_id: int, offset: int | None = None, *, topic: str = "t", number: int = 0) -> bytes:
-        """A fetch of a follower that has everything below `offset` (the leader's end by default); what it gets."""
+        """A fetch of a follower that has everything below `offset` (the leader's end by default);
+        what it gets.
+        """
         partition = self.partition(topic, number)
         wanted = partition.leader_log.log_end_offset if offset is None else offset
         params = FetchParams(broker_id, 0, 1, 1 << 20, FetchIsolation.LOG_END)

@@ -1,4 +1,6 @@
-"""Two clusters of three brokers with three replicas of everything, and topics mirrored from the first to the second."""
+"""Two clusters of three brokers with three replicas of everything, and topics mirrored from the
+first to the second.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""A mirror's metadata sync outside of a broker: a scripted source, a controller that applies what it is asked, a group coordinator's shard.
+"""A mirror's metadata sync outside of a broker: a scripted source, a controller that applies what
+it is asked, a group coordinator's shard.
 
-`SyncBench` is one broker of a destination with its `MirrorMetadataManager` and the real steps, on the simulator's clock. The source answers
-requests as messages, in the versions that it is given, so what goes over a connection is not tested here. Time passes only in `run_for_ms`.
+`SyncBench` is one broker of a destination with its `MirrorMetadataManager` and the real steps, on
+the simulator's clock. The source answers requests as messages, in the versions that it is given, so
+what goes over a connection is not tested here. Time passes only in `run_for_ms`.
 """
 
 from __future__ import annotations
@@ -293,7 +295,9 @@ class GroupsDouble:
     def __init__(self) -> None:
         self.harness = ShardHarness().load()
         self.commits: list[tuple[str, dict[TopicPartition, tuple[int, int, str]]]] = []
-        """(group, offset, leader epoch and metadata by partition) of every commit that was asked for."""
+        """(group, offset, leader epoch and metadata by partition) of every commit that was asked
+        for.
+        """
         self.refuse: list[Errors] = []
         """Errors of the next commits."""
         self.taken: set[str] = set()
@@ -402,7 +406,9 @@ class SyncBench:
         )
 
     def topic(self, name: str, partitions: int = 1, *, mirror: str = "", leader: int = BROKER_ID, **configs: str) -> None:
-        """A topic of this cluster, in `mirror` (with suffix) if one is named; its partitions are MIRRORING."""
+        """A topic of this cluster, in `mirror` (with suffix) if one is named; its partitions are
+        MIRRORING.
+        """
         registration = PartitionRegistration(replicas=(leader,), isr=(leader,), leader=leader)
         self._topics[name] = TopicImage(name, topic_id(name), dict.fromkeys(range(partitions), registration))
         values = {key.replace("_", "."): value for key, value in configs.items()} | ({"mirror.name": mirror} if mirror else {})

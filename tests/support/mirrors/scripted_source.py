@@ -1,11 +1,14 @@
-"""A source cluster that does as it is told, and a destination broker that mirrors from it, without sockets and without time.
+"""A source cluster that does as it is told, and a destination broker that mirrors from it, without
+sockets and without time.
 
-`ScriptedSource` answers Fetch (with sessions and long polls), Metadata, ListOffsets and OffsetForLeaderEpoch as brokers of a given age
-do, from logs that are lists of batches; every request and answer goes through its bytes in the version that both sides speak. A test
-moves leaders, cuts logs, lies about errors (`override`), and looks at `fetches`.
+`ScriptedSource` answers Fetch (with sessions and long polls), Metadata, ListOffsets and
+OffsetForLeaderEpoch as brokers of a given age do, from logs that are lists of batches; every
+request and answer goes through its bytes in the version that both sides speak. A test moves
+leaders, cuts logs, lies about errors (`override`), and looks at `fetches`.
 
-`MirrorWorld` is one broker with real logs and the real fetchers; `Driver` stands in for `MirrorPartition`: it adds its partition to a
-fetcher, again after the backoff when it is given back, and keeps what it was told. Not for the state machine: there are no states.
+`MirrorWorld` is one broker with real logs and the real fetchers; `Driver` stands in for
+`MirrorPartition`: it adds its partition to a fetcher, again after the backoff when it is given
+back, and keeps what it was told. Not for the state machine: there are no states.
 """
 
 from __future__ import annotations
@@ -63,7 +66,10 @@ def _frame(parts: list[Any]) -> memoryview:
 
 @dataclass
 class SourceLog:
-    """A partition at the source. `high_watermark` and `last_stable_offset`: its end unless told otherwise."""
+    """A partition at the source.
+
+    `high_watermark` and `last_stable_offset`: its end unless told otherwise.
+    """
 
     leader: int = 1
     epoch: int = 0
@@ -120,12 +126,16 @@ class ScriptedSource:
         self.requests: list[tuple[tuple[str, int], str, int, Any]] = []
         self.throttle_time_ms = 0
         self.override: Callable[[Any], Any] | None = None
-        """Answers a request in place of the source, unless it gives None. An exception is raised at the client."""
+        """Answers a request in place of the source, unless it gives None.
+
+        An exception is raised at the client.
+        """
         self._room_for_sessions = sessions
         self._sessions: dict[int, _Session] = {}
         self._waiters: list[asyncio.Future[None]] = []
 
-    # --- what a test does ---------------------------------------------------------------------------------------------
+    # --- what a test does
+    # ---------------------------------------------------------------------------------------------
 
     def create(self, topic: str, *, partitions: int = 1, leader: int = 1) -> None:
         self.topic_ids[topic] = Uuid.random(self.runtime.random)
@@ -166,7 +176,8 @@ class ScriptedSource:
     def count(self, kind: type) -> int:
         return sum(isinstance(request, kind) for _, _, _, request in self.requests)
 
-    # --- answers ------------------------------------------------------------------------------------------------------
+    # --- answers
+    # ------------------------------------------------------------------------------------------------------
 
     async def answer(self, address: tuple[str, int], request: Any, version: int) -> Any:
         if self.override is not None:

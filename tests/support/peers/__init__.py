@@ -1,1 +1,3 @@
-"""Foreign programs: Apache Kafka, the reference implementation, their tools, Hadoop, Spark's master, Kerberos."""
+"""Foreign programs: Apache Kafka, the reference implementation, their tools, Hadoop, Spark's
+master, Kerberos.
+"""

@@ -1,4 +1,6 @@
-"""Apache Kafka's own command line tools, many of them in one JVM (tests/interop/tools/ToolDriver.java)."""
+"""Apache Kafka's own command line tools, many of them in one JVM
+(tests/interop/tools/ToolDriver.java).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A small HDFS: a name node and a data node in a JVM of their own (Hadoop's MiniDFSCluster, jars from tools/kafka_jars.py)."""
+"""A small HDFS: a name node and a data node in a JVM of their own (Hadoop's MiniDFSCluster, jars
+from tools/kafka_jars.py).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A Kerberos KDC of the distribution's packages (krb5-kdc, krb5-admin-server) as a process, with its realm in a folder."""
+"""A Kerberos KDC of the distribution's packages (krb5-kdc, krb5-admin-server) as a process, with
+its realm in a folder.
+"""
 
 from __future__ import annotations
 

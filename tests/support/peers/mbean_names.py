@@ -1,4 +1,6 @@
-"""MBean names with `*` in the place of what differs from one cluster to another, so that lists of two brokers can be compared."""
+"""MBean names with `*` in the place of what differs from one cluster to another, so that lists of
+two brokers can be compared.
+"""
 
 from __future__ import annotations
 

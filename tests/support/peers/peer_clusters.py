@@ -1,7 +1,8 @@
-"""Clusters of foreign nodes: several brokers of one version, of the reference build, or of a Kafka that still needs ZooKeeper.
+"""Clusters of foreign nodes: several brokers of one version, of the reference build, or of a Kafka
+that still needs ZooKeeper.
 
-A `PeerCluster` is what a mirror's test needs of the other side: an address, brokers that can be stopped, killed and started, and
-the bytes of a partition as its most complete replica has them.
+A `PeerCluster` is what a mirror's test needs of the other side: an address, brokers that can be
+stopped, killed and started, and the bytes of a partition as its most complete replica has them.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ class ZooKeeperKafkaPeer(OldKafkaPeer):
 
 @dataclass
 class PeerCluster:
-    """Brokers of one cluster; the first is the KRaft controller, too, so only the others may be killed while it shall work."""
+    """Brokers of one cluster; the first is the KRaft controller, too, so only the others may be
+    killed while it shall work.
+    """
 
     nodes: list[KafkaPeer] = field(default_factory=list)
 

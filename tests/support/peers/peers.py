@@ -1,9 +1,11 @@
-"""Foreign brokers and tools as processes: Apache Kafka 4.3 (jars from tools/kafka_jars.py) and the KIP's reference build.
+"""Foreign brokers and tools as processes: Apache Kafka 4.3 (jars from tools/kafka_jars.py) and the
+KIP's reference build.
 
-A peer is a combined broker and controller of one node in a folder of its own, on ports that the kernel chose, or a broker that
-joins one (`peer_clusters` makes clusters and old brokers of them). The
-reference build is found through KMIRROR_REFERENCE, by default `../shared/reference` beside the checkout. What is missing
-skips the test with the reason; under KMIRROR_REQUIRE_INTEROP (CI) it fails instead.
+A peer is a combined broker and controller of one node in a folder of its own, on ports that the
+kernel chose, or a broker that joins one (`peer_clusters` makes clusters and old brokers of them).
+The reference build is found through KMIRROR_REFERENCE, by default `../shared/reference` beside the
+checkout. What is missing skips the test with the reason; under KMIRROR_REQUIRE_INTEROP (CI) it
+fails instead.
 """
 
 from __future__ import annotations
@@ -115,8 +117,11 @@ def _java_program(source: pathlib.Path, *arguments: str) -> list[str]:
 
 @dataclass
 class KafkaPeer:
-    """One node of Apache Kafka or of the reference build. `properties` are added to (and win over) the defaults; `first` is the
-    node whose cluster this one joins as a broker."""
+    """One node of Apache Kafka or of the reference build.
+
+    `properties` are added to (and win over) the defaults; `first` is the node whose cluster this
+    one joins as a broker.
+    """
 
     folder: pathlib.Path
     classpath: str
@@ -191,7 +196,9 @@ class KafkaPeer:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def start(self, timeout_s: float = REACHED_S) -> None:
-        """Start the node and wait until it says that it is up; fails with the end of its log otherwise."""
+        """Start the node and wait until it says that it is up; fails with the end of its log
+        otherwise.
+        """
         properties = self.write_properties()
         with self.log_file.open("ab") as log:
             offset = log.tell()
@@ -236,7 +243,9 @@ class KafkaPeer:
 
 @contextmanager
 def apache_kafka(folder: pathlib.Path, *, formatted: bool = False, started: bool = True, **options: object) -> Iterator[KafkaPeer]:
-    """An Apache Kafka 4.3 node, formatted and started unless told otherwise; killed at the end if still alive."""
+    """An Apache Kafka 4.3 node, formatted and started unless told otherwise; killed at the end if
+    still alive.
+    """
     peer = KafkaPeer(folder, kafka_classpath(), **options)  # type: ignore[arg-type]
     try:
         if not formatted:

@@ -1,6 +1,7 @@
 """Spark's standalone master and workers as processes, for tests of what runs on a cluster.
 
-The workers' Python is an empty virtual environment: it has no kmirror, no numpy and no pyarrow, and nothing of this process's environment reaches it.
+The workers' Python is an empty virtual environment: it has no kmirror, no numpy and no pyarrow, and
+nothing of this process's environment reaches it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def spark_home() -> pathlib.Path:
 
 
 def driver_environment() -> dict[str, str]:
-    """The driver's Python is this one with this kmirror; `python3` is what each machine calls its own."""
+    """The driver's Python is this one with this kmirror; `python3` is what each machine calls its
+    own.
+    """
     return os.environ | {
         "PATH": f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),

@@ -1,5 +1,6 @@
-"""Our tools beside Apache Kafka's, on one cluster of ours: exit code and standard output must be equal byte for byte, and so must the first line
-of an error. That Apache's tools find what they need at kmirror is shown by the same runs.
+"""Our tools beside Apache Kafka's, on one cluster of ours: exit code and standard output must be
+equal byte for byte, and so must the first line of an error. That Apache's tools find what they need
+at kmirror is shown by the same runs.
 
 A line of a script is a tool and its arguments, run by both, Apache's first. Before it may stand
     >    Apache's tool only         <    our tool only            (what changes the cluster is done once)
@@ -66,7 +67,8 @@ TRACE = re.compile(
 KIP_WORDS = re.compile(r"\bmirrors, | or --cluster-mirror <mirror>")
 """What KIP-1279 adds to lists in messages; Apache Kafka 4.3 does not have it."""
 PLACE = re.compile(r"(?<![\w+/])(?:BS|CC|DIR)(?![\w+=])")
-"""What a script's word stands for; the base64 text of an HMAC or an id may have the same letters."""
+"""What a script's word stands for; the base64 text of an HMAC or an id may have the same letters.
+"""
 SURPRISED = "ToolDriver$Exited"
 
 

@@ -4,5 +4,7 @@ import signal
 
 
 def hear_ctrl_c() -> None:
-    """In the child (`preexec_fn`): a shell that runs the tests in the background has SIGINT ignored, and children inherit that."""
+    """In the child (`preexec_fn`): a shell that runs the tests in the background has SIGINT
+    ignored, and children inherit that.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,4 +1,6 @@
-"""HTML pages as a test reads them: well formed, self-contained, their text, their links and the geometry of their pictures."""
+"""HTML pages as a test reads them: well formed, self-contained, their text, their links and the
+geometry of their pictures.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ ATTRIBUTES: Final = frozenset(
 
 
 class Page(HTMLParser):
-    """AssertionError for what is not closed, not known (so: brought in by somebody's text), or reaches outside."""
+    """AssertionError for what is not closed, not known (so: brought in by somebody's text), or
+    reaches outside.
+    """
 
     def __init__(self, markup: str) -> None:
         super().__init__(convert_charrefs=True)

@@ -1,7 +1,8 @@
-"""README.md's examples as programs: its `sh` and `python` blocks by the section they are in, and a script that runs some of them in order.
+"""README.md's examples as programs: its `sh` and `python` blocks by the section they are in, and a
+script that runs some of them in order.
 
-The simulator's and Spark's sections are tests of their own: each needs nothing of the others but a folder of data, and takes as long as all of
-them together.
+The simulator's and Spark's sections are tests of their own: each needs nothing of the others but a
+folder of data, and takes as long as all of them together.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def examples() -> list[Example]:
 
 
 def run_examples(chosen: list[Example], folder: pathlib.Path) -> None:
-    """Run them in one shell, in `folder`, on ports that are free; AssertionError with the end of the output when one fails."""
+    """Run them in one shell, in `folder`, on ports that are free; AssertionError with the end of
+    the output when one fails.
+    """
     assert chosen, "no such examples"
     binaries = pathlib.Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}

@@ -1,7 +1,9 @@
-"""A destination for replays, in memory: one partition, its producers and their transactions by Kafka's rules, and a process that dies at a chosen request.
+"""A destination for replays, in memory: one partition, its producers and their transactions by
+Kafka's rules, and a process that dies at a chosen request.
 
-`Destination` outlives its clients. A `Client` counts what it is asked; at request number `dies_at` it dies, before the destination did anything or, if
-`answers_are_lost`, behind that, and then does nothing any more: neither do the files of progress (`DyingStore`).
+`Destination` outlives its clients. A `Client` counts what it is asked; at request number `dies_at`
+it dies, before the destination did anything or, if `answers_are_lost`, behind that, and then does
+nothing any more: neither do the files of progress (`DyingStore`).
 """
 
 from __future__ import annotations
@@ -237,7 +239,8 @@ class DyingStore(StateFile):
             super().write(state)
 
 
-# -- recordings ---------------------------------------------------------------------------------------------------------------------
+# -- recordings
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def recorded(data_dir: Path, *, drops_aborted: bool = False) -> RecordedPartition:
@@ -247,7 +250,9 @@ def recorded(data_dir: Path, *, drops_aborted: bool = False) -> RecordedPartitio
 
 
 def views(partition: RecordedPartition) -> tuple[list[Row], list[Row]]:
-    """(what uncommitted readers see of a recording, what committed ones do): one record after the other, as slowly as one likes."""
+    """(what uncommitted readers see of a recording, what committed ones do): one record after the
+    other, as slowly as one likes.
+    """
     files = OsFileSystem()
     entries: list[tuple[int, bool, Row]] = []
     outcome: dict[int, bool] = {}
@@ -283,8 +288,10 @@ def replay(
     failing: dict[int, Errors] | None = None,
     schedule: Schedule = AT_ONCE,
 ) -> Outcome | int:
-    """The outcome of a run; of one that died, how many requests it had made. `stops_at`: as by Ctrl-C behind so many batches, or
-    `stops_after_ms`."""
+    """The outcome of a run; of one that died, how many requests it had made.
+
+    `stops_at`: as by Ctrl-C behind so many batches, or `stops_after_ms`.
+    """
 
     async def main(runtime: Runtime) -> Outcome | int:
         client = Client(runtime, destination, dies_at=dies_at, answers_are_lost=answers_are_lost)

@@ -1,4 +1,6 @@
-"""Rows of `kafka-log` as a task makes them, without Spark: everything pickled as on the way to an executor."""
+"""Rows of `kafka-log` as a task makes them, without Spark: everything pickled as on the way to an
+executor.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`kafka-log` written as a job writes it, without Spark: everything pickled as on the way to an executor, and to the commit."""
+"""`kafka-log` written as a job writes it, without Spark: everything pickled as on the way to an
+executor, and to the commit.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A stream of `kafka-log` as Spark runs it, without Spark: positions as text, tasks and readers pickled."""
+"""A stream of `kafka-log` as Spark runs it, without Spark: positions as text, tasks and readers
+pickled.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ Rows = list[dict[str, Any]]
 
 
 class StreamRun:
-    """One query with its checkpoint; `restart` is a new process. An option's dots are written as underscores."""
+    """One query with its checkpoint; `restart` is a new process.
+
+    An option's dots are written as underscores.
+    """
 
     def __init__(self, path: Path | str, *, log_end: bool = True, **options: str) -> None:
         self.options = {

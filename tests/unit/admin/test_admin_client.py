@@ -1,4 +1,6 @@
-"""AdminClient against scripted answers: whom it asks, what it asks again, how it reads what comes back."""
+"""AdminClient against scripted answers: whom it asks, what it asks again, how it reads what comes
+back.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ Answer = Callable[[Any], Any]
 
 
 class ScriptedRequests(AdminRequests):
-    """Answers by the class of a request, each from its list, the last one for ever; `asked` holds who was asked what."""
+    """Answers by the class of a request, each from its list, the last one for ever; `asked` holds
+    who was asked what.
+    """
 
     def __init__(self, runtime: Any, answers: dict[type, list[Answer]]) -> None:
         super().__init__(runtime, NetworkClient(runtime, "scripted"), [("b", 1)], timeout_ms=5_000, controllers=False)
@@ -151,7 +155,10 @@ def test_leaders_are_asked_and_asked_again_when_they_moved() -> None:
     ],
 )
 def test_a_topic_that_may_not_be_described_was_waited_for(question: Callable[[AdminClient], Awaitable[Any]]) -> None:
-    """As if it were new: a minute for each question. And the error was the topic's name, without what is wrong with it."""
+    """As if it were new: a minute for each question.
+
+    And the error was the topic's name, without what is wrong with it.
+    """
     refused = metadata.MetadataResponseTopic(name="t", error_code=Errors.TOPIC_AUTHORIZATION_FAILED)
     asked: list[Any] = []
 
@@ -339,7 +346,9 @@ def test_a_filter_that_fails_is_raised() -> None:
 
 
 def test_a_share_partition_without_leader_does_not_hide_the_others() -> None:
-    """C32's report at a failover with a dead broker: it failed for a partition of some other topic, after all retries."""
+    """C32's report at a failover with a dead broker: it failed for a partition of some other topic,
+    after all retries.
+    """
     module = describe_share_group_offsets
     rows = [
         module.DescribeShareGroupOffsetsResponsePartition(0, start_offset=12),

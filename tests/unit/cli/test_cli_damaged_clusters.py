@@ -1,4 +1,6 @@
-"""Pairs of clusters, each damaged in one place: the tools find and name it; of the same clusters before nothing is said. All 200: tools.damaged_clusters."""
+"""Pairs of clusters, each damaged in one place: the tools find and name it; of the same clusters
+before nothing is said. All 200: tools.damaged_clusters.
+"""
 
 from __future__ import annotations
 

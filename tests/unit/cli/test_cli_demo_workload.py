@@ -11,7 +11,9 @@ from kmirror.cli.demo_workload import TOPICS, Workload
 
 
 class Refusal:
-    """As librdkafka's KafkaError, which leaves an exception behind when it is compared with None; it surfaces wherever C code runs next."""
+    """As librdkafka's KafkaError, which leaves an exception behind when it is compared with None;
+    it surfaces wherever C code runs next.
+    """
 
     __hash__ = object.__hash__
 

@@ -1,4 +1,7 @@
-"""kafka-dump-log: options, errors, decoders and JSON. What it prints for Kafka's own files is in tests/golden."""
+"""kafka-dump-log: options, errors, decoders and JSON.
+
+What it prints for Kafka's own files is in tests/golden.
+"""
 
 from __future__ import annotations
 

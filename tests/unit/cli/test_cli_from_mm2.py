@@ -1,5 +1,6 @@
-"""`kafka-mirrors --from-mm2`: configurations of MirrorMaker 2 as they are found in its documents, rewritten here, and what becomes of each
-property."""
+"""`kafka-mirrors --from-mm2`: configurations of MirrorMaker 2 as they are found in its documents,
+rewritten here, and what becomes of each property.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +132,9 @@ def test_default_excludes_keep_internal_topics_out() -> None:
 
 
 def test_flags_of_an_entry_were_refused() -> None:
-    """Java takes them anywhere: they hold for the entries behind, not for those before, and a list without the other."""
+    """Java takes them anywhere: they hold for the entries behind, not for those before, and a list
+    without the other.
+    """
     change = {
         "source->target.topics": "logs,(?i)orders.*, pay",
         "source->target.topics.exclude": "(?i)orders-tmp",
@@ -316,7 +319,10 @@ def test_the_tool_prints_no_password_and_writes_files_that_only_their_owner_read
 
 
 def test_what_lay_in_the_folder_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Files of others were named as written, and one that others could read kept its mode. Passphrases were shown."""
+    """Files of others were named as written, and one that others could read kept its mode.
+
+    Passphrases were shown.
+    """
     settings = TO_A_CLOUD | {"target.sasl.oauthbearer.assertion.private.key.passphrase": "hush"}
     (tmp_path / "mm2.properties").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     for name in ("others", "source-to-target.properties"):
@@ -352,7 +358,9 @@ def test_flows_that_reach_one_target_in_different_ways_wrote_one_file(tmp_path: 
 
 
 def test_values_of_many_lines_and_letters_were_written_as_something_else(tmp_path: Path) -> None:
-    """A PEM certificate ended after its first line, and the letters of a password were read again as others."""
+    """A PEM certificate ended after its first line, and the letters of a password were read again
+    as others.
+    """
     values = {"ssl.truststore.certificates": "-----BEGIN\nabc=\n-----END", "ssl.truststore.password": "p\u00e4ss\\\u20ac\U0001f511#!"}
     path = tmp_path / "mm2.properties"
     lines = [f"{name} = {value}" for name, value in TO_A_CLOUD.items()]

@@ -1,4 +1,6 @@
-"""The HTML pages of `kafka-log-diff` and `kmirror verify-logs`: all that differs is on them, nothing from outside becomes markup, and they stay small."""
+"""The HTML pages of `kafka-log-diff` and `kmirror verify-logs`: all that differs is on them,
+nothing from outside becomes markup, and they stay small.
+"""
 
 from __future__ import annotations
 

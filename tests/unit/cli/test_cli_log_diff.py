@@ -21,7 +21,9 @@ from kmirror.verify.verdict import DifferenceKind
 
 @pytest.fixture
 def dirs(tmp_path: Path) -> tuple[Path, Path]:
-    """Two data dirs: `same-0` and `same-1` equal, `other-0` with another leader epoch, an internal topic that differs."""
+    """Two data dirs: `same-0` and `same-1` equal, `other-0` with another leader epoch, an internal
+    topic that differs.
+    """
     a, b = tmp_path / "a", tmp_path / "b"
     for side in (a, b):
         write_log(side / "same-0", *batches(4))

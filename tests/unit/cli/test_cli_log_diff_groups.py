@@ -1,4 +1,6 @@
-"""`kafka-log-diff` of folders that have `__consumer_offsets`: groups beyond the end of a log are told, on either side, whatever the way of comparing."""
+"""`kafka-log-diff` of folders that have `__consumer_offsets`: groups beyond the end of a log are
+told, on either side, whatever the way of comparing.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from kmirror.common.topic_partition import TopicPartition
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two clusters; among their commits are some far beyond the logs, of transactions that were aborted."""
+    """Two clusters; among their commits are some far beyond the logs, of transactions that were
+    aborted.
+    """
     folder = tmp_path_factory.mktemp("clusters")
     MirrorStory(folder, 3).tell(chapters=3)
     return folder

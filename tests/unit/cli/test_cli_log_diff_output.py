@@ -1,4 +1,6 @@
-"""`kafka-log-diff --output DIR`: the report of a run without it, tables that say what they are, and a second run that reads nothing."""
+"""`kafka-log-diff --output DIR`: the report of a run without it, tables that say what they are, and
+a second run that reads nothing.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def table_format(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def dirs(tmp_path: Path) -> tuple[Path, Path]:
-    """`same-0` and `empty-0` equal, `other-0` with another leader epoch and without its tail, `alone-0` in A only, `torn-0` broken in B."""
+    """`same-0` and `empty-0` equal, `other-0` with another leader epoch and without its tail,
+    `alone-0` in A only, `torn-0` broken in B.
+    """
     a, b = tmp_path / "a", tmp_path / "b"
     parts = batches(6)
     write_segments(a / "same-0", (0, parts[:2]), (10, parts[2:]))
@@ -158,7 +162,9 @@ def test_slices_of_large_logs_are_read_by_a_process_for_each_core(
 
 
 def cluster(folder: Path, replicas: dict[int, list[bytes]]) -> Path:
-    """A folder of log.dirs with `t-0` in each, all replicas of it, the leader's with the latest leader epoch."""
+    """A folder of log.dirs with `t-0` in each, all replicas of it, the leader's with the latest
+    leader epoch.
+    """
     for node, parts in replicas.items():
         data = folder / f"node-{node}" / "data"
         write_log(data / "t-0", *parts)

@@ -1,4 +1,6 @@
-"""`kafka-mirrors --add --accept-truncation`: whose limit is lifted, and that none stays lifted by mistake. Without clusters."""
+"""`kafka-mirrors --add --accept-truncation`: whose limit is lifted, and that none stays lifted by
+mistake. Without clusters.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ STAYS = f"{LIMIT} of a is -1 until the same command is done"
 
 
 class Cluster:
-    """Topics with their limits; mirrors with the states of their topics' partitions. `refusing`: topics whose configs may not be altered."""
+    """Topics with their limits; mirrors with the states of their topics' partitions.
+
+    `refusing`: topics whose configs may not be altered.
+    """
 
     def __init__(self, limits: dict[str, str | None], mirrors: dict[str, dict[str, list[str]]] | None = None) -> None:
         self.limits, self.mirrors = dict(limits), mirrors or {}

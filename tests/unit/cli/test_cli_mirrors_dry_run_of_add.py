@@ -1,4 +1,6 @@
-"""`kafka-mirrors --add --dry-run`: what is said of topics that were mirrored from the source before. Without clusters."""
+"""`kafka-mirrors --add --dry-run`: what is said of topics that were mirrored from the source
+before. Without clusters.
+"""
 
 from __future__ import annotations
 

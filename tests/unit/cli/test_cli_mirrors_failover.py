@@ -1,4 +1,6 @@
-"""`kafka-mirrors --remove` when the destination answers only in part: the failover is what must work."""
+"""`kafka-mirrors --remove` when the destination answers only in part: the failover is what must
+work.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which topics `kafka-mirrors --wait` waits for, and what of a command that is done already counts: without clusters."""
+"""Which topics `kafka-mirrors --wait` waits for, and what of a command that is done already counts:
+without clusters.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ HERE, THERE = "here", "there"
 
 
 class Cluster:
-    """Mirror `m` of `states`; a change gives the errors of `refused`, and what it took is in its new state at the next look."""
+    """Mirror `m` of `states`; a change gives the errors of `refused`, and what it took is in its
+    new state at the next look.
+    """
 
     def __init__(self, states: dict[str, str], refused: dict[str, Errors] | None = None, *, becomes: str = "") -> None:
         self.states, self.refused, self.becomes = dict(states), refused or {}, becomes
@@ -119,7 +123,9 @@ def test_add_waited_for_topics_that_are_paused_or_in_another_mirror(capsys: pyte
 
 
 class Unaware(Cluster):
-    """Does not tell of the mirror at the first look, as the reference until it has heard from the source."""
+    """Does not tell of the mirror at the first look, as the reference until it has heard from the
+    source.
+    """
 
     async def describe_mirrors(self, names: Iterable[str] = (), options: Any = None) -> dict[str, MirrorDescription]:
         if names and self.refused.pop("m", None) is not None:

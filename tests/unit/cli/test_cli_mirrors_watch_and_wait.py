@@ -1,4 +1,6 @@
-"""What `kafka-mirrors --watch` shows, until when `--wait` waits, where `--verify --sample` looks: without clusters."""
+"""What `kafka-mirrors --watch` shows, until when `--wait` waits, where `--verify --sample` looks:
+without clusters.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +111,9 @@ def test_json_watch_is_a_line_a_look() -> None:
 
 
 class Clusters:
-    """Destination and source of a script: each look at the destination takes the next of `looks`, rows or an error."""
+    """Destination and source of a script: each look at the destination takes the next of `looks`,
+    rows or an error.
+    """
 
     def __init__(self, looks: Iterable[Any], ends: Iterable[int] = ()) -> None:
         self.looks = list(looks)
@@ -146,7 +150,10 @@ def drained(monkeypatch: pytest.MonkeyPatch, clusters: Any, timeout_ms: int = 10
 
 
 def test_drained_is_level_with_the_sources_stable_offset_which_rests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind, level once while the source moves on, level again: only then. Its high watermark may lie further."""
+    """Behind, level once while the source moves on, level again: only then.
+
+    Its high watermark may lie further.
+    """
     clusters = Clusters([[row(80)], [row(100)], [row(101)], [row(101)]], [99, 100, 101, 101])
     assert drained(monkeypatch, clusters) == {T0: SourceEnd(104, 101)}
     assert clusters.now == 3 * mirrors_wait.POLL_INTERVAL_MS
@@ -193,7 +200,9 @@ class GrownSource:
 
 
 def test_a_drain_did_not_see_partitions_that_are_at_the_source_only() -> None:
-    """The topic has grown there and the mirror has not yet, or a partition has no leader here: what is in it was given up as if it were there."""
+    """The topic has grown there and the mirror has not yet, or a partition has no leader here: what
+    is in it was given up as if it were there.
+    """
     clusters = Clusters([[row(100)]])
     with pytest.raises(NotFinishedError, match="not finished after 2000 ms: t-1 is not there"):
         run(lambda _: waiter(clusters, 2_000).until_drained(GrownSource()))  # type: ignore[arg-type]

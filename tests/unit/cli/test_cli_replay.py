@@ -32,7 +32,8 @@ from kmirror.runtime.os_files import OsFileSystem
 FILES = OsFileSystem()
 
 
-# -- the schedule -----------------------------------------------------------------------------------------------------------------
+# -- the schedule
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def test_a_batch_is_due_when_its_time_has_come_at_the_speed_that_is_wished() -> None:
@@ -70,7 +71,8 @@ def test_batches_wait_for_their_time_and_never_come_before_it(tmp_path: Path) ->
     assert isinstance(outcome, Outcome) and not outcome.is_complete and not destination.log
 
 
-# -- what is replayed, and where ----------------------------------------------------------------------------------------------------
+# -- what is replayed, and where
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -151,7 +153,8 @@ def test_a_time_that_is_none_is_refused() -> None:
         parse_time("yesterday", "--ending-timestamp")
 
 
-# -- batches ----------------------------------------------------------------------------------------------------------------------
+# -- batches
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("codec", list(CompressionType))
@@ -201,7 +204,8 @@ def test_blocks_go_on_where_they_ended_over_segments(tmp_path: Path) -> None:
     assert block_bytes(1) == 4 << 20 and block_bytes(10_000) == 64 << 10
 
 
-# -- progress -----------------------------------------------------------------------------------------------------------------------
+# -- progress
+# -----------------------------------------------------------------------------------------------------------------------
 
 
 def test_progress_is_rates_and_the_worst_lag_since_it_was_shown() -> None:
@@ -229,7 +233,8 @@ def test_progress_is_lines_elsewhere_and_json_if_asked(monkeypatch: pytest.Monke
     assert json.loads(capsys.readouterr().out)["event"] == "progress"
 
 
-# -- served files -------------------------------------------------------------------------------------------------------------------
+# -- served files
+# -------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_recorded_segment_cannot_be_written_to_and_ends_where_it_is_sound(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""One partition's replay: equal records, transactions as they ended, and a process that dies at every request."""
+"""One partition's replay: equal records, transactions as they ended, and a process that dies at
+every request.
+"""
 
 from __future__ import annotations
 

@@ -54,7 +54,8 @@ from kmirror.common.uuid import Uuid
 TOPIC_ID = Uuid(bytes(range(16)))
 
 
-# --- Java's orders, numbers and names ---------------------------------------------------------------------------------
+# --- Java's orders, numbers and names
+# ---------------------------------------------------------------------------------
 
 
 def test_names_come_in_the_order_of_javas_hash_map() -> None:
@@ -92,7 +93,8 @@ def test_exceptions_have_javas_names() -> None:
     assert java_exception_name(Errors.TOPIC_AUTHORIZATION_FAILED) == f"{prefix}TopicAuthorizationException"
 
 
-# --- kafka-topics -----------------------------------------------------------------------------------------------------
+# --- kafka-topics
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_topics_match_whole_names_and_lists() -> None:
@@ -163,7 +165,8 @@ def test_reports_show_the_partitions_concerned(option: str, partitions: list[int
     assert [int(line.split("Partition: ")[1].split("\t")[0]) for line in lines] == partitions
 
 
-# --- kafka-configs, kafka-acls ----------------------------------------------------------------------------------------
+# --- kafka-configs, kafka-acls
+# ----------------------------------------------------------------------------------------
 
 
 def test_configs_to_add_may_hold_lists_in_brackets() -> None:
@@ -187,7 +190,8 @@ def test_operations_are_read_in_any_case() -> None:
     assert parse_operation("fly") is AclOperation.UNKNOWN
 
 
-# --- kafka-consumer-groups --------------------------------------------------------------------------------------------
+# --- kafka-consumer-groups
+# --------------------------------------------------------------------------------------------
 
 
 def group(state: str = "Stable", **changes: object) -> ConsumerGroupDescription:
@@ -292,7 +296,8 @@ def test_topics_with_partitions_are_read() -> None:
         parse_partitions("t:x")
 
 
-# --- kafka-reassign-partitions ----------------------------------------------------------------------------------------
+# --- kafka-reassign-partitions
+# ----------------------------------------------------------------------------------------
 
 
 def test_a_plan_is_read_with_its_directories() -> None:
@@ -364,7 +369,8 @@ def test_throttled_are_the_present_replicas_as_leaders_and_the_new_ones_as_follo
     assert throttled_replicas(moves) == {"t": ("0:1,0:2,1:1,1:2", "0:3,1:4")}
 
 
-# --- files of other tools, offsets, features ----------------------------------------------------------------------------
+# --- files of other tools, offsets, features
+# ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -427,7 +433,8 @@ def test_the_usable_version_is_the_highest_that_both_know() -> None:
     assert usable((12, 13), (3, 11)) is None
 
 
-# --- console and performance tools ------------------------------------------------------------------------------------
+# --- console and performance tools
+# ------------------------------------------------------------------------------------
 
 
 def test_lines_become_records() -> None:

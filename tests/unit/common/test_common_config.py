@@ -1,4 +1,6 @@
-"""ConfigDef: parsing, defaults, validators, and the texts that Kafka 4.3 gives (recorded from its own classes)."""
+"""ConfigDef: parsing, defaults, validators, and the texts that Kafka 4.3 gives (recorded from its
+own classes).
+"""
 
 from __future__ import annotations
 

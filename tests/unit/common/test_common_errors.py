@@ -1,4 +1,6 @@
-"""One root for all exceptions that are raised on purpose: what a handler names must not depend on who raised."""
+"""One root for all exceptions that are raised on purpose: what a handler names must not depend on
+who raised.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""AlterClientQuotas: what is refused and how, and what is recorded; the quota on controller mutations where topics change."""
+"""AlterClientQuotas: what is refused and how, and what is recorded; the quota on controller
+mutations where topics change.
+"""
 
 from __future__ import annotations
 

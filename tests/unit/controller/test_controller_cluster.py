@@ -1,4 +1,6 @@
-"""Brokers: registration, incarnations, sessions, fencing, controlled shutdown, and what they do to partitions."""
+"""Brokers: registration, incarnations, sessions, fencing, controlled shutdown, and what they do to
+partitions.
+"""
 
 from __future__ import annotations
 

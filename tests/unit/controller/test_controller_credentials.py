@@ -1,4 +1,6 @@
-"""SCRAM users and delegation tokens at the controller: decisions, Kafka's refusals, and what the image holds after them."""
+"""SCRAM users and delegation tokens at the controller: decisions, Kafka's refusals, and what the
+image holds after them.
+"""
 
 from __future__ import annotations
 

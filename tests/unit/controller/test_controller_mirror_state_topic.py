@@ -1,4 +1,6 @@
-"""`__mirror_state` at the controller: what would lose states, or look for them elsewhere, is refused to everybody."""
+"""`__mirror_state` at the controller: what would lose states, or look for them elsewhere, is
+refused to everybody.
+"""
 
 from __future__ import annotations
 

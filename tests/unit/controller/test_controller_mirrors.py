@@ -1,4 +1,6 @@
-"""Mirrors in the controller: table D6 row by row, names, configs, the state topic, deletion, and leader epochs (KIP-1279)."""
+"""Mirrors in the controller: table D6 row by row, names, configs, the state topic, deletion, and
+leader epochs (KIP-1279).
+"""
 
 from __future__ import annotations
 

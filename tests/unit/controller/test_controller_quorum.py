@@ -1,4 +1,6 @@
-"""The running controller over a real metadata log: epochs, restarts, snapshots, failures, and what its listener answers."""
+"""The running controller over a real metadata log: epochs, restarts, snapshots, failures, and what
+its listener answers.
+"""
 
 from __future__ import annotations
 
@@ -286,7 +288,9 @@ def test_writes_waited_for_a_snapshot(tmp_path: pathlib.Path, monkeypatch: pytes
 def test_a_snapshot_that_cannot_be_written_does_not_end_the_controller(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, operation: str
 ) -> None:
-    """A full disk under a snapshot ended the only controller of its quorum; Kafka's tells and counts it, and goes on."""
+    """A full disk under a snapshot ended the only controller of its quorum; Kafka's tells and
+    counts it, and goes on.
+    """
 
     async def test(node: Node) -> None:
         fatal: list[str] = []
@@ -317,7 +321,10 @@ def test_a_snapshot_that_cannot_be_written_does_not_end_the_controller(
 def test_a_disk_that_fails_at_any_write_ends_the_controller_in_one_word_and_loses_nothing(
     tmp_path: pathlib.Path, error_number: int
 ) -> None:
-    """Kafka halts where `__cluster_metadata` cannot be appended to. What was acknowledged is there when the disk is whole again."""
+    """Kafka halts where `__cluster_metadata` cannot be appended to.
+
+    What was acknowledged is there when the disk is whole again.
+    """
 
     async def until_it_fails(node: Node, number: int) -> tuple[list[str], bool]:
         """The topics that were acknowledged, and whether anything failed."""
@@ -626,7 +633,9 @@ def test_the_one_voter_stays_the_one_voter(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_value_too_long_for_a_record_is_refused_and_the_controller_lives(tmp_path: pathlib.Path) -> None:
-    """Appending to a list twice made a config value that no record can carry: the controller failed for good."""
+    """Appending to a list twice made a config value that no record can carry: the controller failed
+    for good.
+    """
 
     async def test(node: Node) -> None:
         await node.start_broker()

@@ -1,4 +1,6 @@
-"""Topics and partitions: creation, deletion, growth, ISR changes, elections, and the texts of Kafka's refusals."""
+"""Topics and partitions: creation, deletion, growth, ISR changes, elections, and the texts of
+Kafka's refusals.
+"""
 
 from __future__ import annotations
 

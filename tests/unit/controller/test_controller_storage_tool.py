@@ -1,4 +1,6 @@
-"""`format`: flags, texts and files as Kafka 4.3's kafka-storage (recorded from it); mirror.version behind its switch."""
+"""`format`: flags, texts and files as Kafka 4.3's kafka-storage (recorded from it); mirror.version
+behind its switch.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""KIP-848: members join, are given partitions, give them up, leave, are fenced; what the coordinator says, and what it stores."""
+"""KIP-848: members join, are given partitions, give them up, leave, are fenced; what the
+coordinator says, and what it stores.
+"""
 
 from __future__ import annotations
 
@@ -174,7 +176,8 @@ def test_a_changed_subscription_takes_the_topics_that_were_left_away_at_once() -
     assert group_of(harness).state.value == "Stable" and member.partitions == [("u", 0), ("u", 1)]
 
 
-# -- static members -----------------------------------------------------------------------------------------------------
+# -- static members
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_a_static_member_that_leaves_for_a_while_gets_its_partitions_back_under_a_new_id() -> None:
@@ -219,7 +222,8 @@ def test_a_static_member_that_never_comes_back_is_removed_when_its_session_ends(
     assert group_of(harness).state.value == "Empty"
 
 
-# -- limits and settings ------------------------------------------------------------------------------------------------
+# -- limits and settings
+# ------------------------------------------------------------------------------------------------
 
 
 def test_a_full_group_takes_nobody_else_but_its_members() -> None:
@@ -257,7 +261,8 @@ def test_the_assignor_that_most_members_ask_for_is_used() -> None:
     assert {member.member_type for member in described.members} == {1}
 
 
-# -- patterns -----------------------------------------------------------------------------------------------------------
+# -- patterns
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_pattern_is_resolved_right_after_the_heartbeat_that_brought_it() -> None:
@@ -302,7 +307,8 @@ def test_the_last_member_of_a_pattern_takes_it_along() -> None:
     assert second.partitions == [("t", 0)]
 
 
-# -- the log ------------------------------------------------------------------------------------------------------------
+# -- the log
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_another_broker_reads_the_same_group_from_the_log() -> None:

@@ -1,4 +1,6 @@
-"""The classic rebalance protocol and offsets, over a log in memory: no sockets, no waiting for clocks."""
+"""The classic rebalance protocol and offsets, over a log in memory: no sockets, no waiting for
+clocks.
+"""
 
 from __future__ import annotations
 
@@ -256,7 +258,9 @@ def topic_records(topic_id: Uuid) -> list[Any]:
 
 
 async def test_an_offsets_topic_that_was_deleted_and_created_again_at_once_is_loaded_anew() -> None:
-    """Its leader epochs begin at 0 again: the shard of the old one stayed, with groups that no log has."""
+    """Its leader epochs begin at 0 again: the shard of the old one stayed, with groups that no log
+    has.
+    """
     harness = Harness()
     old, new = Uuid(b"\x01" * 16), Uuid(b"\x02" * 16)
     image = MetadataImage.EMPTY

@@ -237,7 +237,9 @@ def test_a_mistake_while_it_is_loaded_left_a_coordinator_loading_for_ever(monkey
 
 
 def test_a_log_that_cannot_be_read_for_a_moment_is_loaded_when_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a free descriptor the read was refused, and the coordinator stayed failed until the next election."""
+    """Without a free descriptor the read was refused, and the coordinator stayed failed until the
+    next election.
+    """
     monkeypatch.setattr(coordinator_runtime, "LOAD_AGAIN_AFTER_MS", 1)
 
     async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
@@ -264,7 +266,9 @@ def test_a_log_that_cannot_be_read_for_a_moment_is_loaded_when_it_can(monkeypatc
 def test_a_disk_that_stays_away_is_asked_less_and_less_and_is_no_mistake_of_the_program(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A replica in an offline log directory that is told to lead: an error each second for as long as the disk was away."""
+    """A replica in an offline log directory that is told to lead: an error each second for as long
+    as the disk was away.
+    """
     monkeypatch.setattr(coordinator_runtime, "LOAD_AGAIN_AFTER_MS", 1)
     monkeypatch.setattr(coordinator_runtime, "LONGEST_LOAD_PAUSE_MS", 5)
 
@@ -293,7 +297,10 @@ def test_a_disk_that_stays_away_is_asked_less_and_less_and_is_no_mistake_of_the_
 def test_a_write_of_its_own_that_another_leader_makes_good_is_no_failure(
     monkeypatch: pytest.MonkeyPatch, error: Errors, is_reported: bool
 ) -> None:
-    """Seed 211591: a full disk was told as a mistake of the program. Its log directory goes offline, and the next leader does the same."""
+    """Seed 211591: a full disk was told as a mistake of the program.
+
+    Its log directory goes offline, and the next leader does the same.
+    """
 
     async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
         await loaded(shards)
@@ -322,7 +329,9 @@ def _raise(error: Exception) -> Buffer:
 
 
 def test_a_log_with_broken_bytes_is_not_read_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CORRUPT_MESSAGE is retriable for clients; the whole log was read every second, and an error logged, until the next election."""
+    """CORRUPT_MESSAGE is retriable for clients; the whole log was read every second, and an error
+    logged, until the next election.
+    """
     monkeypatch.setattr(coordinator_runtime, "LOAD_AGAIN_AFTER_MS", 1)
 
     async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
@@ -394,7 +403,9 @@ def test_timers_run_as_writes_and_end_with_the_shard() -> None:
 
 @pytest.mark.parametrize("replaced", [True, False])
 def test_a_member_was_fenced_though_its_heartbeat_came_before_the_timers_write(replaced: bool) -> None:
-    """The timer is due, but its write has not run: a write before it replaces or cancels it still (seed 4976 of `brokers`)."""
+    """The timer is due, but its write has not run: a write before it replaces or cancels it still
+    (seed 4976 of `brokers`).
+    """
 
     async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
         await loaded(shards)

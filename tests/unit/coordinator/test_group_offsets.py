@@ -1,4 +1,6 @@
-"""Offsets of groups of both protocols: who may commit and fetch, with which epoch; what expires, and what goes with its topic."""
+"""Offsets of groups of both protocols: who may commit and fetch, with which epoch; what expires,
+and what goes with its topic.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +125,8 @@ def test_a_fetch_that_names_a_member_must_name_it_rightly(harness: ShardHarness)
     assert fetch("other", {"t": [0]}, member_id=None, member_epoch=-1, require_stable=False) == {"t": {0: None}}
 
 
-# -- expiry and deletion ------------------------------------------------------------------------------------------------
+# -- expiry and deletion
+# ------------------------------------------------------------------------------------------------
 
 
 def expire(harness: ShardHarness, days: int) -> None:

@@ -1,4 +1,6 @@
-"""ShareCoordinatorShard: what is stored of share partitions, who is fenced, when snapshots are written, what may be pruned."""
+"""ShareCoordinatorShard: what is stored of share partitions, who is fenced, when snapshots are
+written, what may be pruned.
+"""
 
 from __future__ import annotations
 

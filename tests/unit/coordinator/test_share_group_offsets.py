@@ -1,4 +1,6 @@
-"""ShareGroupOffsets: the steps between the group's shard and the share coordinator, also when the second half fails."""
+"""ShareGroupOffsets: the steps between the group's shard and the share coordinator, also when the
+second half fails.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Share groups in the group coordinator: what is begun, what is ended, what is refused; and what of it survives a load."""
+"""Share groups in the group coordinator: what is begun, what is ended, what is refused; and what of
+it survives a load.
+"""
 
 from __future__ import annotations
 

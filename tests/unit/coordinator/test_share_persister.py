@@ -1,4 +1,6 @@
-"""Persister: whom it asks for the state of share partitions, what it asks again, and when it gives up. On the simulator's clock."""
+"""Persister: whom it asks for the state of share partitions, what it asks again, and when it gives
+up. On the simulator's clock.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ NOT_FOUND = "Error in find coordinator. Exhausted max retries to find coordinato
 
 
 class Bench:
-    """Broker 1 with its share coordinator; broker 2 is another one. `leaders` of the state topic's partitions; answers are scripted."""
+    """Broker 1 with its share coordinator; broker 2 is another one.
+
+    `leaders` of the state topic's partitions; answers are scripted.
+    """
 
     def __init__(self) -> None:
         self.world = SimWorld(SimLoop(1))
@@ -34,7 +39,8 @@ class Bench:
         self.leaders: list[int] = []
         self.topic_creations = 0
         self.asked: list[tuple[int, Any]] = []
-        """(broker, request) of everything that was asked, this broker's own coordinator included."""
+        """(broker, request) of everything that was asked, this broker's own coordinator included.
+        """
         self.failures: list[Errors | Exception] = []
         """What the next answers say of each partition, or that there is none."""
         itself: Any = self

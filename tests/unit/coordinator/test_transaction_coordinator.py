@@ -1,4 +1,6 @@
-"""The transaction coordinator of a broker: markers until they are written, other coordinators, timeouts, refused appends."""
+"""The transaction coordinator of a broker: markers until they are written, other coordinators,
+timeouts, refused appends.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ TURNS = 60
 
 
 class Leaders:
-    """The brokers that get markers; `errors` says how a partition answers (once each, then NONE), `lost` brokers do not answer."""
+    """The brokers that get markers; `errors` says how a partition answers (once each, then NONE),
+    `lost` brokers do not answer.
+    """
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, WriteTxnMarkersRequest]] = []
@@ -303,7 +307,9 @@ async def test_one_transaction_that_could_not_be_aborted_kept_the_others_open() 
 
 
 async def test_a_state_topic_that_was_deleted_and_created_again_at_once_is_loaded_anew() -> None:
-    """Its leader epochs begin at 0 again: the shard of the old one stayed, and answered for what is gone."""
+    """Its leader epochs begin at 0 again: the shard of the old one stayed, and answered for what is
+    gone.
+    """
     world = World()
     await world.start()
     await world.begun()

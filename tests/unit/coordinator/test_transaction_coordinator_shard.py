@@ -1,4 +1,6 @@
-"""What the transaction coordinator's shard decides: ids, epochs, ends, fencing, timeouts, expiry, restarts."""
+"""What the transaction coordinator's shard decides: ids, epochs, ends, fencing, timeouts, expiry,
+restarts.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ def test_a_transaction_of_version_1_keeps_the_epoch() -> None:
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_version_2_may_abort_what_was_never_begun_here_but_not_commit_it(commit: bool) -> None:
-    """The producer's first batch may have been lost on its way, with the partition that it would have added."""
+    """The producer's first batch may have been lost on its way, with the partition that it would
+    have added.
+    """
     world = ShardWorld()
     world.init()
     ended = world.end(PRODUCER, commit=commit)

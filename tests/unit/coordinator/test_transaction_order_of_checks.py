@@ -296,7 +296,9 @@ def test_describe_and_list_see_an_id_in_every_state_but_unknown(state: str) -> N
 
 
 def test_a_producer_that_ended_its_next_transaction_at_once_was_fenced() -> None:
-    """Version 2: commit answered, markers under way, and the next transaction is aborted with the epoch that the answer gave."""
+    """Version 2: commit answered, markers under way, and the next transaction is aborted with the
+    epoch that the answer gave.
+    """
     world = ShardWorld()
     producer = prepared(2, commit=True)(world)
     assert world.end(producer, commit=False).error is Errors.CONCURRENT_TRANSACTIONS

@@ -1,4 +1,6 @@
-"""The table of transaction states against Kafka's own list of valid previous states, and every pair by hand."""
+"""The table of transaction states against Kafka's own list of valid previous states, and every pair
+by hand.
+"""
 
 from __future__ import annotations
 

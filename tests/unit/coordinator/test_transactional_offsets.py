@@ -1,4 +1,6 @@
-"""Offsets committed in a transaction: pending until its marker, gone with an abort, the same after the log is read again."""
+"""Offsets committed in a transaction: pending until its marker, gone with an abort, the same after
+the log is read again.
+"""
 
 from __future__ import annotations
 

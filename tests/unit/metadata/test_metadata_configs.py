@@ -1,4 +1,6 @@
-"""Config definitions: what Kafka 4.3's LogConfig, ClientMetricsConfigs and GroupConfig say, and the KIP's mirror configs."""
+"""Config definitions: what Kafka 4.3's LogConfig, ClientMetricsConfigs and GroupConfig say, and the
+KIP's mirror configs.
+"""
 
 from __future__ import annotations
 

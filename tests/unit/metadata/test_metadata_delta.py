@@ -1,4 +1,6 @@
-"""Replay of every record type, what a delta says it changed, and the loader's transactions and snapshots."""
+"""Replay of every record type, what a delta says it changed, and the loader's transactions and
+snapshots.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,9 @@ def test_what_changed_for_one_broker() -> None:
 
 
 def test_a_whole_partition_record_replaces_and_elects() -> None:
-    """How BumpLeaderEpochs writes: every 4.x reader takes it for a new leader epoch of the same partition."""
+    """How BumpLeaderEpochs writes: every 4.x reader takes it for a new leader epoch of the same
+    partition.
+    """
     image = after(MetadataImage.EMPTY, *topic())
     delta = MetadataDelta(image)
     delta.replay(PartitionRecord(topic_id=A, partition_id=0, replicas=[1, 2], isr=[1, 2], leader=1, leader_epoch=7, partition_epoch=1))

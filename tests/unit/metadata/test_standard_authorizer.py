@@ -1,4 +1,6 @@
-"""StandardAuthorizer: order of rules, what implies what, hosts, the log, the first load, configuration. The random half is in tests/property."""
+"""StandardAuthorizer: order of rules, what implies what, hosts, the log, the first load,
+configuration. The random half is in tests/property.
+"""
 
 from __future__ import annotations
 

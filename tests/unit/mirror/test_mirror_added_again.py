@@ -1,4 +1,6 @@
-"""A topic that is added again to a mirror keeps what the source still has of it: remove and add emptied it and copied it anew."""
+"""A topic that is added again to a mirror keeps what the source still has of it: remove and add
+emptied it and copied it anew.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ async def test_without_the_rule_everything_is_copied_again(tmp_path: Path) -> No
 
 
 async def test_what_a_failback_costs_is_ordered_by_who_adds_the_topic(tmp_path: Path) -> None:
-    """F16: nothing that the cut to the last mirror epoch leaves is the source's; records were deleted here, and the source has others there."""
+    """F16: nothing that the cut to the last mirror epoch leaves is the source's; records were
+    deleted here, and the source has others there.
+    """
     machine = MirrorMachine(str(tmp_path))
     machine.source.create("t")
     machine.at_source(*[batch(offset, b"source", epoch=2) for offset in range(9)])
@@ -115,8 +119,10 @@ async def test_a_source_that_does_not_serve_its_batches_yet_is_waited_for(tmp_pa
 
 @pytest.mark.parametrize(("is_failback", "copied_from"), [(False, 9), (True, 0)])
 async def test_what_our_cleaner_dropped_for_records_that_go_is_copied_again(tmp_path: Path, is_failback: bool, copied_from: int) -> None:
-    """It has been through what was written here; the cut would bring back less than the source has. It found nothing to drop: what is compared
-    batch by batch stays."""
+    """It has been through what was written here; the cut would bring back less than the source has.
+
+    It found nothing to drop: what is compared batch by batch stays.
+    """
     machine = MirrorMachine(str(tmp_path))
     await removed_and_written(machine, cleanup_policy="compact")
     machine.replica_manager.log_manager.cleaned_until = lambda log: 11  # type: ignore[method-assign]

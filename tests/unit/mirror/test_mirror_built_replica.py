@@ -1,4 +1,5 @@
-"""A replica that was built from a leader has that leader's holes, and a cleaner of its own that has been nowhere.
+"""A replica that was built from a leader has that leader's holes, and a cleaner of its own that has
+been nowhere.
 
 A cut there takes a key's new value, and the old one is gone for it: the source's has to be copied.
 """
@@ -107,7 +108,8 @@ async def test_after_any_two_cleaned_histories_a_built_replica_has_the_sources_k
     assert kept > 24
 
 
-# --- what replaces what -------------------------------------------------------------------------------------------------
+# --- what replaces what
+# -------------------------------------------------------------------------------------------------
 
 
 def answer_of(log: UnifiedLog, theirs: list[bytes], until: int) -> bool:
@@ -149,7 +151,9 @@ async def test_an_earlier_record_replaces_nothing(tmp_path: Path) -> None:
 
 
 async def test_a_long_log_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No step takes the worker for long, and a transaction may begin in one part and end in another."""
+    """No step takes the worker for long, and a transaction may begin in one part and end in
+    another.
+    """
     monkeypatch.setattr("kmirror.mirror.logs.log_completeness.ALONE_IN_ITS_REQUEST_BYTES", 1)
     first = keyed((0, b"a", b"1"), (1, b"b", b"1"))
     rest = [in_transaction(2, b"a"), *[keyed((n, b"c", b"1")) for n in range(3, 9)], marker(9, ControlRecordType.COMMIT)]

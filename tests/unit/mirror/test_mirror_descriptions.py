@@ -31,7 +31,8 @@ def metrics(machine: MirrorMachine) -> dict[str, Any]:
     return {name.name: value for name, value in readings}
 
 
-# --- a disk of one replica --------------------------------------------------------------------------------------------
+# --- a disk of one replica
+# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("error", [OSError(28, "no space left"), ApiException(Errors.KAFKA_STORAGE_ERROR, "no space left")])
@@ -82,7 +83,9 @@ async def test_one_replica_goes_on_when_its_disk_is_back(tmp_path: Path) -> None
 
 
 async def test_a_disk_that_fails_a_second_time_was_not_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The words are the same, the incident is another one; what is tried in vain meanwhile is told once."""
+    """The words are the same, the incident is another one; what is tried in vain meanwhile is told
+    once.
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a", epoch=1))
     for incident in (1, 2):
@@ -97,7 +100,8 @@ async def test_a_disk_that_fails_a_second_time_was_not_told(tmp_path: Path, capl
     await machine.close()
 
 
-# --- FAILED and its reason ----------------------------------------------------------------------------------------------
+# --- FAILED and its reason
+# ----------------------------------------------------------------------------------------------
 
 
 def test_the_reason_of_failed_survives_the_leader(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -141,7 +145,8 @@ async def test_a_reason_that_nobody_remembers_is_in_the_log_of_the_broker_that_l
     await machine.close()
 
 
-# --- lags -------------------------------------------------------------------------------------------------------------
+# --- lags
+# -------------------------------------------------------------------------------------------------------------
 
 
 async def test_the_lag_of_a_source_that_is_away_is_not_known(tmp_path: Path) -> None:
@@ -199,7 +204,8 @@ async def test_a_partition_that_was_never_fetched_has_no_lag(tmp_path: Path) -> 
     await machine.close()
 
 
-# --- states that do not move ------------------------------------------------------------------------------------------
+# --- states that do not move
+# ------------------------------------------------------------------------------------------
 
 
 async def test_a_topic_that_was_made_anew_at_the_source_stays_stopped_with_a_reason(tmp_path: Path) -> None:
@@ -260,7 +266,8 @@ async def test_what_kept_a_topic_from_being_added_is_no_reason_once_it_is_remove
     await machine.close()
 
 
-# --- the wire ---------------------------------------------------------------------------------------------------------------
+# --- the wire
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_tags() -> None:
@@ -272,7 +279,9 @@ def test_tags() -> None:
 
 
 async def test_a_source_whose_high_watermark_fell_back_is_not_behind_us(tmp_path: Path) -> None:
-    """Its new leader does not know yet what the old one knew; a lag below 0 would be taken for an unknown one, or lower a sum."""
+    """Its new leader does not know yet what the old one knew; a lag below 0 would be taken for an
+    unknown one, or lower a sum.
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"), batch(1, b"b"))
     machine.source.log("t").high_watermark = 1

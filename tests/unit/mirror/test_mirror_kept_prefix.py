@@ -1,7 +1,8 @@
-"""PREPARING without a last mirror epoch keeps what is proven to be the source's, whichever way led there; what results is the KIP's full copy.
+"""PREPARING without a last mirror epoch keeps what is proven to be the source's, whichever way led
+there; what results is the KIP's full copy.
 
-Where an equal batch proves no more than itself (nothing says that the log grew from the source's) and where cleaners may have been about,
-every batch is compared.
+Where an equal batch proves no more than itself (nothing says that the log grew from the source's)
+and where cleaners may have been about, every batch is compared.
 """
 
 from __future__ import annotations
@@ -103,7 +104,9 @@ async def test_states_that_were_lost_cost_no_copy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cleaned", [False, True])
 async def test_a_compacted_topic_keeps_what_no_cleaner_has_touched(tmp_path: Path, cleaned: bool) -> None:
-    """A key whose value and tombstone the source has dropped would stay for ever behind a border that is right."""
+    """A key whose value and tombstone the source has dropped would stay for ever behind a border
+    that is right.
+    """
     machine = MirrorMachine(str(tmp_path))
     await removed_and_written(machine, cleanup_policy="compact")
     if cleaned:
@@ -123,7 +126,8 @@ async def test_what_our_retention_took_while_the_topic_was_ours_is_copied_again(
     await machine.close()
 
 
-# --- an unclean election here (D3-31) ---------------------------------------------------------------------------------
+# --- an unclean election here (D3-31)
+# ---------------------------------------------------------------------------------
 
 
 async def elected_uncleanly(machine: MirrorMachine, **configs: str) -> None:
@@ -168,12 +172,16 @@ async def test_an_unclean_election_here_does_not_follow_a_source_that_lost_its_l
     await machine.close()
 
 
-# --- a failback that an operator ordered ------------------------------------------------------------------------------
+# --- a failback that an operator ordered
+# ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("turns", range(0, 240, 8))
 async def test_a_leader_change_at_any_step_of_a_failback_stops_nothing(tmp_path: Path, turns: int) -> None:
-    """F16: the cut to the last mirror epoch leaves what the source has not. It goes by the same order, whoever leads then."""
+    """F16: the cut to the last mirror epoch leaves what the source has not.
+
+    It goes by the same order, whoever leads then.
+    """
     machine = MirrorMachine(str(tmp_path))
     machine.source.create("t")
     machine.at_source(*[batch(offset, b"source", epoch=2) for offset in range(9)])

@@ -1,4 +1,6 @@
-"""D5 step 1: which answers of the source give a last mirror epoch, which none, and which refuse (C6, C7, C34)."""
+"""D5 step 1: which answers of the source give a last mirror epoch, which none, and which refuse
+(C6, C7, C34).
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,9 @@ def test_leader_must_be_the_same_before_and_after() -> None:
 
 
 def test_a_leader_that_heard_of_it_last_has_no_row_and_that_says_nothing() -> None:
-    """Another broker's metadata named it leader already; its answer, without a row, was taken for "none", and the log was emptied."""
+    """Another broker's metadata named it leader already; its answer, without a row, was taken for
+    "none", and the log was emptied.
+    """
     behind = replace(LEADER, mirror=SourceMirror(Errors.NONE), metadata=metadata(leader=2, epoch=3))
     with pytest.raises(NotYetError, match="broker 1 does not know yet that it leads t-0"):
         decide(behind, OTHER)

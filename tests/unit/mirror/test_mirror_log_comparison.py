@@ -16,8 +16,11 @@ FIRST = keyed((0, b"customer-1", b"personal data"), (1, b"x", b"1"))
 
 
 async def test_a_key_that_was_deleted_came_back_when_the_mirror_was_resumed(tmp_path: Path) -> None:
-    """Issue 15, A5: a compacted mirror is paused for longer than the source keeps tombstones. Nothing parted; the source's cleaner took the value,
-    its tombstone and the last batch, and the mirror cut its own tombstone behind the last equal batch."""
+    """Issue 15, A5: a compacted mirror is paused for longer than the source keeps tombstones.
+
+    Nothing parted; the source's cleaner took the value, its tombstone and the last batch, and the
+    mirror cut its own tombstone behind the last equal batch.
+    """
     machine = MirrorMachine(str(tmp_path))
     ours = [FIRST, keyed((2, b"a", b"1")), keyed((3, b"customer-1", None)), keyed((4, b"b", b"1"))]
     await machine.mirroring(*ours, cleanup_policy="compact")
@@ -77,8 +80,10 @@ async def test_what_our_own_cleaner_did_before_the_border_stays(tmp_path: Path) 
 
 
 async def test_an_epoch_that_the_source_has_forgotten_with_its_batches_cuts_nothing(tmp_path: Path) -> None:
-    """A source's replica that copied a cleaned log knows no epoch without batches: it says that epoch 0 ends where epoch 2 begins. What we have of
-    epoch 1 before that lies in a hole; behind it, it would be different."""
+    """A source's replica that copied a cleaned log knows no epoch without batches: it says that
+    epoch 0 ends where epoch 2 begins. What we have of epoch 1 before that lies in a hole; behind
+    it, it would be different.
+    """
     first = keyed((0, b"a", b"1"), (1, b"b", b"1"), epoch=0)
     ours = [first, keyed((2, b"a", None), epoch=1), keyed((3, b"c", b"1"), epoch=1)]
     source = [without_records(first, 0), keyed((5, b"c", b"2"), epoch=2)]
@@ -101,7 +106,10 @@ async def test_a_source_that_ends_before_us_is_followed_to_the_last_equal_batch(
 
 
 def test_an_epoch_that_began_without_a_batch_is_not_asked_for(tmp_path: Path) -> None:
-    """C5: an election here leaves an entry in our cache. At the source that number is no epoch, or another one than ours."""
+    """C5: an election here leaves an entry in our cache.
+
+    At the source that number is no epoch, or another one than ours.
+    """
     ours = [keyed((0, b"k", b"1"), epoch=1), keyed((1, b"k", b"2"), epoch=2)]
     log = log_of(tmp_path, ours)
     log.maybe_assign_epoch_start_offset(7, log.log_end_offset)

@@ -76,7 +76,9 @@ def test_a_value_that_is_not_valid_here_kept_the_topics_other_configs_away(bench
 
 @pytest.mark.parametrize("state", [MirrorPartitionState.FAILED, Errors.COORDINATOR_NOT_AVAILABLE])
 def test_a_topic_that_failed_took_the_retention_of_the_sources_new_topic(bench: SyncBench, state: MirrorPartitionState | Errors) -> None:
-    """D1: a source without topic ids has another topic of the name; the copy that was kept would be deleted by its retention."""
+    """D1: a source without topic ids has another topic of the name; the copy that was kept would be
+    deleted by its retention.
+    """
     source = bench.make_mirror("m", SourceDouble())
     for name in ("t", "u"):
         source.topic(name)
@@ -105,7 +107,9 @@ def test_a_tiered_source_topic_could_not_be_made_here(bench: SyncBench) -> None:
 
 
 def test_a_value_that_contradicts_what_holds_here_kept_the_topics_other_configs_away() -> None:
-    """min.compaction.lag.ms may not exceed max.compaction.lag.ms, which this cluster's brokers, or an excluded config of ours, may have lower."""
+    """min.compaction.lag.ms may not exceed max.compaction.lag.ms, which this cluster's brokers, or
+    an excluded config of ours, may have lower.
+    """
     source = {"min.compaction.lag.ms": "7200000", "retention.ms": "5"}
     found = compare_configs(source, {}, DEFAULT, {"max.compaction.lag.ms": "3600000"})
     assert found.changes == {"retention.ms": "5"}

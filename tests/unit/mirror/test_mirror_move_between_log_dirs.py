@@ -20,7 +20,9 @@ def values(log: UnifiedLog) -> list[bytes]:
 
 
 async def test_a_failback_during_a_move_put_the_batches_back_that_it_had_cut(tmp_path: Path) -> None:
-    """Copied, waiting for the controller, then cut and mirrored anew in equal epochs: the ends met again, and foreign batches took over."""
+    """Copied, waiting for the controller, then cut and mirrored anew in equal epochs: the ends met
+    again, and foreign batches took over.
+    """
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()
     two.mkdir()

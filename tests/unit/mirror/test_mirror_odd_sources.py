@@ -1,4 +1,5 @@
-"""Sources that answer what no broker should: the partition concerned waits or fails, says why, and keeps its log; its neighbour goes on.
+"""Sources that answer what no broker should: the partition concerned waits or fails, says why, and
+keeps its log; its neighbour goes on.
 
 Every scenario mirrors `t`, the topic in trouble, and `u`, which is well, through one fetcher.
 """
@@ -19,7 +20,8 @@ from kmirror.wire.messages import fetch
 FIRST, SECOND = batch(0, b"a", b"b"), batch(2, b"c")
 LAST_OFFSET_DELTA, MAX_TIMESTAMP, CRC, MAGIC = 23, 35, 17, 16
 MOST_FETCHES = 100
-"""In 15 s with a long poll of 0.5 s and a backoff of 1 s; a loop without backoff makes thousands."""
+"""In 15 s with a long poll of 0.5 s and a backoff of 1 s; a loop without backoff makes thousands.
+"""
 
 
 def patched(data: bytes, position: int, value: bytes, *, crc: bool = False) -> bytes:
@@ -140,7 +142,10 @@ async def test_answers_that_lead_nowhere_were_asked_for_in_a_busy_loop(tmp_path:
 
 
 async def test_epochs_that_go_down_at_the_source_had_the_log_cut_and_its_epoch_bumped_again_and_again(tmp_path: Path) -> None:
-    """What was copied was then cut for it, and copied again. The batches are equal, whatever the epochs say: they stay."""
+    """What was copied was then cut for it, and copied again.
+
+    The batches are equal, whatever the epochs say: they stay.
+    """
     world = source_with(tmp_path, batch(0, b"a", epoch=3), batch(1, b"b", epoch=5), batch(2, b"c", epoch=4))
     world.source.log("t").epoch = 5
     driver = await mirrored(world)
@@ -150,7 +155,9 @@ async def test_epochs_that_go_down_at_the_source_had_the_log_cut_and_its_epoch_b
 
 
 async def test_a_log_start_that_is_none_emptied_the_log(tmp_path: Path) -> None:
-    """ListOffsets answered -1 without an error, for a log in which nothing is ours: it was emptied and began at -1."""
+    """ListOffsets answered -1 without an error, for a log in which nothing is ours: it was emptied
+    and began at -1.
+    """
     world = source_with(tmp_path, FIRST, SECOND)
     driver = await mirrored(world)
     driver.max_truncation_records = -1
@@ -176,7 +183,9 @@ async def test_a_log_start_that_is_none_emptied_the_log(tmp_path: Path) -> None:
     ],
 )
 async def test_what_the_source_had_damaged_was_cut_off_here(tmp_path: Path, damaged: bytes, reason: str) -> None:
-    """The comparison took a damaged batch for a different one, and the mirror lost its copy, the only good one."""
+    """The comparison took a damaged batch for a different one, and the mirror lost its copy, the
+    only good one.
+    """
     world = source_with(tmp_path, FIRST, SECOND)
     driver = await mirrored(world)
     world.source.log("t").batches = [FIRST, damaged]

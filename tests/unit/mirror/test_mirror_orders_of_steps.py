@@ -1,5 +1,7 @@
-"""What has to be so before the next step is taken: a bump that is heard of, bytes that are on disk, a source that need not answer, a flag
-that holds for every kind of batch, tombstones that are in the log. Each was once taken away without any test noticing."""
+"""What has to be so before the next step is taken: a bump that is heard of, bytes that are on disk,
+a source that need not answer, a flag that holds for every kind of batch, tombstones that are in the
+log. Each was once taken away without any test noticing.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +51,14 @@ def controls(machine: MirrorMachine) -> int:
     return sum(header.is_control for header in machine.headers())
 
 
-# --- bumps that are awaited ---------------------------------------------------------------------------------------------
+# --- bumps that are awaited
+# ---------------------------------------------------------------------------------------------
 
 
 async def test_the_reset_waits_until_this_broker_leads_in_the_new_epoch(tmp_path: Path) -> None:
-    """D4: in the old epoch it would share it with the source's next batch, which a follower may have."""
+    """D4: in the old epoch it would share it with the source's next batch, which a follower may
+    have.
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a", epoch=5))
     bumps = LateBumps(machine)
@@ -86,7 +91,8 @@ async def test_nothing_is_appended_behind_a_cut_until_this_broker_leads_in_the_n
     await machine.close()
 
 
-# --- a source that need not answer --------------------------------------------------------------------------------------
+# --- a source that need not answer
+# --------------------------------------------------------------------------------------
 
 
 async def test_a_failover_does_not_wait_for_a_source_that_is_silent(tmp_path: Path) -> None:
@@ -119,7 +125,9 @@ async def test_a_failover_does_not_wait_for_a_source_that_is_silent(tmp_path: Pa
 
 
 async def test_a_failover_waited_for_a_source_that_does_not_say_who_leads(tmp_path: Path) -> None:
-    """MIRRORING, and the fetcher's connection was lost: who leads there now is asked, and never answered."""
+    """MIRRORING, and the fetcher's connection was lost: who leads there now is asked, and never
+    answered.
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a", epoch=1))
     asked: list[Any] = []
@@ -140,12 +148,15 @@ async def test_a_failover_waited_for_a_source_that_does_not_say_who_leads(tmp_pa
     await machine.close()
 
 
-# --- what is on disk before it is acted on ------------------------------------------------------------------------------
+# --- what is on disk before it is acted on
+# ------------------------------------------------------------------------------
 
 
 async def test_stopped_is_on_disk_before_clients_may_write(tmp_path: Path, monkeypatch: Any) -> None:
-    """D2, F9: one replica that loses STOPPED with the power stops the topic again, and cuts what was acknowledged. The topic of this test has
-    no flush.messages: the coordinator flushes by itself."""
+    """D2, F9: one replica that loses STOPPED with the power stops the topic again, and cuts what
+    was acknowledged. The topic of this test has no flush.messages: the coordinator flushes by
+    itself.
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a", epoch=1))
     partition, opened = machine.partition("t"), []
@@ -176,7 +187,9 @@ async def test_every_state_is_on_disk_before_it_is_acted_on(tmp_path: Path) -> N
 
 
 async def test_the_reset_is_on_disk_before_stopped_is_stored(tmp_path: Path, monkeypatch: Any) -> None:
-    """A power loss would leave STOPPED, and producers and transactions of the source that nothing ends."""
+    """A power loss would leave STOPPED, and producers and transactions of the source that nothing
+    ends.
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a", epoch=1))
     states, stored = machine.mirror.states, []
@@ -194,7 +207,8 @@ async def test_the_reset_is_on_disk_before_stopped_is_stored(tmp_path: Path, mon
     await machine.close()
 
 
-# --- read-only for every kind of batch ----------------------------------------------------------------------------------
+# --- read-only for every kind of batch
+# ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -219,7 +233,8 @@ async def test_no_kind_of_batch_is_written_to_a_mirror(tmp_path: Path, kind: str
     await machine.close()
 
 
-# --- tombstones ---------------------------------------------------------------------------------------------------------
+# --- tombstones
+# ---------------------------------------------------------------------------------------------------------
 
 
 def delete_mirror(machine: MirrorMachine, *topics: str) -> None:

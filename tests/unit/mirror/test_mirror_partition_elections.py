@@ -1,4 +1,6 @@
-"""What a leader's driver does with a leader epoch: of its own bumps, of others, of an unclean election."""
+"""What a leader's driver does with a leader epoch: of its own bumps, of others, of an unclean
+election.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 
 
 def test_a_leader_epoch_that_no_bump_of_ours_explains_makes_the_state_unknown_until_it_is_read_again(tmp_path: Path) -> None:
-    """Another broker led in between, and wrote a state: this one must not act on what it remembers (D3-26, C38)."""
+    """Another broker led in between, and wrote a state: this one must not act on what it remembers
+    (D3-26, C38).
+    """
 
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
@@ -76,7 +80,10 @@ async def test_a_bump_of_ours_is_no_election(tmp_path: Path) -> None:
 async def test_the_restart_of_a_single_broker_told_of_an_unclean_election_for_every_partition(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """2,000 lines for 1,000 topics: the controller elects the one replica there is, uncleanly. Nothing else could have been elected."""
+    """2,000 lines for 1,000 topics: the controller elects the one replica there is, uncleanly.
+
+    Nothing else could have been elected.
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"))
     for _ in range(2):
@@ -88,7 +95,9 @@ async def test_the_restart_of_a_single_broker_told_of_an_unclean_election_for_ev
 
 
 async def test_a_cut_leaves_no_epoch_of_this_cluster_without_a_batch(tmp_path: Path) -> None:
-    """A leader of a topic that was no mirror yet noted its epoch at the log's end; the source's batches of lower epochs come behind it."""
+    """A leader of a topic that was no mirror yet noted its epoch at the log's end; the source's
+    batches of lower epochs come behind it.
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.settle()
     machine.topic(value=None)

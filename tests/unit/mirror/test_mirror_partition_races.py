@@ -1,4 +1,6 @@
-"""What the driver of a partition must not lose while it waits: a change of leader, a failing disk, an answer that cannot be read."""
+"""What the driver of a partition must not lose while it waits: a change of leader, a failing disk,
+an answer that cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from kmirror.wire.primitives import ProtocolReadError
 
 
 def test_a_state_that_was_read_before_the_leader_changed_was_taken_for_the_newest(tmp_path: Path) -> None:
-    """Leader, then another, then leader again, all while the answer of the first question is under way: what it says has passed."""
+    """Leader, then another, then leader again, all while the answer of the first question is under
+    way: what it says has passed.
+    """
 
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
@@ -52,7 +56,9 @@ def test_a_state_that_was_read_before_the_leader_changed_was_taken_for_the_newes
 
 
 def test_a_leader_change_while_the_new_leader_wrote_its_state_again_was_forgotten(tmp_path: Path) -> None:
-    """The second election must be followed by what a new leader does (D3-28), though the first one's was under way."""
+    """The second election must be followed by what a new leader does (D3-28), though the first
+    one's was under way.
+    """
 
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path))
@@ -104,7 +110,9 @@ def test_a_disk_that_cannot_be_read_made_the_removal_of_a_failed_partition_spin(
 
 
 async def test_a_topic_that_came_back_at_the_source_was_paused_again_when_it_was_resumed(tmp_path: Path) -> None:
-    """What the last refresh said of the source topic is older than the answer on which PREPARING begins (D3-4)."""
+    """What the last refresh said of the source topic is older than the answer on which PREPARING
+    begins (D3-4).
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"))
     topic_id = machine.source.topic_ids.pop("t")
@@ -140,7 +148,9 @@ async def test_bytes_that_are_no_answer_ended_the_fetcher_for_good(tmp_path: Pat
 
 
 async def test_what_was_known_of_a_deleted_topic_was_taken_for_its_successor(tmp_path: Path) -> None:
-    """The successor has records of its own and never mirrored: its epochs are not the source's (F6)."""
+    """The successor has records of its own and never mirrored: its epochs are not the source's
+    (F6).
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.settle()
     machine.topic(value=None)
@@ -215,7 +225,9 @@ async def test_a_removal_that_comes_before_the_pause_of_a_deleted_sources_topic_
 
 
 async def test_a_refresh_that_missed_a_topic_before_its_removal_counted_after_it_was_added_again(tmp_path: Path) -> None:
-    """D3-22: two in a row are meant, and the first was of another time: one answer paused the topic as deleted at its source."""
+    """D3-22: two in a row are meant, and the first was of another time: one answer paused the topic
+    as deleted at its source.
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"))
     source_id = machine.source.topic_ids["t"]

@@ -1,4 +1,6 @@
-"""`__mirror_state`: the KIP's bytes (A7), and what a shard makes of them (C1, C25, D2, D3-33, D3-34)."""
+"""`__mirror_state`: the KIP's bytes (A7), and what a shard makes of them (C1, C25, D2, D3-33,
+D3-34).
+"""
 
 from __future__ import annotations
 
@@ -154,7 +156,9 @@ def test_removed_topics_lose_their_epoch() -> None:
 
 
 def test_a_removal_that_comes_late_leaves_what_the_new_topic_of_that_name_has() -> None:
-    """Mirrors, seed 12462: the broker of the coordinator heard of it two seconds later, when the topic had been made anew."""
+    """Mirrors, seed 12462: the broker of the coordinator heard of it two seconds later, when the
+    topic had been made anew.
+    """
     shard = MirrorCoordinatorShard()
     apply(shard, shard.write("m", [StateWrite("t", 0, S.PREPARING, 5), StateWrite("t", 1, S.STOPPED, 6)]))
     apply(shard, shard.write("m", [StateWrite("t", 0, S.MIRRORING)]))
@@ -163,7 +167,9 @@ def test_a_removal_that_comes_late_leaves_what_the_new_topic_of_that_name_has() 
 
 
 async def test_a7_states_that_are_written_together_share_a_batch(tmp_path: Path) -> None:
-    """The KIP's dump shows one record a batch, as of a topic with one partition; readers take any number, and each batch costs a write."""
+    """The KIP's dump shows one record a batch, as of a topic with one partition; readers take any
+    number, and each batch costs a write.
+    """
     machine = MirrorMachine(str(tmp_path), state_partitions=2)
     machine.topic(partitions=40)
     for number in range(40):

@@ -1,4 +1,6 @@
-"""A mirror that was deleted and created again under its name before a broker heard of either: nothing of the old one is its own."""
+"""A mirror that was deleted and created again under its name before a broker heard of either:
+nothing of the old one is its own.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ async def test_it_belongs_to_the_source_that_answers_it_first_and_begins_from_no
 
 
 async def test_its_sync_cycles_know_nothing_of_the_deleted_ones(tmp_path: Path) -> None:
-    """Access rules that were seen at the old source must not be deleted because the new one lacks them (C15)."""
+    """Access rules that were seen at the old source must not be deleted because the new one lacks
+    them (C15).
+    """
     machine = MirrorMachine(str(tmp_path))
     await stopped(machine)
     manager = machine.mirror.metadata_manager
@@ -124,7 +128,9 @@ def test_which_changes_of_a_mirror_make_another_one() -> None:
 
 
 async def to_be_recreated(machine: MirrorMachine) -> list[list[Any]]:
-    """A stopped mirror whose states are loaded; the records that delete it, and those that create it anew."""
+    """A stopped mirror whose states are loaded; the records that delete it, and those that create
+    it anew.
+    """
     await stopped(machine)
     records = recreation(machine, topic=False)
     return [records[:-1], records[-1:]]
@@ -152,7 +158,9 @@ async def test_states_that_are_loaded_while_the_mirror_is_deleted_and_created_an
 
 
 async def test_states_of_a_deleted_mirror_are_not_told_while_they_cannot_be_deleted(tmp_path: Path) -> None:
-    """The ISR is too small for a moment, and then the coordinator's partition has another leader epoch."""
+    """The ISR is too small for a moment, and then the coordinator's partition has another leader
+    epoch.
+    """
     machine = MirrorMachine(str(tmp_path))
     deleted, created = await to_be_recreated(machine)
     coordinator = machine.mirror.coordinator
@@ -188,7 +196,9 @@ async def away_while(machine: MirrorMachine, *records: Any) -> None:
 
 
 async def test_a_mirror_that_was_recreated_while_its_coordinator_was_dead_saw_the_states_of_the_deleted_one(tmp_path: Path) -> None:
-    """Removed again before it mirrored, it would have kept the last mirror epoch of another source (D4 step 4)."""
+    """Removed again before it mirrored, it would have kept the last mirror epoch of another source
+    (D4 step 4).
+    """
     machine = MirrorMachine(str(tmp_path), others=(2,))
     await stopped(machine)
     coordinator = machine.mirror.coordinator
@@ -205,7 +215,9 @@ async def test_a_mirror_that_was_recreated_while_its_coordinator_was_dead_saw_th
 
 
 async def test_a_topic_that_was_deleted_while_it_was_stopping_could_not_be_added_again_after_a_reload(tmp_path: Path) -> None:
-    """The controller's own listener deletes what is removed in any state; Add wants UNKNOWN or STOPPED (D6)."""
+    """The controller's own listener deletes what is removed in any state; Add wants UNKNOWN or
+    STOPPED (D6).
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"))
     coordinator = machine.mirror.coordinator
@@ -231,7 +243,9 @@ async def test_a_coordinator_that_loads_forgets_no_topic_that_is_in_a_mirror(tmp
 
 
 async def test_leaders_begin_again_when_the_states_are_gone(tmp_path: Path) -> None:
-    """C38: a `__mirror_state` that was deleted and created anew holds nothing, and a pause was no valid transition for its coordinators."""
+    """C38: a `__mirror_state` that was deleted and created anew holds nothing, and a pause was no
+    valid transition for its coordinators.
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"))
     machine.topic("u")

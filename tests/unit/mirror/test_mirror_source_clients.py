@@ -1,4 +1,6 @@
-"""Clients of sources: what is wrong with a mirror's security is its reason, and tells nothing of its secrets."""
+"""Clients of sources: what is wrong with a mirror's security is its reason, and tells nothing of
+its secrets.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def why_not(**configs: str) -> str:
     ],
 )
 def test_a_reason_has_no_word_of_a_login(jaas: str, problem: str) -> None:
-    """Whoever might describe a mirror read there what followed a quote, or a space, in its password."""
+    """Whoever might describe a mirror read there what followed a quote, or a space, in its
+    password.
+    """
     said = why_not(sasl_jaas_config=jaas)
     assert said.endswith(f"sasl.jaas.config: {problem}")
     assert "drops" not in said and "rain" not in said

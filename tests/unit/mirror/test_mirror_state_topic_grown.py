@@ -1,4 +1,6 @@
-"""`__mirror_state` grows, or goes, underneath: the states of mirrors stay where they were put, and what a failed-over topic got is not cut."""
+"""`__mirror_state` grows, or goes, underneath: the states of mirrors stay where they were put, and
+what a failed-over topic got is not cut.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def replace_state_topic(machine: MirrorMachine) -> None:
 
 
 async def failed_over(machine: MirrorMachine) -> int:
-    """Topic t is STOPPED; a client has a transaction open there, and another's record is acknowledged. The log end."""
+    """Topic t is STOPPED; a client has a transaction open there, and another's record is
+    acknowledged. The log end.
+    """
     await machine.mirroring(batch(0, b"a", epoch=1))
     machine.name("m.removed")
     await machine.reach("STOPPED")
@@ -77,7 +81,9 @@ async def test_a_mirror_whose_state_topic_grows_is_not_prepared_again(tmp_path: 
 
 
 async def test_the_number_of_partitions_that_the_topic_was_born_with_outlives_the_broker(tmp_path: Path) -> None:
-    """An older version made the topic: the leader of partition 0 has the number recorded, and a broker that starts later goes by it."""
+    """An older version made the topic: the leader of partition 0 has the number recorded, and a
+    broker that starts later goes by it.
+    """
     machine = MirrorMachine(str(tmp_path), state_partitions=3)
     coordinator = machine.mirror.coordinator
     places = [coordinator.state_partition_of(f"key-{n}") for n in range(20)]
@@ -117,7 +123,9 @@ async def test_another_state_topic_has_a_number_of_its_own(tmp_path: Path) -> No
 
 
 async def test_a_topic_that_failed_over_keeps_what_was_acknowledged_when_its_state_is_lost(tmp_path: Path) -> None:
-    """The log says that it was stopped, and that all after the reset was written here: it is not stopped again."""
+    """The log says that it was stopped, and that all after the reset was written here: it is not
+    stopped again.
+    """
     machine = MirrorMachine(str(tmp_path))
     before = await failed_over(machine)
     replace_state_topic(machine)
@@ -129,7 +137,9 @@ async def test_a_topic_that_failed_over_keeps_what_was_acknowledged_when_its_sta
 
 
 async def test_a_mirror_of_which_the_source_failed_back_is_stopped_when_its_state_is_lost(tmp_path: Path) -> None:
-    """An own reset of an earlier failover lies below what was mirrored since: the partner's reset behind it says so."""
+    """An own reset of an earlier failover lies below what was mirrored since: the partner's reset
+    behind it says so.
+    """
     machine = MirrorMachine(str(tmp_path))
     before = await failed_over(machine)
     assert machine.mirror.mirror("m").source_cluster_id

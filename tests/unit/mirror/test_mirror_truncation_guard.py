@@ -1,4 +1,6 @@
-"""A mirror does not follow a source that lost its log: it fails with a reason, and keeps everything."""
+"""A mirror does not follow a source that lost its log: it fails with a reason, and keeps
+everything.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ async def test_a_topic_made_anew_at_a_source_without_ids_emptied_the_mirror(tmp_
 async def test_a_longer_topic_made_anew_was_gone_on_with_in_the_middle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unseen: str
 ) -> None:
-    """Its epoch is the old one's, and it was made while nobody asked for it: a source without topic ids says nothing."""
+    """Its epoch is the old one's, and it was made while nobody asked for it: a source without topic
+    ids says nothing.
+    """
     machine = MirrorMachine(str(tmp_path), versions=KAFKA_2_1)
     await machine.mirroring(*NINE)
     log = machine.source.log("t")
@@ -93,7 +97,9 @@ async def test_a_longer_topic_made_anew_was_gone_on_with_in_the_middle(
 
 
 async def test_a_source_without_topic_ids_that_refused_for_long_is_fetched_again(tmp_path: Path) -> None:
-    """Seed 213393: each comparison after a delay counted as an answer that does not fit, and from the fourth on only delays followed."""
+    """Seed 213393: each comparison after a delay counted as an answer that does not fit, and from
+    the fourth on only delays followed.
+    """
     machine = MirrorMachine(str(tmp_path), versions=KAFKA_2_1)
     await machine.mirroring()
     log = machine.source.log("t")
@@ -133,7 +139,10 @@ async def test_what_an_unclean_election_at_the_source_costs_is_followed(tmp_path
 
 @pytest.mark.parametrize("unclean", [False, True])
 async def test_an_acceptance_that_was_left_behind_switched_the_guard_off_for_ever(tmp_path: Path, unclean: bool) -> None:
-    """`--add --accept-truncation` was interrupted: the topic's limit stays -1. It counts for the alignment of a topic that is added."""
+    """`--add --accept-truncation` was interrupted: the topic's limit stays -1.
+
+    It counts for the alignment of a topic that is added.
+    """
     machine = MirrorMachine(str(tmp_path))
     limits = {"mirror_max_truncation_records": "-1", "mirror_support_unclean_leader_election": "true"}
     await machine.mirroring(*NINE, **limits)
@@ -174,7 +183,9 @@ async def test_retention_at_the_source_is_followed_whatever_it_takes(tmp_path: P
 @pytest.mark.parametrize("high_watermark", [0, 5])
 @pytest.mark.parametrize("kept", [0, 4])
 async def test_a_new_leader_that_did_not_know_the_high_watermark_counted_nothing(tmp_path: Path, high_watermark: int, kept: int) -> None:
-    """It was a follower, or was restarted: what it knows of the high watermark is old, and its followers have not fetched yet."""
+    """It was a follower, or was restarted: what it knows of the high watermark is old, and its
+    followers have not fetched yet.
+    """
     machine = MirrorMachine(str(tmp_path), others=(2,))
     machine.source.create("t")
     machine.topic(replicas=(2, 1), mirror_max_truncation_records="4")
@@ -191,7 +202,9 @@ async def test_a_new_leader_that_did_not_know_the_high_watermark_counted_nothing
 
 
 async def test_what_a_failback_orders_is_not_ordered_any_more_after_a_pause(tmp_path: Path) -> None:
-    """Paused before its log was compared, and resumed when the source had lost everything: it was emptied."""
+    """Paused before its log was compared, and resumed when the source had lost everything: it was
+    emptied.
+    """
     machine = MirrorMachine(str(tmp_path))
     machine.source.create("t")
     machine.at_source(*NINE)
@@ -210,7 +223,10 @@ async def test_what_a_failback_orders_is_not_ordered_any_more_after_a_pause(tmp_
 @pytest.mark.parametrize("kept", [0, 4])
 @pytest.mark.parametrize("is_failback", [False, True])
 async def test_an_unclean_election_here_emptied_the_copy_of_what_the_source_had_lost(tmp_path: Path, kept: int, is_failback: bool) -> None:
-    """D3-31 drops the log before anything is fetched. With one replica each restart is such an election."""
+    """D3-31 drops the log before anything is fetched.
+
+    With one replica each restart is such an election.
+    """
     machine = MirrorMachine(str(tmp_path))
     limits = {"mirror_max_truncation_records": "4", "mirror_support_unclean_leader_election": "true"}
     await machine.mirroring(*NINE, **limits)
@@ -225,7 +241,9 @@ async def test_an_unclean_election_here_emptied_the_copy_of_what_the_source_had_
 
 
 async def test_an_unclean_election_here_is_prepared_again_and_keeps_what_the_source_has(tmp_path: Path) -> None:
-    """S8 with mirror.support.unclean.leader.election: nothing stops it while the source has all of it."""
+    """S8 with mirror.support.unclean.leader.election: nothing stops it while the source has all of
+    it.
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(*NINE, mirror_max_truncation_records="0", mirror_support_unclean_leader_election="true")
     epoch = machine.registration().leader_epoch

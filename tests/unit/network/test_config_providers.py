@@ -1,4 +1,6 @@
-"""References in configs: what each provider gives, what it refuses, and that no text of an error holds a value."""
+"""References in configs: what each provider gives, what it refuses, and that no text of an error
+holds a value.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Key sets at URLs: fetched over the simulated network, again when keys are rotated, and not for everybody who asks."""
+"""Key sets at URLs: fetched over the simulated network, again when keys are rotated, and not for
+everybody who asks.
+"""
 
 from __future__ import annotations
 

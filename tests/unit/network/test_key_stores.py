@@ -1,4 +1,6 @@
-"""Key stores, trust stores and contexts: the types, and the settings that do not go together in Kafka's words."""
+"""Key stores, trust stores and contexts: the types, and the settings that do not go together in
+Kafka's words.
+"""
 
 from __future__ import annotations
 

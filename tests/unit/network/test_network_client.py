@@ -179,7 +179,9 @@ def test_an_idle_connection_is_replaced(bench):
     ],
 )
 def test_a_peer_that_speaks_something_else_took_as_much_memory_as_its_first_bytes_happened_to_announce(bench, greeting):
-    """352 MB for the alert of a TLS listener, for each connection and attempt; the loop stood still while they were cleared."""
+    """352 MB for the alert of a TLS listener, for each connection and attempt; the loop stood still
+    while they were cleared.
+    """
 
     class Greeter:
         def connection_made(self, connection) -> None:

@@ -110,7 +110,9 @@ def test_a_closed_reader_holds_no_buffer(received, references):
 
 
 def test_the_buffer_of_a_large_frame_is_used_again_when_nobody_looks_at_it() -> None:
-    """A view on a frame keeps its bytes; a buffer nobody refers to takes the next frame, and one far too large goes."""
+    """A view on a frame keeps its bytes; a buffer nobody refers to takes the next frame, and one
+    far too large goes.
+    """
     kept: list[memoryview] = []
     reader = FrameReader(kept.append, max_size=1 << 24, scratch=new_scratch(), reuse_large_frames=True)
 

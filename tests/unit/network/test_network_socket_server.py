@@ -44,7 +44,9 @@ def test_pipelined_requests_are_answered_one_at_a_time_and_in_order(bench):
 
 
 def test_a_connection_that_is_lost_inside_a_frame_gives_its_buffer_back(bench, monkeypatch):
-    """Its cycles are found late by a node's collector: 600 of them with a megabyte each held 1.1 GB."""
+    """Its cycles are found late by a node's collector: 600 of them with a megabyte each held 1.1
+    GB.
+    """
     readers = []
 
     def observed(on_frame, **options):

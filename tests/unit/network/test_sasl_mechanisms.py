@@ -1,4 +1,6 @@
-"""PLAIN, OAUTHBEARER (unsecured and signed), and the JAAS texts that configure them: Kafka's refusals, word for word."""
+"""PLAIN, OAUTHBEARER (unsecured and signed), and the JAAS texts that configure them: Kafka's
+refusals, word for word.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,8 @@ def test_plain_lets_in() -> None:
     assert server.is_complete and client.is_complete and server.authorization_id == "alice"
 
 
-# --- JAAS -----------------------------------------------------------------------------------------------------------
+# --- JAAS
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_jaas_options_with_quotes_escapes_and_comments() -> None:
@@ -83,7 +86,8 @@ def test_jaas_texts_that_are_none(text: str, problem: str) -> None:
     assert str(refusal.value).startswith(problem)
 
 
-# --- OAUTHBEARER ----------------------------------------------------------------------------------------------------
+# --- OAUTHBEARER
+# ----------------------------------------------------------------------------------------------------
 
 
 def compact(header: object, claims: object, signature: str = "") -> str:
@@ -211,7 +215,8 @@ def test_logins_that_make_no_token(options: dict[str, str], text: str) -> None:
     assert str(refusal.value) == text
 
 
-# --- signed tokens --------------------------------------------------------------------------------------------------
+# --- signed tokens
+# --------------------------------------------------------------------------------------------------
 
 
 class Signer:

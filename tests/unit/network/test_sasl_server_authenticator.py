@@ -1,4 +1,6 @@
-"""The SASL state machine of a server connection: every frame in every state, tokens, sessions, logging in again."""
+"""The SASL state machine of a server connection: every frame in every state, tokens, sessions,
+logging in again.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ ALICE, BOB = b"\0alice\0alice-secret", b"\0bob\0bob-secret"
 
 
 class EchoServer:
-    """A mechanism of one token, which names the user, says whether it is refused and when it expires: `name[:expiry]` or `!`."""
+    """A mechanism of one token, which names the user, says whether it is refused and when it
+    expires: `name[:expiry]` or `!`.
+    """
 
     mechanism = "GSSAPI"
     token_authenticated = False

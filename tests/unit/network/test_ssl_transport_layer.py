@@ -1,4 +1,6 @@
-"""The TLS filter, back to back over connections in memory: handshakes, large transfers, back pressure, closing, garbage."""
+"""The TLS filter, back to back over connections in memory: handshakes, large transfers, back
+pressure, closing, garbage.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from kmirror.runtime.os_files import OsFileSystem
 
 
 class Wire:
-    """The connection below one layer: what is written goes to the other end when `Loop.run` moves it."""
+    """The connection below one layer: what is written goes to the other end when `Loop.run` moves
+    it.
+    """
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -48,7 +52,9 @@ class Wire:
 
 
 class Loop:
-    """Moves bytes, `chunk` at a time, until nothing moves; and the callbacks that a runtime would run."""
+    """Moves bytes, `chunk` at a time, until nothing moves; and the callbacks that a runtime would
+    run.
+    """
 
     def __init__(self, *, chunk: int = 1 << 16) -> None:
         self._chunk = chunk
@@ -213,7 +219,9 @@ def test_large_responses_wait_for_the_connection_below(folder: Path) -> None:
 
 
 def test_writing_goes_on_while_the_connection_below_still_holds_less_than_its_mark(folder: Path) -> None:
-    """A response ended with 0.3 to 1 MB unsent below, where no mark is passed any more: writing stayed paused for ever."""
+    """A response ended with 0.3 to 1 MB unsent below, where no mark is passed any more: writing
+    stayed paused for ever.
+    """
     pair = Pair(folder)
     pair.loop.run()
     pair.server_wire.held = True

@@ -1,4 +1,6 @@
-"""Leader epochs hidden in a copy of batches: only those above the bound, in whole headers of format v2."""
+"""Leader epochs hidden in a copy of batches: only those above the bound, in whole headers of format
+v2.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Moves between log directories: what may come in their way, one at a time (the orders of it are in tests/property)."""
+"""Moves between log directories: what may come in their way, one at a time (the orders of it are in
+tests/property).
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,9 @@ def test_what_a_power_loss_brought_back_of_a_future_log_is_compared_batch_for_ba
 def test_what_retention_took_while_it_was_compared_was_copied_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its first segment is gone from the current log; that was taken for a difference, and the whole copy thrown away."""
+    """Its first segment is gone from the current log; that was taken for a difference, and the
+    whole copy thrown away.
+    """
 
     async def scenario(machine: MoveMachine) -> None:
         for _ in range(20):
@@ -145,7 +149,9 @@ def test_the_future_log_of_a_topic_that_was_made_anew_is_dropped(tmp_path: Path)
 
 
 def test_a_replica_that_was_moved_while_empty_keeps_its_topic_id(tmp_path: Path) -> None:
-    """Found at a restart without the id, moved, filled: the next start refused it, for nobody knew which topic it was."""
+    """Found at a restart without the id, moved, filled: the next start refused it, for nobody knew
+    which topic it was.
+    """
 
     async def scenario(machine: MoveMachine) -> None:
         machine.append()
@@ -178,7 +184,9 @@ def test_a_log_that_begins_in_the_middle_of_a_batch_can_be_moved(tmp_path: Path,
 @pytest.mark.parametrize("late", [0, 2])
 @pytest.mark.parametrize("seed", range(6))
 async def test_what_was_synced_before_a_move_is_there_after_a_power_loss_behind_it(seed: int, late: int) -> None:
-    """The copy was renamed as it was in the page cache: of the only replica of a partition, records went that had been on the disk."""
+    """The copy was renamed as it was in the page cache: of the only replica of a partition, records
+    went that had been on the disk.
+    """
     disk = SimDisk(ManualClock(), SeededRandom(seed), note=lambda text: None)
     machine = MoveMachine(Path("/data"), files=disk)
     await copied(machine, 30)

@@ -35,7 +35,9 @@ def state(topic_id: Uuid, offset: int = 0) -> PartitionFetchState:
 
 
 def test_a_topic_that_was_made_anew_is_forgotten_under_its_old_id() -> None:
-    """The leader's session went on with the old id, and its UNKNOWN_TOPIC_ID was taken for the new one's, for ever (`mirrors`, seed 10925)."""
+    """The leader's session went on with the old id, and its UNKNOWN_TOPIC_ID was taken for the new
+    one's, for ever (`mirrors`, seed 10925).
+    """
     leader = Leader()
     end_point = BrokerLeaderEndPoint(leader, "b", 1, ReplicaConfig(broker_id=1), broker_epoch=1, request_timeout_ms=1_000)  # type: ignore[arg-type]
 

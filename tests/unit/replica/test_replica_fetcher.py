@@ -200,8 +200,10 @@ async def test_no_answer_and_fenced_epochs(tmp_path: Path) -> None:
 
 
 async def test_a_leader_that_leads_the_topic_of_that_id_that_is_gone_is_asked_again(tmp_path: Path) -> None:
-    """Mirrors, seed 42529: a topic was deleted and mirrored anew with its source's id, behind the back of the broker that leads it in both; in epoch
-    0 again, which that one fenced, and its followers never came back."""
+    """Mirrors, seed 42529: a topic was deleted and mirrored anew with its source's id, behind the
+    back of the broker that leads it in both; in epoch 0 again, which that one fenced, and its
+    followers never came back.
+    """
     pair = Pair(tmp_path)
     pair.follower.apply(FeatureLevelRecord(name="mirror.version", feature_level=1))
     pair.leader.elect("t", 0, 1)
@@ -356,7 +358,9 @@ async def test_a_partition_that_is_led_here_now_is_not_followed_when_its_old_lea
 
 
 async def test_a_cut_inside_of_a_batch_takes_the_whole_batch_along(tmp_path: Path) -> None:
-    """The leader's batches may part otherwise than ours (a mirror was cut and goes on): half a batch would be neither's."""
+    """The leader's batches may part otherwise than ours (a mirror was cut and goes on): half a
+    batch would be neither's.
+    """
     pair = Pair(tmp_path)
     await pair.produce(b"a", b"b")
     await pair.produce(b"c")
@@ -384,7 +388,9 @@ async def test_an_end_of_the_leaders_log_inside_of_our_batch_is_found_by_a_fetch
 
 
 async def test_a_follower_that_is_ahead_of_the_leaders_high_watermark_has_no_lag_below_zero(tmp_path: Path) -> None:
-    """A replica with a lag below 0 would count as one that has caught up when it never was, and lower a sum."""
+    """A replica with a lag below 0 would count as one that has caught up when it never was, and
+    lower a sum.
+    """
     pair = Pair(tmp_path)
     for value in (b"a", b"b"):
         await pair.produce(value)
@@ -408,7 +414,9 @@ async def test_a_follower_that_is_ahead_of_the_leaders_high_watermark_has_no_lag
 async def test_a_follower_with_other_batches_in_the_leaders_epoch_is_found_out_when_it_begins_to_follow(
     tmp_path: Path, mirror_version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the manager, as metadata have it: equal epochs and offsets would otherwise go unnoticed for good (C36b)."""
+    """By the manager, as metadata have it: equal epochs and offsets would otherwise go unnoticed
+    for good (C36b).
+    """
     monkeypatch.setattr(AbstractFetcher, "start", lambda fetcher: None)  # its rounds are made here
     pair = Pair(tmp_path)
     pair.follower.apply(FeatureLevelRecord(name="mirror.version", feature_level=mirror_version))

@@ -1,4 +1,6 @@
-"""What goes wrong with one partition of a fetcher is that one's, and a fetcher that dies comes back."""
+"""What goes wrong with one partition of a fetcher is that one's, and a fetcher that dies comes
+back.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ OUT_OF_RANGE = FetchData(Errors.OFFSET_OUT_OF_RANGE)
 
 
 class Leader:
-    """Answers every fetch of `a` with `answer_of_a`, and its ListOffsets with `refusal`, an error of any kind; `b` is always well."""
+    """Answers every fetch of `a` with `answer_of_a`, and its ListOffsets with `refusal`, an error
+    of any kind; `b` is always well.
+    """
 
     def __init__(self, runtime: SimRuntime) -> None:
         self._runtime = runtime

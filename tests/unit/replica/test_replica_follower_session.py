@@ -1,4 +1,6 @@
-"""A follower's session looks only at what changed, and what it does not look at stays in sync exactly as long as it is fetched."""
+"""A follower's session looks only at what changed, and what it does not look at stays in sync
+exactly as long as it is fetched.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,10 @@ PARTITIONS = 20
 
 
 class SessionWorld(BrokerWorld):
-    """Broker 1 leads t-0 … t-19 with follower 2, whose session fetches all of them; `looks` are the partitions that were read first,
-    `later_looks` those that were read while a fetch waited and for its answer."""
+    """Broker 1 leads t-0 … t-19 with follower 2, whose session fetches all of them; `looks` are the
+    partitions that were read first, `later_looks` those that were read while a fetch waited and for
+    its answer.
+    """
 
     def __init__(self, tmp_path: Path) -> None:
         super().__init__(str(tmp_path), others=(2,))

@@ -1,4 +1,6 @@
-"""ISR proposals and their answers, who may join, offline directories: what a leader believes while it does not know."""
+"""ISR proposals and their answers, who may join, offline directories: what a leader believes while
+it does not know.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ T0 = TopicPartition("t", 0)
 
 
 class IsrWorld(BrokerWorld):
-    """Broker 1 leads t-0 with replicas 1, 2, 3 and ISR 1; `answer` makes the controller's row of each request."""
+    """Broker 1 leads t-0 with replicas 1, 2, 3 and ISR 1; `answer` makes the controller's row of
+    each request.
+    """
 
     def __init__(self, tmp_path: Path, *, isr: tuple[int, ...] = (1,)) -> None:
         super().__init__(str(tmp_path), others=(2, 3))

@@ -1,4 +1,6 @@
-"""C36b: a follower of a mirror topic keeps exactly what its leader has, though the epochs of both say the same."""
+"""C36b: a follower of a mirror topic keeps exactly what its leader has, though the epochs of both
+say the same.
+"""
 
 from __future__ import annotations
 
@@ -114,8 +116,9 @@ async def test_equal_logs_are_told_by_one_batch(tmp_path: Path) -> None:
 
 
 async def test_an_answer_that_had_no_room_for_the_batch_emptied_the_log(tmp_path: Path) -> None:
-    """Many partitions are verified at a time, and the response has room for some: the only batch of a log was cut for that, below the
-    high watermark, and in the ISR."""
+    """Many partitions are verified at a time, and the response has room for some: the only batch of
+    a log was cut for that, below the high watermark, and in the ISR.
+    """
     follower, batches = Follower(tmp_path), history(b"aaa")
     follower.have(batches)
     offset = follower.hooks.first_fetch_offset(T0, 3)
@@ -171,7 +174,9 @@ async def test_any_two_histories_end_as_the_leaders(tmp_path: Path, seed: int) -
 
 
 async def test_the_followers_of_a_throttled_leader_were_not_verified(tmp_path: Path) -> None:
-    """Most of its answers have no records; the log is compared when some come, and is not cut before."""
+    """Most of its answers have no records; the log is compared when some come, and is not cut
+    before.
+    """
     follower = Follower(tmp_path, configs={"mirror.name": "m", "leader.replication.throttled.replicas": "0:2"})
     follower.have(history(b"a", b"x"))
     leader = history(b"a", b"b", b"c")
@@ -206,7 +211,9 @@ async def test_what_is_damaged_at_the_leader_is_not_cut_off_here(tmp_path: Path,
 
 
 async def test_what_comes_damaged_behind_the_verified_part_is_fetched_again(tmp_path: Path) -> None:
-    """The log was verified by then, and the next answer, to the old offset, made the partition a failed one."""
+    """The log was verified by then, and the next answer, to the old offset, made the partition a
+    failed one.
+    """
     follower, batches = Follower(tmp_path), history(b"a", b"bb", b"c")
     follower.have(batches[:2])
     offset = follower.hooks.first_fetch_offset(T0, follower.log.log_end_offset)
@@ -253,7 +260,9 @@ async def test_a_topic_whose_mirror_was_deleted_while_the_follower_was_away_is_v
     "configs", [{"cleanup.policy": "compact"}, {"mirror.name": "m.removed"}, {"cleanup.policy": "compact", "mirror.name": "m"}]
 )
 async def test_what_the_leaders_cleaner_did_is_no_difference(tmp_path: Path, theirs: str, is_kept: bool, configs: dict[str, str]) -> None:
-    """The leader's batch may be gone, or have lost records; another epoch at its offset is a difference."""
+    """The leader's batch may be gone, or have lost records; another epoch at its offset is a
+    difference.
+    """
     follower = Follower(tmp_path, configs=configs)
     common = history(b"a", b"b")
     follower.have(common + history(b"xx", start=2))
@@ -269,7 +278,9 @@ async def test_what_the_leaders_cleaner_did_is_no_difference(tmp_path: Path, the
 
 
 async def test_a_follower_that_came_back_after_the_downgrade_of_the_feature_was_not_verified(tmp_path: Path) -> None:
-    """The mirrors were deleted and mirror.version lowered to 0 while it was away; its own batches of equal epochs stayed."""
+    """The mirrors were deleted and mirror.version lowered to 0 while it was away; its own batches
+    of equal epochs stayed.
+    """
     follower = Follower(tmp_path, configs={"cleanup.policy": "delete"})
     common = history(b"a", b"b", b"c")
     follower.have(common + history(b"x", b"y", b"z", start=3))
@@ -280,8 +291,9 @@ async def test_a_follower_that_came_back_after_the_downgrade_of_the_feature_was_
 
 @pytest.mark.parametrize("common", [1, 2, 3])
 async def test_the_end_of_an_idle_leaders_log_is_heard(tmp_path: Path, common: int) -> None:
-    """Mirrors, seed 17674: a follower that was ahead waited for the leader's next record to find that its own last ones are nobody's; and it
-    counted as in sync."""
+    """Mirrors, seed 17674: a follower that was ahead waited for the leader's next record to find
+    that its own last ones are nobody's; and it counted as in sync.
+    """
     follower, batches = Follower(tmp_path), history(b"a", b"bb", b"ccc")
     follower.have(batches)
     leader = IdleLeader(batches[:common])
@@ -298,8 +310,11 @@ async def test_the_end_of_an_idle_leaders_log_is_heard(tmp_path: Path, common: i
 
 @pytest.mark.parametrize("name", ["m", "m.removed", None])
 async def test_a_tombstone_that_the_leader_has_dropped_was_cut(tmp_path: Path, name: str | None) -> None:
-    """Issue 15, A5: a follower of a compacted topic was away for longer than tombstones are kept. Its last batches lie in a hole that the leader's
-    cleaner left; they were cut behind the last equal batch, and the deleted key was back."""
+    """Issue 15, A5: a follower of a compacted topic was away for longer than tombstones are kept.
+
+    Its last batches lie in a hole that the leader's cleaner left; they were cut behind the last
+    equal batch, and the deleted key was back.
+    """
     configs = {"cleanup.policy": "compact"} | ({} if name is None else {"mirror.name": name})
     follower = Follower(tmp_path, configs=configs)
     first = keyed((0, b"customer-1", b"personal data"), (1, b"x", b"1"))
@@ -310,7 +325,9 @@ async def test_a_tombstone_that_the_leader_has_dropped_was_cut(tmp_path: Path, n
 
 
 async def test_a_difference_behind_a_hole_is_no_reason_to_guess_where_the_logs_part(tmp_path: Path) -> None:
-    """What we have in the hole may be the leader's tombstone, or a record that nobody else has: everything is copied again."""
+    """What we have in the hole may be the leader's tombstone, or a record that nobody else has:
+    everything is copied again.
+    """
     follower = Follower(tmp_path, configs={"cleanup.policy": "compact"})
     first = keyed((0, b"customer-1", b"personal data"), (1, b"x", b"1"))
     follower.have([first, keyed((2, b"customer-1", None)), keyed((3, b"a", b"ours"))])

@@ -1,4 +1,6 @@
-"""ReplicaManager over real logs: appends, fetches, waits, read-only rules, deletion, high-watermark checkpoints."""
+"""ReplicaManager over real logs: appends, fetches, waits, read-only rules, deletion, high-watermark
+checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,9 @@ async def test_errors_of_an_append_are_per_partition(tmp_path: Path) -> None:
 
 
 async def test_nobody_writes_or_deletes_in_the_log_of_mirror_states(tmp_path: Path) -> None:
-    """Not the admin client either, which may do so in other internal topics: the coordinator appends by itself."""
+    """Not the admin client either, which may do so in other internal topics: the coordinator
+    appends by itself.
+    """
     world = BrokerWorld(str(tmp_path))
     states, offsets = TopicPartition("__mirror_state", 0), TopicPartition("__consumer_offsets", 0)
     for topic_partition in (states, offsets):
@@ -163,7 +167,9 @@ async def test_a_fetcher_that_diverges_is_told_where(tmp_path: Path) -> None:
 
 
 async def test_a_mirror_topics_leader_knows_where_its_own_epoch_begins_before_it_has_appended_in_it(tmp_path: Path) -> None:
-    """It has no entry for it (D5 step 4); a mirror of it then never came to know where the log ends, and compared for ever."""
+    """It has no entry for it (D5 step 4); a mirror of it then never came to know where the log
+    ends, and compared for ever.
+    """
     world = BrokerWorld(str(tmp_path))
     world.create_topic("t", configs={"mirror.name": "m.removed"})
     world.partition("t").set_read_only(None)

@@ -115,7 +115,8 @@ def test_an_unknown_selector_is_refused_with_kafkas_text() -> None:
     assert create_replica_selector(None) is None
 
 
-# --- throttles ---------------------------------------------------------------------------------------------------------
+# --- throttles
+# ---------------------------------------------------------------------------------------------------------
 
 
 def set_rates(world: BrokerWorld, **rates: str) -> None:

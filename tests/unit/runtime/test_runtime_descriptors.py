@@ -1,4 +1,6 @@
-"""Spare descriptors: files are opened also when connections have taken all that the process may have."""
+"""Spare descriptors: files are opened also when connections have taken all that the process may
+have.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Each owner of a task that shall not end, with a task that does: it is reported, and what it looks after goes on."""
+"""Each owner of a task that shall not end, with a task that does: it is reported, and what it looks
+after goes on.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,9 @@ def test_what_was_queued_for_a_broker_after_a_mistake_waited_for_ever(scene: Sce
 
 
 def test_an_isr_that_nobody_proposed_again(scene: Scene) -> None:
-    """The answer could not be read, or a listener made a mistake: the other proposals waited until somebody made a new one."""
+    """The answer could not be read, or a listener made a mistake: the other proposals waited until
+    somebody made a new one.
+    """
     asked = 0
     answered: list[int] = []
 

@@ -1,4 +1,6 @@
-"""Names of hosts that no resolver takes, and ports that are none, are errors of the network, whatever they are made of."""
+"""Names of hosts that no resolver takes, and ports that are none, are errors of the network,
+whatever they are made of.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def test_a_port_that_is_none_ended_the_task_that_connected(host: str, port: int)
 
 @pytest.mark.parametrize("name", ["\ufffd.example", "x" * 64 + ".example", "a\0b", "a..b", ""])
 def test_a_name_that_cannot_be_encoded_ended_the_task_that_connected(name: str) -> None:
-    """A mirror's bootstrap server of this kind (found by the fuzzer) ended the mirror's tasks for good."""
+    """A mirror's bootstrap server of this kind (found by the fuzzer) ended the mirror's tasks for
+    good.
+    """
 
     async def connect() -> None:
         runtime = AsyncioRuntime()

@@ -1,4 +1,6 @@
-"""Logs that are loaded on a worker schedule work for the loop: the loop's own heap of timers was changed under its hands."""
+"""Logs that are loaded on a worker schedule work for the loop: the loop's own heap of timers was
+changed under its hands.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Settings of groups: the broker's own hold together, a group's lie within the broker's bounds, and changes reach the coordinator."""
+"""Settings of groups: the broker's own hold together, a group's lie within the broker's bounds, and
+changes reach the coordinator.
+"""
 
 from __future__ import annotations
 

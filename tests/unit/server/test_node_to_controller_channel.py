@@ -1,4 +1,6 @@
-"""A broker's way to the controller: what a client asks must not hold up what the broker asks for itself."""
+"""A broker's way to the controller: what a client asks must not hold up what the broker asks for
+itself.
+"""
 
 from __future__ import annotations
 

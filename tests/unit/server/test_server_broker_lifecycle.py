@@ -18,7 +18,9 @@ HEARTBEAT_MS = 5_000
 
 
 class ScriptedController:
-    """A channel: it refuses registrations and heartbeats while told so, and notes when each came (ms)."""
+    """A channel: it refuses registrations and heartbeats while told so, and notes when each came
+    (ms).
+    """
 
     def __init__(self, clock: Any) -> None:
         self.registration_error = self.heartbeat_error = Errors.NONE

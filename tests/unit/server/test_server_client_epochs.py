@@ -1,6 +1,8 @@
-"""What clients are told of leader epochs above the partition's own: nothing, in any version; replicas and log readers see the log as it is.
+"""What clients are told of leader epochs above the partition's own: nothing, in any version;
+replicas and log readers see the log as it is.
 
-A Java client that hears of a larger epoch than metadata has drops that metadata, and reads nothing after its next rebalance.
+A Java client that hears of a larger epoch than metadata has drops that metadata, and reads nothing
+after its next rebalance.
 """
 
 from __future__ import annotations
@@ -123,7 +125,9 @@ async def test_a_replica_that_follows_hides_epochs_from_consumers_too(tmp_path: 
 
 
 async def test_a_log_that_cannot_be_read_is_a_storage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is sent by sendfile ends the connection where the disk fails; what is read has an answer."""
+    """What is sent by sendfile ends the connection where the disk fails; what is read has an
+    answer.
+    """
 
     def broken(records: FileRecords) -> bytes:
         raise OSError(errno.EIO, "broken")
@@ -167,7 +171,9 @@ async def test_list_offsets_tells_a_consumer_no_epoch_above_the_local_one(tmp_pa
 
 
 def test_the_latest_offset_has_the_latest_epoch_of_the_log(tmp_path: Path) -> None:
-    """A mirror's leader has no batch of its own epoch; librdkafka validates its position by this epoch when the leader changes."""
+    """A mirror's leader has no batch of its own epoch; librdkafka validates its position by this
+    epoch when the leader changes.
+    """
     assert [ClientEpochs.of_log_end(latest, 5) for latest in (None, 0, 5, 6)] == [5, 0, 5, -1]
 
 

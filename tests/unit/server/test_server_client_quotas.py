@@ -192,7 +192,9 @@ def test_metadata_reaches_the_managers(clock: ManualClock, metrics: MetricsRegis
 
 
 def test_a_connection_rate_of_a_listener_that_is_no_number_stops_no_broker(clock: ManualClock, metrics: MetricsRegistry) -> None:
-    """A static one is refused at the start; a dynamic one, which nobody checked, leaves the rates as they were."""
+    """A static one is refused at the start; a dynamic one, which nobody checked, leaves the rates
+    as they were.
+    """
     with pytest.raises(ConfigError, match=f"Invalid {LISTENER_RATE} lots"):
         QuotaManagers(KafkaConfig.from_props(PROPS | {LISTENER_RATE: "lots"}), metrics, clock)
     config = KafkaConfig.from_props(PROPS | {LISTENER_RATE: "3"})

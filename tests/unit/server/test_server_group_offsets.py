@@ -1,4 +1,6 @@
-"""OffsetCommit and OffsetDelete at the broker: what it refuses itself, and what it hands to the coordinator."""
+"""OffsetCommit and OffsetDelete at the broker: what it refuses itself, and what it hands to the
+coordinator.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The HTTP endpoint over the simulated network: what it answers, and what it does with what is not HTTP."""
+"""The HTTP endpoint over the simulated network: what it answers, and what it does with what is not
+HTTP.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +112,9 @@ def test_the_listener_is_host_and_port():
 
 
 def test_many_metrics_are_told_in_steps_and_nothing_is_lost(bench):
-    """A scrape of ten thousand partitions must not hold up requests; what is asked meanwhile waits for its turn."""
+    """A scrape of ten thousand partitions must not hold up requests; what is asked meanwhile waits
+    for its turn.
+    """
     metrics = bench.metrics
     metrics.add_collector(lambda: ((MetricName("g", "many", "m", (("partition", str(number)),)), number) for number in range(9_000)))
     assert sum(1 for _ in prometheus_steps(metrics)) > 20 and sum(1 for _ in json_steps(metrics)) > 40

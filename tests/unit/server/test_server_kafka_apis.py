@@ -1,4 +1,6 @@
-"""KafkaApis from frame to frame: routing, versions, what cannot be read, and each handler's answers, without sockets."""
+"""KafkaApis from frame to frame: routing, versions, what cannot be read, and each handler's
+answers, without sockets.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whatever arrives in a frame, KafkaApis answers or closes that connection; it never fails, and serves the next request."""
+"""Whatever arrives in a frame, KafkaApis answers or closes that connection; it never fails, and
+serves the next request.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class NoController:
 
 
 def bodies(source: random.Random, valid: bytes) -> list[bytes]:
-    """Noise, the valid body cut short, the valid body with bytes changed, and the valid body with more behind it."""
+    """Noise, the valid body cut short, the valid body with bytes changed, and the valid body with
+    more behind it.
+    """
     noise = [source.randbytes(source.randrange(0, 60)) for _ in range(BODIES_PER_VERSION // 3)]
     cut = [valid[: source.randrange(len(valid) + 1)] for _ in range(BODIES_PER_VERSION // 3)]
     changed = []
@@ -69,7 +73,9 @@ async def test_garbage_in_every_served_version(tmp_path: Path) -> None:
 
 
 def _body_size(api_key: int, version: int, frame: bytes) -> int:
-    """Bytes behind the header: key, version, correlation id, client id, and a tag count in flexible versions."""
+    """Bytes behind the header: key, version, correlation id, client id, and a tag count in flexible
+    versions.
+    """
     client_id_size = int.from_bytes(frame[8:10], "big")
     tags = 1 if API_TABLE[ApiKeys(api_key)].is_flexible(version) else 0
     return len(frame) - (10 + client_id_size + tags)

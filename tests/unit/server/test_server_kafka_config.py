@@ -41,7 +41,9 @@ def test_a_combined_node() -> None:
 
 
 def test_directories_are_named_as_java_names_files() -> None:
-    """`/data/a/` and `/data/a` counted as two directories with one id, and a node whose metadata.log.dir was written otherwise did not start."""
+    """`/data/a/` and `/data/a` counted as two directories with one id, and a node whose
+    metadata.log.dir was written otherwise did not start.
+    """
     parsed = config(log_dirs="/data/a/, /data//b///", metadata_log_dir="/data/a//")
     assert (parsed.log_dirs, parsed.metadata_log_dir) == (("/data/a", "/data/b"), "/data/a")
     assert config(log_dirs="/").log_dirs == ("/",)

@@ -1,4 +1,6 @@
-"""A listener's settings: its own before the node's, a mechanism's own before both; and what it cannot be secured with."""
+"""A listener's settings: its own before the node's, a mechanism's own before both; and what it
+cannot be secured with.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The cleaner's task: jobs are driven to their end, and a cancelled one only lets go of its files when the worker is done."""
+"""The cleaner's task: jobs are driven to their end, and a cancelled one only lets go of its files
+when the worker is done.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,9 @@ def test_jobs_run_to_their_end_and_then_there_is_a_pause() -> None:
 
 
 def test_a_job_that_ends_before_its_work_does_not_hold_up_the_loop() -> None:
-    """Seed 216803: a disk failed each pass at once, and the next was begun at once; nothing else ran on the broker again."""
+    """Seed 216803: a disk failed each pass at once, and the next was begun at once; nothing else
+    ran on the broker again.
+    """
 
     async def test(runtime: FakeRuntime, events: list[str]) -> None:
         task = asyncio.create_task(run_log_cleaner(runtime, FakeCleaner(*(FakeJob(0, events) for _ in range(100)))))  # type: ignore[arg-type]

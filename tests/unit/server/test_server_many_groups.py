@@ -1,4 +1,6 @@
-"""Requests about many groups or transactions: each answer waits for a commit, and all of them wait at the same time."""
+"""Requests about many groups or transactions: each answer waits for a commit, and all of them wait
+at the same time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""DeleteTopics on a cluster with mirrors, as the broker that takes the request sees it; the controller is scripted (B30)."""
+"""DeleteTopics on a cluster with mirrors, as the broker that takes the request sees it; the
+controller is scripted (B30).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ class Asked:
 
 
 class ObedientController:
-    """Deletes whatever it is asked to delete: what a removal that is carried out in between makes of it."""
+    """Deletes whatever it is asked to delete: what a removal that is carried out in between makes
+    of it.
+    """
 
     def __init__(self) -> None:
         self.deleted: list[str] = []
@@ -46,8 +50,9 @@ async def delete(machine: MirrorMachine, controller: ObedientController) -> Erro
 
 @pytest.mark.parametrize("name", [MIRROR, f"{MIRROR}.paused", f"{MIRROR}.removed"])
 async def test_a_removal_that_overtakes_a_deletion_does_not_have_a_running_mirror_deleted(tmp_path: Path, name: str) -> None:
-    """Found by `kmirror sim --history mirrors`: forwarded as "the controller refuses it", the request came there after the removal, and the
-    topic was deleted while it was STOPPING."""
+    """Found by `kmirror sim --history mirrors`: forwarded as "the controller refuses it", the
+    request came there after the removal, and the topic was deleted while it was STOPPING.
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring()
     machine.mirror_controller.fail = lambda request: TimeoutError("nothing stops meanwhile")
@@ -59,7 +64,9 @@ async def test_a_removal_that_overtakes_a_deletion_does_not_have_a_running_mirro
 
 
 async def test_a_topic_that_goes_while_its_states_are_asked_for_is_the_controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mirrors, seed 13201: an assertion failed, and the client lost its connection instead of hearing UNKNOWN_TOPIC_OR_PARTITION."""
+    """Mirrors, seed 13201: an assertion failed, and the client lost its connection instead of
+    hearing UNKNOWN_TOPIC_OR_PARTITION.
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring()
     read = machine.mirror.states.read

@@ -1,4 +1,6 @@
-"""Verification of transactional writes (KIP-890): what is asked, how often, and what each kind of client is told."""
+"""Verification of transactional writes (KIP-890): what is asked, how often, and what each kind of
+client is told.
+"""
 
 from __future__ import annotations
 

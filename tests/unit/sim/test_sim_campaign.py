@@ -1,4 +1,6 @@
-"""A campaign's processes: a seed in a child is the same run, and whatever happens to the child is told."""
+"""A campaign's processes: a seed in a child is the same run, and whatever happens to the child is
+told.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def test_an_error_of_the_child_is_raised_here():
     ],
 )
 def test_an_error_of_the_child_says_what_and_where(monkeypatch, error, told, text):
-    """An error that takes other arguments than its text was lost to a TypeError, and every other one had lost its traceback."""
+    """An error that takes other arguments than its text was lost to a TypeError, and every other
+    one had lost its traceback.
+    """
 
     def a_broken_rule(history: str, seed: int, without: tuple[str, ...]) -> SeedResult:
         raise error

@@ -219,7 +219,9 @@ class TestAlignment:
         assert checkers.check(mirrored.history, ["alignment"]) == []
 
     def test_a_last_mirror_epoch_that_was_told_and_then_forgotten(self, mirrored):
-        """Seed 69216: the topic of the source was deleted between the two copies that put MIRRORING in force."""
+        """Seed 69216: the topic of the source was deleted between the two copies that put MIRRORING
+        in force.
+        """
         self.start_failback(mirrored, 0)
         mirrored.remove(A, mirrored.logs[A][-1])
         mirrored.history.add(LastMirrorEpochWritten(mirrored.now(), B, "m", -1))
@@ -251,7 +253,9 @@ class TestAlignment:
         assert [violation.rule for violation in checkers.check(mirrored.history, ["alignment"])] == ["alignment"]
 
     def test_a_mirror_that_is_being_deleted_may_tell_none(self, mirrored):
-        """Seed 211591: a full disk kept the tombstones from being written; the source told none, and its checker the stored one."""
+        """Seed 211591: a full disk kept the tombstones from being written; the source told none,
+        and its checker the stored one.
+        """
         mirrored.history.add(LastMirrorEpochWritten(mirrored.now(), B, "m", 0))
         mirrored.fail_over(epoch=5)
         mirrored.append(B, "b/2", epoch=5)
@@ -282,7 +286,9 @@ class TestAlignment:
 
     @pytest.mark.parametrize("hosts", [("b1",), ("b1", "b2"), ("b1", "b2", "b3")])
     def test_a_replica_to_which_nothing_was_appended_is_aligned(self, hosts):
-        """Seed 138070: one batch was on one replica of three, which was cut off, and nobody had seen the others' empty logs."""
+        """Seed 138070: one batch was on one replica of three, which was cut off, and nobody had
+        seen the others' empty logs.
+        """
         history = History(sources={("b", "m"): "a"}, hosts=dict.fromkeys(hosts, "b"))
         b1 = LogKey("b1", B.partition)
         history.add(PartitionMade(1, "b", "orders", 0, hosts))
@@ -423,7 +429,9 @@ class TestConverged:
 
 @pytest.mark.parametrize("topic_was_deleted", [False, True])
 def test_a_state_that_may_not_follow_the_one_before_unless_the_topic_was_deleted(mirrored, topic_was_deleted):
-    """Mirrors, seed 12899: D3-34 forgets the states of a topic that is deleted, and leaves the last mirror epoch -1."""
+    """Mirrors, seed 12899: D3-34 forgets the states of a topic that is deleted, and leaves the last
+    mirror epoch -1.
+    """
     records = [StateWritten(0, B, "m", State.STOPPED)]
     if topic_was_deleted:
         records.append(LastMirrorEpochWritten(0, B, "m", -1))
@@ -433,7 +441,9 @@ def test_a_state_that_may_not_follow_the_one_before_unless_the_topic_was_deleted
 
 @pytest.mark.parametrize("gone_at", [0, 1, 2])
 def test_a_state_that_follows_on_the_deletion_of_its_topic_begins_anew(mirrored, gone_at):
-    """Mirrors, seed 76932: no last mirror epoch was stored, so no record tells that STOPPED was forgotten."""
+    """Mirrors, seed 76932: no last mirror epoch was stored, so no record tells that STOPPED was
+    forgotten.
+    """
     steps = [StateWritten(0, B, "m", state, (0, 7 + number)) for number, state in enumerate((State.STOPPED, State.STOPPING))]
     for event in [*steps[:gone_at], TopicGone(0, "b", "orders"), *steps[gone_at:]]:
         event.now_us = mirrored.now()

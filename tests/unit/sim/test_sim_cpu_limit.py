@@ -1,4 +1,6 @@
-"""A run that never comes to the end of a step is a violation that says where it was; a campaign of such runs goes on."""
+"""A run that never comes to the end of a step is a violation that says where it was; a campaign of
+such runs goes on.
+"""
 
 from __future__ import annotations
 

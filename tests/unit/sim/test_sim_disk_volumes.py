@@ -140,7 +140,9 @@ def test_a_log_whose_disk_is_lost_has_lost_all():
 
 
 def test_a_torn_log_counts_against_a_node_that_uses_its_directory_and_against_no_other():
-    """A node that fills its last bytes while it starts has a torn log in a directory that it does not use any more."""
+    """A node that fills its last bytes while it starts has a torn log in a directory that it does
+    not use any more.
+    """
     disk, watch, history = watched()
     disk.make_dirs("/two/orders-1")
     disk.write_bytes("/two/orders-1/00.log", batch(0, b"first"))
@@ -204,7 +206,9 @@ def test_a_node_may_refuse_to_start_on_a_bad_disk_and_starts_when_it_is_mended()
     ],
 )
 def test_a_disk_that_lied_to_a_node_that_does_not_use_it_is_replaced(path, name, goes_on):
-    """Where a meta.properties makes no sense the node refuses to start; without the directory of another such file it goes on."""
+    """Where a meta.properties makes no sense the node refuses to start; without the directory of
+    another such file it goes on.
+    """
     world, made = fleet()
     (broker,) = made.brokers.values()
     volume = broker.node.disk.volumes.at(path)
@@ -229,7 +233,9 @@ def test_a_disk_that_lied_to_a_node_that_does_not_use_it_is_replaced(path, name,
 
 @pytest.mark.parametrize(("name", "goes_on"), [("meta.properties", False), ("recovery-point-offset-checkpoint", True)])
 def test_a_disk_that_lied_is_looked_after_when_everything_else_has_healed(name, goes_on):
-    """Seed 201366 found a torn partition.metadata at a restart, seed 284387 a torn checkpoint a second after the last fault had been mended."""
+    """Seed 201366 found a torn partition.metadata at a restart, seed 284387 a torn checkpoint a
+    second after the last fault had been mended.
+    """
     world, made = fleet()
     (broker,) = made.brokers.values()
     faults = FaultInjector(world, [broker], [broker.name], FaultRates({"disk_lies": 1}), History(), disks=[broker])

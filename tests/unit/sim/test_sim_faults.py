@@ -1,4 +1,6 @@
-"""Faults as they are declared: each has a name of its own, a weight and a text; storms draw what they are told to."""
+"""Faults as they are declared: each has a name of its own, a weight and a text; storms draw what
+they are told to.
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,9 @@ class Client(FleetClient):
 
 @pytest.mark.parametrize("forgets", [False, True])
 def test_a_fetch_names_the_epoch_of_the_leader_that_it_asks(forgets):
-    """Seed 61853: a broker that came back followed, its log ended below what the group had read, and the member began at 0."""
+    """Seed 61853: a broker that came back followed, its log ended below what the group had read,
+    and the member began at 0.
+    """
     client = Client([4, 5])
 
     async def read_twice() -> None:

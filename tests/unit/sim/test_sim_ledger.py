@@ -1,4 +1,6 @@
-"""The ledger of campaigns: what was run is known again, after a kill, beside another process, and not for another program."""
+"""The ledger of campaigns: what was run is known again, after a kill, beside another process, and
+not for another program.
+"""
 
 from __future__ import annotations
 
@@ -196,7 +198,9 @@ class TestCommand:
         assert "3 seeds clean, 0 broken" in told
 
     def test_ctrl_c_lost_the_seeds_of_the_chunk_that_were_run(self, tmp_path):
-        """It reaches the workers, too, as in a terminal; a seed that is under way is run to its end."""
+        """It reaches the workers, too, as in a terminal; a seed that is under way is run to its
+        end.
+        """
         ledger = Ledger(tmp_path / "seeds.jsonl")
         arguments = ["--seeds", "0..49", "--jobs", "2", "--resume", "--ledger", str(ledger.path), "--json"]
         command = [sys.executable, "-m", "kmirror.cli.kmirror", "sim", "--history", "writes_to_the_mirror", *arguments]

@@ -1,4 +1,6 @@
-"""MirrorStage and its requests: what an operator insists on ends, one way or the other, and what late requests undo is done again."""
+"""MirrorStage and its requests: what an operator insists on ends, one way or the other, and what
+late requests undo is done again.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ def test_what_is_insisted_on_in_vain_ends_and_is_named(procedure, text):
 
 
 def test_a_deletion_that_is_carried_out_late_took_the_topic_made_anew():
-    """Seed 168918: it was asked for by name; nobody made the source's topic a third time, and the add waited for it."""
+    """Seed 168918: it was asked for by name; nobody made the source's topic a third time, and the
+    add waited for it.
+    """
     stage = DeafStage()
     with pytest.raises(KmirrorError):
         stage.world.loop.run_until_complete(stage.requests.delete_topic("b"))
@@ -96,7 +100,9 @@ class HearingStage(DeafStage):
 
 @pytest.mark.parametrize(("found", "heard"), [("m", []), ("m.paused", ["resume"]), ("m.removed", ["add"]), ("", ["add"])])
 def test_what_a_late_request_has_undone_is_set_right(found, heard):
-    """Seed 118892: a pause that had been given up was carried out after the resume, and the story waited for a paused mirror."""
+    """Seed 118892: a pause that had been given up was carried out after the resume, and the story
+    waited for a paused mirror.
+    """
     stage = HearingStage(found)
     stage.world.loop.run_until_complete(stage.requests.set_right("a", "b"))
     assert (stage.now, stage.heard) == ("m", heard)

@@ -1,4 +1,6 @@
-"""The rule of topics that are deleted and made anew: each part of it has a history that it must find fault with, and the same without the fault."""
+"""The rule of topics that are deleted and made anew: each part of it has a history that it must
+find fault with, and the same without the fault.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +122,9 @@ def test_a_topic_that_goes_by_itself_is_noticed(error):
 
 
 def test_a_loss_of_power_may_take_back_a_creation_that_nobody_heard_of():
-    """Seed 61616: the controller lost its power between the write and the sync; the add that hears nothing is carried out once more."""
+    """Seed 61616: the controller lost its power between the write and the sync; the add that hears
+    nothing is carried out once more.
+    """
     story = Story()
     story.ask(DELETE_TOPIC, story.gone).deleted(*LOGS)
     story.ask(ADD, lambda: story.made().gone(by_power_loss=True).made()).append(0)

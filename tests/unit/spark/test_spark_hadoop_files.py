@@ -1,4 +1,6 @@
-"""Hadoop's client behind pyarrow: its local file system takes the place of HDFS (`tests/interop/spark/test_spark_hdfs.py` has a real one)."""
+"""Hadoop's client behind pyarrow: its local file system takes the place of HDFS
+(`tests/interop/spark/test_spark_hdfs.py` has a real one).
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,11 @@ def files() -> ArrowFiles:
 
 @pytest.fixture(autouse=True)
 def quiet_py4j() -> Iterator[None]:
-    """py4j logs tracebacks of connections that end, some while objects are collected as garbage. Formatting one then breaks Python 3.11's parser
-    ("AST constructor recursion depth mismatch") if that is what the garbage collector has interrupted."""
+    """py4j logs tracebacks of connections that end, some while objects are collected as garbage.
+
+    Formatting one then breaks Python 3.11's parser ("AST constructor recursion depth mismatch") if
+    that is what the garbage collector has interrupted.
+    """
     logger = logging.getLogger("py4j")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)

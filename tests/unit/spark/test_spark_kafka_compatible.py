@@ -1,4 +1,7 @@
-"""`kafkaCompatible=true` and the options of Spark's Kafka source: which records, in which columns. Mostly without a JVM."""
+"""`kafkaCompatible=true` and the options of Spark's Kafka source: which records, in which columns.
+
+Mostly without a JVM.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    """`t-0` offsets 10 to 49 in two segments, `t-1` offsets 0 to 9 and a reset, `u-0` offsets 0 to 4, an internal topic."""
+    """`t-0` offsets 10 to 49 in two segments, `t-1` offsets 0 to 9 and a reset, `u-0` offsets 0 to
+    4, an internal topic.
+    """
     write_segments(tmp_path / "t-0", (10, batches(4, first=10)), (30, batches(4, first=30)))
     reset = build_mirror_pid_reset("c" * 22, timestamp=TIME, base_offset=10, partition_leader_epoch=1)
     write_log(tmp_path / "t-1", *batches(2), bytes(reset))
@@ -207,7 +212,9 @@ def test_a_query_of_sparks_source_moves(spark: Any, data_dir: Path) -> None:
 
 
 def test_the_installed_package_needs_no_register(data_dir: Path, tmp_path: Path) -> None:
-    """A session that nobody told of us: the module that the wheel has at the top is found by Spark itself."""
+    """A session that nobody told of us: the module that the wheel has at the top is found by Spark
+    itself.
+    """
     assert '"kmirror/spark/pyspark_kafka_log.py" = "pyspark_kafka_log.py"' in (ROOT / "pyproject.toml").read_text()
     top = tmp_path / "site"
     top.mkdir()

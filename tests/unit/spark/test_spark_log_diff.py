@@ -1,4 +1,6 @@
-"""`kafka-log-diff --engine spark`: one report whatever the engine, and a large partition in many tasks."""
+"""`kafka-log-diff --engine spark`: one report whatever the engine, and a large partition in many
+tasks.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from kmirror.verify import chunks, planner
 
 @pytest.fixture
 def dirs(tmp_path: Path) -> tuple[Path, Path]:
-    """`large-0` with an index and three differences, many small ones, one of which differs, one torn in B, one only in A."""
+    """`large-0` with an index and three differences, many small ones, one of which differs, one
+    torn in B, one only in A.
+    """
     parts = batches(400)
     other = [*parts[:50], batch(250, text="other"), *parts[51:200], *parts[203:380]]
     for side, log in (("a", parts), ("b", other)):
@@ -83,7 +87,9 @@ def test_a_large_partition_is_told_apart_by_as_many_tasks_as_it_differs(
     counts: dict[str, int],
     least: int,
 ) -> None:
-    """One that differed everywhere was told apart by one task, for which the whole cluster waited; of an equal one nothing was left to be joined."""
+    """One that differed everywhere was told apart by one task, for which the whole cluster waited;
+    of an equal one nothing was left to be joined.
+    """
     for side, text in zip("ab", texts):
         parts = [batch(5 * number, text=text) for number in range(200)]
         folder = write_segments(tmp_path / side / "huge-0", (0, parts))

@@ -1,4 +1,6 @@
-"""`kmirror spark-package`: what is in the archive, and that nothing but the tree decides about its bytes. No Spark is started."""
+"""`kmirror spark-package`: what is in the archive, and that nothing but the tree decides about its
+bytes. No Spark is started.
+"""
 
 from __future__ import annotations
 

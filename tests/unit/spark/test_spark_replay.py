@@ -1,4 +1,6 @@
-"""`kmirror verify-logs --engine spark`: the tables do not depend on the engine, whatever the tree of merges looks like."""
+"""`kmirror verify-logs --engine spark`: the tables do not depend on the engine, whatever the tree
+of merges looks like.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ LIFE = ("roll", "epoch", "reset", "restart", "crash", "truncate")
 
 
 def several_logs(folder: Path, seed: int, *, damaged: bool) -> Path:
-    """A cluster of log.dirs: large and small partitions, an empty one, one that was cleaned, and damage of some kinds."""
+    """A cluster of log.dirs: large and small partitions, an empty one, one that was cleaned, and
+    damage of some kinds.
+    """
     chance = random.Random(seed)
     for number, steps in enumerate((100, 3, 0, 90)):
         policy = "compact" if number == 3 else "delete"

@@ -1,4 +1,6 @@
-"""`readStream` of `kafka-log` over logs that change while they are read: without a JVM, as Spark would call it."""
+"""`readStream` of `kafka-log` over logs that change while they are read: without a JVM, as Spark
+would call it.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ def topic_id(folder: Path, letter: str) -> None:
 
 @pytest.mark.parametrize("has_checkpoint", [True, False])
 def test_a_truncation_is_told_by_the_leader_epoch(tmp_path: Path, caplog: pytest.LogCaptureFixture, has_checkpoint: bool) -> None:
-    """Offsets 0 to 29 were read; a leader that had 0 to 19 alone goes on at 20 with its own records, farther than before."""
+    """Offsets 0 to 29 were read; a leader that had 0 to 19 alone goes on at 20 with its own
+    records, farther than before.
+    """
     folder = write_log(tmp_path / "t-0", *(batch(first, epoch=3) for first in range(0, 30, 5)))
     if has_checkpoint:
         epochs(folder, (3, 0))
@@ -198,7 +202,9 @@ def test_a_partition_that_is_gone_is_told_and_goes_on_where_it_was(tmp_path: Pat
 
 
 def test_a_log_that_moves_between_two_log_dirs_is_looked_for_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a moment it is in neither of them: not when a batch is planned, and not when it is planned again after a restart."""
+    """For a moment it is in neither of them: not when a batch is planned, and not when it is
+    planned again after a restart.
+    """
     write_log(tmp_path / "t-0", *batches(2))
     write_log(tmp_path / "t-1", *batches(2))
     run = StreamRun(tmp_path)
@@ -236,7 +242,9 @@ def test_files_that_go_between_listing_and_looking_are_listed_anew(tmp_path: Pat
 
 
 def test_cuts_that_do_not_rise_are_planned_anew(tmp_path: Path) -> None:
-    """The index was read before a swap, the batches at its positions after it: ranges would overlap."""
+    """The index was read before a swap, the batches at its positions after it: ranges would
+    overlap.
+    """
     parts = batches(60, first=100)
     indexed(tmp_path / "t-0", 100, parts, every=5)
     run = StreamRun(tmp_path, splitBytes=str(10 * len(parts[0])))
@@ -278,7 +286,9 @@ def indexed(folder: Path, base_offset: int, parts: list[bytes], every: int) -> N
 
 
 def test_a_cut_that_is_a_batch_of_other_offsets_by_now_is_no_cut(tmp_path: Path) -> None:
-    """All batches have the same size, so in the cleaned segment a batch begins where the slice did, farther on in the log."""
+    """All batches have the same size, so in the cleaned segment a batch begins where the slice did,
+    farther on in the log.
+    """
     parts = batches(60, first=100)
     assert len({len(part) for part in parts}) == 1
     indexed(tmp_path / "t-0", 100, parts, every=5)
@@ -305,7 +315,9 @@ def test_a_cleaned_segment_that_ends_too_early_gives_each_record_once(tmp_path: 
 
 
 def test_a_cleaned_segment_that_grew_is_read_to_the_end_of_the_range(tmp_path: Path) -> None:
-    """Batches that a cleaner wrote anew can be larger; here one ends exactly where the slice does, far too early."""
+    """Batches that a cleaner wrote anew can be larger; here one ends exactly where the slice does,
+    far too early.
+    """
     parts = batches(12, first=10)
     larger = [len(batch(10, text="x" * length)) for length in range(800)]
     length = next(length for length, size in enumerate(larger) if length > 5 and sum(map(len, parts)) % size == 0)
@@ -361,7 +373,9 @@ def test_damage_is_an_error_or_a_row_as_in_a_batch_query(tmp_path: Path) -> None
 
 
 def test_a_swap_under_way_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A listing in the middle of it lacks the segment: without a look at `.swap` its offsets would be passed over silently."""
+    """A listing in the middle of it lacks the segment: without a look at `.swap` its offsets would
+    be passed over silently.
+    """
     folder = write_segments(tmp_path / "t-0", (0, batches(2)), (10, batches(2, first=10)), (20, batches(2, first=20)))
     middle, swap = folder / f"{10:020d}.log", folder / f"{10:020d}.log.swap"
     middle.rename(swap)
@@ -436,7 +450,9 @@ def test_read_committed_ends_where_a_transaction_is_open(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_history_is_read_as_it_was_written_whatever_the_broker_does(tmp_path: Path, seed: int) -> None:
-    """Rolls, restarts, retention of what was read, in batches of random size: every offset once, in order, and again the same."""
+    """Rolls, restarts, retention of what was read, in batches of random size: every offset once, in
+    order, and again the same.
+    """
     told = Story(tmp_path, seed, others=("roll", "restart", "epoch"))
     rand = random.Random(seed)
     run = StreamRun(tmp_path, columns="offset,value")
@@ -489,7 +505,9 @@ def test_limits_in_bytes_are_of_the_log(tmp_path: Path) -> None:
 
 
 def test_of_replicas_the_one_that_an_election_would_take_is_followed(tmp_path: Path) -> None:
-    """A failover: the new leader lacks what its predecessor had above the high watermark, and goes on with another epoch."""
+    """A failover: the new leader lacks what its predecessor had above the high watermark, and goes
+    on with another epoch.
+    """
     for node, count, high in (("north", 5, 20), ("south", 4, 20)):
         folder = write_log(tmp_path / node / "t-0", *batches(count))
         epochs(folder, (0, 0))
@@ -559,7 +577,9 @@ def test_a_compacted_log_gives_every_record_that_it_keeps_once(tmp_path: Path, s
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_a_careless_query_has_in_the_end_is_the_log(tmp_path: Path, seed: int, caplog: pytest.LogCaptureFixture) -> None:
-    """Truncations, crashes and retention: who takes the last row of each offset has the log, and each loss was told."""
+    """Truncations, crashes and retention: who takes the last row of each offset has the log, and
+    each loss was told.
+    """
     told = Story(tmp_path, seed, others=("truncate", "truncate", "roll", "restart", "retention", "delete_records"))
     run = StreamRun(tmp_path, columns="offset,value", failOnDataLoss="false")
     latest: dict[int, Any] = {}

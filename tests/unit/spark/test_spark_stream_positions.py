@@ -1,4 +1,7 @@
-"""Positions of a stream and what changed logs mean for them; limits per trigger. No file, no Spark."""
+"""Positions of a stream and what changed logs mean for them; limits per trigger.
+
+No file, no Spark.
+"""
 
 from __future__ import annotations
 

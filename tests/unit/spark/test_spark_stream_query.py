@@ -1,4 +1,6 @@
-"""`readStream` of `kafka-log` in streaming queries: checkpoints, restarts in the middle, triggers, errors as the user sees them."""
+"""`readStream` of `kafka-log` in streaming queries: checkpoints, restarts in the middle, triggers,
+errors as the user sees them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def high_watermarks(data: Path, *offsets: int) -> None:
 
 
 def run(spark: Any, data: Path, seen: Seen, trigger: str, *, dies_at: int = -1, **options: str) -> Any:
-    """A query to its end, with what each batch saw: its number, and (partition, offset) of its records."""
+    """A query to its end, with what each batch saw: its number, and (partition, offset) of its
+    records.
+    """
 
     def take(frame: Any, number: int) -> None:
         seen.append((number, sorted((row.partition, row.offset) for row in frame.collect())))

@@ -1,4 +1,6 @@
-"""`df.write.format("kafka-log")` as Spark runs it: jobs of several tasks, save modes, shuffles, failures."""
+"""`df.write.format("kafka-log")` as Spark runs it: jobs of several tasks, save modes, shuffles,
+failures.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The log.dir that a write leaves: pieces of tasks put together, save modes, failures in the middle, what is refused."""
+"""The log.dir that a write leaves: pieces of tasks put together, save modes, failures in the
+middle, what is refused.
+"""
 
 from __future__ import annotations
 

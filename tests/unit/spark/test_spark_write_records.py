@@ -27,7 +27,9 @@ def some_bytes(chance: random.Random, *sizes: int) -> bytes | None:
 
 
 def some_records(count: int, seed: int = 1) -> dict[str, list]:
-    """Nulls, empty values, headers, values with lengths of one to three varint bytes, timestamps that go back."""
+    """Nulls, empty values, headers, values with lengths of one to three varint bytes, timestamps
+    that go back.
+    """
     chance = random.Random(seed)
     return {
         "key": [some_bytes(chance, 1, 63, 64, 200) for _ in range(count)],

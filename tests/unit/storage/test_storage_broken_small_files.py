@@ -1,8 +1,11 @@
-"""The small files of a log directory, each of them empty, torn, garbage or of another version: what the start makes of it.
+"""The small files of a log directory, each of them empty, torn, garbage or of another version: what
+the start makes of it.
 
-The expectation is what Apache Kafka 4.3.0 did with such files (tried by hand, one directory and two), but for what ends it by a mistake
-of its own: an empty or torn `partition.metadata` and a word where a checkpoint has a number end its start with a stack trace; here such
-a file is its directory's. Nothing that holds records is changed, and with the file whole again everything is there.
+The expectation is what Apache Kafka 4.3.0 did with such files (tried by hand, one directory and
+two), but for what ends it by a mistake of its own: an empty or torn `partition.metadata` and a word
+where a checkpoint has a number end its start with a stack trace; here such a file is its
+directory's. Nothing that holds records is changed, and with the file whole again everything is
+there.
 """
 
 from __future__ import annotations
@@ -43,7 +46,9 @@ def damaged(kind: str, damage: str) -> bytes:
 
 
 def goes_offline(kind: str, damage: str) -> bool:
-    """A checkpoint without a byte has no entries; the marker and the snapshots of producers only save work."""
+    """A checkpoint without a byte has no entries; the marker and the snapshots of producers only
+    save work.
+    """
     return kind == "partition.metadata" or (kind in CHECKPOINTS and damage != "empty")
 
 
@@ -80,7 +85,9 @@ class Machine:
 
     @staticmethod
     def use_the_rest(manager: LogManager) -> None:
-        """What is read behind the start: by the first leader or follower of a directory, and by the cleaner."""
+        """What is read behind the start: by the first leader or follower of a directory, and by the
+        cleaner.
+        """
         for path in manager.live_log_dirs:
             try:
                 manager.read_high_watermarks(path)
@@ -125,7 +132,9 @@ def test_a_small_file_that_makes_no_sense_is_its_directorys(
 
 @pytest.mark.parametrize("damage", [damage for damage in DAMAGES if damage != "empty"])
 def test_a_cleaner_checkpoint_that_makes_no_sense_does_not_say_that_nothing_was_cleaned(tmp_path: pathlib.Path, damage: str) -> None:
-    """A cut asks how far the cleaner has been; "nowhere" would let it cut what only the cleaner made different (C36b)."""
+    """A cut asks how far the cleaner has been; "nowhere" would let it cut what only the cleaner
+    made different (C36b).
+    """
     machine = Machine(tmp_path, 1)
     manager = machine.start()
     machine.paths[0].joinpath("cleaner-offset-checkpoint").write_bytes(damaged("cleaner-offset-checkpoint", damage))

@@ -1,6 +1,8 @@
-"""The disk fails under a running broker: the directory goes offline, whatever was being done, and nothing else does.
+"""The disk fails under a running broker: the directory goes offline, whatever was being done, and
+nothing else does.
 
-What was appended before is there at the next start; the other directory's log goes on. One test a kind of access.
+What was appended before is there at the next start; the other directory's log goes on. One test a
+kind of access.
 """
 
 from __future__ import annotations

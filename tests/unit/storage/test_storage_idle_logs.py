@@ -1,4 +1,6 @@
-"""Partitions that nobody ever wrote to: a folder and a topic id, no files, no descriptors; and what the first append makes of them."""
+"""Partitions that nobody ever wrote to: a folder and a topic id, no files, no descriptors; and what
+the first append makes of them.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +138,9 @@ def test_a_torn_id_of_an_idle_log_is_written_anew(world: World, torn: bytes) -> 
 
 @pytest.mark.parametrize("torn", [b"", METADATA[:15]])
 def test_a_torn_id_beside_the_one_that_was_to_replace_it(world: World, torn: bytes) -> None:
-    """The power went in the first append: the folder holds what was noted, torn, and the safe file that was not renamed yet."""
+    """The power went in the first append: the folder holds what was noted, torn, and the safe file
+    that was not renamed yet.
+    """
     world.folder.mkdir(parents=True)
     (world.folder / "partition.metadata").write_bytes(torn)
     (world.folder / "partition.metadata.tmp").write_bytes(METADATA)
@@ -208,7 +212,9 @@ def test_a_cut_of_an_idle_log_is_none(world: World) -> None:
 
 
 def test_looking_for_batches_in_an_idle_log_makes_no_file(world: World) -> None:
-    """It made an index; after a power loss that tore the id, which is not synced yet, the broker did not start any more."""
+    """It made an index; after a power loss that tore the id, which is not synced yet, the broker
+    did not start any more.
+    """
     log = world.manager().get_or_create_log(T0, topic_id=ID, is_new=True)
     world.world.scheduler.run_due()
     assert list(log.batch_headers(0)) == []

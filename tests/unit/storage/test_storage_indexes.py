@@ -48,7 +48,9 @@ class TestOffsetIndex:
         assert (reopened.entries, reopened.length) == (0, 24)
 
     def test_entries_that_come_while_others_are_written_are_written_next(self, tmp_path: pathlib.Path) -> None:
-        """A coordinator's log is flushed on a worker while the loop appends to it: the append raised BufferError, or was never written."""
+        """A coordinator's log is flushed on a worker while the loop appends to it: the append
+        raised BufferError, or was never written.
+        """
 
         class During(OsFileSystem):
             happen: Callable[[], None] | None = None

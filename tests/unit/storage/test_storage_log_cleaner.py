@@ -1,4 +1,6 @@
-"""The cleaner: what it may touch, when it must stop, and what a crash in the middle of a swap leaves."""
+"""The cleaner: what it may touch, when it must stop, and what a crash in the middle of a swap
+leaves.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ DAY_MS = 86_400_000
 
 
 class Cleaning:
-    """A LogManager over one directory whose topics are compacted in segments of about three batches."""
+    """A LogManager over one directory whose topics are compacted in segments of about three
+    batches.
+    """
 
     def __init__(self, tmp_path: pathlib.Path, topic_config: Mapping[str, str] | None = None, *, dedupe_buffer_size: int = 1 << 20) -> None:
         self.world = StorageWorld()
@@ -121,7 +125,9 @@ def test_a_pass_leaves_the_last_of_each_key_and_the_active_segment(cleaning: Cle
 
 
 def test_nothing_at_or_above_the_high_watermark_is_cleaned(cleaning: Cleaning) -> None:
-    """So it is for a read-only mirror partition: its high watermark and LSO bound the cleaner like any other's."""
+    """So it is for a read-only mirror partition: its high watermark and LSO bound the cleaner like
+    any other's.
+    """
     log = cleaning.log()
     cleaning.fill(log)
     log.truncate_fully_and_start_at(0)
@@ -370,7 +376,9 @@ def test_no_longer_compacted_means_no_longer_cleaned(cleaning: Cleaning) -> None
 
 @pytest.mark.parametrize("stop", ["cleaned", "swap, old files there", "swap, old files deleted", "half of the swap renamed"])
 def test_a_crash_in_the_middle_of_a_swap(cleaning: Cleaning, stop: str, tmp_path: pathlib.Path) -> None:
-    """Files are put as a crash at that point would leave them; the restart gives the log before or after the swap, nothing else."""
+    """Files are put as a crash at that point would leave them; the restart gives the log before or
+    after the swap, nothing else.
+    """
     log = cleaning.log()
     cleaning.fill(log, 24)
     log.flush()

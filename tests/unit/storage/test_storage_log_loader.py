@@ -1,4 +1,6 @@
-"""Loading a folder in the states that the golden cases do not have: swaps in every stage, overflow, log start beyond the end."""
+"""Loading a folder in the states that the golden cases do not have: swaps in every stage, overflow,
+log start beyond the end.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,9 @@ def test_a_swap_takes_the_place_of_all_that_lies_in_its_range(folder: Folder) ->
 
 
 def test_the_index_made_while_a_swap_is_opened_loses_its_suffix_too(folder: Folder) -> None:
-    """A `.log.swap` whose index was renamed already, or never there: seen with Kafka 4.3, which leaves no `.index.swap` behind."""
+    """A `.log.swap` whose index was renamed already, or never there: seen with Kafka 4.3, which
+    leaves no `.index.swap` behind.
+    """
     folder.write(0, batch(0, value=b"old"))
     folder.write(1, batch(1))
     folder.write(0, batch(0, value=b"new"), suffix=".swap")
@@ -101,7 +105,9 @@ def test_the_index_made_while_a_swap_is_opened_loses_its_suffix_too(folder: Fold
 
 
 def test_a_set_of_swaps_that_was_still_being_renamed_is_dropped(folder: Folder) -> None:
-    """Highest first: with 0 still `.cleaned`, the `.swap` at 2 belongs to an incomplete set; the originals are all there."""
+    """Highest first: with 0 still `.cleaned`, the `.swap` at 2 belongs to an incomplete set; the
+    originals are all there.
+    """
     folder.write(0, batch(0, value=b"old"), batch(2, value=b"old"))
     folder.write(0, batch(0, value=b"new"), suffix=".cleaned")
     folder.write(2, batch(2, value=b"new"), suffix=".swap")

@@ -130,7 +130,9 @@ def test_a_crash_loses_the_marker_and_recovers(broker: Broker) -> None:
 
 
 def test_a_crash_while_loading_is_not_a_clean_shutdown(broker: Broker) -> None:
-    """The second manager found no marker and did not get through all logs, so its shutdown leaves none."""
+    """The second manager found no marker and did not get through all logs, so its shutdown leaves
+    none.
+    """
     manager = broker.manager()
     append(manager.get_or_create_log(T0, topic_id=ID, is_new=True), 1)
     broker.crash(manager)
@@ -208,7 +210,10 @@ def test_deleted_logs_go_one_a_turn(broker: Broker) -> None:
 
 
 def test_a_topic_of_a_thousand_partitions_was_synced_a_thousand_times_when_it_was_deleted(broker: Broker) -> None:
-    """In one turn of the loop, which took seconds. The renames are on the disk before the checkpoints forget the logs."""
+    """In one turn of the loop, which took seconds.
+
+    The renames are on the disk before the checkpoints forget the logs.
+    """
 
     class Watched(OsFileSystem):
         def __init__(self) -> None:
@@ -276,7 +281,9 @@ def test_strays_are_renamed_kept_and_left_alone(broker: Broker) -> None:
 
 @pytest.mark.parametrize("known_when_loaded", [True, False])
 def test_a_move_of_a_stray_is_a_stray(tmp_path: pathlib.Path, known_when_loaded: bool) -> None:
-    """The simulator's seed 360242: the topic was deleted while the broker was down; the half of a move was loaded, shown and kept for ever."""
+    """The simulator's seed 360242: the topic was deleted while the broker was down; the half of a
+    move was loaded, shown and kept for ever.
+    """
     broker = Broker(tmp_path, dirs=2)
     manager = broker.manager()
     current = manager.get_or_create_log(T0, topic_id=ID, is_new=True)

@@ -1,6 +1,7 @@
 """What a node does with log directories that are not all its own: Apache's cases and messages.
 
-A directory that lost its `meta.properties` was used unformatted; its replicas never joined the ISR again.
+A directory that lost its `meta.properties` was used unformatted; its replicas never joined the ISR
+again.
 """
 
 from __future__ import annotations
@@ -112,7 +113,9 @@ def test_one_directory_by_two_names_is_not_called_a_copy_to_remove(dirs: Dirs) -
 
 @pytest.mark.parametrize(("text", "missing"), [("version=0\ncluster.id=c\n", "node ID"), ("version=0\nbroker.id=1\n", "cluster ID")])
 def test_an_old_file_that_does_not_say_whose_directory_it_is(dirs: Dirs, text: str, missing: str) -> None:
-    """It was given an id, as a file of version 1 that lacked the same, and could not be read at the next start."""
+    """It was given an id, as a file of version 1 that lacked the same, and could not be read at the
+    next start.
+    """
     dirs.file(1).write_text(text)
     assert dirs.refusal() == f"Error: {missing} not found in {dirs.paths[1]}"
 

@@ -1,4 +1,6 @@
-"""Producer state: sequences, epochs, markers, snapshots, expiry (Kafka's `ProducerStateManagerTest` in spirit)."""
+"""Producer state: sequences, epochs, markers, snapshots, expiry (Kafka's `ProducerStateManagerTest`
+in spirit).
+"""
 
 from __future__ import annotations
 

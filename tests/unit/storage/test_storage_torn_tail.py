@@ -1,4 +1,7 @@
-"""What recovery makes of the tail that a power loss has torn. Found by the simulator (storm seeds 126, 133, 675 and others)."""
+"""What recovery makes of the tail that a power loss has torn.
+
+Found by the simulator (storm seeds 126, 133, 675 and others).
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,9 @@ def test_a_message_of_format_v0_whose_crc_holds_is_reported_and_not_cut(disk):
 
 
 def test_a_second_power_loss_brought_cut_batches_back_behind_new_ones():
-    """Batch 1 was torn, batch 2 behind it is whole: the cut of both must not be undone once a new batch 1 is written."""
+    """Batch 1 was torn, batch 2 behind it is whole: the cut of both must not be undone once a new
+    batch 1 is written.
+    """
     torn = batch(1)
     torn[-1] ^= 1
     for seed in range(40):

@@ -79,7 +79,9 @@ class TestAppendAsLeader:
         assert error_of(log, producer_batch(2, transactional=True), verification_guard=guard) is Errors.INVALID_TXN_STATE
 
     def test_the_coordinator_was_asked_about_an_epoch_that_the_log_knows_to_be_old(self, logs: Logs) -> None:
-        """It answers CONCURRENT_TRANSACTIONS while markers are written, so a fenced producer would have come again and again."""
+        """It answers CONCURRENT_TRANSACTIONS while markers are written, so a fenced producer would
+        have come again and again.
+        """
         log = logs.open(verification=True)
         guard = log.verification_guards.maybe_start(5, 0, 1)
         log.append_as_leader(producer_batch(0, transactional=True, producer_epoch=1), leader_epoch=0, verification_guard=guard)

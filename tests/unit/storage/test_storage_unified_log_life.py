@@ -164,7 +164,9 @@ class TestLife:
         assert list(logs.root.iterdir()) == []
 
     def test_a_flush_goes_on_while_the_folder_is_renamed(self, logs: Logs) -> None:
-        """A worker's (of a reset, of a topic that is deleted): it opened an index under its old name, and the log directory was lost."""
+        """A worker's (of a reset, of a topic that is deleted): it opened an index under its old
+        name, and the log directory was lost.
+        """
 
         class Slow(OsFileSystem):
             def fsync_path(self, path: str) -> None:

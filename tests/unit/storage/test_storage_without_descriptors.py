@@ -1,4 +1,6 @@
-"""A log whose process has no file descriptor left: Kafka holds its files open, so there flushes and reads go on."""
+"""A log whose process has no file descriptor left: Kafka holds its files open, so there flushes and
+reads go on.
+"""
 
 from __future__ import annotations
 

@@ -111,7 +111,9 @@ def test_a_slice_ends_where_a_batch_ends(tmp_path: Path) -> None:
 
 
 def test_no_flipped_byte_of_a_batch_passes(tmp_path: Path) -> None:
-    """Of 200 flips, those in the leader epoch alone: nothing in a log covers it, the epochs' checkpoint does."""
+    """Of 200 flips, those in the leader epoch alone: nothing in a log covers it, the epochs'
+    checkpoint does.
+    """
     chance = random.Random(1)
     whole = b"".join(PARTS)
     for _ in range(200):

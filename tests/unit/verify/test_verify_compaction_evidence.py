@@ -1,4 +1,6 @@
-"""Holes in a mirror of a compacted topic, or in its source: which of them a cleaner can have made, and which `kafka-mirrors --verify` names."""
+"""Holes in a mirror of a compacted topic, or in its source: which of them a cleaner can have made,
+and which `kafka-mirrors --verify` names.
+"""
 
 from __future__ import annotations
 
@@ -171,7 +173,9 @@ class GrowingCluster(Cluster):
 
 @pytest.mark.parametrize(("key", "status"), [("c", Status.EQUAL), ("d", Status.DIFFERENT)])
 def test_what_a_cleaner_removes_while_the_logs_are_compared_is_no_difference(key, status):
-    """The first hole has both logs read to their ends; then c is written again, and the source's cleaner comes by."""
+    """The first hole has both logs read to their ends; then c is written again, and the source's
+    cleaner comes by.
+    """
     source = GrowingCluster(*FULL)
 
     def go_on() -> None:
@@ -258,7 +262,9 @@ def test_a_marker_whose_transaction_has_no_batch_left_may_go(source, mirror):
 
 
 def test_a_second_marker_without_records_of_its_own_may_go():
-    """An abort of a transaction that wrote nothing here: the batches in front of it are the one's before it."""
+    """An abort of a transaction that wrote nothing here: the batches in front of it are the one's
+    before it.
+    """
     full = (*TRANSACTION[:4], marker(4, 7, ABORT), put(5, "end"))
     assert verify(Cluster(*full), Cluster(*full[:4], *full[5:])).status is Status.EQUAL
     assert verify(Cluster(*full), Cluster(*full[:3], *full[4:])).status is Status.DIFFERENT, "the first one may not"
@@ -267,13 +273,17 @@ def test_a_second_marker_without_records_of_its_own_may_go():
 
 
 def test_a_transaction_whose_batches_are_cleaned_during_the_comparison_may_lose_its_marker():
-    """The mirror's batches were read for the first missing marker; when the second is looked for, its cleaner has taken them along."""
+    """The mirror's batches were read for the first missing marker; when the second is looked for,
+    its cleaner has taken them along.
+    """
     full = (put(0, "a", producer_id=5), marker(1, 5, COMMIT), put(2, "x", producer_id=7), marker(3, 7, COMMIT), put(4, "a"), put(5, "x"))
     mirror = GrowingCluster(*full[1:3], *full[4:])
     before = list(mirror.parts)
 
     class Cleaned(GrowingCluster):
-        """Its cleaner comes by as soon as its batch at offset 2 was served twice: compared, and read for evidence."""
+        """Its cleaner comes by as soon as its batch at offset 2 was served twice: compared, and
+        read for evidence.
+        """
 
         served = 0
 
@@ -317,8 +327,9 @@ def rewritten(data: bytes, horizon_ms: int) -> bytes:
 
 @pytest.mark.parametrize("sample", [None, 1])
 def test_each_cleaner_has_a_delete_horizon_of_its_own(sample: int | None) -> None:
-    """A tombstone and a marker, noted by both cleaners at the times at which they came by: as long as delete.retention.ms a mirror in which
-    nothing is wrong was called different."""
+    """A tombstone and a marker, noted by both cleaners at the times at which they came by: as long
+    as delete.retention.ms a mirror in which nothing is wrong was called different.
+    """
 
     def cleaned(horizon_ms: int) -> Cluster:
         before, commit, after = TRANSACTION[:3], TRANSACTION[3], TRANSACTION[4:]
@@ -343,7 +354,9 @@ def test_times_that_both_cleaners_had_noted_were_differences(sample: int | None)
 
 
 def test_batches_that_both_cleaners_had_compressed_anew_were_differences():
-    """Two implementations compress the same records to other bytes; without a cleaner nobody writes a mirror's batches anew."""
+    """Two implementations compress the same records to other bytes; without a cleaner nobody writes
+    a mirror's batches anew.
+    """
     records = [Record(offset, TIME, f"k{offset}".encode(), b"v" * 50, []) for offset in range(4)]
     whole = [bytes(build_batch(records, compression=codec)) for codec in (CompressionType.GZIP, CompressionType.LZ4)]
     cleaned = []
@@ -356,7 +369,9 @@ def test_batches_that_both_cleaners_had_compressed_anew_were_differences():
 
 
 def test_a_marker_that_a_cleaner_removed_is_no_difference_in_a_sample_another_one_is():
-    """FEA2b, of a compacted topic: one side lacks the commit marker of a transaction that is gone; an abort instead is something else."""
+    """FEA2b, of a compacted topic: one side lacks the commit marker of a transaction that is gone;
+    an abort instead is something else.
+    """
     full, cleaned = (put(0, "a"), marker(1, 7, COMMIT), put(2, "end")), (put(0, "a"), put(2, "end"))
     for source, mirror in ((full, cleaned), (cleaned, full)):
         verdict = verify(Cluster(*source), Cluster(*mirror), sample=1)

@@ -1,4 +1,6 @@
-"""The headers of a slice: whatever way they are read, the same rows; errors name the byte; bodies of large batches stay unread."""
+"""The headers of a slice: whatever way they are read, the same rows; errors name the byte; bodies
+of large batches stay unread.
+"""
 
 from __future__ import annotations
 
@@ -150,7 +152,9 @@ def test_what_control_batches_say(tmp_path: Path) -> None:
 
 
 def test_a_marker_is_read_the_same_wherever_its_fields_lie(tmp_path: Path) -> None:
-    """With a delete horizon the timestamp's delta moves everything behind it; an unknown type, or a longer value, is no plain marker either."""
+    """With a delete horizon the timestamp's delta moves everything behind it; an unknown type, or a
+    longer value, is no plain marker either.
+    """
     plain = next(iter_batches(marker(0)))
     with_horizon = build_batch(
         list(plain.records()),

@@ -1,4 +1,6 @@
-"""What keys say of a gap in a log: bounded memory gives the answers that dictionaries of all keys gave, and no answer is said, never guessed."""
+"""What keys say of a gap in a log: bounded memory gives the answers that dictionaries of all keys
+gave, and no answer is said, never guessed.
+"""
 
 from __future__ import annotations
 

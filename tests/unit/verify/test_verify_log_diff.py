@@ -1,4 +1,6 @@
-"""Two logs to a verdict: each kind of difference once made, and the ways in which equal logs may lie on disk differently."""
+"""Two logs to a verdict: each kind of difference once made, and the ways in which equal logs may
+lie on disk differently.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +111,9 @@ def test_markers_of_a_tail_that_lags_are_of_the_lag(tmp_path: Path) -> None:
     ("cleaned", "data_is_left", "kind"), [(15, False, "compacted"), (15, True, "control-only"), (0, False, "control-only")]
 )
 def test_a_marker_that_only_one_cleaner_removed(tmp_path: Path, cleaned: int, data_is_left: bool, kind: str) -> None:
-    """Below the cleaner's checkpoint it may have gone with the last record of its transaction, not before."""
+    """Below the cleaner's checkpoint it may have gone with the last record of its transaction, not
+    before.
+    """
     data = bytes(build_batch(records(0, 5), producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True))
     left = [*([data] if data_is_left else []), batch(5), marker(10), *batches(3, first=11)]
     right = [part for part in left if part != left[-4]]
@@ -222,7 +226,9 @@ def test_a_batch_with_holes_was_compacted(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_both_cleaners_rewrote_was_compacted(tmp_path: Path) -> None:
-    """The same records are left, compressed by two libraries or noted at two times; another producer is no cleaner's work."""
+    """The same records are left, compressed by two libraries or noted at two times; another
+    producer is no cleaner's work.
+    """
 
     def kept(codec: CompressionType, horizon_ms: int | None = None, **producer: int) -> bytes:
         rows = [row for row in records(5, 5) if row.offset in (6, 9)]

@@ -24,7 +24,9 @@ def listed(path: Path) -> Listing:
 
 
 def indexed(folder: Path, count: int, *, every: int = 1) -> tuple[Path, list[int]]:
-    """A segment of `count` batches of five records with an index entry for each `every`th; (the folder, where batches begin)."""
+    """A segment of `count` batches of five records with an index entry for each `every`th; (the
+    folder, where batches begin).
+    """
     parts = batches(count)
     positions = [sum(map(len, parts[:row])) for row in range(count)]
     write_log(folder, *parts)

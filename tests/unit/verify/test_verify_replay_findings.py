@@ -1,4 +1,6 @@
-"""Each kind of damage done to a sound data dir: replay finds it and names the file, and says nothing of the sound one."""
+"""Each kind of damage done to a sound data dir: replay finds it and names the file, and says
+nothing of the sound one.
+"""
 
 from __future__ import annotations
 

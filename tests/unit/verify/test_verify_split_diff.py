@@ -1,4 +1,6 @@
-"""What differs, told apart in pieces on many machines: the verdict is that of the whole, and a partition that differs everywhere has many pieces."""
+"""What differs, told apart in pieces on many machines: the verdict is that of the whole, and a
+partition that differs everywhere has many pieces.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Batches decoded in pieces of bounded size: the same records as at once, for every codec, and the same faults."""
+"""Batches decoded in pieces of bounded size: the same records as at once, for every codec, and the
+same faults.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What read_committed leaves out, from a broker's files and from segments alone, and offsets by time: against the log read record by record."""
+"""What read_committed leaves out, from a broker's files and from segments alone, and offsets by
+time: against the log read record by record.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from kmirror.common.errors import Errors
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.mirror_dialect import DIALECTS, MIRROR_API_KEYS, mirror_dialect
 
-# key name lowest-highest first-flexible-version listeners [flags: a cluster action, f forwardable, u latest version unstable]
+# key name lowest-highest first-flexible-version listeners [flags: a cluster action, f forwardable,
+# u latest version unstable]
 KAFKA_4_3 = """
 0 Produce 3-13 9 b
 1 Fetch 4-18 12 bc

@@ -1,4 +1,6 @@
-"""The JSON of stored records: Jackson's spelling, fields by version, tagged fields only when they say something."""
+"""The JSON of stored records: Jackson's spelling, fields by version, tagged fields only when they
+say something.
+"""
 
 from __future__ import annotations
 

@@ -109,7 +109,9 @@ def test_a_known_tag_is_an_error_in_a_version_that_lacks_it() -> None:
 
 
 def test_a_null_struct_in_a_tag_is_a_zero_and_not_a_minus_one() -> None:
-    """Kafka writes it so: the members of consumer groups that never were classic have this in every record."""
+    """Kafka writes it so: the members of consumer groups that never were classic have this in every
+    record.
+    """
     encoded = encode(ConsumerGroupMemberMetadataValue(classic_member_metadata=None), 0)
     assert encoded.endswith(bytes.fromhex("01" + "000100"))
     assert ConsumerGroupMemberMetadataValue.read(memoryview(encoded), 0, 0)[0].classic_member_metadata is None
@@ -128,7 +130,9 @@ def test_a_request_cut_anywhere_is_a_read_error(version: int) -> None:
 
 @pytest.mark.parametrize("version", [4, 12, 19])
 def test_any_byte_may_be_wrong(version: int) -> None:
-    """Whatever a byte is changed to, the request reads as something or is a read error: nothing else is raised."""
+    """Whatever a byte is changed to, the request reads as something or is a read error: nothing
+    else is raised.
+    """
     topics = [FetchTopic(topic="topic" if version < 13 else "", partitions=[FetchPartition(partition=1)])]
     encoded = encode(FetchRequest(topics=topics, cluster_id="c" if version >= 12 else None), version)
     refused = 0
