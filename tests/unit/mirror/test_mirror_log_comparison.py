@@ -35,9 +35,9 @@ async def test_a_key_that_was_deleted_came_back_when_the_mirror_was_resumed(tmp_
     await machine.close()
 
 
-def test_without_the_rule_about_holes_the_key_is_back(tmp_path: Path) -> None:
+async def test_without_the_rule_about_holes_the_key_is_back(tmp_path: Path) -> None:
     with Ablations.without(["holes_prove_nothing"]).applied(), pytest.raises(AssertionError, match="customer-1"):
-        test_a_key_that_was_deleted_came_back_when_the_mirror_was_resumed(tmp_path)
+        await test_a_key_that_was_deleted_came_back_when_the_mirror_was_resumed(tmp_path)
 
 
 @pytest.mark.parametrize("block", range(6))
