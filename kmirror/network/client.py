@@ -17,10 +17,10 @@ wait: 50 ms, doubling to 1 s, with 20 percent of jitter (reconnect.backoff.ms,
 reconnect.backoff.max.ms). Waiting counts towards the request's timeout.
 
 Security. A client with a `ClientSecurity` connects over TLS where that says so, and logs in after
-the exchange of versions (SaslHandshake, SaslAuthenticate). A refusal is an `AuthenticationError`, a
-`DisconnectError` whose text holds the peer's reason. If the peer limits the life of a login
-(KIP-368), the connection logs in again before the first request after 85 to 95 percent of it. New
-requests wait meanwhile.
+the exchange of versions (SaslHandshake v1, SaslAuthenticate). A refusal is an
+`AuthenticationError`, a `DisconnectError` whose text holds the peer's reason. If the peer limits
+the life of a login (KIP-368), the connection logs in again before the first request after 85 to 95
+percent of it. New requests wait meanwhile; those in flight are answered first.
 
 The records of a large response are views into its frame; the frame lives as long as they do, and
 its memory is reused only after that.

@@ -1,8 +1,8 @@
 """The subject of an X.509 certificate as Java prints it (`X500Principal.getName()`, RFC 2253):
 `CN=alice,OU=Dev,O=Example,C=DE`.
 
-The last attribute of the certificate comes first. Attributes that RFC 2253 does not know are
-written as their OID with the value's DER in hex, e.g. `1.2.840.113549.1.9.1=#1612...` for an e-mail
+The last attribute of the certificate comes first. Attributes without a name in RFC 2253 are written
+as their OID with the value's DER in hex, e.g. `1.2.840.113549.1.9.1=#1612...` for an e-mail
 address.
 """
 
