@@ -142,7 +142,9 @@ class NetworkClient:
     async def api_version(
         self, host: str, port: int, api_key: int, *, timeout_ms: int, max_version: int | None = None, connection_key: str = ""
     ) -> int:
-        """The version in which `send` would ask this API; for requests whose content depends on it."""
+        """The version in which `send` would make this request, for requests whose content depends
+        on it.
+        """
         connection = await self._ready(host, port, connection_key, self._runtime.clock.monotonic_ms() + timeout_ms)
         return connection.choose_version(api_key, version=None, max_version=max_version)
 
@@ -268,7 +270,7 @@ class NetworkClient:
         return connection
 
     def _renew_security(self) -> None:
-        """For connections that are made from now on."""
+        """Takes over the current security, for connections that are made from now on."""
         security = self._security if self._security_source is None else self._security_source()
         if security != self._security:
             self._channel = self._channel_of(security)  # first: if it raises, the next attempt tries again
