@@ -29,7 +29,7 @@ _ESCAPED: Final = ',=+<>#;"\\'
 
 
 def subject_of(certificate: bytes) -> str:
-    """The subject's name of a certificate in DER; JavaKeyStoreError where the bytes are none."""
+    """The subject's name of a DER certificate; JavaKeyStoreError if the bytes are not one."""
     _, start, _ = der_element(certificate, 0)
     _, position, _ = der_element(certificate, start)  # TBSCertificate
     tag, _, end = der_element(certificate, position)
