@@ -35,8 +35,8 @@ PASS_ON: Final = PassOn.PASS_ON
 
 @dataclass(slots=True)
 class ClientInformation:
-    """What a client says of itself in ApiVersions (KIP-511); one for each connection, `unknown`
-    until then.
+    """What a client says about itself in ApiVersions (KIP-511). Each connection has one; it says
+    `unknown` until then.
     """
 
     software_name: str = "unknown"

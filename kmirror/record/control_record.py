@@ -195,7 +195,7 @@ def build_snapshot_footer(*, timestamp: int, base_offset: int, partition_leader_
 def build_mirror_pid_reset(
     source_cluster_id: str, *, timestamp: int, base_offset: int = 0, partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH
 ) -> bytearray:
-    """The batch that a mirrored partition gets when it becomes writable (KIP-1279)."""
+    """The batch that a mirrored partition is given when it becomes writable (KIP-1279)."""
     value = control_value(MirrorPidResetRecord(version=0, source_cluster_id=source_cluster_id))
     return build_control_batch(
         [(ControlRecordType.MIRROR_PID_RESET, value)],

@@ -49,7 +49,9 @@ class SegmentSource(Struct, frozen=True):
 
     @classmethod
     def of(cls, segment: LogSegment, *, start_offset: int, end_offset: int) -> SegmentSource:
-        """From the batch that an index look-up of `start_offset` gives, so at or in front of it."""
+        """The source begins with the batch that the index gives for `start_offset`, at or before
+        it.
+        """
         position = segment.offset_index.lookup(start_offset).position
         return cls(segment.file, position, segment.size, end_offset)
 

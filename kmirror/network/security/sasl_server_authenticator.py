@@ -101,9 +101,9 @@ TRANSITIONS: Final[dict[tuple[SaslState, Frame], SaslState | None]] = {
     (_S.REAUTH_PROCESS_HANDSHAKE, _F.OTHER_MECHANISM): _S.REAUTH_BAD_MECHANISM,
     (_S.REAUTH_PROCESS_HANDSHAKE, _F.UNKNOWN_MECHANISM): _S.FAILED,
 }
-"""Where a frame leads before the tokens begin; None: against the protocol, the connection is closed
-at once. What is not in the table cannot come: re-authentication begins with a SaslHandshake by its
-definition.
+"""The state after a frame that comes before the tokens. None: the frame breaks the protocol, and
+the connection is closed at once. Pairs that are missing cannot occur: re-authentication begins with
+a SaslHandshake by definition.
 """
 
 
@@ -117,8 +117,8 @@ class SaslFailure(KmirrorError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslSettings:
-    """A listener's mechanisms: how each makes its server, and `connections.max.reauth.ms` (0:
-    none).
+    """A listener's mechanisms: how to make the server of each, and its `connections.max.reauth.ms`
+    (0: none).
     """
 
     enabled_mechanisms: tuple[str, ...]
