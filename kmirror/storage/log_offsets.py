@@ -1,9 +1,9 @@
 """The offsets of one log that are not its end: log start, high watermark, first unstable offset
 (fields of Kafka's `UnifiedLog`).
 
-In order: log start <= last stable offset <= high watermark <= log end. A change of one moves the
-others, and the recovery point, the producers and the leader epochs that hang on it, in the same
-step.
+In order: log start <= last stable offset <= high watermark <= log end. When one of them changes,
+the others, the recovery point, the producers and the leader epochs that depend on it change in the
+same step.
 
 A `LogOffsetMetadata` may lack its segment and position (`message_offset_only`), because a follower
 learns a high watermark as a number. The `fetch_` methods, named as in Kafka, look the position up

@@ -1,9 +1,9 @@
-"""Which segments may go: oldest first, up to the first that must stay.
+"""Which segments may be deleted: the oldest ones, up to the first that must stay.
 
-A segment at or beyond the high watermark always stays, and so does an empty last segment. Rules:
-all of it lies below the log start offset (every topic); the log without it is still at least
-retention.bytes; its newest record is older than retention.ms (the two only with
-cleanup.policy=delete). Records without timestamps age by the file's time.
+A segment at or beyond the high watermark always stays, and so does an empty last segment. A segment
+may be deleted if all of it lies below the log start offset (every topic), if the log without it
+still has at least retention.bytes, or if its newest record is older than retention.ms (the last two
+only with cleanup.policy=delete). Records without timestamps age by the file's time.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ without tiers).
 The offsets, in order: log start <= last stable offset <= high watermark <= log end. Retention and
 DeleteRecords move the log start, appends and truncation the log end. The high watermark moves by
 replication: the owner sets it. The last stable offset is the first offset of the oldest transaction
-that is open, or that was completed by a marker above the high watermark. Without one it is the high
-watermark. Everything below it is decided.
+that is open, or completed by a marker that the high watermark has not passed. Without one it is the
+high watermark. Everything below it is decided.
 
 Its parts, each with one task; each takes the others that it needs:
 
