@@ -3,8 +3,9 @@
     version: 0\\n
     topic_id: <22 characters base64url>         (no line end after the last line)
 
-Kafka records the id in memory and flushes it before the first record data is written (`record`, `maybe_flush`). For a
-partition without data `note` is enough: not synced, because a folder that lost it is as good as a new one.
+The id is recorded in memory and flushed before the first record data is written, as in Kafka
+(`record`, `maybe_flush`). For a partition without data `note` is enough. It does not sync, because
+a folder that lost the id is as good as a new one.
 """
 
 from __future__ import annotations

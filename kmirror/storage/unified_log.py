@@ -19,7 +19,7 @@ This class puts them together for the other rooms. Reading, renaming, deleting a
 own work. Everything below the folder belongs to one `UnifiedLog` and is changed only by its
 synchronous methods, on one loop.
 
-Not here: the read-only flag and the mirror epoch (Partition), checkpoints of several logs
+Not here: the read-only flag and the mirror leader epoch (Partition), checkpoints of several logs
 (LogManager), compaction (LogCleaner), message formats v0 and v1.
 """
 
