@@ -123,7 +123,7 @@ class NetworkClient:
         max_version: int | None = None,
         connection_key: str = "",
     ) -> Any:
-        """Send `request` and return the decoded response (the API's generated response class)."""
+        """Sends `request` and returns the decoded response (the API's generated response class)."""
         deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
         connection = await self._ready(host, port, connection_key, deadline_ms)
         chosen = connection.choose_version(request.API_KEY, version=version, max_version=max_version)
@@ -133,7 +133,7 @@ class NetworkClient:
     async def send_one_way(
         self, host: str, port: int, request: RequestMessage, *, timeout_ms: int, version: int | None = None, connection_key: str = ""
     ) -> None:
-        """Send a request that has no response (Produce with acks=0)."""
+        """Sends a request that has no response (Produce with acks=0)."""
         deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
         connection = await self._ready(host, port, connection_key, deadline_ms)
         chosen = connection.choose_version(request.API_KEY, version=version, max_version=None)
@@ -156,13 +156,17 @@ class NetworkClient:
         return connection.peer
 
     def disconnect(self, host: str, port: int, *, connection_key: str = "") -> None:
-        """Drop a connection, failing what waits on it; the next request makes a new one."""
+        """Drops a connection and fails the requests that wait on it; the next request makes a new
+        one.
+        """
         node = self._nodes.get((host, port, connection_key))
         if node is not None and node.connection is not None:
             node.connection.lose(DisconnectError(f"connection to {host}:{port} was closed by its owner"))
 
     def close(self) -> None:
-        """Drop every connection; requests that wait, and any sent later, fail with DisconnectError."""
+        """Drops every connection. Requests that wait, and any sent later, fail with
+        DisconnectError.
+        """
         self._closed = True
         for node in self._nodes.values():
             if node.attempt is not None:
@@ -225,7 +229,7 @@ class NetworkClient:
             timer.cancel()
 
     async def _attempt(self, node: Node) -> ClientConnection:
-        """Wait for the backoff, connect, negotiate. Fails with DisconnectError only."""
+        """Waits for the backoff, connects and negotiates. Fails with DisconnectError only."""
         wait_ms = node.next_attempt_ms - self._runtime.clock.monotonic_ms()
         if wait_ms > 0:
             await self._runtime.sleep_ms(wait_ms)

@@ -192,7 +192,7 @@ class ClientConnection:
         self.lose(DisconnectError(f"disconnected from {self.host}:{self.port} because a request timed out"))
 
     def lose(self, error: DisconnectError) -> None:
-        """End the connection; every request in flight fails with `error`."""
+        """Ends the connection; every request in flight fails with `error`."""
         if self._error is not None:
             return
         self._error = error

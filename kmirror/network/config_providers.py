@@ -130,9 +130,7 @@ class FileConfigProvider:
         try:
             values = decode_properties(path, data)
         except CorruptFileError as error:
-            raise ConfigError(
-                f"{path} is no properties file: broken at byte {error.position}"
-            ) from None  # the cause's text quotes the line
+            raise ConfigError(f"{path} is no properties file: broken at byte {error.position}") from None  # the cause has the line
         if key not in values:
             raise ConfigError(f"{path} has no key {key}")
         return values[key]

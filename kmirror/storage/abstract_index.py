@@ -1,9 +1,9 @@
 """What the offset index and the time index share: sorted fixed-size entries in a preallocated file.
 
 The file of the segment that is being written has `max_index_size` bytes, rounded down to whole
-entries; the rest behind the entries is zeros. It is trimmed to its entries when the segment is
+entries; the rest after the entries is zeros. It is trimmed to its entries when the segment is
 rolled or closed. So the length of a file that was not closed says nothing about its entries (opened
-again, it seems to be full of zeros). Such segments are recovered first.
+again, it seems full, of zeros). Such segments are recovered first.
 
 Entries live in memory (`_entries`) and are written to the file in runs: when enough of them wait,
 before an fsync, when the file is trimmed, and when its handles are closed. If a killed process had

@@ -1,9 +1,9 @@
 """A topic's configs as one log uses them (Kafka's `LogConfig`).
 
 `from_props` takes Kafka's names and text values (`retention.ms`: "1000"), the topic's own over the
-broker's defaults; it assumes that they were validated (`metadata.configs` does that for users) and
-ignores names that logs have no use for. `internal.segment.bytes` is Kafka's back door to segments
-below 1 MiB, and wins over `segment.bytes`.
+broker's defaults. It assumes that they were validated (`metadata.configs` does that for users), and
+ignores names that logs do not use. `internal.segment.bytes` is Kafka's back door to segments below
+1 MiB, and wins over `segment.bytes`.
 """
 
 from __future__ import annotations

@@ -3,20 +3,23 @@
 
 In this order:
 
-1. *Leftovers.* `.deleted` files go. A `.cleaned` file is a half-written replacement: it goes, and with it every `.swap`
-   at or above the lowest `.cleaned` offset, because replacements are renamed to `.swap` from the highest offset down, so
-   those belong to a set that was never complete. Any other `.swap` set was complete: the segments it replaces (all
-   within its offset range) go, and it takes their place.
-2. *Segments* are opened in the order of their names. An index without a `.log` goes. A `.log` without `.index`, or
-   with a transaction index that makes no sense, is recovered on the spot; a missing `.timeindex` is made, empty.
-   An error of the disk is never one of the bytes: it ends the loading, and nothing is cut, emptied or renamed for it. What recovery
-   was making anew goes with it, so that the next start makes it again.
-3. *Recovery*, only when there was no clean shutdown: every segment from the one that holds the recovery point on is
-   scanned, its indexes are rebuilt, and it is cut at the first batch that is not valid; later segments then go.
-   Below the recovery point nothing is looked at.
-4. *Log start.* A log that ends below the checkpointed log start is emptied and starts there. The epoch cache is cut
-   to [log start, log end].
-5. *Producer state*: stray snapshots go, then it is rebuilt from the newest good snapshot and the batches behind it.
+1. *Leftovers.* `.deleted` files are removed. A `.cleaned` file is a half-written replacement. It is
+   removed, and with it every `.swap` at or above the lowest `.cleaned` offset: replacements are
+   renamed to `.swap` from the highest offset down, so those belong to a set that was never
+   complete. Any other `.swap` set was complete: the segments that it replaces (all within its
+   offset range) are removed, and it takes their place.
+2. *Segments* are opened in the order of their names. An index without a `.log` is removed. A `.log`
+   without `.index`, or with a transaction index that makes no sense, is recovered at once. A missing
+   `.timeindex` is created, empty. A disk error is never taken for corrupt bytes: it ends the
+   loading, and nothing is cut, emptied or renamed because of it. The offset index that recovery was
+   rebuilding is removed, so that the next start rebuilds it.
+3. *Recovery*, only if there was no clean shutdown: every segment from the one that holds the
+   recovery point on is scanned, its indexes are rebuilt, and it is cut at the first batch that is
+   not valid; later segments are then removed. Nothing below the recovery point is checked.
+4. *Log start.* A log that ends below the checkpointed log start is emptied and starts there. The
+   epoch cache is cut to [log start, log end].
+5. *Producer state*: stray snapshots are removed, then the state is rebuilt from the newest good
+   snapshot and the batches after it.
 
 A segment with offsets beyond base + 2^31 - 1 (written by very old brokers) is split, and the step
 is repeated. A segment with offsets below its base cannot be split: Kafka does not start then, and

@@ -1,17 +1,19 @@
-"""Recovery of a segment after an unclean shutdown: every batch is checked, and what is derived from
-batches is made anew (the scan of Kafka's `LogSegment.recover`).
+"""Recovery of a segment after an unclean shutdown: every batch is checked, and everything that is
+derived from batches is rebuilt (the scan of Kafka's `LogSegment.recover`).
 
 A broker starts only after this, and a segment from a producer of small batches holds a hundred
 thousand of them. So the scan is one loop over a block of the file, on the raw header fields. These
 are left out of the loop, for these reasons:
 
-- *Odd batches.* The loop stops before whatever is not wholly in its block, too short, or of another format. The next block begins
-  there, and `segment_scan.read_block_with_batch` says what it is: the end, an error, or a batch that only needed more bytes.
-- *Producers.* A producer's entry keeps its last five batches. A batch with the producer, epoch and kind (plain, or part of a
-  transaction that is open) of one that was taken in before can neither be refused nor open or end anything, and of a run of such
-  batches only the last five are of any consequence: they are kept in a tail until something else happens. Markers, resets, the first
-  batch of a transaction and every new epoch are applied one by one, after the tails that could matter to them.
-- *Epochs and index entries* are few, and made by the same calls as in an append.
+- *Odd batches.* The loop stops before a batch that is not wholly in its block, too short, or of
+  another format. The next block begins there, and `segment_scan.read_block_with_batch` says what it
+  is: the end, an error, or a batch that only needed more bytes.
+- *Producers.* A producer's entry keeps its last five batches. A batch that has the same producer,
+  epoch and kind (plain, or part of an open transaction) as an earlier one cannot be refused, and
+  cannot open or end anything. Of a run of such batches only the last five matter: they are kept in a
+  tail until something else happens. Markers, resets, the first batch of a transaction and every new
+  epoch are applied one by one, after the tails that could matter to them.
+- *Epochs and index entries* are few, and are added by the same calls as in an append.
 """
 
 from __future__ import annotations

@@ -1,11 +1,15 @@
 """The `meta.properties` of all directories of a node, checked together before the node starts
 anything (Kafka's `MetaPropertiesEnsemble`).
 
-    readable          must be of one cluster and of this node, and of no other directory's id; one without `directory.id` is given one
-    not there         the directory was never formatted, or is not the one it was (emptied, removed, not mounted): the node does not
-                      start. Its replicas would be made anew in a directory without an id, which the controller never hears of
-    no sense          the node does not start either: whose directory it is, nobody knows (Kafka: "node ID not found")
-    not readable      of the metadata log dir: the node does not start. Another directory is offline, and the node goes on without it
+    readable          must be of one cluster and of this node, and no two may have the same id; one
+                      without `directory.id` is given an id
+    not there         the directory was never formatted, or is not the one it was (emptied, removed,
+                      not mounted): the node does not start. Otherwise its replicas would be created
+                      anew in a directory without an id, which the controller never hears of
+    no sense          the node does not start either, because nobody knows whose directory it is
+                      (Kafka: "node ID not found")
+    not readable      in the metadata log dir the node does not start; another directory goes offline,
+                      and the node goes on without it
 
 Messages begin with Kafka's text, and go on with what to do.
 """
