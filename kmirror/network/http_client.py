@@ -28,7 +28,9 @@ class HttpError(KmirrorError):
 
 
 async def http_get(runtime: Runtime, url: str, *, context: ssl.SSLContext | None, timeout_ms: int) -> bytes:
-    """Returns the body at an http: or https: URL; https: needs `context`. HttpError if that fails."""
+    """Returns the body at an http: or https: URL; https: needs `context`. HttpError if that
+    fails.
+    """
     parts = urlsplit(url)
     host, is_tls = parts.hostname or "", parts.scheme == "https"
     port = parts.port or (443 if is_tls else 80)

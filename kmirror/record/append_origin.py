@@ -1,4 +1,6 @@
-"""Who appends to a log. This decides how much of the append is validated (Kafka's `AppendOrigin`)."""
+"""Who appends to a log. This decides how much of the append is validated (Kafka's
+`AppendOrigin`).
+"""
 
 from __future__ import annotations
 

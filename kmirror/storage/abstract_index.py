@@ -28,7 +28,9 @@ PENDING_BYTES_LIMIT: Final = 4096
 
 
 class AbstractIndex:
-    """Sorted entries of `entry_size` bytes; subclasses say what they contain. Owns the index file."""
+    """Sorted entries of `entry_size` bytes; subclasses say what they contain. Owns the index
+    file.
+    """
 
     entry_size: int
     reserved_entries = 0

@@ -32,7 +32,9 @@ def parent_dir(path: str) -> str:
 
 
 def write_atomically(files: FileSystem, path: str, data: bytes) -> None:
-    """Replaces the file at `path` by `data`, so that a crash leaves the old bytes or the new ones."""
+    """Replaces the file at `path` by `data`, so that a crash leaves the old bytes or the new
+    ones.
+    """
     temporary = path + TEMPORARY_SUFFIX
     files.write_bytes(temporary, data)
     files.fsync_path(temporary)
@@ -130,7 +132,9 @@ class CheckpointFile(Generic[Entry]):
 
 
 def parse_decimal(text: str) -> int:
-    """A decimal integer as Java parses it: ASCII digits and at most one sign; ValueError otherwise."""
+    """A decimal integer as Java parses it: ASCII digits and at most one sign; ValueError
+    otherwise.
+    """
     digits = text[1:] if text[:1] in ("-", "+") else text
     if not digits.isascii() or not digits.isdigit():
         raise ValueError(f"{text!r} is not a decimal number")

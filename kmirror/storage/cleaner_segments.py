@@ -102,7 +102,9 @@ def _size_of_batch_at(view: memoryview, source: SegmentSource, position: int) ->
 
 
 class OffsetMapBuilder:
-    """Fills the offset map from the dirty section (Kafka's `buildOffsetMap`), up to `max_entries`."""
+    """Fills the offset map from the dirty section (Kafka's `buildOffsetMap`), up to
+    `max_entries`.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,6 @@
-"""`leader-epoch-checkpoint` of a partition: one `<epoch> <start offset>` a line, epochs ascending."""
+"""`leader-epoch-checkpoint` of a partition: one `<epoch> <start offset>` a line, epochs
+ascending.
+"""
 
 from __future__ import annotations
 

@@ -206,7 +206,9 @@ class LocalLog:
             delete_segments(self.folder, segments, later=later)
 
     def truncate_to(self, target_offset: int) -> list[LogSegment]:
-        """Cuts the log so that it ends at `target_offset`; returns the segments that were removed."""
+        """Cuts the log so that it ends at `target_offset`; returns the segments that were
+        removed.
+        """
         deletable = self.segments.filter(lambda segment: segment.base_offset > target_offset)
         self.remove_and_delete_segments(deletable)
         self.segments.active_segment.truncate_to(target_offset)

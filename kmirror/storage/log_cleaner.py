@@ -54,7 +54,9 @@ class CleanerConfig(Struct, frozen=True):
 
 
 class CleaningAborted(KmirrorError):
-    """The partition was truncated, deleted or stopped being compacted while it was being cleaned."""
+    """The partition was truncated, deleted or stopped being compacted while it was being
+    cleaned.
+    """
 
 
 class LogCleaner:

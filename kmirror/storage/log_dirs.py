@@ -53,7 +53,9 @@ class LogDirs:
     """
 
     def __init__(self, files: FileSystem, paths: Sequence[str]) -> None:
-        """KmirrorError if one is listed twice or in use by another broker, or if none can be used."""
+        """KmirrorError if one is listed twice or in use by another broker, or if none can be
+        used.
+        """
         self.paths = tuple(paths)
         self.live: dict[str, LogDir] = {}
         self.failures: dict[str, Exception] = {}

@@ -133,7 +133,9 @@ class LogFactory:
             )
 
     def _candidate_dirs(self, target_directory_id: Uuid | None) -> list[str]:
-        """The directory that the controller chose, else all, the ones with the fewest logs first."""
+        """The directory that the controller chose, else all, the ones with the fewest logs
+        first.
+        """
         if target_directory_id is not None and target_directory_id not in _NO_DIRECTORY:
             path = self._dirs.path_of(target_directory_id)
             if path is not None:

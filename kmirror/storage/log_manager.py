@@ -126,7 +126,9 @@ class LogManager:
         return self._dirs.path_of(directory_id)
 
     def directory_ids(self) -> list[Uuid]:
-        """The ids of the live log dirs, in their order, for BrokerRegistration and BrokerHeartbeat."""
+        """The ids of the live log dirs, in their order, for BrokerRegistration and
+        BrokerHeartbeat.
+        """
         return [log_dir.directory_id for log_dir in self._dirs.live.values() if log_dir.directory_id is not None]
 
     def read_broker_epoch_from_clean_shutdown_files(self) -> int | None:

@@ -33,7 +33,9 @@ LOGS_LOADED_A_TURN = 100
 
 
 class LogManagerLoading:
-    """Fills the broker's logs (`BrokerLogs`), and the queue of those to be removed (`LogRemoval`)."""
+    """Fills the broker's logs (`BrokerLogs`), and the queue of those to be removed
+    (`LogRemoval`).
+    """
 
     def __init__(
         self,

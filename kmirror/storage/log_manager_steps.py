@@ -35,7 +35,9 @@ def folders_to_load(files: FileSystem, log_dir: str) -> list[str]:
 
 
 def missing_metadata_reason(files: FileSystem, directory: str) -> str | None:
-    """Why a folder may not be loaded (it holds data, but its topic id is missing); None if it may."""
+    """Why a folder may not be loaded (it holds data, but its topic id is missing); None if it
+    may.
+    """
     metadata_path = f"{directory}/{PARTITION_METADATA_FILE_NAME}"
     if files.exists(metadata_path):
         return None

@@ -135,7 +135,9 @@ class LogOffsets:
         self.first_unstable_offset_metadata = unstable
 
     def maybe_convert_to_offset_metadata(self, offset: int) -> LogOffsetMetadata:
-        """`offset` with its segment and position, or the bare offset if the log does not hold it."""
+        """`offset` with its segment and position, or the bare offset if the log does not hold
+        it.
+        """
         try:
             return self._local_log.convert_to_offset_metadata(offset)
         except ApiException as error:

@@ -387,7 +387,9 @@ class LogSegment(LogSegmentFiles):
 
     # life
     def flush(self) -> None:
-        """Syncs the log and the indexes, unless a clean shutdown did and nothing was written since."""
+        """Syncs the log and the indexes, unless a clean shutdown did and nothing was written
+        since.
+        """
         if self._is_synced or self.is_deferred:
             return
         self._file.fsync()

@@ -98,7 +98,9 @@ class LogSegments:
         return self._at(bisect_right(self._offsets, offset))
 
     def values_between(self, start: int, end: int) -> list[LogSegment]:
-        """The segments that may hold offsets of [start, end), the one that contains `start` first."""
+        """The segments that may hold offsets of [start, end), the one that contains `start`
+        first.
+        """
         if start == end:
             return []
         if end < start:

@@ -67,7 +67,9 @@ class LogTopicId:
             self.partition_metadata_file.maybe_flush()
 
     def make_files(self) -> None:
-        """Creates what an idle log postponed: its leader epochs and the files of its first segment."""
+        """Creates what an idle log postponed: its leader epochs and the files of its first
+        segment.
+        """
         if self.is_deferred:
             self.is_deferred = False
             self.partition_metadata_file.maybe_flush()

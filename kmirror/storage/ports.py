@@ -24,12 +24,16 @@ class LogScheduler(Protocol):
     """Kafka's `Scheduler`, as far as logs use it."""
 
     def schedule_once(self, name: str, fn: Callable[[], None], delay_ms: int) -> object:
-        """Runs `fn` once, `delay_ms` from now (0: as soon as possible, but not inside this call)."""
+        """Runs `fn` once, `delay_ms` from now (0: as soon as possible, but not inside this
+        call).
+        """
         ...
 
 
 class LogDirFailureChannel(Protocol):
-    """The place to report an I/O error on a log directory; the owner takes the directory offline."""
+    """The place to report an I/O error on a log directory; the owner takes the directory
+    offline.
+    """
 
     def maybe_add_offline_log_dir(self, log_dir: str, message: str, error: OSError) -> None: ...
 

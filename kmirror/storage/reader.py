@@ -135,7 +135,9 @@ def read_partition(files: FileSystem, path: str, topic_partition: TopicPartition
 
 
 def is_partition_dir(files: FileSystem, path: str) -> bool:
-    """Whether a folder is named `<topic>-<partition>` and holds a segment or a partition.metadata."""
+    """Whether a folder is named `<topic>-<partition>` and holds a segment or a
+    partition.metadata.
+    """
     try:
         parse_topic_partition_name(path)
     except KmirrorError:

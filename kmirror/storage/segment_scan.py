@@ -95,7 +95,9 @@ def read_block_with_batch(file: File, position: int, end: int) -> bytes:
 
 
 def refuse_crc(path: str, position: int, stored: int, computed: int) -> None:
-    """Raises CorruptBatchError: the batch at `position` says `stored`, its bytes give `computed`."""
+    """Raises CorruptBatchError: the batch at `position` says `stored`, its bytes give
+    `computed`.
+    """
     raise CorruptBatchError(path, position, f"Record is corrupt (stored crc = {stored}, computed crc = {computed})")
 
 

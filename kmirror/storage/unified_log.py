@@ -180,7 +180,9 @@ class UnifiedLog:
 
     @property
     def is_deferred(self) -> bool:
-        """True while the log has no files besides `partition.metadata`: nothing was ever appended."""
+        """True while the log has no files besides `partition.metadata`: nothing was ever
+        appended.
+        """
         return self._topic_id.is_deferred
 
     def assign_topic_id(self, topic_id: Uuid) -> None:
@@ -251,7 +253,9 @@ class UnifiedLog:
         return self._offsets.maybe_update_high_watermark(high_watermark)
 
     def maybe_convert_to_offset_metadata(self, offset: int) -> LogOffsetMetadata:
-        """`offset` with its segment and position, or the bare offset if the log does not hold it."""
+        """`offset` with its segment and position, or the bare offset if the log does not hold
+        it.
+        """
         return self._offsets.maybe_convert_to_offset_metadata(offset)
 
     def maybe_increment_log_start_offset(self, new_log_start_offset: int, reason: LogStartOffsetIncrementReason) -> bool:

@@ -14,7 +14,9 @@ from kmirror.storage.producer_state_manager import ProducerStateManager
 
 
 class VerificationGuards:
-    """Reads and creates the verification states in the producer state of one log, which owns them."""
+    """Reads and creates the verification states in the producer state of one log, which owns
+    them.
+    """
 
     __slots__ = ("_producer_state_manager",)
 

@@ -69,7 +69,9 @@ class JsonWebToken(NamedTuple):
         return cls(_json(header), _json(claims), decode_base64url(signature), f"{header}.{claims}".encode())
 
     def claim(self, name: str, expected: str) -> Any:
-        """A claim of Java type `expected` ("String", "Number", "List"), None where there is none."""
+        """A claim of Java type `expected` ("String", "Number", "List"), None where there is
+        none.
+        """
         value = self.claims.get(name)
         if value is not None and not _is_type(value, expected):
             raise IllegalTokenError(f"The '{name}' claim was not of type {expected}: {_java_type(value)}")

@@ -330,7 +330,9 @@ class SaslServerAuthenticator:
 
 
 def _is_answerable(header: RequestHeader, frame: memoryview, position: int) -> bool:
-    """Whether an ApiVersions request gets a full answer. If it does not, the client may ask again."""
+    """Whether an ApiVersions request gets a full answer. If it does not, the client may ask
+    again.
+    """
     if header.api_version > API_TABLE[ApiKeys.API_VERSIONS].highest:
         return False
     request = _read(header, frame, position)

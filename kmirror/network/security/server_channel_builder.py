@@ -172,7 +172,9 @@ class ServerChannelBuilder:
     async def authenticate(
         self, connection: SecuredConnection, authenticator: SaslServerAuthenticator, frame: memoryview
     ) -> Parts | PassOn | CloseType | None:
-        """Handles a frame of a SASL connection; PASS_ON if the listener's handler should answer it."""
+        """Handles a frame of a SASL connection; PASS_ON if the listener's handler should answer
+        it.
+        """
         if authenticator.is_complete:
             following = self._session_frame(connection, authenticator, frame)
             if not isinstance(following, SaslServerAuthenticator):
