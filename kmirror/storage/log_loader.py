@@ -9,8 +9,8 @@ In this order:
    complete. Any other `.swap` set was complete: the segments that it replaces (all within its
    offset range) are removed, and it takes their place.
 2. *Segments* are opened in the order of their names. An index without a `.log` is removed. A `.log`
-   without `.index`, or with a transaction index that makes no sense, is recovered at once. A missing
-   `.timeindex` is created, empty. A disk error is never taken for corrupt bytes: it ends the
+   without `.index`, or with a transaction index that makes no sense, is recovered at once. A
+   missing `.timeindex` is created, empty. A disk error is never taken for corrupt bytes: it ends the
    loading, and nothing is cut, emptied or renamed because of it. The offset index that recovery was
    rebuilding is removed, so that the next start rebuilds it.
 3. *Recovery*, only if there was no clean shutdown: every segment from the one that holds the

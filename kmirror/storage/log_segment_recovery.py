@@ -10,8 +10,8 @@ are left out of the loop, for these reasons:
   is: the end, an error, or a batch that only needed more bytes.
 - *Producers.* A producer's entry keeps its last five batches. A batch that has the same producer,
   epoch and kind (plain, or part of an open transaction) as an earlier one cannot be refused, and
-  cannot open or end anything. Of a run of such batches only the last five matter: they are kept in a
-  tail until something else happens. Markers, resets, the first batch of a transaction and every new
+  cannot open or end anything. Of a run of such batches only the last five matter: they are kept in
+  a tail until something else happens. Markers, resets, the first batch of a transaction and every new
   epoch are applied one by one, after the tails that could matter to them.
 - *Epochs and index entries* are few, and are added by the same calls as in an append.
 """

@@ -8,8 +8,8 @@ anything (Kafka's `MetaPropertiesEnsemble`).
                       anew in a directory without an id, which the controller never hears of
     no sense          the node does not start either, because nobody knows whose directory it is
                       (Kafka: "node ID not found")
-    not readable      in the metadata log dir the node does not start; another directory goes offline,
-                      and the node goes on without it
+    not readable      in the metadata log dir the node does not start; another directory goes
+                      offline, and the node goes on without it
 
 Messages begin with Kafka's text, and go on with what to do.
 """
