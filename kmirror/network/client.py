@@ -1,29 +1,29 @@
 """Requests to other nodes: cached connections, version negotiation, timeouts, one exception for
-every way of losing a peer.
+every way to lose a peer.
 
-A connection belongs to (host, port, connection key); callers whose requests wait long at the peer
-(fetch) use a key of their own, for a Kafka broker answers the requests of a connection one after
-the other. Several requests may be in flight; responses are matched in order and by correlation id.
+A connection belongs to (host, port, connection key). A Kafka broker answers the requests of a
+connection one after the other, so callers whose requests wait long at the peer (fetch) use a key of
+their own. Several requests may be in flight. Responses are matched in order and by correlation id.
 
 Versions. The first exchange on a connection is ApiVersions. A request goes out in the highest
-version that the peer and we know, below `max_version` where the caller sets one;
-`UnsupportedVersionError` where there is none. A peer that does not know our version of ApiVersions
-says so in version 0 and is asked again in one it knows.
+version that both sides know, limited to `max_version` where the caller sets it.
+`UnsupportedVersionError` if there is none. A peer that does not know our version of ApiVersions
+says so in version 0 and is asked again in a version that it knows.
 
 Failure. A request that is not answered in time raises `RequestTimeoutError` and ends the
-connection, as in Kafka: what waits behind it would not be answered either. A lost connection fails
-all its requests with `DisconnectError`. After a failed attempt, and only then, the next attempt
-waits: 50 ms, doubling to 1 s, with 20 percent of jitter (reconnect.backoff.ms,
+connection, as in Kafka: the requests behind it would not be answered either. A lost connection
+fails all its requests with `DisconnectError`. Only after a failed attempt does the next attempt
+wait: 50 ms, doubling to 1 s, with 20 percent of jitter (reconnect.backoff.ms,
 reconnect.backoff.max.ms). Waiting counts towards the request's timeout.
 
-Security. With a `ClientSecurity` a connection is made over TLS, and logs in after the exchange of
-versions (SaslHandshake v1, SaslAuthenticate); a refusal is an `AuthenticationError`, which is a
-`DisconnectError` whose text says what the peer said. Where the peer limits the life of a login
-(KIP-368), the connection logs in again before the first request after 85 to 95 percent of it;
-requests wait meanwhile, those in flight are answered first.
+Security. A client with a `ClientSecurity` connects over TLS where that says so, and logs in after
+the exchange of versions (SaslHandshake v1, SaslAuthenticate). A refusal is an
+`AuthenticationError`, a `DisconnectError` whose text holds the peer's reason. If the peer limits
+the life of a login (KIP-368), the connection logs in again before the first request after 85 to 95
+percent of it. New requests wait meanwhile; those in flight are answered first.
 
 The records of a large response are views into its frame; the frame lives as long as they do, and
-its memory serves a later one only then.
+its memory is reused only after that.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ class ClientSettings:
 
 
 class NetworkClient:
-    """One node's client side.
+    """The client side of one node.
 
-    All methods on the loop's thread. ConfigError when the stores that `security` names cannot be
-    read.
+    Owns the connections to all peers. All methods run on the loop's thread. ConfigError when the
+    stores that `security` names cannot be read.
     """
 
     def __init__(
@@ -92,8 +92,9 @@ class NetworkClient:
         settings: ClientSettings | None = None,
         security: ClientSecurity | Callable[[], ClientSecurity] = ClientSecurity.PLAINTEXT,
     ) -> None:
-        """`security` as a function is asked before each connection, not here: what it gives may
-        change, by a secret that was replaced. Its ConfigError is the connection's DisconnectError.
+        """If `security` is a function, it is called before each connection, not here: its result
+        may change when a secret is replaced. A ConfigError that it raises becomes the connection's
+        DisconnectError.
         """
         self._runtime = runtime
         self._client_id = client_id
@@ -122,7 +123,7 @@ class NetworkClient:
         max_version: int | None = None,
         connection_key: str = "",
     ) -> Any:
-        """Send `request` and return the decoded response (the API's generated response class)."""
+        """Sends `request` and returns the decoded response (the API's generated response class)."""
         deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
         connection = await self._ready(host, port, connection_key, deadline_ms)
         chosen = connection.choose_version(request.API_KEY, version=version, max_version=max_version)
@@ -132,7 +133,7 @@ class NetworkClient:
     async def send_one_way(
         self, host: str, port: int, request: RequestMessage, *, timeout_ms: int, version: int | None = None, connection_key: str = ""
     ) -> None:
-        """Send a request that has no response (Produce with acks=0)."""
+        """Sends a request that has no response (Produce with acks=0)."""
         deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
         connection = await self._ready(host, port, connection_key, deadline_ms)
         chosen = connection.choose_version(request.API_KEY, version=version, max_version=None)
@@ -141,23 +142,31 @@ class NetworkClient:
     async def api_version(
         self, host: str, port: int, api_key: int, *, timeout_ms: int, max_version: int | None = None, connection_key: str = ""
     ) -> int:
-        """The version in which `send` would ask this API; for requests whose content depends on it."""
+        """The version in which `send` would make this request, for requests whose content depends
+        on it.
+        """
         connection = await self._ready(host, port, connection_key, self._runtime.clock.monotonic_ms() + timeout_ms)
         return connection.choose_version(api_key, version=None, max_version=max_version)
 
     async def api_versions(self, host: str, port: int, *, timeout_ms: int, connection_key: str = "") -> ApiVersionsResponse:
-        """What the peer said of itself when the connection was made (ranges, features)."""
+        """The peer's ApiVersions response from when the connection was made (version ranges,
+        features).
+        """
         connection = await self._ready(host, port, connection_key, self._runtime.clock.monotonic_ms() + timeout_ms)
         return connection.peer
 
     def disconnect(self, host: str, port: int, *, connection_key: str = "") -> None:
-        """Drop a connection, failing what waits on it; the next request makes a new one."""
+        """Drops a connection and fails the requests that wait on it; the next request makes a new
+        one.
+        """
         node = self._nodes.get((host, port, connection_key))
         if node is not None and node.connection is not None:
             node.connection.lose(DisconnectError(f"connection to {host}:{port} was closed by its owner"))
 
     def close(self) -> None:
-        """Drop every connection; requests that wait, and any sent later, fail with DisconnectError."""
+        """Drops every connection. Requests that wait, and any sent later, fail with
+        DisconnectError.
+        """
         self._closed = True
         for node in self._nodes.values():
             if node.attempt is not None:
@@ -186,7 +195,9 @@ class NetworkClient:
         return connection.in_flight == 0 and idle_ms >= self._settings.connections_max_idle_ms
 
     async def _connected(self, node: Node, deadline_ms: int) -> ClientConnection:
-        """One attempt at a time for each node; all who wait share its outcome."""
+        """Connects. There is one attempt at a time for each node, and all who wait share its
+        outcome.
+        """
         attempt = node.attempt
         if attempt is None:
             attempt = node.attempt = self._runtime.spawn(self._attempt(node), name=f"connect-{node.host}:{node.port}")
@@ -218,7 +229,7 @@ class NetworkClient:
             timer.cancel()
 
     async def _attempt(self, node: Node) -> ClientConnection:
-        """Wait for the backoff, connect, negotiate. Fails with DisconnectError only."""
+        """Waits for the backoff, connects and negotiates. Fails with DisconnectError only."""
         wait_ms = node.next_attempt_ms - self._runtime.clock.monotonic_ms()
         if wait_ms > 0:
             await self._runtime.sleep_ms(wait_ms)
@@ -263,10 +274,10 @@ class NetworkClient:
         return connection
 
     def _renew_security(self) -> None:
-        """For connections that are made from now on."""
+        """Takes over the current security, for connections that are made from now on."""
         security = self._security if self._security_source is None else self._security_source()
         if security != self._security:
-            self._channel = self._channel_of(security)  # may fail, and then the next attempt must not take it for done
+            self._channel = self._channel_of(security)  # first: if it raises, the next attempt tries again
             self._security = security
 
     def _channel_of(self, security: ClientSecurity) -> ClientChannelBuilder | None:
@@ -304,11 +315,11 @@ class Node:
         self.next_attempt_ms = 0
 
     def forget(self, connection: ClientConnection) -> None:
-        """The connection is lost; a newer one stays."""
+        """Drops `connection` after it was lost, unless a newer one has taken its place."""
         if self.connection is connection:
             self.connection = None
 
     def attempt_done(self, attempt: asyncio.Task[ClientConnection]) -> None:
         self.attempt = None
         if not attempt.cancelled():
-            attempt.exception()  # seen: whoever still waits gets it from pass_on
+            attempt.exception()  # marks it as retrieved; waiters get it from pass_on

@@ -1,5 +1,5 @@
-"""One connection of a `NetworkClient`: its frames, versions, logins, and the requests in flight on
-it. `client` has the theory.
+"""One connection of a `NetworkClient`: its frames, versions and logins, and the requests in flight
+on it. `client` describes the rules.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 CLIENT_SOFTWARE_NAME: Final = "kmirror"
 MAX_RESPONSE_BYTES: Final = 2_147_483_647
 MAX_FIRST_RESPONSE_BYTES: Final = 1 << 20
-"""Until a peer has shown that it speaks Kafka's protocol: the beginning of a TLS alert announces
-352 MB, that of an HTTP response 1.2 GB.
+"""The limit until a peer has shown that it speaks Kafka's protocol. Read as a size, the beginning
+of a TLS alert announces 352 MB, that of an HTTP response 1.2 GB.
 """
 REAUTHENTICATION_WINDOW: Final = 0.85
 REAUTHENTICATION_JITTER: Final = 0.1
@@ -43,7 +43,7 @@ class RequestMessage(Message, Protocol):
 
 
 class _InFlight:
-    """A request that awaits its response; `response` is done early when its caller gave up."""
+    """A request that awaits its response; `response` is done early if its caller gave up."""
 
     __slots__ = ("api_key", "correlation_id", "response", "timer")
 
@@ -70,7 +70,9 @@ class ClientConnection:
         channel: Callable[[], ClientChannelBuilder | None],
         on_lost: Callable[[ClientConnection], None],
     ) -> None:
-        """A client's connections share `metrics` and `scratch`; `channel()` secures new logins."""
+        """All connections of a client share `metrics` and `scratch`. `channel()` gives the security
+        of new logins.
+        """
         self._runtime = runtime
         self.host = host
         self.port = port
@@ -135,7 +137,7 @@ class ClientConnection:
     # Requests
 
     async def exchange(self, request: RequestMessage, version: int, deadline_ms: int) -> memoryview:
-        """Send, and return the response frame (from the correlation id on)."""
+        """Sends a request and returns the response frame (from the correlation id on)."""
         while not self._room.is_set():
             await self._room.wait()
         if self._runtime.clock.monotonic_ms() >= self._log_in_again_ms:
@@ -190,7 +192,7 @@ class ClientConnection:
         self.lose(DisconnectError(f"disconnected from {self.host}:{self.port} because a request timed out"))
 
     def lose(self, error: DisconnectError) -> None:
-        """End the connection; every request in flight fails with `error`."""
+        """Ends the connection; every request in flight fails with `error`."""
         if self._error is not None:
             return
         self._error = error
@@ -233,11 +235,11 @@ class ClientConnection:
     # Logging in
 
     async def log_in(self, deadline_ms: int) -> None:
-        """The SASL exchange, where the client has one; the connection is usable after it."""
+        """Runs the SASL exchange if the client has one. The connection is usable afterwards."""
         channel = self._channel()
         try:
             sasl = None if channel is None else channel.new_sasl_client(self.host)
-        except ConfigError as error:  # no credentials, or they cannot be had now
+        except ConfigError as error:  # no credentials, or they cannot be obtained now
             raise self._refused(str(error), channel) from error
         if channel is None or sasl is None:
             if channel is not None:
@@ -274,7 +276,7 @@ class ClientConnection:
         self._log_in_again_ms = self._runtime.clock.monotonic_ms() + int(lifetime_ms * share) if lifetime_ms > 0 else NEVER_MS
 
     async def _log_in_again(self, deadline_ms: int) -> None:
-        """One login at a time; the requests that come meanwhile wait for it."""
+        """Logs in again. There is one login at a time; requests that come meanwhile wait for it."""
         while self._logging_in is not None:
             await asyncio.shield(self._logging_in)
         if self._runtime.clock.monotonic_ms() < self._log_in_again_ms:

@@ -13,19 +13,21 @@ class DisconnectError(KmirrorError):
 
 
 class AuthenticationError(DisconnectError):
-    """The peer refused our login, or we its certificate.
+    """The peer refused our login, or we refused its certificate.
 
     Trying again with the same credentials does not help.
     """
 
 
 class RequestTimeoutError(KmirrorError):
-    """No response in time. The request may have been carried out, or still be."""
+    """The response did not come in time. The request may have been carried out, or still be
+    running.
+    """
 
 
 class NotConnectedError(RequestTimeoutError):
-    """No connection in time: the request was not sent."""
+    """The connection was not made in time; the request was not sent."""
 
 
 class UnsupportedVersionError(KmirrorError):
-    """The peer and we have no version of this API in common."""
+    """No version of this API is known to both the peer and us."""

@@ -5,10 +5,10 @@ authenticator's).
     {successful,failed}-{authentication,reauthentication}: each -rate and -total   successful-authentication-no-reauth-total
     request-size-{avg,max}   reauthentication-latency-{avg,max}
 
-Counting is adding to an int. What rates need besides, the totals at the beginning of the last two
-windows of 30 seconds, is noted by the first request of a window; so a rate is over the last 30 to
-60 seconds whenever somebody looks. There is no selector here: `select` counts how often the loop
-had bytes for the client, `network-io` adds what it wrote.
+Counting is an addition to an int. A rate also needs the totals at the beginning of the last two
+windows of 30 seconds; the first request of a window notes them. So a rate is over the last 30 to 60
+seconds, whenever it is read. There is no selector here: `select` counts how often the loop had
+bytes for the client, and `network-io` adds the writes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ClientMetrics:
         self.connections_closed += 1
 
     def wrote(self, size: int, now_ms: int) -> None:
-        """A request of `size` bytes."""
+        """A request of `size` bytes was written."""
         if now_ms - self._windows[-1][0] >= WINDOW_MS:
             self._begin_window(now_ms)
         self.requests += 1
@@ -64,13 +64,13 @@ class ClientMetrics:
             stat.record(self._config, size, now_ms)
 
     def read(self, size: int) -> None:
-        """Some bytes, a part of a response or several of them."""
+        """`size` bytes were read: a part of a response, or several responses."""
         self.reads += 1
         self.incoming_bytes += size
 
     def logged_in(self, *, again: bool, has_end: bool, duration_ms: int) -> None:
-        """A login that was accepted: the first of a connection, or a later one because the session
-        ends.
+        """A login was accepted: the first one of a connection, or a later one because the session
+        was about to expire.
         """
         if not again:
             self.logins += 1
@@ -90,7 +90,7 @@ class ClientMetrics:
     # ------------------------------------------------------------------------------------------------
 
     def readings(self) -> Iterator[tuple[str, float]]:
-        """Attribute and value."""
+        """Yields (attribute, value) of every metric."""
         now_ms = self._clock.monotonic_ms()
         since_ms, before = self._window(now_ms)
         elapsed_ms = max(now_ms - since_ms, (WINDOWS - 1) * WINDOW_MS)
@@ -104,7 +104,7 @@ class ClientMetrics:
                 yield f"{name}-{suffix}", stat.measure(self._config, now_ms)
 
     def _totals(self) -> tuple[int, ...]:
-        """In the order of RATED."""
+        """The counts, in the order of RATED."""
         io = self.reads + self.requests
         return (
             self.connections_created, self.connections_closed, io, self.reads, self.requests, self.responses, self.incoming_bytes,
@@ -115,7 +115,7 @@ class ClientMetrics:
         self._windows = [*self._windows[1 - WINDOWS :], (now_ms, self._totals())]
 
     def _window(self, now_ms: int) -> tuple[int, tuple[int, ...]]:
-        """When the monitored time began, and the totals then."""
+        """When the period that rates cover began, and the totals at that time."""
         if now_ms - self._windows[-1][0] >= WINDOW_MS:
             self._begin_window(now_ms)
         return next(window for window in self._windows if now_ms - window[0] < WINDOWS * WINDOW_MS)

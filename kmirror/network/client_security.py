@@ -1,5 +1,5 @@
 """How a client secures its connections: Kafka's client properties, parsed and checked
-(`ClientSecurity`), and put to work.
+(`ClientSecurity`), and applied to connections (`ClientChannelBuilder`).
 
     security.protocol         PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL
     sasl.mechanism            PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI (Kafka's default)
@@ -8,9 +8,8 @@
     sasl.oauthbearer.token.endpoint.url     a file: URL of a token, read at every login
     sasl.kerberos.service.name
 
-`ClientSecurity` is a value: nothing is read or imported before a `NetworkClient` is made with it.
-`ClientChannelBuilder` is that client's part: TLS around a connection, and the SASL exchange of a
-connection.
+`ClientSecurity` is a value: it reads and imports nothing until a `NetworkClient` is made with it.
+`ClientChannelBuilder` does the work for one client: TLS around a connection, and the SASL exchange.
 """
 
 from __future__ import annotations
@@ -38,9 +37,10 @@ _PASSED_ON = ("sasl.kerberos.service.name", "sasl.oauthbearer.token.endpoint.url
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    """`from_props` makes one of client properties; `PLAINTEXT` is none at all.
+    """Made from client properties by `from_props`; `PLAINTEXT` has no security at all.
 
-    `props` are the `ssl.*` and `sasl.*` it uses. What fails with them is told by `as_written`.
+    `props` are the `ssl.*` and `sasl.*` properties that it uses. `as_written` rewrites an error's
+    text so that no resolved secret is shown.
     """
 
     PLAINTEXT: ClassVar[ClientSecurity]
@@ -53,9 +53,9 @@ class ClientSecurity:
 
     @classmethod
     def from_props(cls, props: Mapping[str, str]) -> ClientSecurity:
-        """Of Kafka's client properties; other names are ignored.
+        """From Kafka's client properties; other names are ignored.
 
-        ConfigError with Kafka's text for what is wrong.
+        ConfigError with Kafka's text if they are wrong.
         """
         if not isinstance(props, ResolvedConfigs):
             return cls._from_props(props, str)
@@ -107,7 +107,9 @@ ClientSecurity.PLAINTEXT = ClientSecurity()
 
 
 class ClientChannelBuilder:
-    """One client's TLS context and logins. ConfigError when made of stores that cannot be read."""
+    """The TLS context and the logins of one client. ConfigError when its key or trust store cannot
+    be read.
+    """
 
     def __init__(self, security: ClientSecurity, runtime: Runtime) -> None:
         self._security = security
@@ -125,7 +127,7 @@ class ClientChannelBuilder:
             self._scratch = memoryview(bytearray(READ_SIZE_HINT))
 
     def wrap(self, protocol: ConnectionProtocol, host: str) -> ConnectionProtocol:
-        """`protocol`, over TLS where the security protocol says so."""
+        """`protocol`, wrapped in TLS if the security protocol asks for it."""
         if self._context is None:
             return protocol
         from kmirror.network.security.ssl_transport_layer import SslTransportLayer
@@ -135,7 +137,7 @@ class ClientChannelBuilder:
         )
 
     def new_sasl_client(self, host: str) -> SaslClient | None:
-        """The client of one exchange with the server at `host`, None without SASL."""
+        """A SASL client for one exchange with the server at `host`; None without SASL."""
         return None if self._new_sasl_client is None else self._new_sasl_client(host)
 
     def _sasl_client_factory(self) -> SaslClientFactory:

@@ -1,28 +1,29 @@
-"""Config providers (KIP-297): values that stand elsewhere, and are named in a config by a reference
-that is replaced when it is used.
+"""Config providers (KIP-297): a config may hold a reference to a value that is stored elsewhere.
+The reference is replaced when the config is used.
 
     ${file:/etc/kafka/east.properties:password}   FileConfigProvider: a key of a properties file
     ${dir:/run/secrets/east:password}             DirectoryConfigProvider: the whole contents of a file in a folder
     ${env:EAST_PASSWORD}                          EnvVarConfigProvider: a variable of the process's environment
 
-`file`, `dir` and `env` are names that properties give to providers, as Kafka's do:
+`file`, `dir` and `env` are names that properties give to the providers, as in Kafka:
 
     config.providers=file
     config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider
     config.providers.file.param.allowed.paths=/etc/kafka,/run/secrets      (of file and dir: these folders and files, and what is in them)
     config.providers.env.param.allowlist.pattern=EAST_.*                   (of env: the variables' whole names)
 
-Without these properties a broker has no provider: whoever may alter a mirror's configs could
-otherwise have the broker read any file of its and send it to a source of their choice.
+Without these properties a broker has no provider. Otherwise anyone who may alter a mirror's configs
+could make the broker read any of its files and send it to a source of their choice.
 
-A reference may be a part of a value, and a value may have several; what comes of one is not looked
-at again. Kafka leaves a reference that nothing resolves as it stands; here it is an error, which
-names the reference and never a value: a login with the text `${file:...}` for a password tells
-nobody what is wrong. Values are read anew each time, so a file that is replaced holds from then on.
+A reference may be a part of a value, and a value may hold several. The replacement is not searched
+for references again. Kafka leaves a reference that nothing resolves as it stands; here it is an
+error that names the reference and never a value, because a failed login with the text `${file:...}`
+for a password would not show what is wrong. Values are read anew each time, so a replaced file
+takes effect at once.
 
-What is wrong with a resolved value is told with the reference in its place (`ResolvedConfigs`): it
-may be a secret that somebody named where a path or a mechanism belongs, and whoever may describe a
-mirror reads its reason.
+Errors about a resolved value show the reference in its place (`ResolvedConfigs`): the value may be
+a secret that was named where a path or a mechanism belongs, and everyone who may describe a mirror
+can read the error.
 """
 
 from __future__ import annotations
@@ -46,20 +47,20 @@ _REFERENCE: Final = re.compile(r"\$\{([^}:]+):(?:([^}:]*):)?([^}]*)\}")
 
 
 _LONG_ENOUGH: Final = 4
-"""Letters of a value that is looked for inside of words, too."""
+"""Values of at least this many characters are replaced inside words too."""
 
 
 class ResolvedConfigs(dict[str, str]):
-    """Configs with their references replaced, and what replaced them."""
+    """Configs with their references replaced, and the values that replaced them."""
 
     def __init__(self, configs: Mapping[str, str], replaced: Mapping[str, str]) -> None:
         super().__init__(configs)
         self.replaced = replaced
-        """By value: the reference as it was written."""
+        """The reference as it was written, by the value that replaced it."""
 
     def as_written(self, text: str) -> str:
-        """`text` with references for the values that they were replaced by, also where a value was
-        stripped, cut at its commas or escaped.
+        """`text` with each resolved value turned back into its reference, even where the value was
+        stripped, split at commas or escaped.
         """
         forms = {form: reference for value, reference in self.replaced.items() for form in _forms(value)}
         for form in sorted(forms, key=lambda form: (-len(form), form)):
@@ -69,29 +70,29 @@ class ResolvedConfigs(dict[str, str]):
 
     @contextmanager
     def telling_as_written(self) -> Iterator[None]:
-        """For work with these configs: its ConfigErrors have no value of a reference."""
+        """Work inside raises ConfigErrors that show references instead of values."""
         try:
             yield
-        except JaasConfigError as error:  # which may quote a piece of a value
+        except JaasConfigError as error:  # its text may quote a piece of a value
             raise error.hidden() if self.replaced else error from None
         except ConfigError as error:
             told = self.as_written(str(error))
             if told == str(error):
                 raise
-            raise ConfigError(told) from None  # whose text a log would print beside this one
+            raise ConfigError(told) from None  # a log would print the cause's text beside this one
 
 
 class ConfigProvider(Protocol):
-    """One kind of place where values stand."""
+    """One kind of place that values are read from."""
 
     def get(self, path: str, key: str) -> str:
-        """The value; ConfigError saying why there is none."""
+        """The value; a ConfigError says why there is none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Paths:
-    """The files that a provider may read: those of `allowed.paths`, all of them where that is not
+    """The files that a provider may read: those of `allowed.paths`, or all files if that is not
     set.
     """
 
@@ -120,7 +121,7 @@ class _Paths:
 
 @dataclass(frozen=True, slots=True)
 class FileConfigProvider:
-    """`path` is a properties file."""
+    """Reads a key of a properties file at `path`."""
 
     paths: _Paths
 
@@ -129,7 +130,7 @@ class FileConfigProvider:
         try:
             values = decode_properties(path, data)
         except CorruptFileError as error:
-            raise ConfigError(f"{path} is no properties file: broken at byte {error.position}") from None  # whose text has the line
+            raise ConfigError(f"{path} is no properties file: broken at byte {error.position}") from None  # the cause has the line
         if key not in values:
             raise ConfigError(f"{path} has no key {key}")
         return values[key]
@@ -137,7 +138,7 @@ class FileConfigProvider:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryConfigProvider:
-    """`path` is a folder, `key` a file in it."""
+    """Reads the file `key` in the folder `path`."""
 
     paths: _Paths
 
@@ -152,7 +153,7 @@ class DirectoryConfigProvider:
 
 @dataclass(frozen=True, slots=True)
 class EnvVarConfigProvider:
-    """`key` is a variable; there is no path."""
+    """Reads the environment variable `key`; there is no path."""
 
     environment: Mapping[str, str]
     allowlist: re.Pattern[str] | None
@@ -183,16 +184,16 @@ class ConfigProviders:
 
     @classmethod
     def from_props(cls, props: Mapping[str, str], files: FileSystem, environment: Mapping[str, str]) -> ConfigProviders:
-        """Those of `config.providers`; ConfigError for one without a class, or with one that
-        kmirror does not have.
+        """The providers that `config.providers` names. ConfigError for a provider without a class,
+        or with a class that kmirror does not have.
         """
         names = [name.strip() for name in props.get(CONFIG_PROVIDERS_CONFIG, "").split(",") if name.strip()]
         return cls({name: _provider(name, props, files, environment) for name in names})
 
     @classmethod
     def of_a_tool(cls, props: Mapping[str, str], files: FileSystem, environment: Mapping[str, str]) -> ConfigProviders:
-        """`from_props`; without that property `file`, `dir` and `env`, for a command may read what
-        whoever gives it may.
+        """As `from_props`, but without `config.providers` the tool gets `file`, `dir` and `env`: it
+        may read whatever the user who runs it may read.
         """
         if props.get(CONFIG_PROVIDERS_CONFIG, "").strip():
             return cls.from_props(props, files, environment)
@@ -208,7 +209,7 @@ class ConfigProviders:
     def resolve(self, props: Mapping[str, str]) -> ResolvedConfigs:
         """`props` with their references replaced.
 
-        ConfigError, naming config and reference, for one that cannot be.
+        ConfigError, naming the config and the reference, if one cannot be resolved.
         """
         replaced: dict[str, str] = {}
         configs = {name: self._resolved(name, value, replaced) if "${" in value else value for name, value in props.items()}
@@ -230,16 +231,16 @@ class ConfigProviders:
 
 
 def resolve_own(props: Mapping[str, str], files: FileSystem, environment: Mapping[str, str]) -> ResolvedConfigs:
-    """A node's own properties, resolved by the providers that they define; as they stand where they
-    define none (as in Kafka).
+    """A node's own properties, resolved by the providers that they define. Without providers they
+    stay as they are, as in Kafka.
     """
     providers = ConfigProviders.from_props(props, files, environment)
     return providers.resolve(props) if providers.providers else ResolvedConfigs(props, {})
 
 
 def _forms(value: str) -> Iterator[str]:
-    """How the text of an error may quote `value`: whole, item by item of a list, line by line, as
-    Python's `repr` writes it, with `file:` cut off.
+    """The ways in which an error may quote `value`: whole, an item of a list, a line, as Python's
+    `repr` writes it, without `file:`.
     """
     for part in {value, *value.split(","), *value.splitlines()}:
         for form in (part.strip(), repr(part.strip())[1:-1], part.strip().removeprefix("file:").replace("//", "", 1)):
@@ -248,12 +249,12 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def has_references(props: Mapping[str, str]) -> bool:
-    """Whether any value names another place."""
+    """Whether any value holds a reference."""
     return any("${" in value and _REFERENCE.search(value) is not None for value in props.values())
 
 
 def provider_props(props: Mapping[str, str]) -> dict[str, str]:
-    """The properties that define providers, of all that a process has."""
+    """The properties that define providers."""
     return {name: value for name, value in props.items() if is_provider_config(name)}
 
 

@@ -1,14 +1,14 @@
-"""How fast new connections may come (Kafka's `ConnectionQuotas`, KIP-402 and KIP-612): by node, by
-listener, by address.
+"""How fast new connections may come (Kafka's `ConnectionQuotas`, KIP-402 and KIP-612), limited by
+node, by listener and by address.
 
-Every new connection is counted in the rates of the node and of its listener; a rate above its limit
-makes the connection wait for as long as it takes to be within it again (at most one window),
-unread, as behind Kafka's blocked acceptor. The listener that brokers use among each other does not
-count for the node when there are others. A connection from an address above its own quota is taken
-back from all rates and closed after the time it should have waited, so that a client that
-reconnects at once does not spin.
+Every new connection counts towards the rates of the node and of its listener. If a rate is above
+its limit, the connection waits unread until the rate is within the limit again (at most one
+window), as behind Kafka's blocked acceptor. If there are several listeners, connections of the
+inter-broker listener do not count for the node. A connection from an address above its own quota is
+taken out of all rates again, and closed after the time that it should have waited, so that a client
+that reconnects at once does not spin.
 
-Address quotas are those of AlterClientQuotas (`connection_creation_rate`; the default applies to
+Address quotas come from AlterClientQuotas (`connection_creation_rate`; the default applies to
 addresses without their own). With no limit set a connection costs one comparison.
 """
 
@@ -28,7 +28,7 @@ SWEEP_INTERVAL_MS = 60_000
 
 
 class ConnectionVerdict(NamedTuple):
-    """What becomes of a new connection: it waits `delay_ms` before it is served, or (`refused`)
+    """What happens to a new connection: it waits `delay_ms` before it is served or, if `refused`,
     before it is closed.
     """
 
@@ -40,7 +40,7 @@ ACCEPTED = ConnectionVerdict()
 
 
 class ConnectionQuotas:
-    """One for all listeners of a node."""
+    """The quotas and rates of a node, shared by all its listeners."""
 
     def __init__(
         self,
@@ -84,7 +84,9 @@ class ConnectionQuotas:
         self._refresh()
 
     def set_address_rate(self, address: str | None, rate: int | None) -> None:
-        """The quota of an address, or (None) of all that have none; a rate of None removes it."""
+        """Sets the quota of an address, or with None of all addresses without one. A rate of None
+        removes the quota.
+        """
         if address is None:
             self._default_address_rate = UNLIMITED if rate is None else rate
         elif rate is None:
@@ -107,7 +109,7 @@ class ConnectionQuotas:
     # ------------------------------------------------------------------------------------------------
 
     def admit(self, listener: str, address: str) -> ConnectionVerdict:
-        """Count a new connection and say how long it waits."""
+        """Counts a new connection and returns how long it waits."""
         if not self._is_limited:
             return ACCEPTED
         now_ms = self._clock.monotonic_ms()

@@ -1,15 +1,15 @@
-"""Frames of a byte stream: a 4-byte big-endian size, then that many bytes. Same in both directions.
+"""Frames of a byte stream: a 4-byte big-endian size, then that many bytes, in both directions.
 
 Bytes arrive in one of two places. Between frames they go to a scratch buffer, which all connections
-of one owner may share, because nothing of it outlives `buffer_updated`: complete small frames are
-copied out (a handler keeps views on its frame for as long as it likes), and the beginning of a
-frame that is not complete moves to a buffer of exactly that frame's size. From then on the socket
-receives into that buffer, so a large frame is copied once, by the kernel.
+of one owner may share because nothing in it outlives `buffer_updated`. Complete small frames are
+copied out of it (a handler keeps views of its frame for as long as it likes). The beginning of an
+incomplete frame moves to a buffer of exactly that frame's size. From then on the socket receives
+into that buffer, so the kernel makes the only copy of a large frame.
 
-Fresh memory for a frame of megabytes costs about as much as receiving it: the pages come one by
-one, and are cleared. A reader of large frames that are done with before the next one comes (a
-fetcher's responses) therefore takes the last one's buffer again, if nothing refers to it any more;
-whoever keeps a view on a frame keeps its buffer.
+Fresh memory for a frame of megabytes costs about as much as receiving it, because the kernel maps
+and clears it page by page. A reader whose large frames are finished with before the next one comes
+(a fetcher's responses) therefore reuses the last frame's buffer if nothing refers to it any more.
+Whoever keeps a view of a frame keeps its buffer.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ SIZE_BYTES: Final = 4
 SCRATCH_BYTES: Final = 1 << 16
 MIN_REUSED_BYTES: Final = 1 << 18
 MAX_UNUSED_SHARE: Final = 8
-"""A kept buffer serves frames down to this fraction of its size; for smaller ones it is given back.
+"""A kept buffer serves frames down to this fraction of its size. For a smaller large frame it is
+replaced.
 """
 
 
 class InvalidReceiveError(KmirrorError):
-    """A frame size that is not believed; the stream cannot be read any further (Kafka's
+    """A frame announces an impossible size, so the stream cannot be read any further (Kafka's
     InvalidReceiveException).
     """
 
@@ -39,9 +40,9 @@ def new_scratch() -> memoryview:
 
 
 class FrameReader:
-    """Cuts one stream into frames and gives each to `on_frame`, without its size.
+    """Cuts one stream into frames and passes each to `on_frame`, without its size prefix.
 
-    `stop` ends it from inside `on_frame`.
+    Owns the bytes of the frame that is incomplete. `stop` ends it from inside `on_frame`.
     """
 
     __slots__ = ("_filled", "_frame", "_kept", "_keeps", "_max_size", "_on_frame", "_scratch", "_size_prefix", "_stopped")
@@ -61,27 +62,27 @@ class FrameReader:
 
     @property
     def in_frame(self) -> bool:
-        """Whether a frame has begun that is not complete."""
+        """Whether an incomplete frame has begun."""
         return self._frame is not None or bool(self._size_prefix)
 
     def stop(self) -> None:
         self._stopped = True
 
     def close(self) -> None:
-        """No more comes: give back what a frame that has begun took, and what was kept for the
-        next. A connection that is gone is part of cycles, which the collector of a node finds late
-        (`runtime.collector`); a client may have announced a hundred megabytes.
+        """No more bytes come: releases the incomplete frame and the buffer kept for the next one. A
+        lost connection is part of reference cycles, which a node's collector finds late
+        (`runtime.collector`), and a client may have announced a hundred megabytes.
         """
         self._stopped = True
         self._frame = self._kept = None
 
     def set_max_size(self, max_size: int) -> None:
-        """For the frames that begin from now on."""
+        """Applies to the frames that begin from now on."""
         self._max_size = max_size
 
     def get_buffer(self, _size_hint: int) -> memoryview:
-        """Where to receive; `buffer_updated` must follow before any other reader of the same
-        scratch is used.
+        """The buffer to receive into. `buffer_updated` must follow before another reader of the
+        same scratch is used.
         """
         if self._frame is not None:
             return self._frame[self._filled :]
@@ -104,7 +105,7 @@ class FrameReader:
             self._on_frame(frame)
 
     def _cut(self, end: int) -> None:
-        """Deliver the frames in scratch[:end] and keep what is left over."""
+        """Delivers the frames in scratch[:end] and keeps the rest."""
         scratch = self._scratch
         start = 0
         while end - start >= SIZE_BYTES and not self._stopped:
@@ -142,7 +143,7 @@ class FrameReader:
 
 
 def _is_unused(buffer: bytearray) -> bool:
-    """Whether no view refers to it: only then its size can be changed."""
+    """Whether no view refers to the buffer: only then can its size be changed."""
     try:
         buffer.append(buffer.pop())
     except BufferError:

@@ -1,9 +1,9 @@
-"""One GET over HTTP/1.1, plain or over TLS, as a client's security needs it: key sets of token
-issuers.
+"""One GET over HTTP/1.1, plain or over TLS. Client and listener security fetch the key sets of
+token issuers with it.
 
-The connection is made for the one request and closed after it. A body is as long as Content-Length
-says, comes in chunks, or ends with the connection; redirects are not followed. What is no HTTP, is
-longer than MAX_BODY_BYTES, or has a status other than 200 is an HttpError.
+Each request has its own connection. A body is as long as Content-Length says, comes in chunks, or
+ends with the connection. Redirects are not followed. HttpError if the response is not HTTP, is
+longer than MAX_BODY_BYTES, or has a status other than 200.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ _BUFFER_BYTES = 16 * 1024
 
 
 class HttpError(KmirrorError):
-    """No answer, or not the one that was asked for."""
+    """There was no response, or not an acceptable one."""
 
 
 async def http_get(runtime: Runtime, url: str, *, context: ssl.SSLContext | None, timeout_ms: int) -> bytes:
-    """The body at an http: or https: URL; `context` is needed for https:. HttpError."""
+    """Returns the body at an http: or https: URL; https: needs `context`. HttpError if that
+    fails.
+    """
     parts = urlsplit(url)
     host, is_tls = parts.hostname or "", parts.scheme == "https"
     port = parts.port or (443 if is_tls else 80)
@@ -117,8 +119,8 @@ class _Get:
 
 
 def response_body(received: bytes, *, at_end: bool) -> bytes | None:
-    """The body when it is all there, None when more has to come; HttpError for what is no good
-    answer.
+    """The body once it is complete, None while more has to come; HttpError if the response is not
+    acceptable.
     """
     head, separator, rest = received.partition(b"\r\n\r\n")
     if not separator:

@@ -1,4 +1,6 @@
-"""One request frame as the network hands it to a handler, and the answer that is no answer."""
+"""A request frame as the network hands it to a handler, and the answers that are not plain
+responses: `Answer`, `CLOSE`, `PASS_ON`.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,8 @@ from kmirror.wire.framing import RequestHeader
 
 
 class _Close(enum.Enum):
+    """Tells the connection to close instead of sending a response."""
+
     CLOSE = "close the connection"
 
 
@@ -21,7 +25,7 @@ CloseType = _Close
 
 
 class PassOn(enum.Enum):
-    """What a listener's security says to a frame that is a request like any other."""
+    """Says that a listener's security leaves a frame to the listener's handler."""
 
     PASS_ON = "the listener's handler answers"
 
@@ -31,8 +35,8 @@ PASS_ON: Final = PassOn.PASS_ON
 
 @dataclass(slots=True)
 class ClientInformation:
-    """What a client says of itself in ApiVersions (KIP-511); one for each connection, `unknown`
-    until then.
+    """What a client says about itself in ApiVersions (KIP-511). Each connection has one; it says
+    `unknown` until then.
     """
 
     software_name: str = "unknown"
@@ -43,9 +47,8 @@ class ClientInformation:
 class RequestContext:
     """A request whose header was read: the body begins at `buffer[position]`.
 
-    The frame belongs to the handler.
-
-    `arrived_ns` is when its last byte came, by the monotonic clock.
+    The frame belongs to the handler. `arrived_ns` is when its last byte came, on the monotonic
+    clock.
     """
 
     header: RequestHeader
@@ -61,12 +64,12 @@ class RequestContext:
 
 
 class Answer(NamedTuple):
-    """What a handler returns that has more to say than the parts of a response (None: none is
-    sent).
+    """What a handler returns to say more than the parts of a response. `parts` None: no response is
+    sent.
 
-    The connection is muted for `throttle_time_ms` after the response: not read, and what was read
-    already waits. `on_sent` is called when the response was handed to the connection, with the
-    nanoseconds that this took.
+    The connection is muted for `throttle_time_ms` after the response: it is not read, and requests
+    that were already read wait. `on_sent` is called when the response was handed to the connection,
+    with the nanoseconds that this took.
     """
 
     parts: Sequence[Buffer | FileSlice] | None

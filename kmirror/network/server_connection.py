@@ -1,5 +1,5 @@
-"""One accepted connection of a `SocketServer`, which has the theory: what is read when, what is
-answered in which order.
+"""One accepted connection of a `SocketServer`. `socket_server` describes what is read when, and in
+which order requests are answered.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class SocketServerStats:
-    """What happened on one listener since it began.
+    """What happened on one listener since it was started.
 
-    Connections count what they read and send, the listener counts the rest.
+    Connections count the bytes, requests and responses; the listener counts the rest.
     """
 
     connections_created: int = 0
@@ -42,21 +42,21 @@ class SocketServerStats:
 
 
 class ConnectionOwner(Protocol):
-    """What a connection asks of the listener that accepted it."""
+    """What a connection needs from the listener that accepted it."""
 
     @property
     def max_frame_size(self) -> int: ...
 
     def admit(self, connection: ServerConnection) -> None:
-        """The connection is made; the owner serves it, lets it wait, or refuses it."""
+        """The connection was made; the owner serves it, lets it wait, or refuses it."""
         ...
 
     def release(self, connection: ServerConnection) -> None:
-        """The connection is lost."""
+        """The connection was lost."""
         ...
 
     def on_invalid_size(self, connection: ServerConnection) -> None:
-        """A frame announced a size that is not allowed; the connection closes."""
+        """A frame announced a size that is not allowed; the connection is closing."""
         ...
 
     async def handle(self, frame: memoryview, arrived_ns: int, connection: ServerConnection) -> Parts | Answer | None | CloseType:
@@ -65,7 +65,10 @@ class ConnectionOwner(Protocol):
 
 
 class ServerConnection:
-    """A `ConnectionProtocol`: frames queue up here, one task (`serve`) takes them one by one."""
+    """A `ConnectionProtocol` for one client. Owns the frames that wait, and the pauses of reading.
+
+    Frames queue up here, and one task (`serve`) takes them one by one.
+    """
 
     def __init__(self, runtime: Runtime, owner: ConnectionOwner, index: int, *, stats: SocketServerStats, scratch: memoryview) -> None:
         self._runtime = runtime
@@ -192,7 +195,7 @@ class ServerConnection:
         self._wake_up()
 
     async def _next_is_ready(self) -> bool:
-        """Wait for a frame and for room to answer it; False when there will be none."""
+        """Waits for a frame, and until it may be answered; False if no frame will come."""
         while not self._lost:
             is_open = not self._write_paused and self._mute is None
             if self._frames and is_open:
@@ -230,7 +233,7 @@ class ServerConnection:
     # Closing
 
     def drain(self) -> None:
-        """Read no more; close when the request in progress is answered."""
+        """Reads no more, and closes when the request in progress is answered."""
         self._draining = True
         self._frames.clear()
         self._pause_reading()
@@ -239,11 +242,11 @@ class ServerConnection:
             self.abort()
 
     def set_max_frame_size(self, size: int | None) -> None:
-        """None: the listener's own limit."""
+        """Sets the limit; None is the listener's own one."""
         self._reader.set_max_size(self._owner.max_frame_size if size is None else size)
 
     def close_after(self, parts: Parts | None) -> None:
-        """Send `parts`, read no more, and close when they are sent."""
+        """Sends `parts`, reads no more, and closes when they are sent."""
         if parts is not None and self._connection is not None:
             self._connection.write(parts)
         self.drain()

@@ -1,17 +1,17 @@
-"""One listener of a node: accepts connections, cuts frames, hands requests to a handler, sends what
-it returns.
+"""One listener of a node: accepts connections, cuts frames, passes requests to a handler, and sends
+what it returns.
 
 Quotas. An `Answer` may mute its connection: the response leaves at once, then nothing is read and
-nothing waiting is handled until the throttle time is over (KIP-219). `ConnectionQuotas` may let a
-new connection wait before it is read, or close it after a while.
+no waiting request is handled until the throttle time is over (KIP-219). `ConnectionQuotas` may make
+a new connection wait before it is read, or close it after a while.
 
 Order. A connection has one request with the handler at a time, and its responses leave in the order
 of the requests (Kafka's muting). When a second request arrives meanwhile, or begins to, the
-connection is not read any further; it is resumed when the response was taken by the socket, up to
-the write water mark. So a client can pipeline, and cannot make us hold more than one large frame
-and one scratch buffer of requests; and one that does not pipeline costs no pausing.
+connection is not read any further. It is read again when the socket has taken the response, up to
+the write water mark. So a client can pipeline, but cannot make us hold more than one large frame
+and one scratch buffer of requests. A client that does not pipeline causes no pauses.
 
-What closes one connection, and only that one:
+These close one connection, and only that one:
   - a frame size that is not positive or larger than `socket.request.max.bytes`       (InvalidReceiveException)
   - a request header that cannot be read, an unknown API key or version                (InvalidRequestException); an
     ApiVersions request of a version we do not have reaches the handler, which answers it in version 0
@@ -22,9 +22,9 @@ is what Kafka's blocked acceptor looks like.
 
 A request whose connection is lost is carried out to its end; only its response is dropped.
 
-Security. A listener that is not PLAINTEXT has a `ServerChannelBuilder`: it puts TLS below a
-connection, and takes the frames of a SASL connection until the client has logged in. Who that is,
-is part of every request's context.
+Security. A listener that is not PLAINTEXT has a `ServerChannelBuilder`. It puts TLS below a
+connection, and handles the frames of a SASL connection until the client has logged in. The
+principal is part of every request's context.
 """
 
 from __future__ import annotations
@@ -61,13 +61,16 @@ class SocketServerLimits:
     max_connections_per_ip_overrides: dict[str, int] = field(default_factory=dict)
     connections_max_idle_ms: int = 600_000
     socket_send_buffer_bytes: int = -1
-    """-1: the system's, as of the next one. Not changed while a node runs."""
+    """-1 is the system's default, here and for the receive buffer. Not changed while a node runs.
+    """
     socket_receive_buffer_bytes: int = -1
 
 
 class SocketServer:
-    """`handler(context)` returns the parts of the response with its size in front, None (nothing to
-    send), or CLOSE.
+    """One listening socket and the connections that it accepted.
+
+    `handler(context)` returns the parts of the response with its size in front, an `Answer`, None
+    (nothing to send), or CLOSE.
     """
 
     def __init__(
@@ -114,7 +117,7 @@ class SocketServer:
 
     @property
     def port(self) -> int:
-        """The bound port once started (the kernel's choice when 0 was asked for)."""
+        """The bound port once started (the kernel chooses it if 0 was asked for)."""
         return self._listening.port if self._listening else self._port
 
     @property
@@ -123,11 +126,11 @@ class SocketServer:
 
     @property
     def waiting_requests(self) -> int:
-        """Requests that were read and wait for the one before them."""
+        """Requests that were read and wait for the one before them on their connection."""
         return sum(connection.waiting_requests for connection in self._connections.values())
 
     def clients(self) -> dict[tuple[str, str], int]:
-        """Connections by what their clients said of themselves: software name and version."""
+        """The number of connections by their clients' (software name, version)."""
         counts: dict[tuple[str, str], int] = {}
         for connection in self._connections.values():
             key = (connection.client_information.software_name, connection.client_information.software_version)
@@ -135,7 +138,7 @@ class SocketServer:
         return counts
 
     def update_limits(self, limits: SocketServerLimits) -> None:
-        """From now on; connections that are there already stay."""
+        """Applies to new connections; those that exist already stay."""
         self._limits = limits
 
     async def start(self) -> None:
@@ -149,7 +152,7 @@ class SocketServer:
             self._listening.close()
 
     async def stop(self, *, grace_ms: int = 0) -> None:
-        """Accept no more, give requests in progress up to `grace_ms` to be answered, then close
+        """Accepts no more, gives requests in progress up to `grace_ms` to be answered, then closes
         every connection.
         """
         self.stop_accepting()
@@ -174,7 +177,7 @@ class SocketServer:
         return connection if self._security is None else self._security.secure(connection)
 
     def admit(self, connection: ServerConnection) -> None:
-        """A connection is made: refuse it, serve it, or let it wait for its turn."""
+        """Refuses a new connection, serves it, or lets it wait for its turn."""
         address = connection.client_address
         limit = self._limits.max_connections_per_ip_overrides.get(address, self._limits.max_connections_per_ip)
         count = sum(other.client_address == address for other in self._connections.values()) if limit < 1_000_000 else 0
@@ -205,7 +208,7 @@ class SocketServer:
             self._serve_in_turn(connection)
 
     def _serve_in_turn(self, connection: ServerConnection) -> None:
-        """Serve a connection that may be read, when `max.connections` allows; until then it waits."""
+        """Serves a connection that the quotas let through, as soon as `max.connections` allows."""
         if self._served_count >= self._limits.max_connections:
             connection.wait()
             self._waiting.append(connection)
@@ -218,7 +221,7 @@ class SocketServer:
         self._scope.spawn(connection.serve(), name=connection.connection_id)
 
     def release(self, connection: ServerConnection) -> None:
-        """A connection is lost."""
+        """Forgets a lost connection, and serves one that waited for its place."""
         if self._connections.pop(connection.connection_id, None) is None:
             return
         self.stats.connections_closed += 1

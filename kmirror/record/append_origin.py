@@ -1,4 +1,6 @@
-"""Who appends to a log: decides how much of what is appended is validated (Kafka's `AppendOrigin`)."""
+"""Who appends to a log. This decides how much of the append is validated (Kafka's
+`AppendOrigin`).
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,10 @@ class AppendOrigin(Enum):
     CLIENT = "client"
     """A producer: everything is checked."""
     COORDINATOR = "coordinator"
-    """A coordinator or the mirror of this broker: control batches and batches without sequence are
+    """A coordinator or this broker's mirror: control batches, and batches without a sequence, are
     allowed.
     """
     REPLICATION = "replication"
-    """A follower or a mirror leader: bytes are taken as they are."""
+    """A follower or a mirror leader: bytes are stored as they are."""
     RAFT_LEADER = "raft leader"
     """The metadata log: offsets and epochs are already assigned and are only checked."""

@@ -1,10 +1,10 @@
 """Builds record batches byte by byte as Kafka's `MemoryRecordsBuilder` does.
 
-Rules that decide bytes: the base timestamp is the first record's (or the delete horizon, where
-there is one); deltas are against it, also for LogAppendTime, where only the batch's max timestamp
-is the broker's time; the max timestamp is the largest record timestamp otherwise; the last offset
-delta comes from the last record unless the caller keeps a higher one (a compacted batch does). The
-header is written last, because it holds the count, the length and the CRC.
+These rules decide the bytes. The base timestamp is the first record's, or the delete horizon if
+there is one. Deltas are against it, even with LogAppendTime. The max timestamp is the largest
+record timestamp, or with LogAppendTime the broker's time. The last offset delta comes from the last
+record, unless the caller keeps a higher one, as in a compacted batch. The header is written last,
+because it holds the count, the length and the CRC.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from kmirror.record.record_batch import (
 
 
 class RecordBatchBuilder:
-    """Collects records and gives one batch.
+    """Collects records and builds one batch.
 
-    All times in ms; `base_offset` is the offset the deltas are against.
+    All times are in ms. Offset deltas are against `base_offset`.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class RecordBatchBuilder:
         self._body = bytearray()
 
     def append(self, offset: int, timestamp: int, key: Buffer | None, value: Buffer | None, headers: list[Header]) -> None:
-        """Add a record; offsets must ascend."""
+        """Adds a record; offsets must ascend."""
         assert offset > self.last_offset, f"offset {offset} after {self.last_offset}"
         if self._base_timestamp is None:
             self._base_timestamp = timestamp
@@ -90,11 +90,11 @@ class RecordBatchBuilder:
         self.record_count += 1
 
     def override_last_offset(self, last_offset: int) -> None:
-        """Keep a last offset behind the last record's (compaction)."""
+        """Keeps a last offset above that of the last record (compaction)."""
         self.last_offset = last_offset
 
     def build(self) -> bytearray:
-        """The batch; a bytearray, so that offset and epoch can still be patched in place."""
+        """The batch as a bytearray, so that offset and epoch can still be patched in place."""
         attributes = int(self.compression)
         if self.timestamp_type is TimestampType.LOG_APPEND_TIME:
             attributes |= LOG_APPEND_TIME_FLAG
@@ -134,8 +134,8 @@ def assemble(
     base_sequence: int,
     record_count: int,
 ) -> bytearray:
-    """Header and `payload` (the records' bytes, compressed as `attributes` says) as one batch with
-    its CRC.
+    """Joins a header and `payload` (the records' bytes, compressed as `attributes` says) into one
+    batch with its CRC.
     """
     batch = bytearray(RECORD_BATCH_OVERHEAD + len(payload))
     HEADER.pack_into(
@@ -161,7 +161,7 @@ def assemble(
 
 
 def rewrite_crc(batch: bytearray | memoryview) -> None:
-    """Set the CRC of the one batch that `batch` holds."""
+    """Sets the CRC of the single batch in `batch`."""
     batch[CRC_POSITION:ATTRIBUTES_POSITION] = crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]).to_bytes(4, "big")
 
 
@@ -182,7 +182,7 @@ def build_batch(
     delete_horizon_ms: int | None = None,
     last_offset: int | None = None,
 ) -> bytearray:
-    """One batch of `records` (their `sequence` is ignored: it follows from `base_sequence`)."""
+    """One batch of `records`. Their `sequence` is ignored: it follows from `base_sequence`."""
     builder = RecordBatchBuilder(
         base_offset=base_offset,
         compression=compression,
@@ -208,8 +208,9 @@ def rebuild_batch(batch: RecordBatch, records: Iterable[Record], *, delete_horiz
     """`batch` with only `records`, as the cleaner writes it.
 
     Base and last offset, codec, timestamp type, producer fields, leader epoch, and the
-    transactional and control bits stay; base and max timestamp come from what is left (a
-    LogAppendTime batch keeps its max). `delete_horizon_ms` None keeps the horizon the batch has.
+    transactional and control bits stay. Base and max timestamp come from the records that are left;
+    a LogAppendTime batch keeps its max. With `delete_horizon_ms` None the batch keeps the horizon
+    it has.
     """
     return build_batch(
         records,
@@ -229,7 +230,7 @@ def rebuild_batch(batch: RecordBatch, records: Iterable[Record], *, delete_horiz
 
 
 def empty_batch(batch: RecordBatch) -> bytearray:
-    """`batch` without any record: a bare header that keeps offsets, producer fields and max
+    """`batch` without its records: a bare header that keeps the offsets, producer fields and max
     timestamp (Kafka's `writeEmptyHeader`).
     """
     return assemble(

@@ -1,15 +1,15 @@
-"""Batches as numpy columns: for whoever looks at every record (dump, diff, compaction, Spark).
+"""Batches as numpy columns, for callers that look at every record (dump, diff, compaction, Spark).
 
-A record is a chain of varints, and where one ends the next begins, so within a record nothing can
-be looked up. But its first varint is the length of the whole: one short loop hops from record to
-record and notes where each begins; from there all records of many batches are decoded together, one
-field of all records at a time. Costs about 0.5 us a record, against 4 us for
-`RecordBatch.records()`.
+A record is a chain of varints in which each one begins where the last one ends, so no field of a
+record can be looked up directly. But the first varint is the record's length: one short loop hops
+from record to record and notes where each begins. From there all records of many batches are
+decoded together, one field of all records at a time. This costs about 0.5 us a record, against 4 us
+for `RecordBatch.records()`.
 
-Positions are bytes in `RecordColumns.body`, the records of all batches one after the other,
-decompressed. A null key or value has length -1. Whatever does not add up (a record's fields to its
-length, the records to the batch, the count in the header) is INVALID_RECORD, in the words of the
-strict reader.
+Positions are byte positions in `RecordColumns.body`, which holds the decompressed records of all
+batches one after the other. A null key or value has length -1. Any mismatch (a record's fields and
+its length, the records and the batch, the count in the header) is INVALID_RECORD, with the text of
+the strict reader.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ HEADER_DTYPE: Final = np.dtype(
 """The 61-byte header as one numpy record."""
 _NATIVE_DTYPE: Final = np.dtype([(name, HEADER_DTYPE[name].newbyteorder("=")) for name in HEADER_DTYPE.names or ()])
 PADDING: Final = bytes(16)
-"""What must lie behind the records of a body, so that a varint may be read past their end."""
+"""Bytes that must follow the records of a body, so that a varint may be read past their end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,11 @@ class RecordColumns:
     value_position: Int64s
     value_length: Int64s
     header_position: Int64s
-    """Where the first header's bytes begin (behind the count)."""
+    """Where the first header's bytes begin (after the count)."""
     header_count: Int64s
     record_position: Int64s
     record_length: Int64s
-    """Bytes of the record with its length varint."""
+    """Bytes of the record, its length varint included."""
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -127,10 +127,10 @@ def headers_from(headers: Sequence[Buffer]) -> npt.NDArray[Any]:
 def decode_columns(batches: Sequence[RecordBatch], *, max_size: int = MAX_DECOMPRESSED_SIZE_BYTES) -> RecordColumns:
     """The records of `batches`, control batches included.
 
-    `max_size` bounds what one batch may unpack to.
+    `max_size` limits the bytes that one batch may decompress to.
 
     INVALID_RECORD or CORRUPT_MESSAGE for the first batch that is not what its header claims. CRCs
-    are not looked at.
+    are not checked.
     """
     headers = headers_from([batch.memory[:RECORD_BATCH_OVERHEAD] for batch in batches])
     payloads = [batch.payload(max_size=max_size) if batch.record_count else b"" for batch in batches]
@@ -156,8 +156,8 @@ def _malformed(batch: RecordBatch) -> Exception:
 
 
 def record_positions(payload: Buffer, base: int) -> list[int]:
-    """Where each record of `payload` begins, plus `base`; one position too many or too few if the
-    lengths do not add up to the payload.
+    """Where each record of `payload` begins, plus `base`. The list has a wrong number of positions
+    if the lengths do not add up to the payload.
     """
     positions: list[int] = []
     append = positions.append
@@ -183,11 +183,11 @@ def record_positions(payload: Buffer, base: int) -> list[int]:
 
 
 def columns_at(padded: Buffer, headers: npt.NDArray[Any], positions: Int64s) -> RecordColumns | int:
-    """The records at `positions` of a body with its `PADDING`; of each row of `headers` there are
-    `record_count` (a reader of parts sets it).
+    """The records at `positions` in a body that ends with `PADDING`. Each row of `headers` has
+    `record_count` of them (a reader of parts sets that).
 
-    Instead of the columns, the row of the first batch with a record whose fields do not add up to
-    its length.
+    Returns, instead of the columns, the row of the first batch with a record whose fields do not
+    add up to its length.
     """
     body, data = memoryview(padded)[: -len(PADDING)], np.frombuffer(padded, dtype=np.uint8)
     batch_index = np.repeat(np.arange(len(headers), dtype=np.int64), headers["record_count"])
@@ -243,8 +243,8 @@ def _headers_fit(body: memoryview, position: int, end: int, count: int) -> bool:
 
 
 def _varints(data: Bytes, positions: Int64s, max_bytes: int) -> tuple[Int64s, Int64s]:
-    """(signed values, positions behind them) of the varints at `positions`; a position outside
-    reads the zeros behind the body.
+    """(signed values, positions after them) of the varints at `positions`. A position outside the
+    body reads the zeros after it.
     """
     limit = len(data) - 1
     byte = data[np.minimum(positions, limit)]

@@ -1,4 +1,4 @@
-"""The codecs of record batches: what follows the 61-byte header is one compressed stream of all
+"""The codecs of record batches. After the 61-byte header comes one compressed stream of all
 records.
 
     gzip    RFC 1952; several members may follow each other
@@ -8,13 +8,12 @@ records.
     zstd    one frame at level 3
 
 A compressed batch of 1 MB may claim gigabytes. `decompress` never produces more than `max_size`
-bytes: it asks the codec for the size where the format tells it, and reads in steps where it does
-not.
+bytes: it asks the codec for the size if the format states it, and reads in steps otherwise.
 
-Every fault of a stream is CORRUPT_MESSAGE (`DecompressionError`), also a stream that ends too
-early: a codec that gives what it has until then would make it look like too few records. Only zstd
-calls no bytes at all a stream (of no records), as in Java. A leader tells producers otherwise, see
-`validation`.
+Every fault of a stream is CORRUPT_MESSAGE (`DecompressionError`), even if the stream only ends too
+early: a codec that returned what it has so far would make that look like too few records. Only zstd
+takes no bytes at all for a stream (of no records), as in Java. A leader reports these faults to
+producers with other codes; see `validation`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from kmirror.common.errors import ApiException, ConfigError, Errors
 from kmirror.common.ports import Buffer
 
 MAX_DECOMPRESSED_SIZE_BYTES: Final = 512 * 1024 * 1024
-"""What one batch may unpack to unless the caller says otherwise."""
+"""The bytes that one batch may decompress to, unless the caller says otherwise."""
 _STEP_BYTES: Final = 1024 * 1024
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -46,7 +45,7 @@ class DecompressionError(ApiException):
 
 
 class DecompressedTooLargeError(DecompressionError):
-    """A stream gives more bytes than the caller takes."""
+    """A stream decompresses to more bytes than the caller allows."""
 
 
 class CompressionType(IntEnum):
@@ -137,7 +136,7 @@ def _decompress_gzip(data: memoryview, max_size: int) -> Buffer:
             part = inflate.decompress(rest, left + 1)
         except zlib.error as error:
             if parts:
-                break  # bytes behind the last member; java.util.zip.GZIPInputStream ignores them too
+                break  # bytes after the last member; java.util.zip.GZIPInputStream ignores them too
             raise _damaged(CompressionType.GZIP, error) from error
         if len(part) > left:
             raise _too_big(CompressionType.GZIP, max_size)
@@ -248,10 +247,10 @@ def _decompress_zstd(data: memoryview, max_size: int) -> Buffer:
 
 
 def _ensure_zstd_frames_are_whole(data: memoryview) -> None:
-    """Go from block to block (of up to 128 KiB of records): the library gives what it has of a
-    frame that ends too early.
+    """Goes from block to block (of up to 128 KiB of records), because the library returns what it
+    has of a frame that ends too early.
 
-    Anything else that is wrong is the library's to find (RFC 8878, 3.1).
+    The library finds all other faults (RFC 8878, 3.1).
     """
     position = 0
     while position < len(data):
@@ -267,7 +266,7 @@ def _ensure_zstd_frames_are_whole(data: memoryview) -> None:
 
 
 def _end_of_zstd_frame(data: memoryview, position: int) -> int:
-    """Where the frame at `position` ends; behind the data when it is cut off."""
+    """Where the frame at `position` ends; beyond the data if it is cut off."""
     descriptor = data[position + 4] if position + 4 < len(data) else 0
     is_single_segment = descriptor >> 5 & 1
     position += 5 + (not is_single_segment)

@@ -1,5 +1,5 @@
-"""Control records: what is written into a log for the log's own sake, in batches with the control
-bit, hidden from consumers.
+"""Control records: records that are written for the log's own sake, in batches with the control
+bit. Consumers do not see them.
 
 The key of each is version i16 = 0, type i16. Ids and values:
 
@@ -10,8 +10,8 @@ The key of each is version i16 = 0, type i16. Ids and values:
     7 MIRROR_PID_RESET  KIP-1279: a mirrored partition became writable; every replica that appends or replays it forgets all
                         producers (MirrorPidResetRecord); no producer id, 98 bytes with a 22-character cluster id
 
-Types 2 to 7 carry the flexible message without a version prefix: its first field is the version. A
-type that is not known is UNKNOWN, which readers pass over.
+Types 2 to 7 carry the flexible message without a version prefix; its first field is the version. An
+unknown type is UNKNOWN, which readers skip.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class ControlRecordType(IntEnum):
 
     @classmethod
     def parse_type_id(cls, key: Buffer | None) -> int:
-        """The raw type id of a control record's key; INVALID_RECORD if the key is shorter than 4
-        bytes or of a negative version.
+        """The raw type id of a control record's key; INVALID_RECORD if the key has fewer than 4
+        bytes or a negative version.
         """
         if key is None or len(key) < _KEY.size:
             size = 0 if key is None else len(key)
@@ -72,20 +72,20 @@ class ControlRecordType(IntEnum):
 
     @classmethod
     def parse(cls, key: Buffer | None) -> ControlRecordType:
-        """The type of a control record's key, UNKNOWN for an id that this version does not know."""
+        """The type of a control record's key; UNKNOWN for an id that this version does not know."""
         type_id = cls.parse_type_id(key)
         return cls(type_id) if 0 <= type_id <= 7 else cls.UNKNOWN
 
 
 class EndTransactionMarker(NamedTuple):
-    """The end of a transaction: ABORT or COMMIT, and the epoch of the coordinator that said so."""
+    """The end of a transaction: ABORT or COMMIT, and the epoch of the coordinator that wrote it."""
 
     control_type: ControlRecordType
     coordinator_epoch: int
 
     @classmethod
     def deserialize(cls, record: Record) -> EndTransactionMarker:
-        """From a marker's record; INVALID_RECORD if it is none."""
+        """Parses a marker's record; INVALID_RECORD if it is not one."""
         control_type = ControlRecordType.parse(record.key)
         if control_type not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
             raise invalid_record(f"Invalid control record type for end transaction marker {control_type.name}")
@@ -169,8 +169,8 @@ def build_snapshot_header(
     kraft_version: int = 0,
     voters: VotersRecord | None = None,
 ) -> bytearray:
-    """The first batch of a snapshot: the header and, for kraft.version 1 on, the version and the
-    voters where they are known.
+    """The first batch of a snapshot: the header and, from kraft.version 1 on, that version and the
+    voters if they are known.
     """
     header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_log_timestamp)
     values: list[tuple[ControlRecordType, Buffer]] = [(ControlRecordType.SNAPSHOT_HEADER, control_value(header))]
@@ -195,7 +195,7 @@ def build_snapshot_footer(*, timestamp: int, base_offset: int, partition_leader_
 def build_mirror_pid_reset(
     source_cluster_id: str, *, timestamp: int, base_offset: int = 0, partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH
 ) -> bytearray:
-    """The batch that a mirrored partition gets when it becomes writable (KIP-1279)."""
+    """The batch that a mirrored partition is given when it becomes writable (KIP-1279)."""
     value = control_value(MirrorPidResetRecord(version=0, source_cluster_id=source_cluster_id))
     return build_control_batch(
         [(ControlRecordType.MIRROR_PID_RESET, value)],

@@ -1,8 +1,8 @@
 """Leader epochs of batches, hidden in a copy of the bytes.
 
-A batch's partition leader epoch (bytes 12 to 16) lies in front of what its CRC covers, so it can be
-replaced without touching anything else. -1 means "not known" to every reader. Messages of the
-formats v0 and v1 have their CRC in that place, and no epoch.
+A batch's partition leader epoch (bytes 12 to 16) lies before the bytes that its CRC covers, so it
+can be replaced without touching anything else. Every reader takes -1 for "not known". Messages of
+the formats v0 and v1 have their CRC in that place, and no epoch.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ _HIDDEN: Final = _EPOCH.pack(NO_PARTITION_LEADER_EPOCH)
 
 
 def hide_leader_epochs_above(data: bytes, leader_epoch: int) -> Buffer:
-    """Whole batches, of which the last may be cut, with every epoch above `leader_epoch` as -1;
-    `data` itself where there is none.
+    """`data` with every epoch above `leader_epoch` replaced by -1; `data` itself if there is none.
 
-    One look at each batch's header, none at its records. What is no batch any more is left as it
-    is, with all that follows.
+    `data` holds whole batches, of which the last may be cut. Each batch's header is read once, its
+    records are not. From the first bytes that are not a batch on, everything is left as it is.
     """
     copy: bytearray | None = None
     position = 0

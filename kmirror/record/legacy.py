@@ -4,9 +4,9 @@
         value (i32 length, bytes)
     v1  the same with magic 1 and a timestamp i64 behind the attributes
 
-A log that an old broker wrote, or a fetch from an old source, is answered with
-UNSUPPORTED_FOR_MESSAGE_FORMAT; a magic that never was is CORRUPT_MESSAGE, as in Kafka. A produce
-request with an old format gets INVALID_RECORD (`produce_validation`).
+A log that an old broker wrote, or a fetch from an old source, gets UNSUPPORTED_FOR_MESSAGE_FORMAT.
+A magic that never existed is CORRUPT_MESSAGE, as in Kafka. A produce request with an old format
+gets INVALID_RECORD (`produce_validation`).
 """
 
 from __future__ import annotations

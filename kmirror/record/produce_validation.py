@@ -1,8 +1,8 @@
 """What a produce request may carry for a partition (Kafka's `ProduceRequest.validateRecords`).
 
-Kafka 4.x takes produce requests from version 3 on. For each partition they carry exactly one batch,
-of magic 2; the older formats (`legacy`) are INVALID_RECORD here. This is checked before anything
-else is done with the records. What a leader checks inside the batch comes later (`validation`).
+Kafka 4.x takes produce requests from version 3 on. For each partition they carry exactly one batch
+of magic 2. The older formats (`legacy`) are INVALID_RECORD here. This check comes before anything
+else is done with the records. A leader's checks inside the batch come later (`validation`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_INT: Final = 2**31 - 1
 
 
 class RecordSetKind(Enum):
-    """What a run of bytes that claims to be records begins with."""
+    """What the first bytes of something that claims to be records are."""
 
     EMPTY = "no complete batch"
     V0 = "message format v0"
@@ -40,12 +40,12 @@ def classify_records(buffer: Buffer) -> RecordSetKind:
 
 
 def validate_produce_records(version: int, buffer: Buffer) -> None:
-    """Check one partition's records in a produce request of this version; ApiException where they
-    are not acceptable.
+    """Checks one partition's records in a produce request of this version; ApiException if they are
+    not acceptable.
 
-    Exactly one batch, magic 2 (INVALID_RECORD otherwise); zstd only from version 7 on
-    (UNSUPPORTED_COMPRESSION_TYPE). A length that with what is before it does not fit into 31 bits
-    is UNKNOWN_SERVER_ERROR: Kafka's sum overflows.
+    There must be exactly one batch with magic 2 (INVALID_RECORD otherwise); zstd is allowed from
+    version 7 on (UNSUPPORTED_COMPRESSION_TYPE). A length whose sum with the log overhead does not
+    fit into 31 bits is UNKNOWN_SERVER_ERROR, because Kafka's sum overflows.
     """
     if len(buffer) >= LOG_OVERHEAD and int.from_bytes(buffer[8:LOG_OVERHEAD], "big", signed=True) > MAX_INT - LOG_OVERHEAD:
         raise ApiException(Errors.UNKNOWN_SERVER_ERROR, "The length of the record batch is out of range")

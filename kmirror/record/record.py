@@ -4,7 +4,7 @@
                keyLength varint (-1: null), key, valueLength varint (-1: null), value, headerCount varint, header*
     header  := keyLength varint, key (UTF-8), valueLength varint (-1: null), value
 
-All varints are zig-zag. Deltas are against the batch's base offset and base timestamp.
+All varints are zig-zag encoded. Deltas are against the batch's base offset and base timestamp.
 `read_record` is the strict reader (Kafka's `DefaultRecord.readFrom`): every structural fault is
 INVALID_RECORD, never an IndexError. A negative key or value length other than -1 reads as null, as
 in Kafka.
@@ -31,10 +31,10 @@ Header = tuple[str, bytes | None]
 
 
 class Record(msgspec.Struct, gc=False):
-    """A record.
+    """One record.
 
-    `key` and `value` are views into the batch (or None); copy what outlives it. `timestamp` is in
-    ms.
+    `key` and `value` are views into the batch (or None); copy them if they must outlive it.
+    `timestamp` is in ms.
     """
 
     offset: int
@@ -46,7 +46,7 @@ class Record(msgspec.Struct, gc=False):
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """`sequence` + `increment`; 2147483647 is followed by 0."""
+    """`sequence` + `increment`; 0 follows 2147483647."""
     return sequence + increment & 0x7FFFFFFF
 
 
@@ -57,7 +57,7 @@ def decrement_sequence(sequence: int, decrement: int) -> int:
 def read_record(
     buffer: memoryview, position: int, *, base_offset: int, base_timestamp: int, base_sequence: int, log_append_time: int | None
 ) -> tuple[Record, int]:
-    """(the record at `position`, the position behind it); INVALID_RECORD if it is malformed."""
+    """(the record at `position`, the position after it); INVALID_RECORD if it is malformed."""
     try:
         length, start = read_varint(buffer, position)
         end = start + length
@@ -100,8 +100,8 @@ def _read_headers(buffer: memoryview, position: int, limit: int) -> tuple[list[H
 
 
 def read_headers(buffer: memoryview, position: int, limit: int, count: int) -> tuple[list[Header], int]:
-    """(`count` headers from `position` on, the position behind them); none may reach beyond
-    `limit`. INVALID_RECORD if one does.
+    """(`count` headers from `position` on, the position after them). INVALID_RECORD if one reaches
+    beyond `limit`.
     """
     headers: list[Header] = []
     cursor = position

@@ -7,14 +7,14 @@
     17 crc u32                   61 records, or one compressed stream of all of them
 
 `batchLength` counts what follows it, so a batch takes batchLength + 12 bytes. The CRC-32C covers
-bytes 21 to the end: base offset and leader epoch lie in front of it because the leader assigns them
-to a batch that the producer has sealed; the magic byte is not covered either. Attributes: bits 0-2
-codec, 3 timestamp type, 4 transactional, 5 control, 6 delete horizon (baseTimestamp is the horizon
-then and the deltas are against it).
+bytes 21 to the end: base offset and leader epoch lie before it, because the leader assigns them to
+a batch that the producer has sealed. The magic byte is not covered either. Attributes: bits 0-2
+codec, 3 timestamp type, 4 transactional, 5 control, 6 delete horizon (then baseTimestamp is the
+horizon, and the deltas are against it).
 
-Messages of format v0 and v1 are another structure under the same first 17 bytes (offset i64, size
-i32, crc i32, magic i8); see `legacy`. The number of records and the lengths inside of a batch are
-claims until read: `records()` checks them.
+Messages of format v0 and v1 have another structure with the same first 17 bytes (offset i64, size
+i32, crc i32, magic i8); see `legacy`. The number of records and the lengths inside a batch are only
+claims until they are read: `records()` checks them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOG_OVERHEAD: Final = 12
 HEADER_SIZE_UP_TO_MAGIC: Final = 17
 RECORD_BATCH_OVERHEAD: Final = 61
 MIN_LEGACY_RECORD_SIZE: Final = 14
-"""The smallest batchLength of any format (an empty v0 message); less is corruption, for Kafka's
+"""The smallest batchLength of any format (an empty v0 message). Less is corruption, for Kafka's
 scanners and ours.
 """
 CURRENT_MAGIC: Final = 2
@@ -68,11 +68,11 @@ class TimestampType(IntEnum):
 
 
 class RecordBatch:
-    """A view of the batch that begins at `position` of `buffer`; the header is unpacked once,
+    """A view of the batch that begins at `position` of `buffer`. The header is unpacked once,
     records on demand.
 
-    Times are ms. The buffer must hold the whole batch (`iter_batches` sees to it); CORRUPT_MESSAGE
-    if it does not.
+    Times are ms. CORRUPT_MESSAGE if the buffer does not hold the whole batch (`iter_batches` makes
+    sure that it does).
     """
 
     __slots__ = (
@@ -167,8 +167,8 @@ class RecordBatch:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When the tombstones or the marker in this batch may go, or None if the cleaner has not
-        set it.
+        """When the tombstones or the marker in this batch may be removed; None if the cleaner has
+        not set it.
         """
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
@@ -188,15 +188,13 @@ class RecordBatch:
         return self.compute_crc() == self.crc
 
     def ensure_valid(self) -> None:
-        """CORRUPT_MESSAGE unless the CRC holds."""
+        """Raises CORRUPT_MESSAGE unless the CRC is right."""
         computed = self.compute_crc()
         if computed != self.crc:
             raise corrupt_message(f"Record is corrupt (stored crc = {self.crc}, computed crc = {computed})")
 
     def payload(self, *, max_size: int = MAX_DECOMPRESSED_SIZE_BYTES) -> Buffer:
-        """The records' bytes: a view where they are uncompressed, else the bytes that the codec
-        gives.
-        """
+        """The records' bytes: a view if they are uncompressed, else the decompressed bytes."""
         payload = self.memory[RECORD_BATCH_OVERHEAD:]
         return decompress(self.compression, payload, max_size=max_size) if self.is_compressed and self.record_count else payload
 
@@ -205,9 +203,9 @@ class RecordBatch:
         return memoryview(self.payload(max_size=max_size))
 
     def records(self) -> Iterator[Record]:
-        """The records in order.
+        """Yields the records in order.
 
-        INVALID_RECORD or CORRUPT_MESSAGE where the bytes are not what the header claims.
+        INVALID_RECORD or CORRUPT_MESSAGE if the bytes are not what the header claims.
         """
         count = self.record_count
         if count < 0:
@@ -249,12 +247,10 @@ def _too_small(size: int) -> ApiException:
 
 
 def next_batch_size(buffer: Buffer, position: int, *, end: int | None = None) -> int | None:
-    """Bytes of the batch at `position`, or None if it is not complete there.
+    """Bytes of the batch at `position`; None if it is not complete.
 
-    CORRUPT_MESSAGE for an impossible length.
-
-    Says nothing of the magic: magic 0 and 1 lie under the same length field (Kafka's
-    `ByteBufferLogInputStream.nextBatchSize`).
+    CORRUPT_MESSAGE for an impossible length. The magic is not checked: batches of magic 0 and 1
+    have the same length field (Kafka's `ByteBufferLogInputStream.nextBatchSize`).
     """
     remaining = (len(buffer) if end is None else end) - position
     if remaining < HEADER_SIZE_UP_TO_MAGIC:
@@ -272,8 +268,8 @@ def _check_length(length: int) -> None:
 
 
 def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[RecordBatch]:
-    """The batches in `buffer` from `position` on; an incomplete one at the end is left out
-    silently, as Kafka does.
+    """Yields the batches in `buffer` from `position` on. An incomplete one at the end is skipped
+    silently, as in Kafka.
 
     CORRUPT_MESSAGE for an impossible length or magic, UNSUPPORTED_FOR_MESSAGE_FORMAT for messages
     of format v0 or v1.

@@ -1,10 +1,10 @@
-"""The hot loop of a produce: goes from record to record of a batch by their lengths, without making
-records.
+"""The hot loop of a produce request: it hops from record to record of a batch by their lengths,
+without building `Record` objects.
 
 Varints of one and two bytes are decoded in line, longer ones by `read_varint`. Every length inside
-a record must add up to the record's length, and the records to the body; so one comparison a record
-and one at the end find whatever is cut or swapped. A varint is at its last byte when that is below
-0x80. What is wrong with a malformed record is said by the strict reader (`RecordBatch.records`).
+a record must add up to the record's length, and the records to the body. So one comparison for each
+record and one at the end find everything that is cut or swapped. A varint ends at the first byte
+below 0x80. The strict reader (`RecordBatch.records`) says what is wrong with a malformed record.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kmirror.common.ports import Buffer
 from kmirror.common.varint import VarintError, read_varint, read_varlong
 
 UNBOUNDED: Final = 1 << 64
-"""Above every timestamp delta."""
+"""Larger than every timestamp delta."""
 
 
 def hop_records(body: Buffer, record_count: int) -> tuple[int, int, bool, bool] | None:
@@ -98,7 +98,7 @@ def hop_records(body: Buffer, record_count: int) -> tuple[int, int, bool, bool] 
 
 
 def _hop_headers(body: Buffer, position: int) -> int:
-    """The position behind the headers; -1 if one of them is impossible."""
+    """The position after the headers; -1 if one of them is impossible."""
     count, cursor = read_varint(body, position)
     if not 0 <= count <= len(body) - cursor:
         return -1

@@ -1,22 +1,23 @@
 """What a partition's leader checks and changes in a batch before it is stored (Kafka's
 `LogValidator`).
 
-Batch: a client's batch must span as many offsets as it has records (more than none), may not be a
-control batch, and with a producer id needs a sequence. Records: one hop from record to record by
-their lengths, reading only offset delta, timestamp and whether there is a key; keys and values are
-passed over. A record that breaks a rule of the topic (no key though compacted, timestamp out of
-range) goes into the list of record errors and refuses the batch: INVALID_TIMESTAMP if any was a
-timestamp, else INVALID_RECORD.
+Batch: a client's batch must span as many offsets as it has records, must have at least one, must
+not be a control batch, and needs a sequence if it has a producer id. Records: one hop from record
+to record by their lengths reads only the offset delta, the timestamp and whether there is a key;
+keys and values are skipped. A record that breaks a rule of the topic (no key in a compacted topic,
+timestamp out of range) goes into the list of record errors and the batch is refused: with
+INVALID_TIMESTAMP if any error was a timestamp, else with INVALID_RECORD.
 
-In place, the bytes stay as the producer sent them but for base offset, leader epoch and, only if it
-changes, max timestamp or timestamp type (then the CRC is computed anew). The batch is rebuilt if
-the codec differs from the topic's or if the offset deltas of a compressed batch are not 0, 1, 2 ...
+A batch that is kept in place stays as the producer sent it, except for base offset, leader epoch
+and, if they change, max timestamp and timestamp type (then the CRC is computed anew). The batch is
+rebuilt if its codec is not the topic's, or if the offset deltas of a compressed batch are not 0, 1,
+2 ...
 
-A stream that does not decompress is UNKNOWN_SERVER_ERROR, as in Kafka: clients give up, while they
-send a batch again for ever that is CORRUPT_MESSAGE, which a damaged batch on its way is. One that
-unpacks to more than we take is MESSAGE_TOO_LARGE: Java's producer splits such a batch. Here the
-whole stream is read before its records; Kafka reads both together, and so finds a fault of a record
-before one of the stream behind it.
+A stream that does not decompress is UNKNOWN_SERVER_ERROR, as in Kafka, so that clients give up.
+They would retry CORRUPT_MESSAGE for ever, since it stands for a batch that was damaged in transit.
+A stream that decompresses to more than the limit is MESSAGE_TOO_LARGE: Java's producer splits such
+a batch. Here the whole stream is decompressed before its records are read. Kafka does both
+together, and so finds a record's fault before a fault later in the stream.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ from kmirror.record.record_batch import (
 from kmirror.record.record_hop import UNBOUNDED, hop_records
 
 MAX_VALIDATED_SIZE_BYTES: Final = 128 * 1024 * 1024
-"""What a produced batch may unpack to.
+"""The bytes that a produced batch may decompress to.
 
-Kafka has no such limit because it streams; a batch of a normal producer unpacks to some megabytes.
+Kafka needs no such limit because it streams. A batch of a normal producer decompresses to some
+megabytes.
 """
 _BASE_OFFSET: Final = struct.Struct(">q")
 _LEADER_EPOCH: Final = struct.Struct(">i")
@@ -53,8 +55,8 @@ _ATTRIBUTES: Final = struct.Struct(">h")
 
 
 class RecordError(NamedTuple):
-    """A record that was refused: its index in the batch, and why (goes into the Produce response
-    from version 8 on).
+    """A record that was refused: its index in the batch, and the reason (part of the Produce
+    response from version 8 on).
     """
 
     batch_index: int
@@ -62,7 +64,7 @@ class RecordError(NamedTuple):
 
 
 class RecordValidationException(ApiException):
-    """A batch is refused because of some of its records; `record_errors` lists them all."""
+    """A batch was refused because of some of its records; `record_errors` lists them all."""
 
     def __init__(self, error: Errors, message: str, record_errors: list[RecordError]) -> None:
         super().__init__(error, message)
@@ -70,7 +72,7 @@ class RecordValidationException(ApiException):
 
 
 class ValidationResult(NamedTuple):
-    """What is to be stored. Times are ms."""
+    """What to store. Times are ms."""
 
     records: bytearray | memoryview
     """The bytes to write: the input patched in place, or a new batch."""
@@ -88,6 +90,8 @@ class ValidationResult(NamedTuple):
 
 
 class _Rules(NamedTuple):
+    """The topic's settings that records are checked against."""
+
     topic_partition: object
     now_ms: int
     compact: bool
@@ -112,14 +116,14 @@ def validate_and_assign_offsets(
     topic_partition: object = "?",
     target_compression_level: int | None = None,
 ) -> ValidationResult:
-    """Check the one batch in `records` (writable) and give its records the offsets from `offset`
+    """Checks the one batch in `records` (writable) and gives its records the offsets from `offset`
     on.
 
     `target_compression` is the topic's codec, already resolved: for compression.type=producer it is
     the source's. An uncompressed control batch is never compressed. Raises
     `RecordValidationException`, or ApiException INVALID_RECORD / CORRUPT_MESSAGE /
     UNSUPPORTED_FOR_MESSAGE_FORMAT / UNKNOWN_SERVER_ERROR (does not decompress) / MESSAGE_TOO_LARGE
-    (unpacks to more than `MAX_VALIDATED_SIZE_BYTES`); the bytes are unchanged then.
+    (decompresses to more than `MAX_VALIDATED_SIZE_BYTES`). The bytes are unchanged then.
     """
     if memoryview(records).readonly:
         records = bytearray(records)
@@ -198,7 +202,7 @@ def _validate_batch(batch: RecordBatch, origin: AppendOrigin, topic_partition: o
 
 
 def _validate_records(batch: RecordBatch, body: Buffer, rules: _Rules) -> tuple[int, bool]:
-    """(largest timestamp, whether the bytes of the records can stay); raises where a record is
+    """(largest timestamp, whether the offset deltas are 0, 1, 2 ...). Raises if a record is
     malformed or breaks a rule of the topic.
     """
     if batch.record_count < 0:
@@ -224,7 +228,7 @@ def _validate_records(batch: RecordBatch, body: Buffer, rules: _Rules) -> tuple[
 
 
 def _refuse_broken_rules(batch: RecordBatch, rules: _Rules) -> None:
-    """Look at each record and refuse the batch if one breaks a rule; returns if none does
+    """Looks at each record and refuses the batch if one breaks a rule; returns if none does
     (timestamp -1 is always allowed).
     """
     found: list[tuple[Errors, RecordError]] = []
@@ -270,12 +274,14 @@ def _describe(batch: RecordBatch, record: Record) -> str:
 
 
 def _java_long(value: int) -> int:
-    """`value` as Java's long arithmetic leaves it: now - Long.MAX_VALUE and the like wrap around."""
+    """`value` as Java's long arithmetic leaves it: results such as now - Long.MAX_VALUE wrap
+    around.
+    """
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _patch(batch: RecordBatch, base_offset: int, partition_leader_epoch: int, timestamp_type: TimestampType, max_timestamp: int) -> None:
-    """Write what the leader decides into the header; the CRC only if what it covers changes."""
+    """Writes the leader's decisions into the header; the CRC only if a covered field changes."""
     memory = batch.memory
     _BASE_OFFSET.pack_into(memory, 0, base_offset)
     _LEADER_EPOCH.pack_into(memory, 12, partition_leader_epoch)
@@ -302,7 +308,7 @@ def _rebuild(
 ) -> ValidationResult:
     """The batch with the topic's codec.
 
-    Records whose deltas stay (the usual case) are compressed again without being decoded.
+    If the deltas can stay (the usual case), the records are compressed again without being decoded.
     """
     log_append_time = rules.timestamp_type is TimestampType.LOG_APPEND_TIME
     batch_max_timestamp = rules.now_ms if log_append_time else max_timestamp
@@ -344,8 +350,8 @@ def _first_timestamp_delta(body: Buffer) -> int:
 
 
 def _renumber(batch: RecordBatch) -> tuple[bytearray, int]:
-    """(the records encoded anew with offset deltas 0, 1, 2 ... against the first one's timestamp,
-    that timestamp).
+    """(the records encoded anew with offset deltas 0, 1, 2 ... and timestamp deltas against the
+    first record's timestamp, that timestamp).
     """
     out = bytearray()
     base_timestamp: int | None = None

@@ -1,20 +1,20 @@
 """What the offset index and the time index share: sorted fixed-size entries in a preallocated file.
 
-The file of a segment that is being written is `max_index_size` bytes, rounded down to whole
-entries, and zero behind the entries; it is trimmed to its entries when the segment is rolled or
-closed. So the length of a file that was not closed says nothing about its entries (opened again, it
-seems full of zeros) and such segments are recovered first.
+The file of the segment that is being written has `max_index_size` bytes, rounded down to whole
+entries; the rest after the entries is zeros. It is trimmed to its entries when the segment is
+rolled or closed. So the length of a file that was not closed says nothing about its entries (opened
+again, it seems full, of zeros). Such segments are recovered first.
 
-Entries live in memory (`_entries`) and are written to the file in runs: when enough are waiting,
-before an fsync, when the file is trimmed, when its handles are closed. An entry that a killed
-process had not written is rebuilt by recovery, which every unclean start does above the recovery
-point; and the recovery point only follows a flush. The file is open only while something is done to
-it: ten thousand partitions that are written would hold twenty thousand descriptors, for an entry
-run a piece every two megabytes. A process that has no descriptor left, not even a spare one
-(`runtime.descriptors`), keeps the entries of an append waiting; a flush, a trim or a new segment
-fails. An index is read from disk when it is first used, as in Kafka's `LazyIndex`; one that was
-never used is never touched, which is why opening and closing a log leaves odd-sized or damaged
-indexes of old segments as they are.
+Entries live in memory (`_entries`) and are written to the file in runs: when enough of them wait,
+before an fsync, when the file is trimmed, and when its handles are closed. If a killed process had
+not written an entry, recovery rebuilds it. Every unclean start recovers the log above the recovery
+point, and the recovery point moves only after a flush. The file is open only during an operation:
+otherwise ten thousand partitions under write would hold twenty thousand descriptors, just to write
+some entries every two megabytes. If a process has no descriptor left, not even a spare one
+(`runtime.descriptors`), the entries of an append keep waiting, but a flush, a trim or a new segment
+fails. An index is read from disk on first use, as in Kafka's `LazyIndex`. An index that was never
+used is never touched, which is why opening and closing a log leaves odd-sized or damaged indexes of
+old segments as they are.
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ PENDING_BYTES_LIMIT: Final = 4096
 
 
 class AbstractIndex:
-    """Sorted entries of `entry_size` bytes; sub-classes say what is in them."""
+    """Sorted entries of `entry_size` bytes; subclasses say what they contain. Owns the index
+    file.
+    """
 
     entry_size: int
     reserved_entries = 0
-    """Entries that are kept free when the index is asked whether it is full."""
+    """Entries that are kept free when `is_full` is decided."""
 
     def __init__(self, files: FileSystem, path: str, *, base_offset: int, max_index_size: int) -> None:
         self.path = path
@@ -85,7 +87,7 @@ class AbstractIndex:
         try:
             self._read_or_create()
         except OSError:
-            self._loaded = False  # or it would count as empty, and be trimmed to that
+            self._loaded = False  # otherwise it would count as empty, and be trimmed
             raise
         self._written_bytes = len(self._entries)
         self._on_entries_changed()
@@ -117,10 +119,10 @@ class AbstractIndex:
                     raise
 
     def write_pending(self) -> None:
-        """Write the entries that are only in memory.
+        """Writes the entries that are only in memory.
 
-        A flush does so on a worker (`flush_if_single_replica`) while the loop adds more, or cuts
-        the log: a copy is written, and counts only while no entries are taken away.
+        A flush does so on a worker (`flush_if_single_replica`) while the loop adds entries or cuts
+        the log. So a copy is written, and it counts only if no entries were taken away meanwhile.
         """
         entries, start = self._entries, self._written_bytes
         if start < len(entries):
@@ -140,11 +142,11 @@ class AbstractIndex:
         self._on_entries_changed()
 
     def _on_entries_changed(self) -> None:
-        """Recompute what is remembered about the last entry."""
+        """Recomputes what is remembered about the last entry."""
 
     def resize(self, new_size: int) -> bool:
-        """Cut or extend the file to `new_size` rounded down to whole entries; False if it has that
-        length already.
+        """Cuts or extends the file to `new_size`, rounded down to whole entries; False if it has
+        that length already.
         """
         self._load()
         new_length = self._round_down(new_size)
@@ -160,9 +162,9 @@ class AbstractIndex:
         return True
 
     def reset(self) -> None:
-        """No entries, full preallocated size: before a segment is recovered.
+        """Drops all entries and restores the preallocated size, before a segment is recovered.
 
-        What the file holds is not read: of a segment that was being written that is all of the
+        The file is not read: for a segment that was being written that would be the whole
         preallocated size, and reading it took most of a recovery.
         """
         if not self._loaded and self._files.exists(self.path):
@@ -174,16 +176,16 @@ class AbstractIndex:
         self.resize(self.max_index_size)
 
     def trim_to_valid_size(self) -> None:
-        """Cut the file behind its last entry."""
+        """Cuts the file after its last entry."""
         self.resize(len(self._entries) if self._loaded else self.entries * self.entry_size)
 
     def ensure_created(self) -> None:
-        """Make the (preallocated) file if it is not there."""
+        """Makes the (preallocated) file if it does not exist."""
         self._load()
 
     def flush(self) -> None:
-        """fsync, if anything was written since the last one; an index that was never used is
-        created by that, as in Kafka.
+        """Syncs the file if it was written since the last sync. This creates an index that was
+        never used, as in Kafka.
         """
         self._load()
         self.write_pending()
@@ -193,18 +195,18 @@ class AbstractIndex:
             self._is_synced = True
 
     def close(self) -> None:
-        """Trim and close; nothing for an index that was never used."""
+        """Trims the file; does nothing for an index that was never used."""
         if self._loaded:
             self.trim_to_valid_size()
 
     def close_handler(self) -> None:
-        """Write what is waiting, without trimming the file (its directory is offline or about to be
+        """Writes waiting entries without trimming the file (its directory is offline or about to be
         removed).
         """
         self.write_pending()
 
     def rename_to(self, path: str) -> None:
-        """Move the file, if it is there; the index follows its name in any case."""
+        """Moves the file if it exists. The index takes the new path in any case."""
         if path != self.path:
             if self._files.exists(self.path):
                 self.write_pending()
@@ -222,5 +224,5 @@ class AbstractIndex:
         return True
 
     def can_append_offset(self, offset: int) -> bool:
-        """Whether `offset` fits into the 31 bits that an entry has for it."""
+        """Whether `offset` fits into the 31 bits of an entry."""
         return 0 <= offset - self.base_offset <= 0x7FFFFFFF

@@ -1,8 +1,7 @@
-"""The 61 bytes in front of every record batch v2, unpacked once; storage decides everything by
-them.
+"""The 61-byte header of a record batch v2, unpacked once. Storage makes all its decisions by it.
 
-The layout, its sizes and its flags are those of `record.record_batch`; this is the header as a
-value, without the batch.
+Layout, sizes and flags are those of `record.record_batch`; this is the header as a value, without
+the batch.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from kmirror.record.record_batch import (
 )
 
 RawHeader = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
-"""The 13 fields as unpacked, without a position: what hot loops work with."""
+"""The 13 fields as unpacked, without a position; hot loops use this form."""
 unpack_raw_header: Final = cast(Callable[[Buffer, int], RawHeader], HEADER.unpack_from)
 assert HEADER.size == RECORD_BATCH_OVERHEAD, (HEADER.size, RECORD_BATCH_OVERHEAD)
 
@@ -84,7 +83,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Wraps from 2^31 - 1 to 0; -1 when the batch has no sequence."""
+        """Wraps from 2^31 - 1 to 0; -1 if the batch has no sequence."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return increment_sequence(self.base_sequence, self.last_offset_delta)

@@ -1,4 +1,4 @@
-"""A file that is open only while something is done to it, as those of indexes are."""
+"""Files that are open only during an operation, like those of indexes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kmirror.common.ports import File, FileSystem
 
 @contextmanager
 def opened(files: FileSystem, path: str) -> Iterator[File]:
-    """The file at `path`, which is made when it is not there; closed at the end."""
+    """Opens the file at `path`, creating it if needed, and closes it at the end."""
     file = files.open(path, create=True)
     try:
         yield file

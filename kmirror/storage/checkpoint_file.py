@@ -4,11 +4,12 @@
     <number of entries>\\n
     <entry>\\n ...
 
-A checkpoint is replaced as a whole: `<file>.tmp` is written and synced, renamed over the old file, and the folder is
-synced, so that after a crash there is the old text or the new one and never a mixture. A file of 0 bytes, or one that
-ends after its version line, holds no entries (Kafka creates its checkpoints empty). Fewer or more lines than the count
-says, or a line that does not parse, is corruption: `CorruptCheckpointError` with the file and the byte position of the line. It is an
-OSError, as it is an IOException in Kafka, so whoever reads takes the directory offline; nothing in it is changed.
+A checkpoint is replaced as a whole: `<file>.tmp` is written and synced, renamed over the old file,
+and the folder is synced. So a crash leaves the old text or the new one, never a mixture. A file of
+0 bytes, or one that ends after its version line, holds no entries (Kafka creates its checkpoints
+empty). A wrong count of lines, or a line that does not parse, is corruption:
+`CorruptCheckpointError` with the file and the byte position of the line. It is an OSError, as it is
+an IOException in Kafka, so the reader takes the directory offline. Nothing in the file is changed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def parent_dir(path: str) -> str:
 
 
 def write_atomically(files: FileSystem, path: str, data: bytes) -> None:
-    """Replace `path` by `data` so that a crash leaves the old bytes or the new ones."""
+    """Replaces the file at `path` by `data`, so that a crash leaves the old bytes or the new
+    ones.
+    """
     temporary = path + TEMPORARY_SUFFIX
     files.write_bytes(temporary, data)
     files.fsync_path(temporary)
@@ -42,8 +45,8 @@ def write_atomically(files: FileSystem, path: str, data: bytes) -> None:
 class CheckpointFile(Generic[Entry]):
     """A versioned list of entries in a text file (Kafka's `CheckpointFile`).
 
-    `format_entry` gives an entry's line without its line end; `parse_entry` raises ValueError for a
-    line that is none.
+    `format_entry` returns an entry's line without its line end. `parse_entry` raises ValueError for
+    a line that is not an entry.
     """
 
     VERSION: Final = 0
@@ -65,7 +68,9 @@ class CheckpointFile(Generic[Entry]):
         return self._files.exists(self.path)
 
     def create_if_absent(self) -> None:
-        """Make the file, empty, as Kafka does as soon as a log or log directory is opened."""
+        """Creates an empty file if there is none, as Kafka does when it opens a log or log
+        directory.
+        """
         if not self.exists():
             self._files.write_bytes(self.path, b"")
 
@@ -76,7 +81,7 @@ class CheckpointFile(Generic[Entry]):
     def read(self) -> list[Entry]:
         """The entries; none for a missing or empty file.
 
-        CorruptCheckpointError says where a broken file is broken.
+        CorruptCheckpointError says where a corrupt file is damaged.
         """
         try:
             data = self._files.read_bytes(self.path)
@@ -127,7 +132,9 @@ class CheckpointFile(Generic[Entry]):
 
 
 def parse_decimal(text: str) -> int:
-    """A decimal integer as Java parses it: ASCII digits and at most one sign; ValueError otherwise."""
+    """A decimal integer as Java parses it: ASCII digits and at most one sign; ValueError
+    otherwise.
+    """
     digits = text[1:] if text[:1] in ("-", "+") else text
     if not digits.isascii() or not digits.isdigit():
         raise ValueError(f"{text!r} is not a decimal number")

@@ -1,8 +1,8 @@
 """`.kafka_cleanshutdown`: written last at a clean shutdown, read and removed first at the next
 start.
 
-One JSON object without a line end, `{"version":0,"brokerEpoch":<n>}`. Its presence alone says that
-the shutdown was clean; the broker epoch goes into the next registration (PreviousBrokerEpoch) and
+One JSON object without a line end, `{"version":0,"brokerEpoch":<n>}`. Its presence alone means that
+the shutdown was clean. The broker epoch goes into the next registration (PreviousBrokerEpoch) and
 may be unreadable.
 """
 
@@ -44,7 +44,7 @@ class CleanShutdownFile:
         return epoch if isinstance(epoch, int) and not isinstance(epoch, bool) else None
 
     def delete(self) -> None:
-        """Remove the marker and make that durable: what follows may leave the logs unclean."""
+        """Removes the marker durably, because from now on the logs may become unclean."""
         if self.exists():
             self._files.remove(self.path)
             self._files.fsync_path(parent_dir(self.path))

@@ -1,12 +1,12 @@
 """Which transactional batches and markers the cleaner may drop (Kafka's
 `CleanedTransactionMetadata`).
 
-The cleaner walks a log in offset order. Data of an aborted transaction always goes. A marker must
-stay while any data batch of its transaction is still in the log, because readers need it to know
-what became of that data: so a marker may go only if, in this very pass, no batch of its transaction
-came by. (It then still waits for its delete horizon.) Aborted transactions are known from the
-transaction indexes; the ones whose data was still seen are written into the transaction index of
-the cleaned segment.
+The cleaner walks a log in offset order. Data of an aborted transaction is always dropped. A marker
+must stay while any data batch of its transaction is still in the log, because readers need it to
+know the transaction's outcome. So a marker may be dropped only if this pass met no batch of its
+transaction; even then it waits for its delete horizon. Aborted transactions are known from the
+transaction indexes. Those whose data was met are written into the transaction index of the cleaned
+segment.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kmirror.storage.fetch_data_info import AbortedTxn
 
 
 class CleanedTransactionMetadata:
-    """State of the open transactions at the point that the walk has reached."""
+    """Owner of the state of the open transactions at the point that the walk has reached."""
 
     def __init__(self) -> None:
         self._retained_aborted: list[AbortedTxn] = []
@@ -30,19 +30,19 @@ class CleanedTransactionMetadata:
         self._future_aborted: list[tuple[int, AbortedTxn]] = []
 
     def add_aborted_transactions(self, aborted_transactions: Iterable[AbortedTxn]) -> None:
-        """Transactions that the walk will meet; adding one again is harmless."""
+        """Adds transactions that the walk will meet; adding one twice is harmless."""
         for aborted in aborted_transactions:
             heapq.heappush(self._future_aborted, (aborted.first_offset, aborted))
 
     def take_retained_aborted_transactions(self) -> list[AbortedTxn]:
-        """The aborted transactions whose data was seen, in the order of their markers, since this
-        was last asked.
+        """Returns and forgets the aborted transactions whose data was seen, in the order of their
+        markers.
         """
         retained, self._retained_aborted = self._retained_aborted, []
         return retained
 
     def on_batch_read(self, batch: RecordBatch) -> bool:
-        """Note a data batch; True if it belongs to an aborted transaction."""
+        """Notes a data batch; True if it belongs to an aborted transaction."""
         self._consume_aborted_up_to(batch.last_offset)
         if not batch.is_transactional:
             return False
@@ -53,9 +53,9 @@ class CleanedTransactionMetadata:
         return False
 
     def on_control_batch_read(self, batch: RecordBatch) -> bool:
-        """Note a control batch; True if it may be discarded.
+        """Notes a control batch; True if it may be dropped.
 
-        Types other than ABORT and COMMIT never may.
+        Types other than ABORT and COMMIT may never be dropped.
         """
         self._consume_aborted_up_to(batch.last_offset)
         record = next(batch.records(), None)

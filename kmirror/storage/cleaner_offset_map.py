@@ -1,10 +1,10 @@
 """The cleaner's map from key to last offset, with the capacity of Kafka's `SkimpyOffsetMap`.
 
 Kafka packs (MD5 of the key, offset) into a fixed buffer of log.cleaner.dedupe.buffer.size bytes, 24
-bytes an entry, and stops building the map when it is filled to log.cleaner.io.buffer.load.factor;
-the rest of the dirty section waits for the next pass. Where a pass ends is visible (the cleaner
-checkpoint, what is kept), so the number of slots and the use of the digest in place of the key are
-kept, while the table itself is a dict and takes what it needs.
+bytes an entry, and stops when the buffer is filled to log.cleaner.io.buffer.load.factor. The rest
+of the dirty section waits for the next pass. Where a pass ends is visible from outside (the cleaner
+checkpoint, the records that stay), so the number of slots and the use of the digest instead of the
+key are the same here. The table itself is a dict that takes the memory it needs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class OffsetMap:
         return len(self._offsets) / self.slots
 
     def put(self, key: Buffer, offset: int) -> None:
-        """Remember `offset` as the key's last one; the caller keeps within `slots`."""
+        """Sets the key's last offset. The caller must not exceed `slots`."""
         self._offsets[hashlib.md5(key, usedforsecurity=False).digest()] = offset
         assert len(self._offsets) <= self.slots, f"offset map has {len(self._offsets)} entries in {self.slots} slots"
         self.latest_offset = offset
@@ -43,7 +43,7 @@ class OffsetMap:
         return self._offsets.get(hashlib.md5(key, usedforsecurity=False).digest(), -1)
 
     def update_latest_offset(self, offset: int) -> None:
-        """The map now speaks for everything up to `offset` (a gap, or a batch without keyed
+        """Declares everything up to `offset` covered by the map (a gap, or a batch without keyed
         records).
         """
         self.latest_offset = offset

@@ -1,4 +1,4 @@
-"""What becomes of one batch when the cleaner copies a segment (Kafka's `RecordFilter` and
+"""What happens to one batch when the cleaner copies a segment (Kafka's `RecordFilter` and
 `MemoryRecords.filterTo`).
 
 A batch is, in this order of preference,
@@ -9,11 +9,11 @@ A batch is, in this order of preference,
   or the last marker of one without data (its epoch), or is the last batch of the cleaning round (its offset);
 * dropped.
 
-A record stays when it lies above what the offset map speaks for, or is the last one of its key and
-not a tombstone past its horizon. A *delete horizon* is the time from which tombstones and idle
-markers may go: the first pass that meets one writes it into the batch in place of the base
-timestamp (attribute bit 6), a later pass acts on it. Records without a key do not belong into a
-compacted log and go.
+A record stays if it lies above the offsets that the map covers, or if it is the last one of its key
+and not a tombstone past its horizon. A *delete horizon* is the time from which tombstones, and
+markers without data, may be dropped. The first pass that meets one writes the horizon into the
+batch in place of the base timestamp (attribute bit 6), and a later pass acts on it. Records without
+a key do not belong in a compacted log and are dropped.
 """
 
 from __future__ import annotations
@@ -32,16 +32,14 @@ from kmirror.storage.cleaner_record_keys import RecordKey, record_keys
 
 
 class LastRecord(NamedTuple):
-    """Where a live producer stands in the log: its last data offset (None: only markers) and its
-    epoch.
-    """
+    """A live producer's last data offset (None if it wrote only markers) and its epoch."""
 
     last_data_offset: int | None
     producer_epoch: int
 
 
 class CleanerStats(Struct):
-    """What a pass read, kept and dropped; for the log line and the metrics."""
+    """What a pass read, kept and dropped, for the log line and the metrics."""
 
     messages_read: int = 0
     bytes_read: int = 0
@@ -53,9 +51,10 @@ class CleanerStats(Struct):
 
 
 class CleanerRecordFilter:
-    """Decides over batches in offset order.
+    """Decides about batches in offset order. Owns whether the last batch kept a tombstone.
 
-    One per pass; `last_records` is set anew for every group of segments.
+    There is one for each pass; `last_records_of_active_producers` is set anew for every group of
+    segments.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class CleanerRecordFilter:
         self._has_kept_tombstone = False
 
     def filter(self, batch: RecordBatch) -> Buffer | None:
-        """The bytes that take the batch's place, None for none."""
+        """The bytes that replace the batch; None if it is dropped."""
         kept = self._filter(batch)
         self._stats.bytes_read += batch.size_in_bytes
         if kept is not None:
@@ -122,7 +121,7 @@ class CleanerRecordFilter:
         return batch.is_control and batch.producer_epoch == last.producer_epoch
 
     def _kept(self, batch: RecordBatch) -> list[bool]:
-        """For each record whether it stays; notes whether a tombstone is among those."""
+        """For each record whether it stays; notes whether a tombstone is among them."""
         rows = record_keys(batch)
         self._stats.messages_read += len(rows)
         if batch.is_control:

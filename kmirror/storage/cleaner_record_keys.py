@@ -1,6 +1,7 @@
-"""What the cleaner looks at of every record: offset, key, and whether there is a value.
+"""What the cleaner reads of every record: offset, key, and whether there is a value.
 
-Batches of many records are decoded into columns (a tenth of the time), small ones record by record.
+Batches of many records are decoded into columns (in a tenth of the time), small ones record by
+record.
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ MIN_RECORDS_FOR_COLUMNS: Final = 24
 
 
 class RecordKey(NamedTuple):
+    """One record, as the cleaner sees it."""
+
     offset: int
     key: Buffer | None
     has_value: bool
 
 
 def record_keys(batch: RecordBatch) -> list[RecordKey]:
-    """One entry a record, in order; INVALID_RECORD or CORRUPT_MESSAGE where the batch is not what
-    its header claims.
+    """One entry for each record, in order; INVALID_RECORD or CORRUPT_MESSAGE if the batch is not
+    what its header claims.
     """
     if batch.record_count < MIN_RECORDS_FOR_COLUMNS:
         return [RecordKey(record.offset, record.key, record.value is not None) for record in batch.records()]
-    from kmirror.record.columns import decode_columns  # numpy: a quarter of a broker's start, for what may never be cleaned
+    from kmirror.record.columns import decode_columns  # imports numpy, a quarter of a broker's start; many brokers never clean
 
     columns = decode_columns([batch])
     body = columns.body

@@ -1,14 +1,13 @@
-"""The cleaner's work on files: the offset map from dirty segments, and the cleaned copy of a group
-of segments.
+"""The cleaner's work on files: building the offset map from dirty segments, and writing the cleaned
+copy of a group of segments.
 
-Everything here may run on a worker thread: it reads sealed segments by position, writes `.cleaned`
-files that nobody else knows, and asks `check_not_aborted` before every segment and chunk. What it
-needs to know of the log was taken on the loop (`SegmentSource`, aborted transactions, live
-producers).
+Everything here may run on a worker thread, except the constructors. It reads sealed segments by
+position, writes `.cleaned` files that nobody else knows, and calls `check_not_aborted` before every
+segment and batch. What it needs to know about the log was collected on the loop (`SegmentSource`,
+aborted transactions, live producers).
 
-What is read and written is counted by a meter; both pieces of work are iterators that stop where it
-says so, for whoever drives them to look whether there must be a pause
-(log.cleaner.io.max.bytes.per.second).
+A meter counts what is read and written. Both pieces of work are iterators that stop when the meter
+is due, so that their caller can check whether it must pause (log.cleaner.io.max.bytes.per.second).
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ WRITE_CHUNK_BYTES: Final = 1 << 20
 
 
 class SegmentSource(Struct, frozen=True):
-    """A sealed segment as a worker needs it: the open file, where to start and end in it, and the
-    offset at which it ends.
+    """A sealed segment as a worker needs it: the open file, the byte range to read, and the offset
+    at which the segment ends.
     """
 
     file: File
@@ -50,17 +49,19 @@ class SegmentSource(Struct, frozen=True):
 
     @classmethod
     def of(cls, segment: LogSegment, *, start_offset: int, end_offset: int) -> SegmentSource:
-        """From the batch that an index look-up of `start_offset` gives, so at or in front of it."""
+        """The source begins with the batch that the index gives for `start_offset`, at or before
+        it.
+        """
         position = segment.offset_index.lookup(start_offset).position
         return cls(segment.file, position, segment.size, end_offset)
 
 
 def read_batches(source: SegmentSource, meter: ThrottlerMeter) -> Iterator[RecordBatch]:
-    """The batches of a segment in order; CorruptFileError where the file holds no whole batch or
-    one with a wrong CRC.
+    """Yields the batches of a segment in order; CorruptFileError if the file holds an incomplete
+    batch or one with a wrong CRC.
 
-    Kafka's cleaner does not look at the CRC. But a broken key would shadow another key's record,
-    and a batch that is written anew would get a CRC that blesses what is broken.
+    Kafka's cleaner does not check the CRC. But a damaged key would hide another key's record, and a
+    rewritten batch would get a CRC that makes the damage look valid.
     """
     position = source.position
     wanted = READ_CHUNK_BYTES
@@ -101,7 +102,7 @@ def _size_of_batch_at(view: memoryview, source: SegmentSource, position: int) ->
 
 
 class OffsetMapBuilder:
-    """Fills the offset map from the dirty section (Kafka's `buildOffsetMap`); stops when it has
+    """Fills the offset map from the dirty section (Kafka's `buildOffsetMap`), up to
     `max_entries`.
     """
 
@@ -126,14 +127,16 @@ class OffsetMapBuilder:
         self._transaction_metadata.add_aborted_transactions(aborted_transactions)
 
     def build(self) -> Iterator[None]:
-        """Stops where the meter is due."""
+        """Fills the map; yields whenever the meter is due."""
         for source in self._sources:
             self._check_not_aborted()
             if not (yield from self._add_segment(source)):
                 return
 
     def _add_segment(self, source: SegmentSource) -> Generator[None, None, bool]:
-        """False when the map is full; it then speaks for everything up to the last key it took."""
+        """False when the map is full. The map then covers everything up to the last key that it
+        took.
+        """
         for batch in read_batches(source, self._meter):
             if self._meter.is_due:
                 yield
@@ -168,7 +171,7 @@ class OffsetMapBuilder:
 def group_segments_by_size(
     segments: list[LogSegment], *, max_size: int, max_index_size: int, first_uncleanable_offset: int
 ) -> list[list[LogSegment]]:
-    """Neighbours that fit into one segment together, greedily from the front."""
+    """Groups neighbours that together fit into one segment, greedily from the front."""
     groups: list[list[LogSegment]] = []
     sizes = (0, 0, 0)
     for index, segment in enumerate(segments):
@@ -186,7 +189,9 @@ def group_segments_by_size(
 
 
 class SegmentCleaner:
-    """Copies one group of segments into one `.cleaned` segment (Kafka's `cleanSegments`)."""
+    """Copies one group of segments into one `.cleaned` segment (Kafka's `cleanSegments`), which it
+    owns until the swap.
+    """
 
     def __init__(
         self,
@@ -198,7 +203,7 @@ class SegmentCleaner:
         meter: ThrottlerMeter,
         check_not_aborted: Callable[[], None],
     ) -> None:
-        """On the loop: takes what it needs of the log."""
+        """Collects what it needs from the log. Must run on the loop."""
         self._meter = meter
         self._folder = LogFolder(log.directory, log.topic_partition, log.config, ports)
         self._filter = record_filter
@@ -220,7 +225,9 @@ class SegmentCleaner:
         return self._cleaned
 
     def clean(self) -> Iterator[None]:
-        """On a worker: write, seal and sync the cleaned segment. Stops where the meter is due."""
+        """Writes, seals and syncs the cleaned segment, on a worker. Yields whenever the meter is
+        due.
+        """
         cleaned = self._cleaned = create_new_cleaned_segment(self._folder, self._base_offset)
         for source, aborted_transactions in zip(self._sources, self._aborted_transactions, strict=True):
             self._filter.transaction_metadata.add_aborted_transactions(aborted_transactions)
@@ -255,6 +262,6 @@ class SegmentCleaner:
             self._pending.clear()
 
     def discard(self) -> None:
-        """Remove what was written; the folder may have been renamed or removed meanwhile."""
+        """Removes what was written; the folder may have been renamed or removed meanwhile."""
         if self._cleaned is not None:
             self._cleaned.delete_if_exists()

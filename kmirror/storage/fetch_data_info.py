@@ -1,4 +1,4 @@
-"""What `UnifiedLog.read` takes and gives."""
+"""What `UnifiedLog.read` takes and returns."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kmirror.storage.log_offset_metadata import LogOffsetMetadata
 
 
 class FetchIsolation(Enum):
-    """How far a read may go: followers to the log end, consumers to the high watermark or the last
-    stable offset.
+    """How far a read may go: followers read to the log end, consumers to the high watermark or the
+    last stable offset.
     """
 
     LOG_END = "log end"
@@ -21,8 +21,8 @@ class FetchIsolation(Enum):
 
 
 class AbortedTxn(NamedTuple):
-    """An entry of a transaction index: offsets of the first record and of the ABORT marker, and the
-    LSO written with it.
+    """An entry of a transaction index: the offsets of the transaction's first record and of its
+    ABORT marker, and the last stable offset written with it.
     """
 
     producer_id: int
@@ -33,10 +33,10 @@ class AbortedTxn(NamedTuple):
 
 @dataclass(slots=True)
 class FetchDataInfo:
-    """A run of whole batches, except that the last may be cut; `records` is a slice of the file,
-    not read yet.
+    """The result of a read: whole batches, of which the last may be cut. `records` is a slice of
+    the file that has not been read yet.
 
-    The first batch may begin below the offset asked for. `aborted_transactions` is None unless the
+    The first batch may begin below the requested offset. `aborted_transactions` is None unless the
     read was TXN_COMMITTED.
     """
 

@@ -1,5 +1,5 @@
-"""A run of record bytes in an open file: what a fetch gives to the network, which sends it without
-reading it.
+"""A run of record bytes in an open file. A fetch returns it to the network, which sends the bytes
+without reading them into memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class FileRecords:
     size: int
 
     def to_bytes(self) -> bytes:
-        """Read them. Shorter than `size` only if the file has been cut since."""
+        """Reads the bytes. They are fewer than `size` only if the file was cut meanwhile."""
         return self.file.pread(self.size, self.position) if self.size else b""
 
     def slice(self, position: int, size: int) -> FileRecords:

@@ -1,8 +1,8 @@
-"""Moving a log to another directory: its future log there takes the place of the current one, or is
+"""Moving a log to another directory: its future log there replaces the current one, or the move is
 given up.
 
 A future log must never have a batch that the current log does not have. So it is cut first when the
-current one is cut; in a crash in between it is only shorter.
+current one is cut; after a crash in between it is only shorter.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 
 class FutureLogs:
-    """The steps of a move that change which log is a partition's (`replica.alter_log_dirs` decides
-    when).
+    """Changes which log is a partition's, when a replica is moved (`replica.alter_log_dirs` decides
+    when). It owns no logs: `BrokerLogs` does.
     """
 
     def __init__(self, logs: BrokerLogs, removal: LogRemoval, checkpoints: LogCheckpoints, cleaner: LogCleaner | None) -> None:
         self.on_cut: Callable[[TopicPartition, int], None] | None = None
-        """Told where a future log ends that was cut because the current one is being cut."""
+        """Called with the end of a future log that was cut because the current one is about to be
+        cut.
+        """
         self._logs = logs
         self._removal = removal
         self._checkpoints = checkpoints
         self._cleaner = cleaner
 
     def replace_current(self, topic_partition: TopicPartition) -> None:
-        """The future log becomes the current one; the old one is deleted later.
+        """Makes the future log the current one; the old one is deleted later.
 
-        KAFKA_STORAGE_ERROR where one of them is offline.
-
-        The new log gets its name first: whatever happens in between, the data is there under its
-        name once or twice, never not.
+        KAFKA_STORAGE_ERROR if one of them is offline. The new log is renamed first: whatever
+        happens in between, the folder name has the data once or twice, never not at all.
         """
         source, future = self._logs.current.get(topic_partition), self._logs.future.get(topic_partition)
         if future is None:
@@ -61,15 +61,15 @@ class FutureLogs:
         _LOGGER.info("the current replica of %s is replaced with the future replica in %s", topic_partition, future.directory)
 
     def delete(self, topic_partition: TopicPartition) -> None:
-        """Give a move up."""
+        """Gives up a move and removes its future log."""
         log = self._logs.future.pop(topic_partition)
         self._removal.set_aside(log)
         self._checkpoints.write_in(log.parent_dir)
 
     def cut(self, topic_partition: TopicPartition, cut: LogCut) -> None:
-        """As the current log is about to be cut.
+        """Cuts the future log, because the current log is about to be cut.
 
-        A future log that cannot be cut is given up: it must not be swapped in any more.
+        A future log that cannot be cut is given up: it must never replace the current one.
         """
         future = self._logs.future.get(topic_partition)
         if future is None:

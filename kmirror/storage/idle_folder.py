@@ -1,10 +1,10 @@
-"""Whether a partition's folder holds nothing yet: how a broker starts with thousands of partitions
-that nobody ever wrote to.
+"""Whether a partition's folder holds no data yet. A broker uses this to start with thousands of
+partitions that nobody has written to.
 
-Such a folder is new, or has only `partition.metadata`. That file may be torn after a power loss,
-because for an idle partition it is not synced; it then counts as missing, for there is no data
-whose topic it could name. Beside it may lie what the first append had written of its successor when
-the power went.
+Such a folder is new, or has only `partition.metadata`. For an idle partition that file is not
+synced, so a power loss may tear it. It then counts as missing, since there is no data whose topic
+it could name. A temporary file may lie beside it, if the power went while the first append was
+replacing it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _TEMPORARY_NAME = f"{PARTITION_METADATA_FILE_NAME}{TEMPORARY_SUFFIX}"
 
 
 class IdleFolder(NamedTuple):
-    """`topic_id` is what an idle folder says that it belongs to."""
+    """What was found; `topic_id` is the id in an idle folder's `partition.metadata`."""
 
     is_idle: bool
     topic_id: Uuid | None = None
 
 
 def idle_folder(files: FileSystem, directory: str) -> IdleFolder:
-    """Look into `directory`, which is made when it is not there."""
+    """Looks into `directory`, and creates it if it does not exist."""
     try:
         names = files.list_dir(directory)
     except FileNotFoundError:

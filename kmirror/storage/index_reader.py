@@ -1,7 +1,7 @@
 """Index files of someone else's log as numpy rows, read-only (see `reader`).
 
 Each file is an array of fixed-size slots without a header. A preallocated index of a running or
-killed broker ends in slots of zeros; which of them count is for the caller to say.
+killed broker ends in slots of zeros; the caller decides which of them count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TRANSACTION_INDEX_DTYPE: Final = np.dtype(
 
 def read_offset_index(files: FileSystem, path: str) -> npt.NDArray[Any]:
     """The slots of an `.index` file (fields of `OFFSET_INDEX_DTYPE`), preallocated zeros included;
-    a part of a slot at the end is left out.
+    an incomplete slot at the end is left out.
     """
     return _rows(files.read_bytes(path), OFFSET_INDEX_DTYPE)
 

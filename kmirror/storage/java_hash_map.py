@@ -1,12 +1,12 @@
-"""The order in which Java's `HashMap` gives its keys back, which decides byte order in a few Kafka
-files.
+"""The order in which Java's `HashMap` iterates over its keys. It decides the byte order in a few
+Kafka files.
 
-A `HashMap` has a power-of-two table; a key lies in bucket `(h ^ h >>> 16) & (table size - 1)` and
-iteration goes bucket by bucket, inside a bucket in the order of insertion. The table starts with 16
-buckets (or what the constructor asked for), doubles when more than 0.75 of it is filled and never
-shrinks. While it has fewer than 64 buckets it also doubles when a ninth key comes into one bucket;
-from 64 on Kafka's map would turn that bucket into a tree, whose order is not reproduced here (nine
-keys in one of 64 buckets does not occur with sane ids).
+A `HashMap` has a power-of-two table. A key lies in bucket `(h ^ h >>> 16) & (table size - 1)`.
+Iteration goes from bucket to bucket, and inside a bucket in the order of insertion. The table
+starts with 16 buckets (or the constructor's number), doubles when more than 0.75 of it is filled,
+and never shrinks. While it has fewer than 64 buckets it also doubles when a ninth key comes into
+one bucket. From 64 on, Java's map would turn that bucket into a tree, whose order is not reproduced
+here (nine keys in one of 64 buckets do not occur with normal ids).
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ def java_uuid_hash(uuid: Uuid) -> int:
 
 
 def table_size_for(capacity: int) -> int:
-    """The table of `new HashMap(capacity)`: the next power of two."""
+    """The table size of `new HashMap(capacity)`: the next power of two."""
     return 1 if capacity <= 1 else 1 << (capacity - 1).bit_length()
 
 
 def table_size_for_copy(count: int) -> int:
-    """The table of a `HashMap` made as a copy of a map with `count` keys."""
+    """The table size of a `HashMap` made as a copy of a map with `count` keys."""
     return table_size_for(int(count / 0.75 + 1.0))
 
 
 def grown_table_size(hashes: Iterable[int], table_size: int = DEFAULT_TABLE_SIZE) -> int:
-    """The table's size after keys with these `hashes` were put, one after the other, into a table
-    of `table_size`.
+    """The table size after keys with these `hashes` were put, one after the other, into a table of
+    `table_size`.
     """
     buckets: dict[int, list[int]] = {}
     for count, key_hash in enumerate(hashes, start=1):
@@ -84,8 +84,8 @@ def _doubled(table_size: int, buckets: dict[int, list[int]]) -> tuple[int, dict[
 
 
 def java_hash_map_order(keys: Iterable[Key], hash_of: Callable[[Key], int], *, table_size: int = DEFAULT_TABLE_SIZE) -> list[Key]:
-    """`keys`, given in the order of insertion, in the order of iteration; `table_size` is that
-    before the first insertion.
+    """The order in which Java iterates over `keys`, which are given in the order of insertion.
+    `table_size` is the size before the first insertion.
     """
     keyed = [(hash_of(key), key) for key in keys]
     mask = grown_table_size((key_hash for key_hash, _ in keyed), table_size) - 1

@@ -1,8 +1,8 @@
 """The text format of `java.util.Properties`: `meta.properties`, and the configuration files of
 servers and clients.
 
-`key=value` lines in ISO-8859-1 with backslash escapes, `#` and `!` comments, and lines that a
-backslash at the end continues. What is written here is ASCII.
+It has `key=value` lines in ISO-8859-1 with backslash escapes, `#` and `!` comments, and lines that
+continue after a backslash at the end. This module writes only ASCII.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def encode_properties(properties: dict[str, str], *, time_ms: int) -> bytes:
 
 
 def escape(text: str, *, also: str = "=:#!") -> str:
-    """A value as `store` writes it: one line of ASCII, which is read the same as ISO-8859-1 and as
-    UTF-8. `also`: what may stay as it is in a value, and is escaped all the same.
+    """A value as `store` writes it: one line of ASCII, which reads the same as ISO-8859-1 and as
+    UTF-8. Characters in `also` are escaped although a value may hold them unescaped.
     """
     escaped = "".join(_ESCAPED.get(char) or (f"\\{char}" if char in also else char) for char in text)
     if escaped.startswith(" "):
@@ -41,8 +41,8 @@ def escape(text: str, *, also: str = "=:#!") -> str:
 
 
 def decode_properties(path: str, data: bytes) -> dict[str, str]:
-    """Key-value lines of a Java properties file (ISO-8859-1, backslash escapes, continued lines); a
-    later key wins.
+    """The keys and values of a Java properties file (ISO-8859-1, backslash escapes, continued
+    lines). A later key wins.
     """
     properties: dict[str, str] = {}
     for position, line in _logical_lines(data.decode("latin-1")):

@@ -1,8 +1,8 @@
-"""A file that is opened when its bytes are first wanted, and made when the first are written.
+"""A file that is opened when its bytes are first read, and created when the first ones are written.
 
-A broker with ten thousand idle partitions would otherwise hold a descriptor (and, for new ones,
-files) of each: what was not used since the start costs neither. `release` gives the descriptor
-back; the next use opens the file again.
+Otherwise a broker with ten thousand idle partitions would hold descriptors (and, for new
+partitions, files) for all of them. A partition that was not used since the start costs neither.
+`release` gives the descriptor back; the next use opens the file again.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ from kmirror.common.ports import Buffer, File, FileSystem
 
 
 class LazyFile:
-    """A `common.ports.File`.
+    """A `common.ports.File`; owns the descriptor.
 
-    While there is no file on disk it reads as empty; `create` makes it at once.
+    While there is no file on disk it reads as empty; `create` makes the file at once.
     """
 
     __slots__ = ("_file", "_files", "_is_closed", "_preallocated_size", "exists", "initial_size", "path")
 
     def __init__(self, files: FileSystem, path: str, *, preallocated_size: int = 0) -> None:
-        """`preallocated_size` is what a new file is extended to.
-
-        `initial_size` is what an existing one had.
+        """A new file is extended to `preallocated_size`. `initial_size` becomes the size of an
+        existing one.
         """
         self.path = path
         self._files = files
@@ -39,7 +38,7 @@ class LazyFile:
             self.exists = False
 
     def create(self) -> None:
-        """Make the file if it is not there."""
+        """Creates the file if it does not exist."""
         if not self.exists:
             self._open()
 
@@ -80,7 +79,7 @@ class LazyFile:
         return self._file is not None and not self._file.closed
 
     def release(self) -> None:
-        """Close the descriptor; nobody else may hold this file (a slice of it) any more."""
+        """Closes the descriptor. Nobody else may still use this file or a slice of it."""
         if self._file is not None and not self._is_closed:
             self._file.close()
             self._file = None

@@ -1,4 +1,6 @@
-"""`leader-epoch-checkpoint` of a partition: one `<epoch> <start offset>` a line, epochs ascending."""
+"""`leader-epoch-checkpoint` of a partition: one `<epoch> <start offset>` a line, epochs
+ascending.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ class EpochEntry(NamedTuple):
 class LeaderEpochCheckpointFile:
     """The epochs of one partition on disk.
 
-    Created empty as soon as the log object is, unless that is `deferred`.
+    The empty file is created with this object, unless `deferred`.
     """
 
     def __init__(self, files: FileSystem, log_dir: str, *, deferred: bool = False) -> None:
@@ -45,8 +47,8 @@ class LeaderEpochCheckpointFile:
         self._checkpoint.write(entries)
 
     def write_if_dir_exists(self, entries: Iterable[EpochEntry]) -> None:
-        """For the asynchronous flush after a truncation, which may find the partition deleted or
-        renamed.
+        """Writes after a truncation, asynchronously; the partition may have been deleted or renamed
+        by then.
         """
         if self._files.is_dir(self._log_dir):
             self._checkpoint.write(entries)

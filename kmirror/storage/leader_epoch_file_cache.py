@@ -1,12 +1,12 @@
 """Which leader epoch began at which offset (Kafka's `LeaderEpochFileCache`), kept in
 `leader-epoch-checkpoint`.
 
-Entries ascend in both epoch and start offset. A new entry drops every entry that contradicts it:
-epoch >= its epoch or start offset >= its offset; so an epoch that began but was never written to
-leaves no trace. A new entry is written and synced before the append that caused it goes on. Entries
-that a truncation drops are rewritten later, because loading a log truncates the cache to the log
-anyway. A log that has no files yet (`deferred`) puts its epochs off until it gets them: an epoch
-without a batch is news to nobody after a crash.
+Entries ascend in both epoch and start offset. A new entry drops every entry that contradicts it
+(epoch >= its epoch or start offset >= its offset), so an epoch that began but was never written to
+leaves no trace. A new entry is written and synced before the append that caused it goes on. When a
+truncation drops entries, the file is rewritten later, because loading a log truncates the cache to
+the log anyway. A log that has no files yet (`deferred`) writes its epochs when it gets them: an
+epoch without a batch means nothing after a crash.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ UNDEFINED_EPOCH_OFFSET: Final = -1
 
 
 class LeaderEpochFileCache:
-    """The epochs of one log.
+    """Owner of the epochs of one log.
 
-    Lists are short (one entry a leader change), so all look-ups are linear.
+    The list is short (one entry for each leader change), so all look-ups are linear.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class LeaderEpochFileCache:
                 self._assign(entry)
 
     def end_deferral(self) -> None:
-        """The log gets its files: write the epochs, now and from now on."""
+        """Writes the epochs, now that the log has files."""
         if self._is_deferred:
             self._is_deferred = False
             self._write()
@@ -75,8 +75,8 @@ class LeaderEpochFileCache:
         return lower[-1] if lower else None
 
     def end_offset_for(self, requested_epoch: int, log_end_offset: int) -> EpochAndOffset:
-        """(largest epoch <= requested, start of the next higher one); (-1, -1) when the request is
-        beyond what is known.
+        """(largest epoch <= the requested one, start offset of the next higher epoch); (-1, -1) if
+        the requested epoch is above all known ones.
         """
         if requested_epoch == UNDEFINED_EPOCH:
             return EpochAndOffset(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)
@@ -91,7 +91,7 @@ class LeaderEpochFileCache:
 
     # writing
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Note that `epoch` begins at `start_offset`; written at once if that is news."""
+        """Notes that `epoch` begins at `start_offset`, and writes it at once if that is new."""
         latest = self._epochs[-1] if self._epochs else None
         if latest is not None and latest.epoch == epoch and start_offset >= latest.start_offset:
             return
@@ -106,14 +106,14 @@ class LeaderEpochFileCache:
         self._epochs.append(entry)
 
     def truncate_from_end_async_flush(self, end_offset: int) -> None:
-        """Drop the epochs that begin at or above `end_offset`."""
+        """Drops the epochs that begin at or above `end_offset`."""
         kept = [entry for entry in self._epochs if entry.start_offset < end_offset]
         if end_offset >= 0 and len(kept) < len(self._epochs):
             self._epochs = kept
             self._flush_later()
 
     def truncate_from_start_async_flush(self, start_offset: int) -> None:
-        """Forget what lies below `start_offset`; the epoch it lies in then begins there."""
+        """Forgets the epochs below `start_offset`. The epoch that contains it then begins there."""
         removed = [entry for entry in self._epochs if entry.start_offset <= start_offset]
         if removed:
             self._epochs = [EpochEntry(removed[-1].epoch, start_offset), *self._epochs[len(removed) :]]
@@ -124,11 +124,11 @@ class LeaderEpochFileCache:
         self._write()
 
     def clear(self) -> None:
-        """Forget everything, in memory only (the folder is being deleted)."""
+        """Forgets everything, in memory only (the folder is being deleted)."""
         self._epochs = []
 
     def with_checkpoint(self, checkpoint: LeaderEpochCheckpointFile) -> None:
-        """From now on write to another file: the folder was renamed."""
+        """Writes to another file from now on, because the folder was renamed."""
         self._checkpoint = checkpoint
 
     def _write(self) -> None:

@@ -1,7 +1,7 @@
 """The segments of one log as an append-only file with a start and an end (Kafka's `LocalLog`).
 
-Knows nothing of epochs, producers or the high watermark; `UnifiedLog` adds these. Not guarded
-against I/O errors either: an OSError passes through, and `UnifiedLog` takes the log directory
+It knows nothing of epochs, producers or the high watermark; `UnifiedLog` adds these. It does not
+handle I/O errors either: an OSError passes through, and `UnifiedLog` takes the log directory
 offline.
 """
 
@@ -87,9 +87,9 @@ class LocalLog:
         min_one_message: bool,
         include_aborted_transactions: bool,
     ) -> FetchDataInfo:
-        """Up to `max_length` bytes below `max_offset_metadata`; empty at or above it.
+        """Reads up to `max_length` bytes below `max_offset_metadata`; nothing at or above it.
 
-        OFFSET_OUT_OF_RANGE beyond the log.
+        OFFSET_OUT_OF_RANGE outside the segments.
         """
         segment = self.segments.floor_segment(start_offset)
         if start_offset > self.log_end_offset or segment is None:
@@ -129,8 +129,8 @@ class LocalLog:
         return self.collect_aborted_transactions(start_offset, upper_bound)
 
     def collect_aborted_transactions(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
-        """Aborted transactions that touch [start, upper bound), as the segments from that of
-        `start` on know them.
+        """The aborted transactions that overlap [start, upper bound), from the indexes of the
+        segments from that of `start` on.
         """
         found: list[AbortedTxn] = []
         segment = self.segments.floor_segment(start_offset)
@@ -144,7 +144,7 @@ class LocalLog:
 
     # roll
     def roll(self, expected_next_offset: int | None = None) -> LogSegment:
-        """A new active segment at max(expected, log end offset)."""
+        """Begins a new active segment at max(expected, log end offset)."""
         new_offset = max(expected_next_offset or 0, self.log_end_offset)
         active = self.segments.active_segment
         if self.segments.contains(new_offset):
@@ -165,7 +165,7 @@ class LocalLog:
         return new_segment
 
     def _create_and_delete_segment(self, new_offset: int, old: LogSegment) -> LogSegment:
-        """An empty segment at `new_offset` and then no `old` any more, so that there always is an
+        """Adds an empty segment at `new_offset` and then deletes `old`, so that there always is an
         active one.
         """
         if new_offset == old.base_offset:
@@ -179,7 +179,7 @@ class LocalLog:
 
     # flush
     def flush(self, offset: int) -> None:
-        """fsync the segments that hold [recovery point, offset), and the folder if one of them is
+        """Syncs the segments that hold [recovery point, offset), and the folder if one of them is
         new.
         """
         recovery_point = self.recovery_point
@@ -206,7 +206,9 @@ class LocalLog:
             delete_segments(self.folder, segments, later=later)
 
     def truncate_to(self, target_offset: int) -> list[LogSegment]:
-        """Cut so that `target_offset` is the log end; the whole segments removed."""
+        """Cuts the log so that it ends at `target_offset`; returns the segments that were
+        removed.
+        """
         deletable = self.segments.filter(lambda segment: segment.base_offset > target_offset)
         self.remove_and_delete_segments(deletable)
         self.segments.active_segment.truncate_to(target_offset)
@@ -214,7 +216,7 @@ class LocalLog:
         return deletable
 
     def truncate_fully_and_start_at(self, new_offset: int) -> list[LogSegment]:
-        """One empty segment at `new_offset`; the segments removed."""
+        """Replaces all segments by an empty one at `new_offset`; returns the old ones."""
         old = self.segments.values
         self.remove_and_delete_segments(old[:-1])
         self._create_and_delete_segment(new_offset, old[-1])
@@ -222,8 +224,8 @@ class LocalLog:
         return old
 
     def make_cut_durable(self, *, files_went: bool) -> None:
-        """After `truncate_to` or `truncate_fully_and_start_at`: a power loss does not bring back
-        what was cut, nor files that were removed.
+        """Syncs a cut by `truncate_to` or `truncate_fully_and_start_at`, so that a power loss
+        brings back neither the bytes that were cut nor the files that were removed.
         """
         segment = self.segments.active_segment
         if not segment.is_deferred:
@@ -232,9 +234,9 @@ class LocalLog:
             self.ports.files.fsync_path(self.directory)
 
     def rename_dir(self, name: str, *, synced: bool = True) -> bool:
-        """Rename the folder inside its log dir; False if it has that name.
+        """Renames the folder inside its log dir; False if it already has that name.
 
-        `synced=False`: whoever renames many syncs their log dir behind all.
+        With `synced=False` the caller renames many folders and syncs their log dir afterwards.
         """
         directory = f"{self.parent_dir}/{name}"
         if directory == self.directory:
@@ -260,8 +262,8 @@ class LocalLog:
 
 
 def _max_position(segment: LogSegment, max_offset: LogOffsetMetadata) -> int | None:
-    """Where a read of `segment` must end; None when all of it lies beyond `max_offset`, or that has
-    no position.
+    """The position at which a read of `segment` must end; None if the whole segment lies beyond
+    `max_offset`, or if that has no position.
     """
     if max_offset.segment_base_offset == segment.base_offset:
         return max_offset.relative_position_in_segment

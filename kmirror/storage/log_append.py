@@ -1,9 +1,9 @@
 """The checks of an append that need no state: one pass over the batch headers, one CRC a batch.
 
-Followers and mirror leaders take bytes as they are, so this pass is what replication costs. It
-stops before the first batch whose leader epoch is above the epoch in which the bytes were fetched
-(KAFKA-18723): such a batch was written by a later leader than the one that answered, and what lies
-behind it cannot be trusted to follow.
+Followers and mirror leaders store bytes as they are, so this pass is the main cost of replication.
+It stops before the first batch whose leader epoch is above the epoch in which the bytes were
+fetched (KAFKA-18723): a later leader than the one that answered wrote that batch, and the batches
+after it may not be the right continuation.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MIN_LENGTH = RECORD_BATCH_OVERHEAD - LOG_OVERHEAD
 class AnalyzedAppend(NamedTuple):
     """The batches of an append.
 
-    `has_producer_state`: one of them has a producer id or is a control batch.
+    `has_producer_state`: one of them has a producer id, is transactional or is a control batch.
     """
 
     info: LogAppendInfo
@@ -45,7 +45,7 @@ class AnalyzedAppend(NamedTuple):
 
     @property
     def headers(self) -> list[BatchHeader]:
-        """With positions in the buffer."""
+        """The headers with their positions in the buffer."""
         headers: list[BatchHeader] = []
         position = 0
         for raw in self.raw_headers:
@@ -57,7 +57,9 @@ class AnalyzedAppend(NamedTuple):
 def analyze_and_validate_records(
     records: memoryview, *, origin: AppendOrigin, leader_epoch: int, max_message_size: int | None, topic_partition: TopicPartition
 ) -> AnalyzedAppend:
-    """Headers of the whole batches in `records`, all valid. Kafka's error where one is not."""
+    """The headers of the whole batches in `records`, all of them valid. Kafka's error if one is
+    not.
+    """
     replication = origin is AppendOrigin.REPLICATION
     headers: list[RawHeader] = []
     size = len(records)
@@ -107,8 +109,8 @@ def analyze_and_validate_records(
 
 
 def _leave_out_what_needs_another_segment(headers: list[RawHeader]) -> int:
-    """Offsets in a segment are relative to its base, in 31 bits; what lies beyond comes with the
-    next fetch. The bytes that are left.
+    """Drops the headers whose offsets do not fit into 31 bits relative to the first; those batches
+    come with the next fetch. Returns the bytes of the batches that are left.
     """
     while headers[-1][0] + headers[-1][6] - headers[0][0] > _MAX_RELATIVE_OFFSET:
         headers.pop()
@@ -116,7 +118,7 @@ def _leave_out_what_needs_another_segment(headers: list[RawHeader]) -> int:
 
 
 def headers_after_validation(records: memoryview) -> list[RawHeader]:
-    """The header of the one batch that validation gives back, with its offset and epoch."""
+    """The header of the single batch that validation returns, with its offset and epoch."""
     return [unpack_raw_header(records, 0)]
 
 
@@ -135,9 +137,9 @@ def _append_info(headers: list[RawHeader], valid_bytes: int, max_timestamp: int)
 
 
 def _source_compression(headers: list[RawHeader]) -> CompressionType:
-    """The codec of the last batch that has one.
+    """The codec of the last compressed batch, else NONE.
 
-    UNKNOWN_SERVER_ERROR for a code that stands for none, as in Kafka.
+    UNKNOWN_SERVER_ERROR for a code that is not a codec, as in Kafka.
     """
     codes = [header[5] & COMPRESSION_MASK for header in headers if header[5] & COMPRESSION_MASK]
     try:
@@ -168,8 +170,8 @@ def _check_leader_append(
 
 
 def _check_tail(records: memoryview, position: int, topic_partition: TopicPartition) -> None:
-    """What follows the whole batches: a cut batch is left out silently, anything else is an error
-    (as RecordBatch says it).
+    """Checks the bytes after the whole batches: a cut batch is ignored silently, anything else is
+    an error (with `RecordBatch`'s text).
     """
     try:
         next(iter_batches(records, position), None)
@@ -178,7 +180,7 @@ def _check_tail(records: memoryview, position: int, topic_partition: TopicPartit
 
 
 class OffsetsOutOfOrderError(ApiException):
-    """Batches to replicate whose offsets do not ascend, or are none (Kafka's
+    """The offsets of replicated batches do not ascend or are invalid (Kafka's
     OffsetsOutOfOrderException).
     """
 
@@ -189,7 +191,7 @@ class OffsetsOutOfOrderError(ApiException):
 class UnexpectedAppendOffsetError(ApiException):
     """A follower was given offsets below its log end.
 
-    If its log is empty it may start anew at `first_offset`.
+    If its log is empty, it may start anew at `first_offset`.
     """
 
     def __init__(self, message: str, *, first_offset: int, last_offset: int) -> None:

@@ -1,4 +1,4 @@
-"""What an append was, and what became of it."""
+"""What was appended, and with which result."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kmirror.record.record import NO_TIMESTAMP
 
 
 class LogAppendInfo(Struct):
-    """Result of an append.
+    """The result of an append.
 
-    For a duplicate, `is_duplicate` is set and offsets and time are those of the first append.
+    For a duplicate, `is_duplicate` is set, and offsets and time are those of the first append.
     """
 
     first_offset: int
@@ -22,8 +22,8 @@ class LogAppendInfo(Struct):
     last_leader_epoch: int | None = None
     max_timestamp: int = NO_TIMESTAMP
     log_append_time: int = NO_TIMESTAMP
-    """LogAppendTime topics: the broker's time; a duplicate: the batch's max timestamp; else -1
-    (goes into the Produce response).
+    """With LogAppendTime, the broker's time; for a duplicate, the first batch's max timestamp; else
+    -1. Part of the Produce response.
     """
     log_start_offset: int = 0
     source_compression: CompressionType = CompressionType.NONE
@@ -31,11 +31,11 @@ class LogAppendInfo(Struct):
     record_errors: list[Any] = []
     is_duplicate: bool = False
     skipped_higher_epoch: bool = False
-    """A follower append stopped before a batch whose leader epoch is above the epoch of the fetch
+    """A replicated append stopped before a batch whose leader epoch is above the epoch of the fetch
     (KAFKA-18723).
     """
 
     @property
     def num_messages(self) -> int:
-        """Offsets taken, gaps included; 0 when nothing was appended."""
+        """The number of offsets used, gaps included; 0 if nothing was appended."""
         return self.last_offset - self.first_offset + 1 if self.first_offset >= 0 and self.last_offset >= 0 else 0

@@ -1,8 +1,8 @@
 """Appending to a log, as leader and as follower.
 
-An append is validated against a copy of the producer state, then written, then applied; the state
-never runs ahead of the bytes. Order inside an append: epoch cache, roll, producers, `.log` and
-indexes, producer state, transaction index.
+An append is validated against a copy of the producer state, then written, then applied, so the
+state never runs ahead of the bytes. Order inside an append: epoch cache, roll, producers, `.log`
+and indexes, producer state, transaction index.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ from kmirror.storage.verification_guards import VerificationGuards
 
 
 class LogAppends:
-    """Writes to one log; its two public methods are `UnifiedLog`'s own."""
+    """Appends to one log; its two public methods are `UnifiedLog`'s own. It owns nothing: it
+    changes the parts that it is made with.
+    """
 
     __slots__ = (
         "_io",
@@ -81,12 +83,12 @@ class LogAppends:
         verification_guard: VerificationGuard | None = None,
         transaction_version: int = 0,
     ) -> LogAppendInfo:
-        """Assign offsets and the leader epoch, validate as Kafka does, write.
+        """Assigns offsets and the leader epoch, validates as Kafka does, and writes.
 
-        `records` is patched in place when it is a writable buffer and the bytes are kept; it must
-        not be used again. `transaction_version` is that of a marker's coordinator. A duplicate of
-        one of the producer's last 5 batches is not written; its result carries the offsets of the
-        first one.
+        A writable `records` buffer is patched in place if the bytes are kept; the caller must not
+        use it again. `transaction_version` is that of a marker's coordinator. A duplicate of one of
+        the producer's last 5 batches is not written; the result carries the offsets of the first
+        one.
         """
         self._io.check_online()
         topic_id = self._topic_id
@@ -120,10 +122,10 @@ class LogAppends:
             return self._append(view, analyzed, origin, verification_guard, transaction_version)
 
     def append_as_follower(self, records: Buffer, *, leader_epoch: int) -> LogAppendInfo:
-        """Write the bytes as they are (one pwrite).
+        """Writes the bytes as they are (one pwrite).
 
-        Batches whose epoch is above `leader_epoch`, the epoch of the fetch (for a mirror: the
-        mirror leader epoch; pass 2**31-1 to take everything), and all behind them are skipped.
+        Batches whose epoch is above `leader_epoch`, and all after them, are skipped. `leader_epoch`
+        is the epoch of the fetch (for a mirror the mirror leader epoch; 2**31-1 takes everything).
         `UnexpectedAppendOffsetError` below the log end.
         """
         self._io.check_online()
@@ -143,7 +145,7 @@ class LogAppends:
         valid_bytes = analyzed.info.valid_bytes
         try:
             self._check_given_offsets(analyzed)
-            self._assign_epochs(analyzed.raw_headers)  # before the files are made: then they are written with these, and once
+            self._assign_epochs(analyzed.raw_headers)  # first, so that new files are written once, with these epochs
             if topic_id.is_deferred:
                 topic_id.make_files()
             return self._append(view if valid_bytes == len(view) else view[:valid_bytes], analyzed, AppendOrigin.REPLICATION, None, 0)
@@ -249,8 +251,8 @@ class LogAppends:
         origin: AppendOrigin,
         verification_guard: VerificationGuard | None,
     ) -> BatchMetadata | None:
-        """Gather (and validate) producer state; the first append's metadata if this one is a
-        duplicate of it.
+        """Gathers (and validates) the producer state. Returns the first append's metadata if this
+        append is a duplicate.
         """
         segment_size = segment.size
         for header in headers:
@@ -259,7 +261,7 @@ class LogAppends:
                 duplicate = entry and entry.find_duplicate_batch(header.producer_epoch, header.base_sequence, header.last_sequence)
                 if duplicate:
                     return duplicate
-            if header.is_transactional and header.has_producer_id:  # without a producer it is data like any other, as in Kafka
+            if header.is_transactional and header.has_producer_id:  # without a producer id it is ordinary data, as in Kafka
                 if origin in (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR):
                     self._verification_guards.check(header, verification_guard)
                 position = segment_size + header.position
@@ -271,7 +273,7 @@ class LogAppends:
 
 
 def _target_compression(config: LogConfig, source: CompressionType) -> tuple[CompressionType, int | None]:
-    """The codec (and its level) in which the topic wants its batches."""
+    """The codec (and its level) that the topic stores."""
     if config.compression_type == "producer":
         return source, None
     if config.compression_type == "uncompressed":

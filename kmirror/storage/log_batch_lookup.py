@@ -1,5 +1,6 @@
-"""Finding batches of a log by offset, by their headers alone: what mirroring compares logs with
-(rules C5, C35, C36b).
+"""Finding batches of a log by offset, reading only their headers. Mirroring compares logs this way:
+it takes epochs from batches (C5), cuts at batch boundaries (C35) and searches backwards for the
+last equal batch (C36b).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class LogBatchLookup:
         self._io = io
 
     def last_batch(self) -> BatchHeader | None:
-        """Header of the last batch in the log; None when there is none (the log end may lie beyond
+        """Header of the last batch in the log; None if there is none (the log end may lie beyond
         it).
         """
         with self._io.guarded(f"Error while reading batch headers of {self._local_log.topic_partition}"):
@@ -33,8 +34,8 @@ class LogBatchLookup:
             return None
 
     def batch_containing(self, offset: int) -> BatchHeader | None:
-        """Header of the first batch whose last offset is >= `offset` (the one that contains it, or
-        follows a gap).
+        """Header of the first batch whose last offset is >= `offset`: the one that contains it or,
+        after a gap, the next one.
         """
         with self._io.guarded(f"Error while reading batch headers of {self._local_log.topic_partition}"):
             segments = self._local_log.segments
@@ -47,8 +48,8 @@ class LogBatchLookup:
             return None
 
     def batch_before(self, offset: int) -> BatchHeader | None:
-        """Header of the last batch whose base offset is < `offset`; None if there is none (C36b
-        steps back with it).
+        """Header of the last batch whose base offset is < `offset`; None if there is none. The
+        search for the last equal batch steps back with it (C36b).
         """
         with self._io.guarded(f"Error while reading batch headers of {self._local_log.topic_partition}"):
             segment = self._local_log.segments.lower_segment(offset)
@@ -64,7 +65,9 @@ class LogBatchLookup:
             return None
 
     def batch_headers(self, start_offset: int = 0) -> Iterator[BatchHeader]:
-        """Headers of all batches from the one containing `start_offset` to the log end."""
+        """Yields the headers of all batches from the one that contains `start_offset` to the log
+        end.
+        """
         with self._io.guarded(f"Error while reading batch headers of {self._local_log.topic_partition}"):
             segments = self._local_log.segments
             segment = segments.floor_segment(start_offset) or segments.first_segment
@@ -75,15 +78,17 @@ class LogBatchLookup:
                 segment = segments.higher_segment(segment.base_offset)
 
     def latest_batch_epoch(self) -> int | None:
-        """Epoch of the last batch, never of a cache entry; None without batches (C5)."""
+        """Leader epoch of the last batch; None without batches. The epoch cache is not used,
+        because it may hold an epoch that has no batch yet (C5).
+        """
         last = self.last_batch()
         return None if last is None else last.partition_leader_epoch
 
 
 def _headers_from(segment: LogSegment, offset: int) -> Iterator[BatchHeader]:
-    """From a batch at or before `offset` on.
+    """Headers from a batch at or before `offset` on.
 
-    A segment without files keeps none: an index beside a `partition.metadata` that is not synced
-    yet would make a folder that is as good as new look like one with data.
+    Nothing is read from a segment without files. An index file beside a `partition.metadata` that
+    is not synced yet would make a folder without data look as if it had some.
     """
     return iter(()) if segment.is_deferred else segment.batch_headers(segment.offset_index.lookup(offset).position)

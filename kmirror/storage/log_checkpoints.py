@@ -14,7 +14,7 @@ from kmirror.storage.segment_files import storage_error
 
 
 class LogCheckpoints:
-    """Writes what the logs say into the checkpoint files of the live directories.
+    """Reads and writes the checkpoint files of the live directories; the logs own the offsets.
 
     A disk error takes the directory offline.
     """
@@ -33,7 +33,9 @@ class LogCheckpoints:
             self.write_log_start_offsets_in(path)
 
     def write_in(self, path: str) -> None:
-        """Recovery points and log starts, after logs came to or left the directory."""
+        """Writes recovery points and log starts, after logs were added to or removed from the
+        directory.
+        """
         self.write_recovery_points_in(path)
         self.write_log_start_offsets_in(path)
 
@@ -48,8 +50,8 @@ class LogCheckpoints:
             self._report(path, f"Disk error while writing recovery offsets checkpoint in directory {path}: {error}", error)
 
     def write_log_start_offsets_in(self, path: str) -> None:
-        """Only logs that begin inside of their first segment: the others' start is in the file
-        names.
+        """Writes only the logs that begin inside their first segment. The start of the others is in
+        the file names.
         """
         log_dir = self._dirs.live.get(path)
         if log_dir is None:
@@ -64,9 +66,9 @@ class LogCheckpoints:
             self._report(path, f"Disk error while writing log start offsets checkpoint in directory {path}: {error}", error)
 
     def read_high_watermarks(self, path: str) -> dict[TopicPartition, int]:
-        """replication-offset-checkpoint of a live dir.
+        """Reads replication-offset-checkpoint of a live dir.
 
-        KAFKA_STORAGE_ERROR where it cannot be read, or makes no sense; the dir is offline then.
+        KAFKA_STORAGE_ERROR if it cannot be read or makes no sense; the dir is offline then.
         """
         log_dir = self._dirs.live.get(path)
         if log_dir is None:
@@ -77,7 +79,7 @@ class LogCheckpoints:
             raise storage_error(path, self._ports, f"Error while reading {log_dir.high_watermarks.path}", error) from error
 
     def write_high_watermarks(self, path: str, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write replication-offset-checkpoint; may run on a worker."""
+        """Writes replication-offset-checkpoint; may run on a worker."""
         log_dir = self._dirs.live.get(path)
         if log_dir is not None:
             try:
@@ -86,8 +88,8 @@ class LogCheckpoints:
                 self._report(path, f"Error while writing {log_dir.high_watermarks.path}", error)
 
     def sync_renames_in(self, path: str) -> None:
-        """Behind all logs of a log dir that were renamed in one turn: a sync for each would take
-        seconds of a topic with a thousand partitions.
+        """Syncs a log dir once, after several of its logs were renamed. A sync for each would take
+        seconds for a topic with a thousand partitions.
         """
         if path not in self._dirs.live:
             return

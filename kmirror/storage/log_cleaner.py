@@ -1,21 +1,21 @@
 """Compaction in the background (Kafka's `LogCleaner` and `Cleaner`).
 
-A pass over one log reads the dirty section into a map key -> last offset, then copies all segments
-from the log's beginning to where the map ends, group by group, without the records that the map
-knows a later one for, and swaps each copy in for its originals. Neighbours share a group, and so
-become one segment, while together they stay within segment.bytes, segment.index.bytes and 2^31
-offsets.
+A pass over one log reads the dirty section into a map from key to last offset. Then it copies all
+segments from the log's beginning to the end of the map, group by group, and leaves out the records
+for which the map has a later one. Each copy replaces its originals. Neighbours share a group, and
+so become one segment, as long as together they stay within segment.bytes, segment.index.bytes and
+2^31 offsets.
 
-Only sealed segments are read, and only `.cleaned` files written, so that part (`CleaningJob.work`)
-may run on a worker thread; all decisions and the swaps happen in `CleaningJob.advance` on the loop.
-Between the two the log may be truncated or deleted: whoever does that aborts the run first
+The long part (`CleaningJob.work`) reads only sealed segments and writes only `.cleaned` files, so
+it may run on a worker thread. All decisions and swaps happen in `CleaningJob.advance` on the loop.
+Between the two the log may be truncated or deleted. Whoever does that aborts the run first
 (`abort_and_pause_cleaning`), and an aborted job removes its files and leaves the log alone.
 
-A crash at any moment is repaired at load: `.cleaned` files are thrown away, a set of `.swap` files
-is completed. A pass that fails on the content of a partition (corrupt batches) marks it
-uncleanable, and the cleaner goes on with others. What all passes together read and write is kept
-down to log.cleaner.io.max.bytes.per.second: a job whose `pause_ms` is positive should be left alone
-for that long.
+A crash at any moment is repaired when the log is loaded: `.cleaned` files are removed, a complete
+set of `.swap` files takes its place. A pass that fails on the content of a partition (corrupt
+batches) marks the partition uncleanable, and the cleaner goes on with others. All passes together
+read and write at most log.cleaner.io.max.bytes.per.second: a job whose `pause_ms` is positive
+should be left alone for that long.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 
 class CleanerConfig(Struct, frozen=True):
-    """log.cleaner.* of the broker; Kafka's defaults."""
+    """The broker's log.cleaner.* settings, with Kafka's defaults."""
 
     enable: bool = True
     threads: int = 1
@@ -54,12 +54,14 @@ class CleanerConfig(Struct, frozen=True):
 
 
 class CleaningAborted(KmirrorError):
-    """The partition was truncated, deleted or stopped being compacted while it was being cleaned."""
+    """The partition was truncated, deleted or stopped being compacted while it was being
+    cleaned.
+    """
 
 
 class LogCleaner:
-    """Gives out `CleaningJob`s, each for another log; whoever drives them calls `next_job` again
-    after backoff_ms when there was none.
+    """Owner of the cleaner's settings, throttler and last results. Hands out `CleaningJob`s, each
+    for another log. The caller asks `next_job` again after backoff_ms if there was none.
     """
 
     def __init__(
@@ -72,25 +74,23 @@ class LogCleaner:
         self.last_run_ms: int | None = None
         self.last_clean_time_ms = 0
         self.last_max_compaction_delay_ms = 0
-        """The longest that any log had waited beyond its max.compaction.lag.ms when the last pass
-        began.
+        """The longest time that any log had waited beyond its max.compaction.lag.ms when the last
+        pass began.
         """
         self.dead_threads: Callable[[], int] = lambda: 0
-        """How many of those who drive the jobs have ended though nobody ended them; set by their
-        owner.
-        """
+        """How many of the tasks that drive the jobs have died; set by their owner."""
         self._ports = ports
         self.throttler = Throttler(config.io_max_bytes_per_second, ports.clock)
 
     def reconfigure(self, config: CleanerConfig) -> None:
-        """What jobs from now on are given; the limit on their I/O holds at once."""
+        """Settings for new jobs. The limit on their I/O applies at once."""
         self.config = config
         self.throttler.update_desired_rate_per_sec(config.io_max_bytes_per_second)
 
     def next_job(self) -> CleaningJob | None:
         """The job for the filthiest log, or None.
 
-        Without one, retention runs on the compacted logs (as it does after each job).
+        If there is none, retention runs on the compacted logs (as it does after each job).
         """
         self.last_run_ms = self._ports.clock.monotonic_ms()
         self.manager.uncleanable_partitions()
@@ -103,7 +103,7 @@ class LogCleaner:
         return CleaningJob(self, candidate, run, self._ports, self.config)
 
     def clean_filthiest_log(self) -> bool:
-        """One whole job inline; False when nothing is to be cleaned."""
+        """Runs one whole job inline; False if nothing is to be cleaned."""
         job = self.next_job()
         if job is None:
             return False
@@ -111,14 +111,14 @@ class LogCleaner:
         return True
 
     def delete_old_segments(self) -> int:
-        """Retention on compact,delete logs, and on all compacted ones what lies below the log
-        start; the number of segments.
+        """Applies retention to compact,delete logs, and deletes what lies below the log start of
+        all compacted ones. Returns the number of segments.
         """
         return sum(map(self._delete_old_segments_of, self.manager.deletable_logs()))
 
     def _delete_old_segments_of(self, log: UnifiedLog) -> int:
-        """One log's failure (its dir is on its way offline) does not keep the others from their
-        turn, nor end the cleaner.
+        """Applies retention to one log. Its failure (its dir is about to go offline) stops neither
+        the other logs nor the cleaner.
         """
         try:
             return log.delete_old_segments()
@@ -137,8 +137,8 @@ class LogCleaner:
 
 
 class CleaningJob:
-    """One pass over one log: `while job.advance(): await run_blocking(job.work)`, with a wait
-    wherever there is a `pause_ms`.
+    """One pass over one log, and the owner of its offset map: `while job.advance(): await
+    run_blocking(job.work)`, with a wait wherever there is a `pause_ms`.
     """
 
     def __init__(self, cleaner: LogCleaner, candidate: LogToClean, run: CleaningRun, ports: LogPorts, config: CleanerConfig) -> None:
@@ -159,12 +159,12 @@ class CleaningJob:
         self._error: Exception | None = None
 
     def advance(self) -> bool:
-        """On the loop: apply what the last `work` did and prepare the next; False when the pass is
-        over, for whatever reason.
+        """On the loop: applies the results of the last `work` and prepares the next; False when the
+        pass is over, for whatever reason.
         """
         self._cleaner.throttler.maybe_throttle(self._meter.take())
         if self._work is not None and self._error is None:
-            return True  # it is not through
+            return True  # it has more to do
         try:
             self._work = next(self._steps) if self._error is None else self._steps.throw(self._error)
             return True
@@ -186,12 +186,12 @@ class CleaningJob:
         except Exception as error:
             self._cleaner.manager.mark_partition_uncleanable(self._log.topic_partition, repr(error))
             self._done()
-            raise  # a mistake: whoever drives the job reports it; the next job is another log's
+            raise  # a bug: the job's driver reports it; the next job is for another log
         return False
 
     def work(self) -> None:
-        """Anywhere: the part that takes long, or what of it may be done without a look at the
-        limit. Errors are kept for `advance`.
+        """On any thread: does the long part, up to the point where the I/O limit must be checked.
+        Errors are kept for `advance`.
         """
         assert self._work is not None, "advance() comes first"
         self._meter.begin()
@@ -204,22 +204,22 @@ class CleaningJob:
 
     @property
     def pause_ms(self) -> int:
-        """How long `work` should wait for the sake of log.cleaner.io.max.bytes.per.second; an
-        aborted job has nothing to wait for.
+        """How long `work` should wait because of log.cleaner.io.max.bytes.per.second; 0 for an
+        aborted job.
         """
         return 0 if self._run.is_aborted else self._cleaner.throttler.pause_ms
 
     def run_inline(self) -> None:
-        """All of it, without a pause."""
+        """Runs the whole job without pauses."""
         while self.advance():
             self.work()
 
     def abort(self) -> None:
-        """Have a running `work` end soon."""
+        """Makes a running `work` end soon."""
         self._run.is_aborted = True
 
     def cancel(self) -> None:
-        """Give up between two steps (shutdown), never during `work`: files are removed, the
+        """Gives up between two steps (shutdown), never during `work`. Files are removed, the
         checkpoint stays.
         """
         self.abort()
@@ -308,7 +308,7 @@ class CleaningJob:
 
 
 def last_records_of_active_producers(log: UnifiedLog) -> dict[int, LastRecord]:
-    """Where each live producer of the log stands."""
+    """The last data offset and epoch of each live producer of the log."""
     return {
         producer_id: LastRecord(entry.last_data_offset if entry.last_data_offset >= 0 else None, entry.producer_epoch)
         for producer_id, entry in log.producer_state_manager.active_producers.items()

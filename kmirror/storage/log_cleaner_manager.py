@@ -1,21 +1,21 @@
-"""Which log is cleaned next, up to where, and who may not be cleaned just now (Kafka's
-`LogCleanerManager`).
+"""Which log is cleaned next, up to which offset, and which partitions may not be cleaned at the
+moment (Kafka's `LogCleanerManager`).
 
 A compacted log is a clean head, which a pass has been over, and a dirty tail; the first dirty
-offset of each log is in `cleaner-offset-checkpoint`. What may be cleaned ends at the least of: the
-last stable offset (so also the high watermark), the base of the active segment, and the first dirty
-segment with a timestamp younger than min.compaction.lag.ms. The log with the highest share of dirty
-bytes goes first, if that share is above min.cleanable.dirty.ratio, or if its oldest dirty record
-has waited for longer than max.compaction.lag.ms.
+offset of each log is in `cleaner-offset-checkpoint`. The part that may be cleaned ends at the
+lowest of: the last stable offset (and so the high watermark), the base of the active segment, and
+the first dirty segment with a timestamp younger than min.compaction.lag.ms. The log with the
+highest share of dirty bytes goes first, if that share is above min.cleanable.dirty.ratio or its
+oldest dirty record has waited longer than max.compaction.lag.ms.
 
 A partition is idle, being cleaned by a `CleaningRun`, or paused (a count: truncation, retention and
 deletion pause it). In Kafka, whoever pauses a partition waits until its cleaner thread has stopped.
-Here everything but the reading and writing of files runs on one loop, so nobody waits: the run is
-told that it is aborted, throws away what it wrote and never touches the log again; until it has
-noticed, no other run starts on that partition.
+Here everything except the reading and writing of files runs on one loop, so nobody waits: the run
+is marked as aborted, discards what it wrote and never touches the log again. No other run starts on
+that partition until the aborted one has ended.
 
-`__mirror_state` is never cleaned (decision C1): its keys hold only the mirror's name, so compaction
-would lose state.
+`__mirror_state` is never cleaned: all state records of a mirror in one of its partitions share one
+key, so compaction would lose states (C1).
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ NEVER_CLEANED_TOPICS: Final = frozenset({MIRROR_STATE_TOPIC_NAME})
 
 
 class CleaningRun:
-    """The mark of one pass over one partition; `is_aborted` is the only thing a worker reads of
-    what the loop changes.
+    """One pass over one partition. A worker reads `is_aborted`, which the loop sets, and nothing
+    else that the loop changes.
     """
 
     __slots__ = ("is_aborted",)
@@ -51,13 +51,15 @@ class CleaningRun:
 
 
 class OffsetsToClean(Struct, frozen=True):
+    """The bounds of a log's dirty section."""
+
     first_dirty_offset: int
     first_uncleanable_offset: int
     force_update_checkpoint: bool = False
 
 
 class LogToClean(Struct, frozen=True):
-    """A candidate and what speaks for it (Kafka's `LogToClean`)."""
+    """A candidate for cleaning and how dirty it is (Kafka's `LogToClean`)."""
 
     topic_partition: TopicPartition
     log: UnifiedLog
@@ -77,7 +79,7 @@ class LogToClean(Struct, frozen=True):
 
 
 class LogCleanerManager:
-    """States and checkpoints of the cleaner; changed only on the loop."""
+    """Owner of the cleaner's states and checkpoints; changed only on the loop."""
 
     def __init__(self, ports: LogPorts, log_dirs: Sequence[str], logs: Mapping[TopicPartition, UnifiedLog]) -> None:
         """`logs` is the live map of the LogManager's current logs."""
@@ -93,12 +95,14 @@ class LogCleanerManager:
         self._uncleanable: dict[TopicPartition, str] = {}
         self.dirtiest_log_cleanable_ratio = 0.0
         self.max_compaction_delay_ms = 0
-        """Of all logs that were looked at last."""
+        """The largest of all logs when they were last examined."""
 
     # candidates
 
     def grab_filthiest_compacted_log(self, now_ms: int) -> tuple[LogToClean, CleaningRun] | None:
-        """The log most worth cleaning, now marked as being cleaned; `done_cleaning` must follow."""
+        """Picks the log most worth cleaning and marks it as being cleaned; `done_cleaning` must
+        follow.
+        """
         last_cleaned = self.all_cleaner_checkpoints()
         self.max_compaction_delay_ms = 0
         candidates = self._candidates(last_cleaned, now_ms)
@@ -113,7 +117,9 @@ class LogCleanerManager:
         return filthiest, run
 
     def _candidates(self, last_cleaned: Mapping[TopicPartition, int], now_ms: int) -> list[LogToClean]:
-        """One log that cannot be looked at does not keep the others from being cleaned."""
+        """Examines the logs that may be cleaned. A log that cannot be examined does not keep the
+        others from being cleaned.
+        """
         found: list[LogToClean] = []
         for partition, log in self._cleanable_logs():
             try:
@@ -125,12 +131,12 @@ class LogCleanerManager:
         return found
 
     def deletable_logs(self) -> list[UnifiedLog]:
-        """The compacted logs on which retention and the log start offset may act now."""
+        """The compacted logs on which retention and the log start offset may act at the moment."""
         return [log for _, log in self._cleanable_logs()]
 
     def _cleanable_logs(self) -> list[tuple[TopicPartition, UnifiedLog]]:
-        """A log whose directory has failed and is not offline yet is left alone: its next pass
-        would fail as this one did, and so on.
+        """The compacted logs that are idle and cleanable. A log whose directory has failed but is
+        not offline yet is left out: its next pass would only fail again.
         """
         failures = self._ports.log_dir_failures
         return [
@@ -165,13 +171,13 @@ class LogCleanerManager:
     # states
 
     def abort_cleaning(self, topic_partition: TopicPartition) -> None:
-        """Stop a running pass; the partition may be cleaned again afterwards."""
+        """Stops a running pass; the partition may be cleaned again afterwards."""
         self.abort_and_pause_cleaning(topic_partition)
         self.resume_cleaning([topic_partition])
 
     def abort_and_pause_cleaning(self, topic_partition: TopicPartition) -> None:
-        """Stop a running pass and let none begin until `resume_cleaning`, as often as this was
-        called.
+        """Stops a running pass and prevents others until `resume_cleaning` was called as often as
+        this.
         """
         run = self._runs.get(topic_partition)
         if run is not None:
@@ -191,25 +197,25 @@ class LogCleanerManager:
         return topic_partition in self._pauses
 
     def done_cleaning(self, log: UnifiedLog, run: CleaningRun, end_offset: int) -> None:
-        """The pass is over; unless it was aborted, everything below `end_offset` is clean now."""
+        """Ends the pass. Unless it was aborted, everything below `end_offset` is clean now."""
         assert self._runs.get(log.topic_partition) is run, f"no such run on {log.topic_partition}"
         del self._runs[log.topic_partition]
         if not run.is_aborted:
             self.update_checkpoint(log.parent_dir, log.topic_partition, end_offset)
 
     def mark_partition_uncleanable(self, topic_partition: TopicPartition, reason: str) -> None:
-        """Leave the partition alone from now on: a pass over it failed in a way that the next one
-        would too.
+        """Leaves the partition alone from now on: a pass over it failed in a way that the next one
+        would repeat.
         """
         self._uncleanable[topic_partition] = reason
 
     def uncleanable_partitions(self) -> dict[TopicPartition, str]:
-        """Partitions that are left alone, and why; those that are gone are forgotten."""
+        """The partitions that are left alone, and why. Deleted ones are forgotten."""
         self._uncleanable = {partition: reason for partition, reason in self._uncleanable.items() if partition in self._logs}
         return dict(self._uncleanable)
 
     def uncleanable_bytes(self, log_dir: str, now_ms: int) -> int:
-        """What lies dirty in the partitions of a log dir that are left alone."""
+        """The dirty bytes in the uncleanable partitions of a log dir."""
         logs = [self._logs[partition] for partition in self.uncleanable_partitions() if self._logs[partition].parent_dir == log_dir]
         if not logs:
             return 0
@@ -224,7 +230,7 @@ class LogCleanerManager:
 
     @contextmanager
     def _guarded(self, log_dir: str) -> Iterator[None]:
-        """An error of the disk takes the directory offline; the cleaner goes on with the others."""
+        """A disk error takes the directory offline; the cleaner goes on with the others."""
         try:
             yield
         except OSError as error:
@@ -239,7 +245,7 @@ class LogCleanerManager:
         return found
 
     def cleaned_until(self, log_dir: str, topic_partition: TopicPartition) -> int:
-        """Where the part of a log ends that was cleaned; 0 if none was."""
+        """The end of the cleaned part of a log; 0 if none was cleaned."""
         checkpoint = self._checkpoints.get(log_dir)
         if checkpoint is None:
             return 0
@@ -253,7 +259,7 @@ class LogCleanerManager:
         self._rewrite(log_dir, lambda offsets: offsets.update({topic_partition: first_dirty_offset}))
 
     def remove_from_checkpoints(self, log_dir: str, topic_partitions: Iterable[TopicPartition] = ()) -> None:
-        """Drop these partitions, and all that the LogManager no longer has."""
+        """Drops these partitions, and all that the LogManager no longer has."""
         gone = list(topic_partitions)
         self._rewrite(log_dir, lambda offsets: [offsets.pop(partition, None) for partition in gone])
 
@@ -266,7 +272,7 @@ class LogCleanerManager:
                 checkpoint.write(offsets)
 
     def maybe_truncate_checkpoint(self, log_dir: str, topic_partition: TopicPartition, offset: int) -> None:
-        """After a truncation: the section from `offset` on is dirty again."""
+        """Marks the section from `offset` on as dirty again, after a truncation."""
         checkpoint = self._checkpoints.get(log_dir)
         log = self._logs.get(topic_partition)
         if checkpoint is None or log is None or not log.config.compact:
@@ -288,8 +294,8 @@ def _is_eligible(candidate: LogToClean) -> bool:
 
 
 def cleanable_offsets(log: UnifiedLog, last_clean_offset: int | None, now_ms: int) -> OffsetsToClean:
-    """Where the dirty section begins and what bounds it; a checkpoint outside of the log counts for
-    nothing.
+    """The beginning and the upper bound of the dirty section. A checkpoint outside the log is
+    ignored.
     """
     first_dirty_offset = log.log_start_offset if last_clean_offset is None else last_clean_offset
     is_invalid = not log.log_start_offset <= first_dirty_offset <= log.log_end_offset
@@ -304,7 +310,7 @@ def cleanable_offsets(log: UnifiedLog, last_clean_offset: int | None, now_ms: in
 
 
 def dirty_sealed_segments(log: UnifiedLog, first_dirty_offset: int) -> list[LogSegment]:
-    """The segments from the one that holds `first_dirty_offset` on, without the active one."""
+    """The sealed segments from the one that holds `first_dirty_offset` on."""
     active_base_offset = log.active_segment.base_offset
     if first_dirty_offset > active_base_offset:
         return []
@@ -314,8 +320,8 @@ def dirty_sealed_segments(log: UnifiedLog, first_dirty_offset: int) -> list[LogS
 
 
 def calculate_cleanable_bytes(log: UnifiedLog, first_dirty_offset: int, uncleanable_offset: int) -> tuple[int, int]:
-    """The base of the first segment that cannot be cleaned, and the bytes between the dirty
-    offset's segment and it.
+    """The base of the first segment that cannot be cleaned, and the bytes from the dirty offset's
+    segment up to it.
     """
     uncleanable = dirty_sealed_segments(log, uncleanable_offset)
     first_uncleanable_offset = uncleanable[0].base_offset if uncleanable else log.active_segment.base_offset
@@ -324,8 +330,8 @@ def calculate_cleanable_bytes(log: UnifiedLog, first_dirty_offset: int, uncleana
 
 
 def segments_between(log: UnifiedLog, start_offset: int, end_offset: int) -> list[LogSegment]:
-    """The segments that hold [start_offset, end_offset), from the one `start_offset` lies in
-    (Kafka's `logSegments(from, to)`).
+    """The segments that hold [start_offset, end_offset), beginning with the one that contains
+    `start_offset` (Kafka's `logSegments(from, to)`).
     """
     if start_offset >= end_offset:
         return []

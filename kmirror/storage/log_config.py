@@ -1,9 +1,9 @@
 """A topic's configs as one log uses them (Kafka's `LogConfig`).
 
 `from_props` takes Kafka's names and text values (`retention.ms`: "1000"), the topic's own over the
-broker's defaults; it assumes that they were validated (`metadata.configs` does that for users) and
-ignores names that logs have no use for. `internal.segment.bytes` is Kafka's back door to segments
-below 1 MiB, and wins over `segment.bytes`.
+broker's defaults. It assumes that they were validated (`metadata.configs` does that for users), and
+ignores names that logs do not use. `internal.segment.bytes` is Kafka's back door to segments below
+1 MiB, and wins over `segment.bytes`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class LogConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """A compacted topic rolls in time for max.compaction.lag.ms."""
+        """The time after which a segment is rolled: a compacted topic also rolls within
+        max.compaction.lag.ms.
+        """
         if self.compact and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
@@ -65,9 +67,9 @@ class LogConfig:
 
     @classmethod
     def from_props(cls, props: Mapping[str, str | None], *, defaults: LogConfig | None = None) -> LogConfig:
-        """`props` over `defaults`; a value that cannot be parsed is a ConfigError.
+        """`props` over `defaults`; ConfigError for a value that cannot be parsed.
 
-        A None value is as if absent.
+        A None value counts as absent.
         """
         values: dict[str, Any] = {}
         for name, text in props.items():

@@ -1,5 +1,5 @@
-"""What goes with every cut of a log: its future log is cut, the cleaner keeps away, and checkpoints
-do not speak of what is gone.
+"""What belongs to every cut of a log: its future log is cut too, the cleaner keeps away, and
+checkpoints do not refer to offsets that are gone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kmirror.storage.unified_log import UnifiedLog
 
 
 class LogCuts:
-    """Gives every log of a broker the guard that is entered around its cuts."""
+    """Provides the guard that is entered around every cut of a broker's log."""
 
     def __init__(self, logs: BrokerLogs, future_logs: FutureLogs, checkpoints: LogCheckpoints, cleaner: LogCleaner | None) -> None:
         self._logs = logs
@@ -26,11 +26,11 @@ class LogCuts:
 
     @contextmanager
     def guard(self, log: UnifiedLog, cut: LogCut) -> Iterator[None]:
-        """Around one cut of `log`.
+        """Entered around one cut of `log`.
 
-        A recovery point above the log end must not stay on disk: what is appended next would count
-        as flushed. It is written only where there was one: a failback cuts each partition, and the
-        file has a line for each of them.
+        A recovery point above the log end must not stay on disk, because records appended later
+        would count as flushed. The checkpoint is rewritten only if it had one: a failback cuts
+        every partition, and the file has a line for each of them.
         """
         recovery_point = log.recovery_point
         is_current = self._logs.current.get(log.topic_partition) is log

@@ -1,8 +1,8 @@
 """What happens when the disk under a log directory fails: the directory goes offline, its logs are
-closed, the owner is told.
+closed, and the owner is told.
 
-A failure is reported from deep inside of a log, perhaps on a worker. The log refuses to go on at
-once; everything else comes later, on the loop (`handle_reported`).
+A failure is reported from deep inside a log, perhaps on a worker. The log refuses further use at
+once; everything else happens later, on the loop (`handle_reported`).
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 
 class LogDirFailureHandler:
-    """Owner of the failures that were reported and not handled yet (Kafka's class of this name)."""
+    """Owner of the failures that were reported but not handled yet (Kafka's class of this name)."""
 
     def __init__(self, dirs: LogDirs, logs: BrokerLogs, on_log_dir_failure: Callable[[str, OSError], None] | None) -> None:
         self.channel = LogDirFailures(self._report)
-        """Where logs report."""
+        """The channel to which logs report."""
         self.cleaner: LogCleaner | None = None
-        """Given once it exists: the cleaner reports here, too."""
+        """Set once it exists. The cleaner reports here, too."""
         self.on_log_dir_failure = on_log_dir_failure
-        """Told after a directory was taken offline."""
+        """Called after a directory was taken offline."""
         self._dirs = dirs
         self._logs = logs
         self._reported: list[tuple[str, OSError]] = []
 
     @property
     def failed_paths(self) -> list[str]:
-        """Those that no log is served from any more: the offline ones, and those that
-        `handle_reported` is still to take offline.
+        """The directories that no log is served from any more: the offline ones, and those that
+        `handle_reported` will take offline.
         """
         channel, live = self.channel, self._dirs.live
         return [path for path in self._dirs.paths if path not in live or channel.has_offline_log_dir(path)]
 
     def handle(self, log_dir: str, error: OSError) -> None:
-        """Stop serving what lies in `log_dir`; its logs are closed without another write."""
+        """Stops serving the logs in `log_dir`; they are closed without another write."""
         if self._dirs.take_offline(log_dir, error) is None:
             return
         _LOGGER.error(
@@ -61,14 +61,14 @@ class LogDirFailureHandler:
             self.on_log_dir_failure(log_dir, error)
 
     def handle_reported(self) -> None:
-        """Take the directories offline that failed since this last ran; a task does so every
+        """Takes the directories offline that failed since the last call; a task calls this every
         second.
         """
         while self._reported:
             self.handle(*self._reported.pop(0))
 
     def note(self, log_dir: str, error: OSError) -> None:
-        """A directory failed under a worker; `handle_reported` takes it offline."""
+        """Notes a directory that failed on a worker; `handle_reported` takes it offline."""
         self._reported.append((log_dir, error))
 
     def _report(self, log_dir: str, message: str, error: OSError) -> None:
@@ -77,7 +77,9 @@ class LogDirFailureHandler:
 
 
 def guarded(channel: LogDirFailureChannel, log: UnifiedLog, action: Callable[[], int | None]) -> int | None:
-    """One log's failure (its dir is on its way offline) does not keep the others from their turn."""
+    """Runs `action`. A failure of this log (its dir is about to go offline) does not keep the other
+    logs from their turn.
+    """
     try:
         return action()
     except KmirrorError as error:

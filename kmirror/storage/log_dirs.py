@@ -1,9 +1,9 @@
-"""The directories that a broker keeps its logs in: made, locked, identified, and taken out of
+"""The directories in which a broker keeps its logs: created, locked, identified, and taken out of
 service when the disk fails.
 
-`.lock` is held exclusively for as long as the broker lives. The id in `meta.properties`
-(`directory.id`) is what the controller knows a directory by. A directory that cannot be used goes
-offline for good; the others go on.
+`.lock` is held exclusively for as long as the broker lives. The controller knows a directory by the
+id in its `meta.properties` (`directory.id`). A directory that cannot be used goes offline for good;
+the others go on.
 """
 
 from __future__ import annotations
@@ -48,12 +48,14 @@ class LogDir:
 
 
 class LogDirs:
-    """All configured log directories; `live` ones by path, in the order in which they are
-    configured.
+    """Owner of the configured log directories. `live` has the usable ones by path, in the
+    configured order.
     """
 
     def __init__(self, files: FileSystem, paths: Sequence[str]) -> None:
-        """KmirrorError if one is listed twice, is in use by another broker, or none can be used."""
+        """KmirrorError if one is listed twice or in use by another broker, or if none can be
+        used.
+        """
         self.paths = tuple(paths)
         self.live: dict[str, LogDir] = {}
         self.failures: dict[str, Exception] = {}
@@ -63,7 +65,7 @@ class LogDirs:
             try:
                 _create(files, path)
                 self.live[path] = LogDir(files, path)
-            except (OSError, CorruptFileError) as error:  # of its meta.properties, which says whose it is
+            except (OSError, CorruptFileError) as error:  # a CorruptFileError is meta.properties'
                 _LOGGER.error("log directory %s cannot be used: %s", path, error)
                 self.failures[path] = error
         if not self.live:
@@ -82,7 +84,7 @@ class LogDirs:
         return next((path for path, log_dir in self.live.items() if log_dir.directory_id == directory_id), None)
 
     def take_offline(self, path: str, error: OSError) -> LogDir | None:
-        """The directory, out of service now and unlocked; None if it was before."""
+        """Takes the directory out of service and unlocks it; None if that was done before."""
         log_dir = self.live.pop(path, None)
         if log_dir is not None:
             self.failures[path] = error

@@ -1,4 +1,6 @@
-"""Opening the logs of a broker, and making new ones: with which settings, and in which directory."""
+"""Opens the logs of a broker and creates new ones, with the right settings and in the right
+directory.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _NO_DIRECTORY: Final = (DIRECTORY_ID_MIGRATING, DIRECTORY_ID_UNASSIGNED, DIRECTO
 
 
 class LogFactory:
-    """Owner of the directories that were asked for before there was a log (`prefer_log_dir`)."""
+    """Owner of the directories that were requested for logs that do not exist yet
+    (`prefer_log_dir`).
+    """
 
     def __init__(
         self,
@@ -56,7 +60,7 @@ class LogFactory:
         clean: bool = True,
         topic_id: Uuid | None = None,
     ) -> UnifiedLog:
-        """A log in `directory`, with the broker's settings."""
+        """Opens the log in `directory` with the broker's settings."""
         settings = self._settings
         log = UnifiedLog.open(
             directory,
@@ -74,14 +78,14 @@ class LogFactory:
         return log
 
     def prefer_log_dir(self, topic_partition: TopicPartition, log_dir: str) -> None:
-        """The directory for a log that there is not yet."""
+        """Chooses the directory for a log that does not exist yet."""
         self._preferred_log_dirs[topic_partition] = log_dir
 
     def create(
         self, topic_partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool, target_directory_id: Uuid | None
     ) -> UnifiedLog:
-        """A current log; KAFKA_STORAGE_ERROR where it may lie in an offline dir or was refused, or
-        no directory is left.
+        """Creates a current log. KAFKA_STORAGE_ERROR if it may lie in an offline dir, was refused,
+        or no directory is left.
         """
         if topic_partition in self._logs.refused:
             raise ApiException(Errors.KAFKA_STORAGE_ERROR, self._logs.refused[topic_partition])
@@ -106,7 +110,7 @@ class LogFactory:
         )
 
     def create_future(self, topic_partition: TopicPartition, log_dir: str, *, topic_id: Uuid | None) -> UnifiedLog:
-        """An empty log beside the current one, in `log_dir`; KAFKA_STORAGE_ERROR while any
+        """Creates an empty log beside the current one, in `log_dir`; KAFKA_STORAGE_ERROR while any
         directory is offline.
         """
         self._check_all_online(topic_partition)
@@ -129,7 +133,9 @@ class LogFactory:
             )
 
     def _candidate_dirs(self, target_directory_id: Uuid | None) -> list[str]:
-        """The directory that the controller chose, else the ones with the fewest logs first."""
+        """The directory that the controller chose, else all, the ones with the fewest logs
+        first.
+        """
         if target_directory_id is not None and target_directory_id not in _NO_DIRECTORY:
             path = self._dirs.path_of(target_directory_id)
             if path is not None:

@@ -1,8 +1,8 @@
 """File and directory names of logs (Kafka's `LogFileUtils` and the name rules of `LocalLog`).
 
-Segment files are 20 zero-padded decimal digits and a suffix. A directory is `<topic>-<partition>`;
-while a log is being deleted, moved or was found stray it is `<topic>-<partition>.<32 hex
-digits>-delete` (`-future`, `-stray`).
+Segment files are 20 zero-padded decimal digits and a suffix. A directory is `<topic>-<partition>`.
+While a log is being deleted or moved, or if it was found stray, the name is
+`<topic>-<partition>.<32 hex digits>-delete` (`-future`, `-stray`).
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def producer_snapshot_file(directory: str, offset: int) -> str:
 
 
 def offset_from_file_name(name: str) -> int:
-    """The number in front of the first dot of a segment file's name (path or bare); ValueError if
-    there is none.
+    """The number before the first dot of a segment file's name (path or bare); ValueError if there
+    is none.
     """
     digits = name.rsplit("/", 1)[-1].partition(".")[0]
     if not (digits.isascii() and digits.isdigit()):
@@ -74,7 +74,7 @@ def log_delete_dir_name(topic_partition: TopicPartition, random: Random) -> str:
 
 
 def log_future_dir_name(topic_partition: TopicPartition, random: Random) -> str:
-    """May be longer than a file system allows; the caller refuses to move such a log."""
+    """The name may be longer than a file system allows; the caller refuses to move such a log."""
     return _suffixed_dir_name(topic_partition, FUTURE_DIR_SUFFIX, random, capped=False)
 
 
@@ -89,8 +89,8 @@ def _suffixed_dir_name(topic_partition: TopicPartition, suffix: str, random: Ran
 
 
 def parse_topic_partition_name(directory: str) -> TopicPartition:
-    """The partition that a log directory (path or bare name) belongs to, `-delete` and the like
-    included.
+    """The partition of a log directory (path or bare name), also of a `-delete`, `-future` or
+    `-stray` one.
     """
     name = directory.rstrip("/").rsplit("/", 1)[-1]
     for suffix in (DELETE_DIR_SUFFIX, FUTURE_DIR_SUFFIX, STRAY_DIR_SUFFIX):

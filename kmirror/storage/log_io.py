@@ -1,13 +1,14 @@
-"""How a log tells its owner that the disk is at fault.
+"""How a log reports disk errors to its owner.
 
-An OSError takes the log directory offline and becomes KAFKA_STORAGE_ERROR, and so does every later
-use. Bytes that are not what they must be become CORRUPT_MESSAGE, with the file and position in the
-text; the directory stays online.
+An OSError takes the log directory offline and becomes KAFKA_STORAGE_ERROR, as does every later use.
+Corrupt bytes become CORRUPT_MESSAGE, with the file and position in the text; the directory stays
+online.
 
-So it does when a read or a flush finds no free descriptor (`OUT_OF_DESCRIPTORS`): Kafka holds its
-files open and needs none for these. They leave the log as it was, so KAFKA_STORAGE_ERROR, which
-clients try again, is all that comes of it; what was not flushed is below no recovery point, and the
-next flush takes it along. Where a log is being changed such an error is one like any other.
+The directory also stays online if a read or a flush finds no free descriptor
+(`OUT_OF_DESCRIPTORS`): Kafka holds its files open and needs none here. The log is unchanged then,
+so the only result is KAFKA_STORAGE_ERROR, which clients retry. The recovery point has not passed
+what was not flushed, and the next flush includes it. While a log is being changed, such an error is
+treated like any other.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class LogIo:
-    """Guards what a log does on its disk; knows whether the log is closed."""
+    """Guards a log's use of its disk; owns whether the log is closed."""
 
     __slots__ = ("_local_log", "is_closed")
 
@@ -39,9 +40,9 @@ class LogIo:
             raise ApiException(Errors.KAFKA_STORAGE_ERROR, f"The log dir {parent_dir} is already offline due to a previous IO exception.")
 
     def error_of(self, message: str, error: OSError | CorruptFileError, *, leaves_log_alone: bool = False) -> ApiException:
-        """What to raise for `error`, once it is reported or logged.
+        """Reports or logs `error` and returns what to raise.
 
-        `leaves_log_alone`: it came of a read or a flush.
+        `leaves_log_alone`: it happened in a read or a flush.
         """
         if isinstance(error, OSError):
             if leaves_log_alone and error.errno in OUT_OF_DESCRIPTORS:

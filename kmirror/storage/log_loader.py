@@ -1,26 +1,29 @@
-"""Opening a partition's folder: leftovers, crash recovery, log start, producer state (Kafka's
+"""Loading a partition's folder: leftovers, crash recovery, log start, producer state (Kafka's
 `LogLoader`).
 
 In this order:
 
-1. *Leftovers.* `.deleted` files go. A `.cleaned` file is a half-written replacement: it goes, and with it every `.swap`
-   at or above the lowest `.cleaned` offset, because replacements are renamed to `.swap` from the highest offset down, so
-   those belong to a set that was never complete. Any other `.swap` set was complete: the segments it replaces (all
-   within its offset range) go, and it takes their place.
-2. *Segments* are opened in the order of their names. An index without a `.log` goes. A `.log` without `.index`, or
-   with a transaction index that makes no sense, is recovered on the spot; a missing `.timeindex` is made, empty.
-   An error of the disk is never one of the bytes: it ends the loading, and nothing is cut, emptied or renamed for it. What recovery
-   was making anew goes with it, so that the next start makes it again.
-3. *Recovery*, only when there was no clean shutdown: every segment from the one that holds the recovery point on is
-   scanned, its indexes are rebuilt, and it is cut at the first batch that is not valid; later segments then go.
-   Below the recovery point nothing is looked at.
-4. *Log start.* A log that ends below the checkpointed log start is emptied and starts there. The epoch cache is cut
-   to [log start, log end].
-5. *Producer state*: stray snapshots go, then it is rebuilt from the newest good snapshot and the batches behind it.
+1. *Leftovers.* `.deleted` files are removed. A `.cleaned` file is a half-written replacement. It is
+   removed, and with it every `.swap` at or above the lowest `.cleaned` offset: replacements are
+   renamed to `.swap` from the highest offset down, so those belong to a set that was never
+   complete. Any other `.swap` set was complete: the segments that it replaces (all within its
+   offset range) are removed, and it takes their place.
+2. *Segments* are opened in the order of their names. An index without a `.log` is removed. A `.log`
+   without `.index`, or with a transaction index that makes no sense, is recovered at once. A
+   missing `.timeindex` is created, empty. A disk error is never taken for corrupt bytes: it ends the
+   loading, and nothing is cut, emptied or renamed because of it. The offset index that recovery was
+   rebuilding is removed, so that the next start rebuilds it.
+3. *Recovery*, only if there was no clean shutdown: every segment from the one that holds the
+   recovery point on is scanned, its indexes are rebuilt, and it is cut at the first batch that is
+   not valid; later segments are then removed. Nothing below the recovery point is checked.
+4. *Log start.* A log that ends below the checkpointed log start is emptied and starts there. The
+   epoch cache is cut to [log start, log end].
+5. *Producer state*: stray snapshots are removed, then the state is rebuilt from the newest good
+   snapshot and the batches after it.
 
-A segment with offsets beyond base + 2^31 - 1 (written by very old brokers) is split and the step
-done again. One whose offsets lie below its base cannot be: Kafka does not start then, and
-`CorruptFileError` says which file it is.
+A segment with offsets beyond base + 2^31 - 1 (written by very old brokers) is split, and the step
+is repeated. A segment with offsets below its base cannot be split: Kafka does not start then, and
+here `CorruptFileError` names the file.
 """
 
 from __future__ import annotations
@@ -61,8 +64,8 @@ Result = TypeVar("Result")
 
 
 class LogLoader:
-    """Used once, by `UnifiedLog.open`: fills `segments`, the epoch cache and the producer state,
-    which are empty before.
+    """Loads one log; used once, by `UnifiedLog.open`. Fills `segments`, the epoch cache and the
+    producer state, which are empty before.
     """
 
     def __init__(
@@ -81,7 +84,7 @@ class LogLoader:
         defer_files: bool = False,
         committed_offset: int = 0,
     ) -> None:
-        """`committed_offset`: the log must reach up to it, and recovery does not cut below."""
+        """The log must reach up to `committed_offset`, and recovery does not cut below it."""
         self._folder = LogFolder(directory, topic_partition, config, ports)
         self._directory = directory
         self._topic_partition = topic_partition
@@ -98,7 +101,7 @@ class LogLoader:
         self._committed_offset = committed_offset
 
     def load(self) -> LoadedLogOffsets:
-        """The log's offsets.
+        """Loads the log and returns its offsets.
 
         OSError if the disk fails; CorruptFileError where Kafka refuses to start.
         """
@@ -145,7 +148,7 @@ class LogLoader:
         return [name for name in swaps if name not in incomplete]
 
     def _complete_swaps(self, swap_files: list[str]) -> None:
-        """Remove what complete `.swap` segments replace, then give all `.swap` files their final
+        """Removes what complete `.swap` segments replace, then gives all `.swap` files their final
         names.
         """
         ranges: list[tuple[int, int]] = []
@@ -157,10 +160,10 @@ class LogLoader:
                 segment.close_handlers()
         if ranges:
             self._remove_replaced(min(start for start, _ in ranges), max(end for _, end in ranges))
-        swaps = [name for name in self._names() if name.endswith(SWAP_FILE_SUFFIX)]  # opening one may have made its index
+        swaps = [name for name in self._names() if name.endswith(SWAP_FILE_SUFFIX)]  # opening a segment may have created its index
         for name in sorted(swaps, key=lambda name: not is_log_file(name.removesuffix(SWAP_FILE_SUFFIX))):
-            # A log first: as long as one is left, the next start takes its indexes without the
-            # suffix for what it replaces.
+            # The .log files come first: while a .log.swap is left, the next start takes indexes
+            # without the suffix for files that it replaces.
             self._files.rename(f"{self._directory}/{name}", f"{self._directory}/{name.removesuffix(SWAP_FILE_SUFFIX)}")
 
     def _remove_replaced(self, start_offset: int, end_offset: int) -> None:
@@ -214,10 +217,11 @@ class LogLoader:
         self._segments.add(segment)
 
     def _recover_segment(self, segment: LogSegment, before_cut: Callable[[int], None] | None = None) -> int:
-        """Rebuild the indexes, cut the segment at its first invalid batch; the number of bytes cut.
+        """Rebuilds the indexes and cuts the segment at its first invalid batch; returns the number
+        of bytes cut.
 
-        LogSegmentOffsetOverflowError once a segment that spans too many offsets is split: what
-        follows is to be looked at anew.
+        A segment that spans too many offsets is split, and LogSegmentOffsetOverflowError is raised:
+        the segments must be examined again.
         """
         producer_state_manager = ProducerStateManager(
             self._topic_partition,
@@ -284,13 +288,13 @@ class LogLoader:
                 return
 
     def _before_cut(self, segment: LogSegment, later: Sequence[LogSegment], end_offset: int) -> None:
-        """`segment` is about to be cut, so that the log ends at `end_offset`."""
+        """Prepares a cut of `segment`, after which the log ends at `end_offset`."""
         self._check_committed(end_offset, segment.path)
         self._discard_durably(later)
 
     def _check_committed(self, end_offset: int, path: str) -> None:
-        """CorruptFileError, and nothing is cut, where records would be lost that are known to have
-        been committed.
+        """CorruptFileError, before anything is cut, if the cut would lose records that are known to
+        be committed.
         """
         if end_offset < self._committed_offset:
             raise CorruptFileError(
@@ -301,9 +305,8 @@ class LogLoader:
             )
 
     def _discard_durably(self, later: Sequence[LogSegment]) -> None:
-        """Segments behind the one that is about to be cut go first, and for good: if a power loss
-        brought them back behind a segment that ends where it was cut, the log would have a hole
-        that nothing tells from a log without one.
+        """Removes the segments after the one that is about to be cut, durably and before the cut.
+        If a power loss brought them back, the log would have a hole that nobody could detect.
         """
         present = [segment for segment in later if self._segments.get(segment.base_offset) is segment]
         if present:
@@ -311,7 +314,9 @@ class LogLoader:
             self._files.fsync_path(self._directory)
 
     def _delete_segments_if_log_start_greater_than_log_end(self) -> int | None:
-        """The log end offset, or None when there are no segments (any more)."""
+        """The log end offset; None if there are no segments, or if all were removed because the log
+        ended below its start.
+        """
         if self._segments.is_empty:
             return None
         log_end_offset = self._segments.active_segment.read_next_offset()

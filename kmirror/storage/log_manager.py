@@ -1,8 +1,8 @@
 """All logs of a broker, in one or more log directories (Kafka's `LogManager`).
 
-It loads the logs at start (recovering those of a directory without clean-shutdown marker), makes
-and deletes them, and closes everything in an order that makes the marker mean what it says: logs
-flushed and closed, checkpoints, marker. Its parts:
+It loads the logs at start (recovering those of a directory without a clean-shutdown marker),
+creates and deletes them, and closes everything in an order that makes the marker reliable: logs
+flushed and closed, then checkpoints, then the marker. Its parts:
 
     BrokerLogs             which logs there are             LogDirs                 the directories, their locks and ids
     LogFactory             opening and making them          LogManagerLoading       finding them at start
@@ -11,15 +11,15 @@ flushed and closed, checkpoints, marker. Its parts:
     LogManagerTasks        what is done from time to time   LogDirFailureHandler    what happens when a disk fails
     LogSettings            their configs                    LogCleaner              compaction
 
-Everything is synchronous and belongs to one loop, the scheduled tasks too. What may take long is
-handed out in steps (`load_steps`, `shutdown_steps`), each of which may run on a worker while the
+Everything is synchronous and belongs to one loop, scheduled tasks included. Work that may take long
+is handed out in steps (`load_steps`, `shutdown_steps`). Each step may run on a worker while the
 loop waits for it.
 
 A partition that may not be loaded is never set aside silently. A folder with data but without
 `partition.metadata` is *refused*: it stays as it is, an error is logged, and `get_or_create_log`
 answers KAFKA_STORAGE_ERROR with the reason. (Kafka renames it to `-stray` and begins an empty log;
-`stray_on_missing_partition_metadata` does the same.) Folders named `-stray` are left alone,
-unopened; `-future` ones are loaded and kept for `replica.alter_log_dirs` to follow on, unless they
+`stray_on_missing_partition_metadata` does the same.) Folders named `-stray` are not opened. Folders
+named `-future` are loaded, so that `replica.alter_log_dirs` can go on with the move, unless they
 are strays.
 """
 
@@ -56,7 +56,9 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 
 class LogManager:
-    """Kafka's `LogManager`; errors are ApiException with Kafka's code, or KmirrorError at start."""
+    """Kafka's `LogManager`: the face of the parts above, which own the state. Errors are
+    ApiException with Kafka's code, or KmirrorError at start.
+    """
 
     def __init__(
         self,
@@ -73,8 +75,8 @@ class LogManager:
     ) -> None:
         """Creates missing log dirs, locks them and reads their directory ids.
 
-        `topic_config` gives a topic's own (overriding) configs. `on_log_dir_failure` is told after
-        a dir was taken offline.
+        `topic_config` returns a topic's own (overriding) configs. `on_log_dir_failure` is called
+        after a dir was taken offline.
         """
         self._dirs = dirs = LogDirs(files, config.log_dirs)
         self._logs = logs = BrokerLogs()
@@ -107,8 +109,8 @@ class LogManager:
 
     @property
     def failed_log_dirs(self) -> list[str]:
-        """Those that no log is served from any more: the offline ones, and those that are about to
-        be taken offline.
+        """The directories that no log is served from any more: the offline ones, and those that are
+        about to be taken offline.
         """
         return self.failures.failed_paths
 
@@ -124,11 +126,13 @@ class LogManager:
         return self._dirs.path_of(directory_id)
 
     def directory_ids(self) -> list[Uuid]:
-        """Of the live log dirs, in their order; for BrokerRegistration and BrokerHeartbeat."""
+        """The ids of the live log dirs, in their order, for BrokerRegistration and
+        BrokerHeartbeat.
+        """
         return [log_dir.directory_id for log_dir in self._dirs.live.values() if log_dir.directory_id is not None]
 
     def read_broker_epoch_from_clean_shutdown_files(self) -> int | None:
-        """The epoch for PreviousBrokerEpoch, before `startup` removes the markers.
+        """The epoch for PreviousBrokerEpoch; call this before `startup` removes the markers.
 
         None unless all log dirs have the same one.
         """
@@ -138,11 +142,11 @@ class LogManager:
         return epochs[0] if all(epoch == epochs[0] for epoch in epochs) else None
 
     def handle_log_dir_failure(self, log_dir: str, error: OSError) -> None:
-        """Stop serving what lies in `log_dir`; its logs are closed without another write."""
+        """Stops serving the logs in `log_dir`; they are closed without another write."""
         self.failures.handle(log_dir, error)
 
     def handle_reported_failures(self) -> None:
-        """Take the directories offline that failed since this last ran; a task does so every
+        """Takes the directories offline that failed since the last call; a task calls this every
         second.
         """
         self.failures.handle_reported()
@@ -150,7 +154,7 @@ class LogManager:
     # start
 
     def startup(self, is_stray: Callable[[UnifiedLog], bool] = lambda log: False) -> None:
-        """Load (and where needed recover) every log of the live dirs, then schedule the periodic
+        """Loads (and if needed recovers) every log of the live dirs, then schedules the periodic
         tasks.
         """
         for step in self.load_steps(is_stray):
@@ -158,14 +162,14 @@ class LogManager:
         self.start_tasks()
 
     def load_steps(self, is_stray: Callable[[UnifiedLog], bool] = lambda log: False) -> Iterator[BlockingStep]:
-        """`startup` without the tasks: each step opens one log and may run on a worker; take the
+        """`startup` without the tasks. Each step opens one log and may run on a worker; take the
         next one when it is done.
         """
         return self._loading.load_steps(is_stray)
 
     def set_strays_aside(self, is_stray: Callable[[UnifiedLog], bool]) -> None:
-        """Rename the loaded logs that are strays by now: what they were checked against when they
-        were loaded may be older.
+        """Renames the loaded logs that are strays by now; at loading they may have been checked
+        against older metadata.
         """
         self._loading.set_strays_aside(is_stray)
 
@@ -175,14 +179,14 @@ class LogManager:
     # shutdown
 
     def shutdown(self, broker_epoch: int = -1) -> None:
-        """Flush and close every log, write checkpoints, write the clean-shutdown marker of each
-        dir, unlock.
+        """Flushes and closes every log, writes the checkpoints and the clean-shutdown marker of
+        each dir, and unlocks the dirs.
         """
         for step in self.shutdown_steps(broker_epoch):
             step()
 
     def shutdown_steps(self, broker_epoch: int = -1) -> Iterator[BlockingStep]:
-        """`shutdown` in steps that may run on a worker, one log each; no job of the cleaner may be
+        """`shutdown` in steps that may run on a worker, one for each log. No cleaner job may be
         running.
         """
         self.tasks.stop()
@@ -199,8 +203,8 @@ class LogManager:
         self._dirs.unlock()
 
     def _mark_clean_shutdown(self, log_dir: str, broker_epoch: int) -> None:
-        """The marker is an optimisation of the next start: where it cannot be written, the logs are
-        looked through then.
+        """Writes the marker. It only speeds up the next start: without it, the logs are recovered
+        then.
         """
         try:
             CleanShutdownFile(self._ports.files, log_dir).write(broker_epoch)
@@ -208,8 +212,8 @@ class LogManager:
             _LOGGER.warning("cannot mark %s as cleanly shut down: %s", log_dir, error)
 
     def kill(self) -> None:
-        """Close the files as they are and unlock, as the end of the process would: no flush, no
-        checkpoint, no marker.
+        """Closes the files as they are and unlocks the dirs, as the end of the process would: no
+        flush, no checkpoint, no marker.
         """
         self.tasks.stop()
         for log in self._logs.all():
@@ -227,9 +231,7 @@ class LogManager:
         return self._logs.current.get(topic_partition)
 
     def future_log(self, topic_partition: TopicPartition) -> UnifiedLog | None:
-        """The log that is to take the place of the current one, while it is moved to another
-        directory.
-        """
+        """The log that will replace the current one, which is being moved to another directory."""
         return self._logs.future.get(topic_partition)
 
     def all_logs(self) -> list[UnifiedLog]:
@@ -240,7 +242,7 @@ class LogManager:
         return list(self._logs.current.values())
 
     def logs_by_topic(self, topic: str, partitions: Iterable[int]) -> list[UnifiedLog]:
-        """What is here of these partitions, future logs too."""
+        """The logs of these partitions, future ones included."""
         return self._logs.of_topic(topic, partitions)
 
     def logs_in_dir(self, log_dir: str) -> dict[TopicPartition, UnifiedLog]:
@@ -254,8 +256,10 @@ class LogManager:
         is_new: bool = False,
         target_directory_id: Uuid | None = None,
     ) -> UnifiedLog:
-        """KAFKA_STORAGE_ERROR where it may lie in an offline dir or was refused,
-        INCONSISTENT_TOPIC_ID where it is another topic's.
+        """The current log, created if there is none.
+
+        KAFKA_STORAGE_ERROR if it may lie in an offline dir or was refused, INCONSISTENT_TOPIC_ID if
+        it is another topic's.
         """
         log = self._logs.current.get(topic_partition)
         if log is None:
@@ -279,32 +283,32 @@ class LogManager:
         is_stray: bool = False,
         on_error: Callable[[TopicPartition, Exception], None] | None = None,
     ) -> None:
-        """Rename to `-delete` (removed after file.delete.delay.ms) or `-stray` (kept), sync and
-        rewrite the checkpoints once per dir.
+        """Renames logs to `-delete` (removed after file.delete.delay.ms) or `-stray` (kept). Syncs
+        each dir and rewrites its checkpoints once.
         """
         self.removal.async_delete(topic_partitions, is_stray=is_stray, on_error=on_error)
 
     # moving between directories
 
     def prefer_log_dir(self, topic_partition: TopicPartition, log_dir: str) -> None:
-        """The directory for a log that there is not yet."""
+        """Chooses the directory for a log that does not exist yet."""
         self.factory.prefer_log_dir(topic_partition, log_dir)
 
     def create_future_log(self, topic_partition: TopicPartition, log_dir: str, *, topic_id: Uuid | None) -> UnifiedLog:
-        """An empty log beside the current one, in `log_dir`; KAFKA_STORAGE_ERROR while any
+        """Creates an empty log beside the current one, in `log_dir`; KAFKA_STORAGE_ERROR while any
         directory is offline.
         """
         return self.factory.create_future(topic_partition, log_dir, topic_id=topic_id)
 
     def replace_current_with_future_log(self, topic_partition: TopicPartition) -> None:
-        """The future log becomes the current one; the old one is deleted later.
+        """Makes the future log the current one; the old one is deleted later.
 
-        KAFKA_STORAGE_ERROR where one of them is offline.
+        KAFKA_STORAGE_ERROR if one of them is offline.
         """
         self.future_logs.replace_current(topic_partition)
 
     def delete_future_log(self, topic_partition: TopicPartition) -> None:
-        """Give a move up."""
+        """Gives up a move and removes its future log."""
         self.future_logs.delete(topic_partition)
 
     # cleaner
@@ -318,8 +322,8 @@ class LogManager:
             self.cleaner.resume_cleaning([topic_partition])
 
     def cleaned_until(self, log: UnifiedLog) -> int:
-        """Where the part of a log ends that our cleaner has been through: what a cut below it
-        leaves has lost what the cut records replaced.
+        """The end of the part of a log that our cleaner has been through. A cut below it leaves a
+        log that lacks the records which the cut ones had replaced.
         """
         if self.cleaner is None or log.is_future:
             return 0
@@ -328,14 +332,14 @@ class LogManager:
     # configs
 
     def update_topic_config(self, topic: str, overrides: Mapping[str, str], partitions: Iterable[int]) -> None:
-        """A topic's own configs changed: the logs of its partitions get them."""
+        """Applies a topic's changed configs to the logs of its partitions."""
         config = self.settings.over_defaults(topic, overrides)
         for log in self._logs.of_topic(topic, partitions):
             self._update_config(log, config)
 
     def reconfigure(self, config: LogManagerConfig) -> None:
-        """Settings that may change while logs are open: the cleaner's, and how producers are
-        remembered and verified.
+        """Applies the settings that may change while logs are open: the cleaner's, and how
+        producers are remembered and verified.
         """
         self.settings.config = config
         if self.cleaner is not None:
@@ -345,7 +349,7 @@ class LogManager:
             log.producer_state_manager.config = producers
 
     def reconfigure_default_log_config(self, default_log_config: LogConfig) -> None:
-        """The broker's defaults changed: every log gets its topic's configs over the new ones."""
+        """Applies changed broker defaults: every log gets its topic's configs over the new ones."""
         self.settings.default_log_config = default_log_config
         for log in self._logs.all():
             self._update_config(log, self.settings.log_config(log.topic_partition.topic))
@@ -358,12 +362,12 @@ class LogManager:
     # high watermarks
 
     def read_high_watermarks(self, log_dir: str) -> dict[TopicPartition, int]:
-        """replication-offset-checkpoint of a live dir.
+        """Reads replication-offset-checkpoint of a live dir.
 
-        KAFKA_STORAGE_ERROR where it cannot be read, or makes no sense; the dir is offline then.
+        KAFKA_STORAGE_ERROR if it cannot be read or makes no sense; the dir is offline then.
         """
         return self.checkpoints.read_high_watermarks(log_dir)
 
     def checkpoint_high_watermarks(self, log_dir: str, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write replication-offset-checkpoint; may run on a worker."""
+        """Writes replication-offset-checkpoint; may run on a worker."""
         self.checkpoints.write_high_watermarks(log_dir, high_watermarks)

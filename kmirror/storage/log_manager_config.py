@@ -1,4 +1,4 @@
-"""Settings of the log layer."""
+"""The settings of a `LogManager`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kmirror.storage.log_cleaner import CleanerConfig
 
 
 class LogManagerConfig(Struct, frozen=True):
-    """Settings of the log layer, from the broker's properties; Kafka's defaults."""
+    """The log settings of a broker, from its properties, with Kafka's defaults."""
 
     log_dirs: tuple[str, ...]
     cleaner: CleanerConfig = CleanerConfig()
@@ -23,6 +23,6 @@ class LogManagerConfig(Struct, frozen=True):
     transaction_verification_enabled: bool = True
     stray_on_missing_partition_metadata: bool = False
     defer_files: bool = False
-    """A partition that nobody ever wrote to has a folder and its topic id only; Kafka makes its
+    """A partition that nobody has written to has only a folder and its topic id. Kafka creates its
     empty files at once.
     """

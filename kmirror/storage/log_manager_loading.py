@@ -1,9 +1,9 @@
-"""How a `LogManager` finds its logs at start: those of each live directory, one step a log; what
-may not be loaded, and strays.
+"""How a `LogManager` finds its logs at start: directory by directory, one step for each log. It
+also decides which folders are refused or set aside as strays.
 
-An error of the disk (full, read-only, failing, no descriptor left) takes the directory offline, and
-says nothing of the logs in it: they stay as they are. Bytes that make no sense, and that recovery
-may not cut off, end the start.
+A disk error (full, read-only, failing, no descriptor left) takes the directory offline and says
+nothing about the logs in it: they stay as they are. Corrupt bytes that recovery may not cut off end
+the start.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ LOGS_LOADED_A_TURN = 100
 
 
 class LogManagerLoading:
-    """Fills the broker's logs, and the queue of those that are to be removed."""
+    """Fills the broker's logs (`BrokerLogs`), and the queue of those to be removed
+    (`LogRemoval`).
+    """
 
     def __init__(
         self,
@@ -55,7 +57,7 @@ class LogManagerLoading:
         self._failures = failures
 
     def load_steps(self, is_stray: Callable[[UnifiedLog], bool] = lambda log: False) -> Iterator[BlockingStep]:
-        """Each step opens one log and may run on a worker; take the next one when it is done."""
+        """Each step opens one log and may run on a worker; take the next step when it is done."""
         self._failures.handle_reported()
         for log_dir in list(self._dirs.live.values()):
             yield from self._load_dir(log_dir, is_stray)
@@ -106,8 +108,8 @@ class LogManagerLoading:
         logs[log.topic_partition] = log
 
     def set_strays_aside(self, is_stray: Callable[[UnifiedLog], bool]) -> None:
-        """Rename the loaded logs that are strays by now: what they were checked against when they
-        were loaded may be older.
+        """Renames the loaded logs that are strays by now; at loading they may have been checked
+        against older metadata.
         """
         for logs in (self._logs.current, self._logs.future):
             for topic_partition, log in list(logs.items()):
@@ -118,9 +120,9 @@ class LogManagerLoading:
 
 
 def run_some(steps: Iterator[BlockingStep]) -> bool:
-    """Load some logs, on a worker: nobody else has the log manager yet.
+    """Runs some steps on a worker, which is safe because nothing else uses the log manager yet.
 
-    False when all are loaded.
+    False when all logs are loaded.
     """
     loaded = 0
     for step in itertools.islice(steps, LOGS_LOADED_A_TURN):

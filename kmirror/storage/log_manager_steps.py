@@ -1,7 +1,7 @@
-"""The parts of a `LogManager`'s start and shutdown that take long, one log each, and what it looks
-at before them.
+"""The long parts of a `LogManager`'s start and shutdown, one step for each log, and the checks
+before them.
 
-A step's `run` may be on a worker thread; what came of it is read on the loop afterwards.
+A step's `run` may be on a worker thread; the loop reads its result afterwards.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REMOTE_LOG_INDEX_CACHE: Final = "remote-log-index-cache"
 
 
 def folders_to_load(files: FileSystem, log_dir: str) -> list[str]:
-    """The names of the partition folders in a log dir: not the metadata log's, and no strays.
+    """The names of the partition folders in a log dir, without the metadata log's and strays.
 
     KmirrorError for any other folder.
     """
@@ -35,7 +35,7 @@ def folders_to_load(files: FileSystem, log_dir: str) -> list[str]:
 
 
 def missing_metadata_reason(files: FileSystem, directory: str) -> str | None:
-    """Why a folder may not be loaded: it holds data but does not say of which topic id; None if it
+    """Why a folder may not be loaded (it holds data, but its topic id is missing); None if it
     may.
     """
     metadata_path = f"{directory}/{PARTITION_METADATA_FILE_NAME}"
@@ -50,7 +50,8 @@ def missing_metadata_reason(files: FileSystem, directory: str) -> str | None:
 
 
 class LogOpening:
-    """One folder's loading, unless it holds data whose topic id is unknown: then `refusal` says so.
+    """Loads one folder, and owns the result. If the folder holds data whose topic id is unknown,
+    `refusal` says so instead.
 
     An OSError is kept for the loop (the dir goes offline); other errors stop the start.
     """
@@ -70,7 +71,7 @@ class LogOpening:
         self.error: OSError | None = None
         self.refusal: str | None = None
         self.log: UnifiedLog | None = None
-        """None as long as it was not opened, or could not be."""
+        """None until it was opened, or if it could not be."""
         self._factory = factory
         self._settings = settings
         self._files = files
@@ -87,7 +88,7 @@ class LogOpening:
             self.error = error
         except ApiException as error:
             if error.error is not Errors.KAFKA_STORAGE_ERROR:
-                raise  # else the directory's failure was reported already
+                raise  # the directory's failure has been reported
 
     def _open(self) -> UnifiedLog:
         return self._factory.open(
@@ -105,7 +106,7 @@ class LogOpening:
 
 
 class LogClosing:
-    """One log's flush and close."""
+    """Flushes and closes one log."""
 
     def __init__(self, log: UnifiedLog) -> None:
         self.succeeded = False

@@ -1,10 +1,10 @@
-"""What a `LogManager` does from time to time: retention, flushing, checkpoints, removing deleted
-logs, forgetting producers.
+"""The periodic work of a `LogManager`: retention, flushing, checkpoints, removing deleted logs,
+expiring producers.
 
-Every task is run by the `LogScheduler` and puts itself there again when it is done, so there is
-never more than one of a kind. All of them change state of logs and so belong to the loop. What may
-be long (to remove the logs of a topic with hundreds of partitions takes seconds on a busy disk) is
-done a little a turn: everybody who waits for the broker has a turn in between.
+The `LogScheduler` runs every task. A task schedules itself again when it is done, so there is never
+more than one of a kind. All of them change the state of logs and so belong to the loop. Work that
+may be long (removing the logs of a topic with hundreds of partitions takes seconds on a busy disk)
+is done in small pieces, so that other work on the loop gets its turn in between.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ IDLE_LOGS_A_TURN: Final = 16
 
 
 class LogManagerTasks:
-    """The periodic part of a `LogManager`, and the queue of idle logs whose topic id is to be
-    written.
+    """The periodic part of a `LogManager`. Owns the queue of idle logs whose topic id is still to
+    be written.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class LogManagerTasks:
         self._ports.scheduler.schedule_once("kafka-delete-logs", self._delete_logs_and_reschedule, config.initial_task_delay_ms)
 
     def stop(self) -> None:
-        """Nothing runs any more, also what was scheduled already."""
+        """Stops all tasks, also those that are scheduled already."""
         self._is_stopped = True
 
     def _every(self, name: str, task: Callable[[], object], period_ms: int, *, initial_delay_ms: int | None = None) -> None:
@@ -77,7 +77,7 @@ class LogManagerTasks:
                 return
             try:
                 task()
-            finally:  # whatever it raises goes to the scheduler, and is not the end of the task
+            finally:  # an error goes to the scheduler, but the task runs again
                 self._ports.scheduler.schedule_once(name, run, period_ms)
 
         delay_ms = self._settings.config.initial_task_delay_ms if initial_delay_ms is None else initial_delay_ms
@@ -86,7 +86,9 @@ class LogManagerTasks:
     # topic ids of idle logs
 
     def add_idle_log(self, log: UnifiedLog) -> None:
-        """Its topic id is written soon, a few logs a turn: a request may create thousands."""
+        """Queues a log whose topic id is to be written soon. A few are written at a time, because
+        one request may create thousands of logs.
+        """
         self._idle_logs.append(log)
         if len(self._idle_logs) == 1:
             self._ports.scheduler.schedule_once("flush-metadata-files", self._note_topic_ids, 0)
@@ -105,8 +107,8 @@ class LogManagerTasks:
     # retention, flush, producers
 
     def cleanup_logs(self) -> int:
-        """Retention on the logs that are not compacted (the cleaner sees to the others); the number
-        of segments deleted.
+        """Applies retention to the logs that are not compacted (the cleaner does the others);
+        returns the number of segments deleted.
         """
         total = 0
         for log in list(self._logs.current.values()):

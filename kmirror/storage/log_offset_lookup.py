@@ -23,8 +23,8 @@ from kmirror.storage.segment_scan import scan_headers
 def offset_for_timestamp(
     timestamp: int, *, segments: LogSegments, leader_epoch_cache: LeaderEpochFileCache, log_start_offset: int, log_end_offset: int
 ) -> TimestampAndOffset | None:
-    """The offset for a special timestamp, or of the first record at least as new; None if there is
-    no such record.
+    """The offset for a special timestamp, or of the first record at least as new as `timestamp`;
+    None if there is no such record.
     """
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         earliest = leader_epoch_cache.earliest_entry
@@ -48,7 +48,7 @@ def _offset_of_max_timestamp(segments: LogSegments) -> TimestampAndOffset | None
 
 
 def find_offset_by_timestamp(segment: LogSegment, timestamp: int, starting_offset: int) -> TimestampAndOffset | None:
-    """The first record with offset >= `starting_offset` that is as new as `timestamp`."""
+    """The first record with offset >= `starting_offset` and a timestamp >= `timestamp`."""
     if not segment.size:
         return None
     entry = segment.time_index.lookup(timestamp)

@@ -1,4 +1,6 @@
-"""Offsets together with where they lie on disk, and the snapshots of a log's four offsets."""
+"""Small values about offsets: an offset with its place on disk, a loaded log's offsets, and the
+answers to look-ups by epoch and by timestamp.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
 
 
 class LogOffsetMetadata(NamedTuple):
-    """An offset, the base offset of its segment and its byte position in it (both -1 when not
-    looked up).
+    """An offset, the base offset of its segment, and its byte position there (both -1 if not looked
+    up).
     """
 
     message_offset: int
@@ -64,6 +66,8 @@ class TimestampAndOffset(NamedTuple):
 
 
 class LogStartOffsetIncrementReason(Enum):
+    """Why a log start moved, for the log line."""
+
     LEADER_OFFSET_INCREMENTED = "leader offset increment"
     SEGMENT_DELETION = "segment deletion"
     CLIENT_RECORD_DELETION = "client delete records request"

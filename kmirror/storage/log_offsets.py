@@ -1,13 +1,13 @@
 """The offsets of one log that are not its end: log start, high watermark, first unstable offset
 (fields of Kafka's `UnifiedLog`).
 
-In order: log start <= last stable offset <= high watermark <= log end. A change of one moves the
-others, and the recovery point, the producers and the leader epochs that hang on it, in the same
-step.
+In order: log start <= last stable offset <= high watermark <= log end. When one of them changes,
+the others, the recovery point, the producers and the leader epochs that depend on it change in the
+same step.
 
-A `LogOffsetMetadata` may lack its segment and position (`message_offset_only`): a follower hears of
-a high watermark as a number. The `fetch_` methods, named as in Kafka, look the position up and keep
-it.
+A `LogOffsetMetadata` may lack its segment and position (`message_offset_only`), because a follower
+learns a high watermark as a number. The `fetch_` methods, named as in Kafka, look the position up
+and keep it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class LogOffsets:
         self.high_watermark_metadata = LogOffsetMetadata(log_start_offset)
         """Perhaps without its position."""
         self.first_unstable_offset_metadata: LogOffsetMetadata | None = None
-        """Perhaps without its position; None while no transaction is undecided."""
+        """May lack its position; None while no transaction is undecided."""
         self._update_log_start_offset(log_start_offset)
         self.maybe_increment_first_unstable_offset()
 
@@ -84,7 +84,7 @@ class LogOffsets:
         return unstable
 
     def update_high_watermark(self, high_watermark: int | LogOffsetMetadata) -> int:
-        """Clamped to [log start, log end]; the new value."""
+        """Sets the high watermark, clamped to [log start, log end]; returns the new value."""
         wanted = high_watermark if isinstance(high_watermark, LogOffsetMetadata) else LogOffsetMetadata(high_watermark)
         if wanted.message_offset < self.log_start_offset:
             wanted = LogOffsetMetadata(self.log_start_offset)
@@ -94,7 +94,9 @@ class LogOffsets:
         return wanted.message_offset
 
     def maybe_increment_high_watermark(self, new_high_watermark: LogOffsetMetadata) -> LogOffsetMetadata | None:
-        """The old one if it moved (or only its segment changed). For leaders."""
+        """For leaders: raises the high watermark. Returns the old one if it moved (or only its
+        segment changed).
+        """
         if new_high_watermark.message_offset > self._local_log.log_end_offset:
             raise ValueError(
                 f"High watermark {new_high_watermark} update exceeds current log end offset {self._local_log.next_offset_metadata}"
@@ -107,7 +109,7 @@ class LogOffsets:
         return None
 
     def maybe_update_high_watermark(self, high_watermark: int) -> int | None:
-        """The new one if it changed. For followers."""
+        """For followers: sets the high watermark. Returns the new one if it changed."""
         old = self.high_watermark
         new = self.update_high_watermark(high_watermark)
         return None if new == old else new
@@ -133,7 +135,9 @@ class LogOffsets:
         self.first_unstable_offset_metadata = unstable
 
     def maybe_convert_to_offset_metadata(self, offset: int) -> LogOffsetMetadata:
-        """With segment and position, or the bare offset where the log does not hold it."""
+        """`offset` with its segment and position, or the bare offset if the log does not hold
+        it.
+        """
         try:
             return self._local_log.convert_to_offset_metadata(offset)
         except ApiException as error:
@@ -144,9 +148,10 @@ class LogOffsets:
             raise self._io.error_of(f"Error while looking up offset {offset} of {self._local_log.topic_partition}", error) from error
 
     def maybe_increment_log_start_offset(self, new_log_start_offset: int, reason: LogStartOffsetIncrementReason) -> bool:
-        """Move the log start up; OFFSET_OUT_OF_RANGE above the high watermark. True if it moved.
+        """Raises the log start; OFFSET_OUT_OF_RANGE above the high watermark. True if it moved.
 
-        Checkpointed later by the log manager; segments below it go with the next retention run.
+        The log manager checkpoints it later. Segments below it are deleted by the next retention
+        run.
         """
         with self._io.guarded(
             f"Exception while increasing log start offset for {self._local_log.topic_partition} to {new_log_start_offset}"
@@ -167,7 +172,7 @@ class LogOffsets:
             return True
 
     def below_log_start(self, offset: int) -> ApiException:
-        """What to raise for a read of `offset`."""
+        """The error of a read of `offset`."""
         return ApiException(
             Errors.OFFSET_OUT_OF_RANGE,
             f"Received request for offset {offset} for partition {self._local_log.topic_partition}, "

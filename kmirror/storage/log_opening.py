@@ -1,4 +1,4 @@
-"""Making a log's parts from its folder: new, idle, or loaded (and recovered) through `LogLoader`."""
+"""Makes a log's parts from its folder: new, idle, or loaded (and recovered) by `LogLoader`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from kmirror.storage.producer_state_manager import ProducerStateManager, Produce
 
 
 class OpenedLog(NamedTuple):
-    """What a `UnifiedLog` begins with.
+    """The parts of a new `UnifiedLog`.
 
-    A deferred one has nothing but its folder and perhaps its id.
+    A deferred log has only its folder and perhaps its topic id.
     """
 
     local_log: LocalLog
@@ -31,9 +31,9 @@ class OpenedLog(NamedTuple):
     leader_epoch_cache: LeaderEpochFileCache
     producer_state_manager: ProducerStateManager
     topic_id: Uuid | None
-    """The one that the owner knows."""
+    """The id that the owner gave."""
     noted_topic_id: Uuid | None = None
-    """The one that was found in the folder of an idle log."""
+    """The id that was found in the folder of an idle log."""
     is_deferred: bool = False
 
 
@@ -115,8 +115,8 @@ def _idle_log(
     producer_state_config: ProducerStateManagerConfig | None,
     max_transaction_timeout_ms: int,
 ) -> OpenedLog:
-    """A log that nothing was ever appended to: there is nothing to load, and no file is made before
-    the first append.
+    """A log that nothing was ever appended to: nothing is loaded, and no file is created before the
+    first append.
     """
     segments = LogSegments(topic_partition)
     cache = LeaderEpochFileCache(

@@ -1,8 +1,8 @@
-"""How a log leaves a broker: its folder is renamed to `-delete` and removed later, or to `-stray`
-and kept.
+"""How a log leaves a broker: its folder is renamed to `-delete` and removed later, or renamed to
+`-stray` and kept.
 
-To remove the logs of a topic with hundreds of partitions takes seconds on a busy disk, so
-`delete_logs` removes one a call.
+Removing the logs of a topic with hundreds of partitions takes seconds on a busy disk, so
+`delete_logs` removes one at each call.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LogRemoval:
         is_stray: bool = False,
         on_error: Callable[[TopicPartition, Exception], None] | None = None,
     ) -> None:
-        """Set the current logs aside; sync and rewrite the checkpoints once per dir."""
+        """Sets the current logs aside; syncs each dir and rewrites its checkpoints once."""
         affected: list[str] = []
         for topic_partition in topic_partitions:
             log = self._logs.current.pop(topic_partition, None)
@@ -71,14 +71,14 @@ class LogRemoval:
             self._checkpoints.write_in(path)
 
     def set_aside(self, log: UnifiedLog, *, synced: bool = True) -> None:
-        """Rename to `-delete`; removed after file.delete.delay.ms."""
+        """Renames the log to `-delete`; it is removed after file.delete.delay.ms."""
         log.rename_dir(log_delete_dir_name(log.topic_partition, self._ports.random), synced=synced)
         self.add(log)
         _LOGGER.info("log for partition %s is renamed to %s and is scheduled for deletion", log.topic_partition, log.directory)
 
     def try_to_set_aside(self, log: UnifiedLog) -> None:
-        """A disk that fails under a log whose place another one has taken already is reported, and
-        of no consequence to that one.
+        """Sets aside a log that another one has replaced already. A disk failure is only logged: it
+        does not concern the other log.
         """
         try:
             self.set_aside(log)
@@ -86,7 +86,7 @@ class LogRemoval:
             _LOGGER.error("cannot set %s aside: %s", log.directory, error.message)
 
     def rename_stray(self, log: UnifiedLog) -> None:
-        """Rename to `-stray` and close; never removed."""
+        """Renames the log to `-stray` and closes it; it is never removed."""
         log.rename_dir(log_stray_dir_name(log.topic_partition, self._ports.random))
         log.close_handlers()
         _LOGGER.warning("log for partition %s is marked as stray and renamed to %s", log.topic_partition, log.directory)
@@ -99,12 +99,12 @@ class LogRemoval:
             _LOGGER.error("cannot set %s aside: %s", log.directory, error.message)
 
     def add(self, log: UnifiedLog) -> None:
-        """A log whose folder is named `-delete`."""
+        """Queues a log whose folder is named `-delete`."""
         self._logs_to_be_deleted.append((log, self._ports.clock.time_ms()))
 
     def delete_logs(self) -> int:
-        """Remove the folder of a log that was deleted at least file.delete.delay.ms ago; ms until
-        the next one is due.
+        """Removes the folder of one log that was deleted at least file.delete.delay.ms ago; returns
+        the ms until the next one is due.
         """
         if self._until_next_deletion_ms() == 0:
             log, _ = self._logs_to_be_deleted.popleft()
@@ -113,8 +113,8 @@ class LogRemoval:
         return self._until_next_deletion_ms()
 
     def _until_next_deletion_ms(self) -> int:
-        """0 when one is due; what is deleted from now on is not due before file.delete.delay.ms
-        have gone by.
+        """0 if one is due. Logs deleted from now on are not due before file.delete.delay.ms have
+        passed.
         """
         delay_ms = self._settings.default_log_config.file_delete_delay_ms
         if not self._logs_to_be_deleted:

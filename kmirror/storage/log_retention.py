@@ -1,9 +1,9 @@
-"""Which segments may go: oldest first, up to the first that must stay.
+"""Which segments may be deleted: the oldest ones, up to the first that must stay.
 
-A segment at or beyond the high watermark always stays, and so does an empty last segment. Rules:
-all of it lies below the log start offset (every topic); the log without it is still at least
-retention.bytes; its newest record is older than retention.ms (the two only with
-cleanup.policy=delete). Records without timestamps age by the file's time.
+A segment at or beyond the high watermark always stays, and so does an empty last segment. A segment
+may be deleted if all of it lies below the log start offset (every topic), if the log without it
+still has at least retention.bytes, or if its newest record is older than retention.ms (the last two
+only with cleanup.policy=delete). Records without timestamps age by the file's time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Predicate = Callable[[LogSegment, LogSegment | None], bool]
 def deletable_segments(
     segments: Sequence[LogSegment], predicate: Predicate, *, high_watermark: int, log_end_offset: int
 ) -> list[LogSegment]:
-    """The oldest segments that `predicate(segment, next segment)` is true for, without a gap."""
+    """The oldest segments for which `predicate(segment, next segment)` is true, without a gap."""
     deletable: list[LogSegment] = []
     for index, segment in enumerate(segments):
         next_segment = segments[index + 1] if index + 1 < len(segments) else None
@@ -46,7 +46,7 @@ def start_offset_breached(log_start_offset: int) -> Predicate:
 
 
 def retention_size_breached(config: LogConfig, size: int) -> Predicate | None:
-    """None if no segment can be too much."""
+    """None if the log is not too large."""
     if config.retention_size < 0 or size < config.retention_size:
         return None
     excess = size - config.retention_size
@@ -68,7 +68,7 @@ def retention_ms_breached(config: LogConfig, now_ms: int) -> Predicate | None:
 
 
 class LogRetention:
-    """Deletes the segments of one log that may go."""
+    """Deletes the old segments of one log. It owns nothing: the parts that it is made with do."""
 
     __slots__ = ("_io", "_local_log", "_offsets", "_producer_state_manager", "_roll")
 
@@ -82,7 +82,7 @@ class LogRetention:
         self._io = io
 
     def delete_old_segments(self) -> int:
-        """Remove what retention allows to remove; the number of segments."""
+        """Deletes the segments that retention allows to delete; returns their number."""
         if not self._local_log.config.delete:
             return self._delete_old_segments(start_offset_breached(self._offsets.log_start_offset), "log start offset breach")
         deleted = self._delete_old_segments(start_offset_breached(self._offsets.log_start_offset), "log start offset breach")

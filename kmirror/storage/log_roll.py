@@ -1,7 +1,6 @@
 """Beginning a new active segment, and flushing a log up to an offset.
 
-A roll leaves the old segment to the scheduler: it is flushed, and the recovery point moved up, soon
-after.
+The scheduler flushes the old segment soon after a roll, and then the recovery point moves up.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from kmirror.storage.producer_state_manager import ProducerStateManager
 
 
 class LogRoll:
-    """Rolls and flushes one log."""
+    """Rolls and flushes one log. It owns nothing: the parts that it is made with do."""
 
     __slots__ = ("_io", "_local_log", "_offsets", "_producer_state_manager", "_topic_id")
 
@@ -41,8 +40,8 @@ class LogRoll:
         return self.roll(info.first_offset) if should_roll else segment
 
     def roll(self, expected_next_offset: int | None = None) -> LogSegment:
-        """A new active segment at max(expected, log end); a producer snapshot at its base; the
-        flush of the rest is scheduled.
+        """Begins a new active segment at max(expected, log end), takes a producer snapshot at its
+        base, and schedules the flush of what lies before it.
         """
         with self._io.guarded(f"Error while rolling log segment for {self._local_log.topic_partition}"):
             self._topic_id.make_files()
@@ -62,8 +61,8 @@ class LogRoll:
             return new_segment
 
     def flush(self, *, force_flush_active_segment: bool = False) -> None:
-        """fsync up to the log end; with `force_flush_active_segment` an active segment without data
-        too (at shutdown).
+        """Syncs the log up to its end; with `force_flush_active_segment` also an active segment
+        without data (at shutdown).
         """
         self._flush(self._local_log.log_end_offset, including=force_flush_active_segment)
 

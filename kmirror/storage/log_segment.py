@@ -1,17 +1,17 @@
 """One segment: a `.log` with its three indexes (Kafka's `LogSegment`).
 
-The rule by which indexes grow is part of the format, as two brokers that get the same batches write
-the same indexes. `bytes_since_last_index_entry` is 0 when the segment is created, opened or
-truncated. For each batch appended: update the running largest timestamp; if the counter is *above*
+The rule for index entries is part of the format, because two brokers that get the same batches
+write the same indexes. `bytes_since_last_index_entry` is 0 when the segment is created, opened or
+truncated. For each appended batch: update the running largest timestamp; if the counter is *above*
 index.interval.bytes, add (last offset of the batch -> its start) to the offset index and (largest
-timestamp, last offset of the batch that has it) to the time index, and clear the counter; then add
+timestamp, last offset of the batch that has it) to the time index, and reset the counter; then add
 the batch's size to the counter. So the first batch never gets an entry.
 
 The first segment of a new log has no files until something is appended (`is_deferred`): an idle
 partition costs none.
 
-When a segment stops being active, or is closed after its largest timestamp was looked at, that
-timestamp becomes the final entry of the time index, and the indexes are cut to their entries.
+When a segment stops being active, or is closed after its largest timestamp was read, that timestamp
+becomes the final entry of the time index, and the indexes are cut to their entries.
 """
 
 from __future__ import annotations
@@ -93,12 +93,10 @@ class LogSegment(LogSegmentFiles):
         suffix: str = "",
         deferred: bool = False,
     ) -> LogSegment:
-        """Open or create.
+        """Opens or creates a segment.
 
-        A `.log` that exists is taken at its size; a new one is empty (preallocated if so
-        configured).
-
-        A `deferred` one is made with the first append only.
+        An existing `.log` keeps its size; a new one is empty (preallocated if so configured). A
+        `deferred` one is created only with the first append.
         """
         limit = min(config.segment_jitter_ms, config.segment_ms)
         jitter = random.randrange(limit) if limit > 0 else 0
@@ -111,7 +109,7 @@ class LogSegment(LogSegmentFiles):
         return self._size
 
     def mark_synced(self) -> None:
-        """What was found on disk is safe there: a clean shutdown wrote it."""
+        """Marks the segment as synced: a clean shutdown wrote what is on disk."""
         self._is_synced = True
 
     @property
@@ -120,8 +118,8 @@ class LogSegment(LogSegmentFiles):
 
     @property
     def max_timestamp_and_offset(self) -> TimestampOffset:
-        """The largest batch timestamp so far and the last offset of that batch; from the time index
-        when first asked.
+        """The largest batch timestamp so far and the last offset of that batch; read from the time
+        index on first use.
         """
         if self._max_timestamp_and_offset is None:
             if self.is_deferred:
@@ -135,13 +133,13 @@ class LogSegment(LogSegmentFiles):
 
     @property
     def largest_timestamp(self) -> int:
-        """For retention: the largest record timestamp, or the file's time where there is none."""
+        """For retention: the largest record timestamp, or the file's time if there is none."""
         timestamp = self.max_timestamp_so_far
         return timestamp if timestamp >= 0 else self.last_modified_ms
 
     @property
     def first_batch_timestamp(self) -> int:
-        """Max timestamp of the first batch, 2^63 - 1 without one (Kafka's
+        """Max timestamp of the first batch; 2^63 - 1 without one (Kafka's
         `getFirstBatchTimestamp`).
         """
         self._load_first_batch_timestamp()
@@ -158,8 +156,8 @@ class LogSegment(LogSegmentFiles):
     def should_roll(
         self, config: LogConfig, *, max_timestamp_in_messages: int, max_offset_in_messages: int, messages_size: int, now_ms: int
     ) -> bool:
-        """The five rules: size, time, offset index full, time index full, offset too far from the
-        base.
+        """Whether a new segment must begin first, by five rules: size, time, offset index full,
+        time index full, offset too far from the base.
         """
         size = self._size
         if size > config.segment_size - messages_size:
@@ -179,7 +177,9 @@ class LogSegment(LogSegmentFiles):
         return message_timestamp - first if first is not None and first >= 0 else now_ms - self._created_ms
 
     def on_become_inactive_segment(self) -> None:
-        """Final time index entry; indexes and a preallocated log cut to what is in them."""
+        """Adds the final time index entry, and cuts the indexes and a preallocated log to their
+        contents.
+        """
         self.create_files()
         largest = self.max_timestamp_and_offset
         self.time_index.maybe_append(largest.timestamp, largest.offset, skip_full_check=True)
@@ -196,14 +196,14 @@ class LogSegment(LogSegmentFiles):
         self.time_index.resize(size)
 
     def resize_indexes_before_append(self, size: int) -> None:
-        """As `resize_indexes`, but only when something is appended: a log that is merely opened
+        """As `resize_indexes`, but only before something is appended: a log that is merely opened
         leaves its indexes unread.
         """
         self._index_size_to_append = size
 
     # append
     def append(self, largest_offset: int, headers: Iterable[BatchHeader | RawHeader], records: Buffer) -> None:
-        """Write `records`, whose batches are `headers`, with one write, and index them."""
+        """Writes `records`, whose batches are `headers`, with one write, and indexes them."""
         is_in_reach = 0 <= largest_offset - self.base_offset <= MAX_RELATIVE_OFFSET
         assert is_in_reach, ("offset overflow", largest_offset, self.base_offset, self.path)
         if not self._file.exists:
@@ -277,8 +277,8 @@ class LogSegment(LogSegmentFiles):
         """A slice from the batch that contains `start_offset` on; None if the segment ends before
         it.
 
-        Up to `max_position`, by default the segment's end; `bounded` without a position gives no
-        bytes, only the place.
+        It ends at `max_position`, by default the segment's end. If `bounded` and without a
+        position, it has no bytes and only says where they are.
         """
         found = self.translate_offset(start_offset)
         if found is None:
@@ -292,7 +292,7 @@ class LogSegment(LogSegmentFiles):
         return FetchDataInfo(metadata, FileRecords(self._file, found.position, fetch_size), adjusted_max_size < found.size)
 
     def last_batch(self) -> BatchHeader | None:
-        """Header of the last batch: from the last index entry on."""
+        """Header of the last batch, found by scanning from the last index entry."""
         last: BatchHeader | None = None
         if not self._size:
             return None
@@ -301,7 +301,7 @@ class LogSegment(LogSegmentFiles):
         return last
 
     def read_next_offset(self) -> int:
-        """The offset behind the last batch; the base offset of an empty segment."""
+        """The offset after the last batch; the base offset of an empty segment."""
         last = self.last_batch()
         return self.base_offset if last is None else last.next_offset
 
@@ -316,9 +316,9 @@ class LogSegment(LogSegmentFiles):
         leader_epoch_cache: LeaderEpochFileCache | None,
         before_cut: Callable[[int], None] | None = None,
     ) -> int:
-        """Check every batch, rebuild the indexes, feed epochs and producers; cut the log at the
-        first bad batch (after `before_cut`, which is told the offset that the log then ends at).
-        Bytes cut.
+        """Checks every batch, rebuilds the indexes, and updates epochs and producers. Cuts the log
+        at the first bad batch, after calling `before_cut` with the offset at which the log will
+        end. Returns the number of bytes cut.
         """
         self.reset_indexes()
         recovery = SegmentRecovery(
@@ -348,8 +348,8 @@ class LogSegment(LogSegmentFiles):
         return truncated
 
     def truncate_to(self, offset: int) -> int:
-        """Cut at the start of the batch that contains `offset` (or is the first behind it); bytes
-        cut.
+        """Cuts at the start of the batch that contains `offset` (or is the first after it); returns
+        the number of bytes cut.
         """
         if self.is_deferred:
             self._created_ms = self._clock.time_ms()
@@ -378,7 +378,7 @@ class LogSegment(LogSegmentFiles):
         self._size = size
 
     def _read_largest_timestamp(self) -> TimestampOffset:
-        """From the last time index entry, and the batches behind it."""
+        """Reads the largest timestamp from the last time index entry and the batches after it."""
         largest = self.time_index.last_entry
         for header in scan_headers(self._file, self.offset_index.lookup(largest.offset).position, self._size):
             if header.max_timestamp > largest.timestamp:
@@ -387,7 +387,7 @@ class LogSegment(LogSegmentFiles):
 
     # life
     def flush(self) -> None:
-        """fsync the log and the indexes; nothing when a clean shutdown did and nothing was written
+        """Syncs the log and the indexes, unless a clean shutdown did and nothing was written
         since.
         """
         if self._is_synced or self.is_deferred:
@@ -398,7 +398,7 @@ class LogSegment(LogSegmentFiles):
         self.txn_index.flush()
 
     def close(self) -> None:
-        """Trim and close everything. Damaged indexes of old segments are left as they are."""
+        """Trims and closes everything. Damaged indexes of old segments are left as they are."""
         if self.is_deferred:
             self._file.close()
             return

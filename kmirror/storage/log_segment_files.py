@@ -1,11 +1,11 @@
-"""The files of one segment: a `.log` and its three indexes, which are made, named, moved and
-removed together. Part of `LogSegment`.
+"""The files of one segment: a `.log` and its three indexes, which are created, named, moved and
+removed together. The base of `LogSegment`.
 
-The `.log` is a `LazyFile` and stays readable through a rename, so that slices handed out before
-still are. Its indexes are files of their own that are open only while something is done to them.
+The `.log` is a `LazyFile`. It stays readable through a rename, so slices that were handed out
+before still work. The indexes are files that are open only during an operation.
 
-`LogSegment` and the recovery of a segment both stand on this file: recovery needs the files, not
-what an append keeps about them.
+`LogSegment` and the recovery of a segment both build on this file: recovery needs the files, but
+not the state that appends keep.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 
 
 class LogSegmentFiles:
-    """Base of `LogSegment`.
+    """Owner of a segment's four files; the base of `LogSegment`.
 
-    `suffix` is "", `.cleaned`, `.swap` or `.deleted`; a folder is given without a slash at its end.
+    `suffix` is "", `.cleaned`, `.swap` or `.deleted`. `directory` has no slash at its end.
     """
 
     def __init__(self, directory: str, base_offset: int, config: LogConfig, *, files: FileSystem, suffix: str) -> None:
@@ -54,15 +54,15 @@ class LogSegmentFiles:
         return not self._file.exists
 
     def create_files(self) -> None:
-        """Make the files of a deferred segment."""
+        """Creates the files of a deferred segment."""
         if self.is_deferred:
             self._file.create()
             self.offset_index.ensure_created()
             self.time_index.ensure_created()
 
     def release_file(self) -> None:
-        """Give the `.log`'s descriptor back until it is used again; no slice of it may be in
-        anybody's hands.
+        """Gives back the `.log`'s descriptor until the next use; nobody may still hold a slice of
+        it.
         """
         self._file.release()
 
@@ -72,7 +72,7 @@ class LogSegmentFiles:
                 self._files.set_mtime_ms(path, mtime_ms)
 
     def close_handlers(self) -> None:
-        """Close the files without writing to them."""
+        """Closes the files; of the indexes, waiting entries are written, nothing is trimmed."""
         for close in (self.offset_index.close_handler, self.time_index.close_handler, self._file.close):
             try:
                 close()
@@ -81,7 +81,7 @@ class LogSegmentFiles:
 
     # indexes
     def update_txn_index(self, completed: CompletedTxn, last_stable_offset: int) -> None:
-        """Record an aborted transaction; committed ones leave no trace."""
+        """Records an aborted transaction; committed ones are not indexed."""
         if completed.is_aborted:
             self.txn_index.append(AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset))
 
@@ -92,15 +92,15 @@ class LogSegmentFiles:
         return self.txn_index.collect_aborted_txns(fetch_offset, upper_bound_offset)
 
     def reset_indexes(self) -> None:
-        """Empty, to be made anew from the batches."""
+        """Empties the indexes, which are then rebuilt from the batches."""
         self.offset_index.reset()
         self.time_index.reset()
         self.txn_index.reset()
 
     def forget_indexes(self) -> None:
-        """The disk failed while the indexes were made anew: without its offset index the segment is
-        recovered at the next start, also one below the recovery point, whose indexes nobody would
-        look at.
+        """Removes the offset index after the disk failed during a rebuild. Without it the segment
+        is recovered at the next start, even below the recovery point, where indexes are otherwise
+        not checked.
         """
         try:
             self.offset_index.delete_if_exists()
@@ -124,7 +124,7 @@ class LogSegmentFiles:
         return self._suffix == suffix
 
     def change_file_suffixes(self, old_suffix: str, new_suffix: str) -> None:
-        """Rename the four files.
+        """Renames the four files.
 
         The `.log` stays open, so that slices handed out before remain readable.
         """
@@ -138,7 +138,7 @@ class LogSegmentFiles:
         self._suffix = new_suffix
 
     def update_parent_dir(self, directory: str) -> None:
-        """The folder was renamed. `close_index_handlers` must have been called before."""
+        """Follows a renamed folder. `close_index_handlers` must have been called before."""
         self.path = self._file.path = f"{directory}/{self.path.rsplit('/', 1)[-1]}"
         for index in (self.offset_index, self.time_index, self.txn_index):
             index.update_parent_dir(directory)

@@ -1,17 +1,19 @@
-"""Recovery of a segment after an unclean shutdown: every batch is checked, and what is derived from
-batches is made anew (the scan of Kafka's `LogSegment.recover`).
+"""Recovery of a segment after an unclean shutdown: every batch is checked, and everything that is
+derived from batches is rebuilt (the scan of Kafka's `LogSegment.recover`).
 
-A broker comes back only after this, and the segment that a producer of small batches wrote holds a
-hundred thousand of them; so the scan is one loop over a block of the file, on the fields of a
-header as they are unpacked. What it leaves out of the loop, and why it may:
+A broker starts only after this, and a segment from a producer of small batches holds a hundred
+thousand of them. So the scan is one loop over a block of the file, on the raw header fields. These
+are left out of the loop, for these reasons:
 
-- *Odd batches.* The loop stops before whatever is not wholly in its block, too short, or of another format. The next block begins
-  there, and `segment_scan.read_block_with_batch` says what it is: the end, an error, or a batch that only needed more bytes.
-- *Producers.* A producer's entry keeps its last five batches. A batch with the producer, epoch and kind (plain, or part of a
-  transaction that is open) of one that was taken in before can neither be refused nor open or end anything, and of a run of such
-  batches only the last five are of any consequence: they are kept in a tail until something else happens. Markers, resets, the first
-  batch of a transaction and every new epoch are applied one by one, after the tails that could matter to them.
-- *Epochs and index entries* are few, and made by the same calls as in an append.
+- *Odd batches.* The loop stops before a batch that is not wholly in its block, too short, or of
+  another format. The next block begins there, and `segment_scan.read_block_with_batch` says what it
+  is: the end, an error, or a batch that only needed more bytes.
+- *Producers.* A producer's entry keeps its last five batches. A batch that has the same producer,
+  epoch and kind (plain, or part of an open transaction) as an earlier one cannot be refused, and
+  cannot open or end anything. Of a run of such batches only the last five matter: they are kept in
+  a tail until something else happens. Markers, resets, the first batch of a transaction and every new
+  epoch are applied one by one, after the tails that could matter to them.
+- *Epochs and index entries* are few, and are added by the same calls as in an append.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ _Tails = dict[tuple[int, int, int], deque[RawHeader]]
 
 
 class LogSegmentOffsetOverflowError(CorruptFileError):
-    """An offset is too far from the segment's base for the indexes; the segment must be split."""
+    """An offset is too far from the segment's base for its indexes; the segment must be split."""
 
     def __init__(self, path: str, position: int, *, offset: int, base_offset: int) -> None:
         super().__init__(path, position, f"offset {offset} is out of range for base offset {base_offset}")
@@ -56,13 +58,13 @@ class LogSegmentOffsetOverflowError(CorruptFileError):
 
 
 class InvalidOffsetError(CorruptFileError):
-    """Offsets do not ascend: no index can be built over this segment."""
+    """Offsets do not ascend, so no index can be built for this segment."""
 
 
 class SegmentRecovery:
-    """One scan of the first `size` bytes.
+    """One scan of the first `size` bytes; owns how far it has come.
 
-    The indexes are empty before; `scan` fills them and the epochs, and `finish` the producers.
+    The indexes are empty before. `scan` fills them and the epochs, `finish` the producers.
     """
 
     def __init__(
@@ -75,11 +77,11 @@ class SegmentRecovery:
         index_interval_bytes: int,
     ) -> None:
         self.largest = segment.time_index.last_entry
-        """The largest timestamp of the batches scanned, and the last offset of the first batch that
+        """The largest timestamp of the scanned batches, and the last offset of the first batch that
         has it.
         """
         self.valid_bytes = 0
-        """Where the scan has come to."""
+        """The end of the batches scanned so far."""
         self._segment = segment
         self._size = size
         self._index_interval_bytes = index_interval_bytes
@@ -91,27 +93,28 @@ class SegmentRecovery:
 
     @property
     def next_offset(self) -> int:
-        """The offset behind the last batch that was scanned."""
+        """The offset after the last scanned batch."""
         return self._segment.base_offset if self._last_offset is None else self._last_offset + 1
 
     def scan(self) -> None:
-        """Take in the batches up to the end; CorruptBatchError at one that is not valid, after
-        which `finish` is still due.
+        """Scans the batches up to the end. CorruptBatchError at one that is not valid; `finish`
+        must be called even then.
 
-        InvalidOffsetError, LogSegmentOffsetOverflowError: no recovery of this segment.
+        InvalidOffsetError and LogSegmentOffsetOverflowError mean that this segment cannot be
+        recovered.
         """
         file, end = self._segment.file, self._size
         while block := read_block_with_batch(file, self.valid_bytes, end):
             self._take(block)
 
     def finish(self) -> None:
-        """Every batch in front of `valid_bytes` is in the producer states now."""
+        """Puts every batch before `valid_bytes` into the producer states."""
         self._states.apply()
         if self._last_offset is not None:
             self._producers.update_map_end_offset(self._last_offset + 1)
 
     def _take(self, block: bytes) -> None:
-        """Take in the batches at the head of `block`, which lies at `valid_bytes` in the file."""
+        """Scans the batches at the head of `block`, which lies at `valid_bytes` in the file."""
         view, size = memoryview(block), len(block)
         position, last_start = self.valid_bytes, size - RECORD_BATCH_OVERHEAD
         lowest, highest = self._segment.base_offset, self._segment.base_offset + MAX_RELATIVE_OFFSET
@@ -165,8 +168,8 @@ class SegmentRecovery:
         return epoch
 
     def _add_index_entries(self, offset: int, position: int) -> None:
-        """The batch at `position` ends with `offset`, and enough bytes lie between it and the last
-        one that got entries.
+        """Adds entries for the batch at `position`, which ends with `offset`, because enough bytes
+        lie between it and the last batch that got entries.
         """
         offset_index = self._segment.offset_index
         if offset_index.entries and offset <= offset_index.last_offset:
@@ -177,9 +180,9 @@ class SegmentRecovery:
 
 
 class _ProducerRecovery:
-    """Brings recovered batches to the producers.
+    """Passes recovered batches to the producers. Owns the tails.
 
-    What has no key in `tails` goes through `add`, everything else straight into its tail.
+    Batches without a key in `tails` go through `add`, all others straight into their tail.
     """
 
     def __init__(self, producers: ProducerStateManager, on_completed: Callable[[CompletedTxn, int], None]) -> None:
@@ -190,10 +193,11 @@ class _ProducerRecovery:
         self._update = ProducerStateUpdate(producers, AppendOrigin.REPLICATION)
 
     def add(self, raw: RawHeader, batch: memoryview) -> None:
-        """A batch that may change more than the list of its producer's batches.
+        """Takes a batch that may change more than the list of its producer's batches.
 
-        Transactional and control batches are applied at once, for they move the last stable offset;
-        so is what came before a producer's next epoch, which forgets it.
+        Transactional and control batches are applied at once, because they move the last stable
+        offset. Earlier batches are applied before a producer's next epoch, which makes the producer
+        forget them.
         """
         header = BatchHeader(*raw, 0)
         key = (header.producer_id, header.producer_epoch, header.attributes & _KIND)
@@ -208,7 +212,7 @@ class _ProducerRecovery:
             self._of_run.add(header.producer_id)
 
     def apply(self) -> None:
-        """Everything that was added is in the states now."""
+        """Applies everything that was added to the states."""
         for tail in self.tails.values():
             for raw in tail:
                 self._update.add(BatchHeader(*raw, 0), b"", 0)

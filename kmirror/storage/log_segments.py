@@ -10,7 +10,7 @@ from kmirror.storage.log_segment import LogSegment
 
 
 class LogSegments:
-    """An ordered map from base offset to segment.
+    """Owner of a log's segments: an ordered map from base offset to segment.
 
     The last one is active: it is the one that is written to.
     """
@@ -70,7 +70,7 @@ class LogSegments:
         return self._segments.get(base_offset)
 
     def add(self, segment: LogSegment) -> LogSegment | None:
-        """Put `segment` in, in place of the one with its base offset, which is returned."""
+        """Adds `segment` in place of one with the same base offset, which is returned."""
         previous = self._segments.get(segment.base_offset)
         if previous is None:
             insort(self._offsets, segment.base_offset)
@@ -98,7 +98,9 @@ class LogSegments:
         return self._at(bisect_right(self._offsets, offset))
 
     def values_between(self, start: int, end: int) -> list[LogSegment]:
-        """The segments that may hold offsets of [start, end), the one that contains `start` first."""
+        """The segments that may hold offsets of [start, end), the one that contains `start`
+        first.
+        """
         if start == end:
             return []
         if end < start:

@@ -1,4 +1,4 @@
-"""The settings that a broker's logs are opened with, which may change while it runs."""
+"""The settings with which a broker's logs are opened. They may change while it runs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kmirror.storage.producer_state_manager import ProducerStateManagerConfig
 
 
 class LogSettings:
-    """The broker's settings of the log layer, and the configs of a topic over them."""
+    """Owner of the broker's log settings; combines them with the configs of a topic."""
 
     def __init__(self, config: LogManagerConfig, default_log_config: LogConfig, topic_config: Callable[[str], Mapping[str, str]]) -> None:
-        """`topic_config` gives a topic's own (overriding) configs."""
+        """`topic_config` returns a topic's own (overriding) configs."""
         self.config = config
         self.default_log_config = default_log_config
         self._topic_config = topic_config
@@ -29,8 +29,9 @@ class LogSettings:
         return self.over_defaults(topic, self._topic_config(topic))
 
     def over_defaults(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
-        """A default that suits clients' records must not keep states of mirrors out:
-        `__mirror_state` takes what Kafka's default does at least.
+        """The configs of a topic whose own configs are `overrides`. `__mirror_state` accepts at
+        least Kafka's default message size, so that a low broker default does not reject mirror
+        states.
         """
         config = LogConfig.from_props(overrides, defaults=self.default_log_config) if overrides else self.default_log_config
         if topic == MIRROR_STATE_TOPIC_NAME and config.max_message_size < LogConfig().max_message_size:

@@ -1,7 +1,9 @@
-"""The topic id of a log, its `partition.metadata`, and the files that an idle log puts off.
+"""The topic id of a log, its `partition.metadata`, and the files whose creation an idle log
+postpones.
 
-A log that nothing was ever appended to (`is_deferred`) has its folder and `partition.metadata`
-only, and that not synced. The first append makes the other files and writes the id safely.
+A log that nothing was ever appended to (`is_deferred`) has only its folder and
+`partition.metadata`, which is not synced. The first append creates the other files and writes the
+id safely.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from kmirror.storage.partition_metadata_file import PartitionMetadataFile
 
 
 class LogTopicId:
-    """Owner of the topic id, its file, and whether the log has files besides it."""
+    """Owner of the topic id, its file, and whether the log has other files."""
 
     __slots__ = ("_leader_epoch_cache", "_local_log", "is_deferred", "partition_metadata_file", "value")
 
@@ -29,7 +31,7 @@ class LogTopicId:
     ) -> None:
         """`noted_topic_id` was found in the folder of an idle log.
 
-        INCONSISTENT_TOPIC_ID where the folder has another id than `topic_id`.
+        INCONSISTENT_TOPIC_ID if the folder has another id than `topic_id`.
         """
         self.value = topic_id
         self.is_deferred = is_deferred
@@ -51,21 +53,23 @@ class LogTopicId:
             self._record(topic_id)
 
     def assign(self, topic_id: Uuid) -> None:
-        """Set the topic id; INCONSISTENT_TOPIC_ID if the log has another one."""
+        """Sets the topic id; INCONSISTENT_TOPIC_ID if the log has another one."""
         self._check(self.value, topic_id)
         if self.value is None:
             self.value = topic_id
             self._record(topic_id)
 
     def write(self) -> None:
-        """What waits to be written, as safely as the log needs it: an idle one only notes it."""
+        """Writes a waiting id: synced, or for an idle log not synced."""
         if self.is_deferred:
             self.partition_metadata_file.note()
         else:
             self.partition_metadata_file.maybe_flush()
 
     def make_files(self) -> None:
-        """What an idle log puts off: its leader epochs and the files of its first segment."""
+        """Creates what an idle log postponed: its leader epochs and the files of its first
+        segment.
+        """
         if self.is_deferred:
             self.is_deferred = False
             self.partition_metadata_file.maybe_flush()

@@ -1,5 +1,5 @@
-"""Cutting a log back to an offset, or emptying it: bytes, indexes, leader epochs, producers and
-offsets together.
+"""Cutting a log back to an offset, or emptying it. Bytes, indexes, leader epochs, producers and
+offsets are cut together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ log = logging.getLogger(__name__)
 class LogCut(NamedTuple):
     """A cut that is about to be made.
 
-    `target_offset`: the log's end behind it; of a full one nothing stays, and the log begins there.
+    The log ends at `target_offset` afterwards. If `is_full`, nothing stays and the log also begins
+    there.
     """
 
     target_offset: int
@@ -41,7 +42,7 @@ def _no_guard(cut: LogCut) -> AbstractContextManager[None]:
 
 
 class LogTruncation:
-    """Owner of the guard that is entered around every cut of one log."""
+    """Cuts one log; owner of the guard that is entered around every cut."""
 
     __slots__ = ("_batches", "_io", "_leader_epoch_cache", "_local_log", "_offsets", "_producer_state_manager", "_topic_id", "guard")
 
@@ -56,7 +57,7 @@ class LogTruncation:
         io: LogIo,
     ) -> None:
         self.guard: TruncationGuard = _no_guard
-        """Whoever asks for the cut; `LogManager` puts its own here."""
+        """Entered around every cut, no matter who asks for it; `LogManager` sets its own."""
         self._local_log = local_log
         self._offsets = offsets
         self._leader_epoch_cache = leader_epoch_cache
@@ -66,17 +67,18 @@ class LogTruncation:
         self._io = io
 
     def truncate_to(self, target_offset: int, *, at_batch_boundary: bool = False) -> bool:
-        """Make `target_offset` the log end; True if anything was cut.
+        """Cuts the log so that it ends at `target_offset`; True if anything was cut.
 
-        Kafka cuts whole batches but takes the target literally: inside a batch, the log end lies
-        behind a gap. `at_batch_boundary` lowers such a target to the batch's base offset, for
-        topics of a mirror (C35). The epoch cache is cut at the log end even if no batch is.
+        Kafka cuts whole batches but takes the target literally: with a target inside a batch, the
+        log ends after a gap. `at_batch_boundary` lowers such a target to the batch's base offset,
+        for topics of a mirror (C35). The epoch cache is cut at the log end even if no batch is cut.
 
-        A cut below the high watermark is durable on return. In Kafka only an unclean election makes
-        one, here each failback: what consumers could read would be served again by a follower that
-        a power loss gave it back, before it has asked its leader (KIP-392). It costs one fsync, and
-        one of the folder where files go: a failback cuts thousands of partitions. The producer
-        snapshot is left to the next flush of a sealed segment, or the close.
+        A cut below the high watermark is durable on return. In Kafka only an unclean election
+        causes one, here each failback does. Otherwise a power loss could restore on a follower
+        records that consumers had read, and it would serve them (KIP-392) before it has asked its
+        leader. This costs one fsync, and one of the folder if files are removed: a failback cuts
+        thousands of partitions. The producer snapshot is left to the next flush of a sealed
+        segment, or to the close.
         """
         if target_offset < 0:
             raise ValueError(f"Cannot truncate partition {self._local_log.topic_partition} to a negative offset ({target_offset}).")
@@ -113,7 +115,7 @@ class LogTruncation:
             self._offsets.maybe_increment_first_unstable_offset()
 
     def truncate_fully_and_start_at(self, new_offset: int, *, log_start_offset: int | None = None) -> None:
-        """An empty log that begins (and ends) at `new_offset`; durable on return as in
+        """Empties the log so that it begins (and ends) at `new_offset`; durable on return as in
         `truncate_to`.
         """
         cut = LogCut(new_offset, is_full=True, reaches_sealed_segments=True)

@@ -1,4 +1,4 @@
-"""`meta.properties`: whose log directory this is.
+"""`meta.properties`: the cluster and node that a log directory belongs to.
 
 A file in the text format of `java.util.Properties`, in every log and metadata directory:
 
@@ -34,9 +34,7 @@ DIRECTORY_ID_LOST: Final = Uuid(bytes(15) + b"\x02")
 
 
 def random_directory_id(random: Random) -> Uuid:
-    """A new `directory.id`: never one of the first 100 ids, which Kafka keeps for meanings of its
-    own.
-    """
+    """A new `directory.id`, never one of the first 100 ids, which Kafka reserves."""
     while True:
         directory_id = Uuid.random(random)
         if int.from_bytes(directory_id.raw, "big") >= RESERVED_DIRECTORY_IDS:
@@ -67,13 +65,13 @@ def meta_properties_path(log_dir: str) -> str:
 
 
 def write_meta_properties(files: FileSystem, log_dir: str, meta_properties: MetaProperties, *, time_ms: int) -> None:
-    """Write `meta.properties` of a log dir; `time_ms` is the wall clock for the date line."""
+    """Writes `meta.properties` of a log dir; `time_ms` is the wall clock for the date line."""
     write_atomically(files, meta_properties_path(log_dir), encode_properties(meta_properties.to_properties(), time_ms=time_ms))
 
 
 def read_meta_properties(files: FileSystem, log_dir: str) -> MetaProperties | None:
-    """The meta.properties of a log dir; None if it has none (it is not formatted), CorruptFileError
-    if it makes no sense.
+    """The meta.properties of a log dir; None if there is none (it is not formatted).
+    CorruptFileError if it makes no sense.
     """
     path = meta_properties_path(log_dir)
     try:

@@ -1,13 +1,17 @@
-"""The `meta.properties` of all directories of a node, looked at together before anything else is
-(Kafka's `MetaPropertiesEnsemble`).
+"""The `meta.properties` of all directories of a node, checked together before the node starts
+anything (Kafka's `MetaPropertiesEnsemble`).
 
-    readable          must be of one cluster and of this node, and of no other directory's id; one without `directory.id` is given one
-    not there         the directory was never formatted, or is not the one it was (emptied, removed, not mounted): the node does not
-                      start. Its replicas would be made anew in a directory without an id, which the controller never hears of
-    no sense          the node does not start either: whose directory it is, nobody knows (Kafka: "node ID not found")
-    not readable      of the metadata log dir: the node does not start. Another directory is offline, and the node goes on without it
+    readable          must be of one cluster and of this node, and no two may have the same id; one
+                      without `directory.id` is given an id
+    not there         the directory was never formatted, or is not the one it was (emptied, removed,
+                      not mounted): the node does not start. Otherwise its replicas would be created
+                      anew in a directory without an id, which the controller never hears of
+    no sense          the node does not start either, because nobody knows whose directory it is
+                      (Kafka: "node ID not found")
+    not readable      in the metadata log dir the node does not start; another directory goes
+                      offline, and the node goes on without it
 
-Messages begin with Kafka's words. What to do is said behind them.
+Messages begin with Kafka's text, and go on with what to do.
 """
 
 from __future__ import annotations
@@ -35,7 +39,9 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 
 class MetaPropertiesEnsemble:
-    """What the directories say. `errors` has those whose file is there and cannot be read."""
+    """What the files of all directories say. `errors` has the directories whose file cannot be
+    read.
+    """
 
     def __init__(self, metadata_log_dir: str, log_dirs: Sequence[str]) -> None:
         self.metadata_log_dir = metadata_log_dir
@@ -46,7 +52,7 @@ class MetaPropertiesEnsemble:
 
     @classmethod
     def load(cls, files: FileSystem, metadata_log_dir: str, log_dirs: Sequence[str]) -> MetaPropertiesEnsemble:
-        """Read every directory's file; nothing is judged yet."""
+        """Reads every directory's file, without judging it."""
         ensemble = cls(metadata_log_dir, log_dirs)
         for log_dir in ensemble.log_dirs:
             try:
@@ -62,9 +68,9 @@ class MetaPropertiesEnsemble:
         return ensemble
 
     def verify(self, files: FileSystem, *, node_id: int, keeps_metadata: bool) -> MetaProperties:
-        """The metadata log dir's properties.
+        """Checks all directories and returns the metadata log dir's properties.
 
-        ConfigError where the node must not start. `keeps_metadata`: it is a controller.
+        ConfigError if the node must not start. `keeps_metadata`: the node is a controller.
         """
         error = self.errors.get(self.metadata_log_dir)
         if error is not None:
@@ -139,7 +145,7 @@ class MetaPropertiesEnsemble:
         )
 
     def complete(self, files: FileSystem, clock: Clock, random: Random) -> None:
-        """Give an id to each directory that was formatted before directories had ids, as Kafka
+        """Gives an id to each directory that was formatted before directories had ids, as Kafka
         does.
         """
         for log_dir, properties in list(self.properties.items()):

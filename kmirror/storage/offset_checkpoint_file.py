@@ -43,7 +43,7 @@ class OffsetCheckpointFile:
         self._checkpoint.write((partition, offsets[partition]) for partition in order)
 
     def read(self) -> dict[TopicPartition, int]:
-        """The offsets; OSError where the disk cannot read them, or what it reads makes no sense."""
+        """The offsets; OSError if they cannot be read, or make no sense."""
         return dict(self._checkpoint.read())
 
 

@@ -1,4 +1,4 @@
-"""`.index`: which byte position an offset is near to.
+"""`.index`: byte positions near given offsets.
 
 An entry is 8 bytes: offset - base offset (i32), position (i32). The offset is the *last* offset of
 a batch, the position the *start* of that batch. So a lookup gives the start of a batch that ends at
@@ -22,6 +22,8 @@ pack_offset_entry: Final = _ENTRY.pack
 
 
 class OffsetPosition(NamedTuple):
+    """An entry: an absolute offset and a byte position."""
+
     offset: int
     position: int
 
@@ -34,7 +36,7 @@ class OffsetIndex(AbstractIndex):
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last entry; the base offset without entries."""
+        """Offset of the last entry; the base offset if there are none."""
         self._load()
         return self._last_offset
 
@@ -58,15 +60,15 @@ class OffsetIndex(AbstractIndex):
         return self._entry(slot).offset if slot < self.entries else None
 
     def append(self, offset: int, position: int) -> None:
-        """Add one entry, as `extend`."""
+        """Adds one entry, as `extend` does."""
         self.extend(offset, offset, pack_offset_entry(offset - self.base_offset, position))
 
     def extend(self, first_offset: int, last_offset: int, entries: Buffer) -> None:
-        """Add packed entries of rising offsets from `first_offset` to `last_offset`.
+        """Adds packed entries with rising offsets from `first_offset` to `last_offset`.
 
-        Those for which there is no room are left out: that can happen inside one long append and
-        only makes scans longer. CorruptFileError if what was read from disk goes beyond
-        `first_offset` already.
+        Entries for which there is no room are dropped. This can happen inside one long append and
+        only makes scans longer. CorruptFileError if the entries that were read from disk already
+        reach `first_offset`.
         """
         if not self._loaded:
             self._load()
@@ -85,7 +87,7 @@ class OffsetIndex(AbstractIndex):
         self._last_offset = last_offset
 
     def truncate_to(self, offset: int) -> None:
-        """Drop all entries with an offset >= `offset`."""
+        """Drops all entries with an offset >= `offset`."""
         self._load()
         slot = self._slot_at_or_below(offset - 1)
         self._truncate_to_entries(slot + 1)

@@ -3,8 +3,9 @@
     version: 0\\n
     topic_id: <22 characters base64url>         (no line end after the last line)
 
-Kafka records the id in memory and flushes it before the first record data is written (`record`, `maybe_flush`). For a
-partition without data `note` is enough: not synced, because a folder that lost it is as good as a new one.
+The id is recorded in memory and flushed before the first record data is written, as in Kafka
+(`record`, `maybe_flush`). For a partition without data `note` is enough. It does not sync, because
+a folder that lost the id is as good as a new one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ PARTITION_METADATA_FILE_NAME: Final = "partition.metadata"
 
 
 class PartitionMetadataFile:
-    """The topic id of one partition folder on disk, and the one that waits to be written."""
+    """The topic id of one partition folder on disk. Owns the id that waits to be written."""
 
     VERSION: Final = 0
 
@@ -35,7 +36,7 @@ class PartitionMetadataFile:
         return self._files.exists(self.path)
 
     def record(self, topic_id: Uuid) -> None:
-        """Remember the id for the next `maybe_flush`; INCONSISTENT_TOPIC_ID if another one is
+        """Remembers the id for the next `maybe_flush`; INCONSISTENT_TOPIC_ID if another one is
         already waiting.
         """
         if self._dirty_topic_id is not None and self._dirty_topic_id != topic_id:
@@ -46,15 +47,15 @@ class PartitionMetadataFile:
         self._dirty_topic_id = topic_id
 
     def record_noted(self, topic_id: Uuid) -> None:
-        """As `record`, for what `note` wrote in an earlier run: written again, safely, by
-        `maybe_flush`.
+        """As `record`, for an id that `note` wrote in an earlier run; `maybe_flush` then writes it
+        again, synced.
         """
         self.record(topic_id)
         self._is_noted = True
 
     def note(self) -> None:
-        """Write the id as it is, so that a restart finds it; `maybe_flush` still has to write it
-        safely.
+        """Writes the id without a sync, so that a restart finds it; `maybe_flush` must still write
+        it safely.
         """
         if self._dirty_topic_id is not None and not self._is_noted:
             self._files.write_bytes(self.path, encode_partition_metadata(self._dirty_topic_id))
@@ -68,7 +69,7 @@ class PartitionMetadataFile:
 
     def read(self) -> Uuid:
         """The recorded id; FileNotFoundError if there is no file, CorruptCheckpointError if it is
-        not one.
+        malformed.
         """
         return decode_partition_metadata(self.path, self._files.read_bytes(self.path))
 

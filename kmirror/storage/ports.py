@@ -1,10 +1,10 @@
-"""What storage needs of its owner beyond files and clock: a scheduler for late work, and a place to
-report a broken disk.
+"""What storage needs from its owner beyond files and clock: a scheduler for deferred work, and a
+place to report a broken disk.
 
-`LogManager` (or a test) builds one `LogPorts` and hands it to everything under it. Work given to
-the scheduler is what Kafka gives its background threads: flushing after a roll, removing `.deleted`
-files. It may touch the disk for longer than 5 ms; the scheduler decides whether it runs on the loop
-or on a worker.
+`LogManager` (or a test) builds one `LogPorts` and hands it to everything under it. The scheduler
+runs what Kafka gives to background threads: flushing after a roll, removing `.deleted` files. Such
+work may use the disk for longer than 5 ms; the scheduler decides whether it runs on the loop or on
+a worker.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ class LogScheduler(Protocol):
     """Kafka's `Scheduler`, as far as logs use it."""
 
     def schedule_once(self, name: str, fn: Callable[[], None], delay_ms: int) -> object:
-        """Run `fn` once, `delay_ms` from now (0: as soon as possible, but not inside this call)."""
+        """Runs `fn` once, `delay_ms` from now (0: as soon as possible, but not inside this
+        call).
+        """
         ...
 
 
 class LogDirFailureChannel(Protocol):
-    """Where an I/O error on a log directory is reported; the owner takes the directory offline."""
+    """The place to report an I/O error on a log directory; the owner takes the directory
+    offline.
+    """
 
     def maybe_add_offline_log_dir(self, log_dir: str, message: str, error: OSError) -> None: ...
 
@@ -37,7 +41,7 @@ class LogDirFailureChannel(Protocol):
 
 
 class LogDirFailures:
-    """A `LogDirFailureChannel` that remembers the offline directories, in the order in which they
+    """A `LogDirFailureChannel`; owns the list of offline directories, in the order in which they
     failed.
     """
 
@@ -58,10 +62,10 @@ class LogDirFailures:
 
 @dataclass(frozen=True, slots=True)
 class LogPorts:
-    """The outside world of one log: files, time, chance, late work, and the report of a broken
-    disk.
+    """The outside world of one log: files, time, randomness, deferred work, and the report of a
+    broken disk.
 
-    `on_flush` is told how many nanoseconds a flush took; on the thread that flushed.
+    `on_flush` is called with the nanoseconds that a flush took, on the thread that flushed.
     """
 
     files: FileSystem
@@ -73,9 +77,9 @@ class LogPorts:
 
 
 class GuardedScheduler:
-    """A log's late work (epochs, topic id, flush, removals): where the disk fails under it, the
-    log's directory goes offline, as it does where the disk fails under an append. Nobody waits for
-    late work, so an error of it would be lost otherwise.
+    """Guards a log's deferred work (epochs, topic id, flush, removals): if the disk fails, the
+    log's directory goes offline, as it does in an append. Nobody waits for deferred work, so its
+    errors would be lost otherwise.
     """
 
     def __init__(self, ports: LogPorts, log_dir: str, what: str) -> None:
@@ -99,5 +103,5 @@ class GuardedScheduler:
 
 
 def guarded_ports(ports: LogPorts, log_dir: str, what: str) -> LogPorts:
-    """The ports of one log, whose late work is guarded."""
+    """The ports of one log, with its deferred work guarded."""
     return replace(ports, scheduler=GuardedScheduler(ports, log_dir, what))

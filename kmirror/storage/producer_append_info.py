@@ -1,9 +1,9 @@
 """One producer's part of one append: validated batch by batch, then applied as a whole (Kafka's
 `ProducerAppendInfo`).
 
-Who appends decides what is checked. Clients: epoch and sequence. Coordinators: epoch (offset
-commits have no sequence). Replication and recovery: nothing; what the leader accepted is accepted,
-oddities are only logged.
+The origin of the append decides what is checked. Clients: epoch and sequence. Coordinators: the
+epoch (offset commits have no sequence). Replication and recovery: nothing is refused, because the
+leader accepted it; oddities are only logged.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ MAX_SEQUENCE = 0x7FFFFFFF
 
 
 class ProducerAppendInfo:
-    """Accumulates the batches of `current_entry`'s producer in one append; `updated_entry` is what
-    comes out.
+    """Accumulates the batches of `current_entry`'s producer in one append. `updated_entry` is the
+    result.
     """
 
     __slots__ = (
@@ -60,8 +60,8 @@ class ProducerAppendInfo:
         self.started_transactions: list[TxnMetadata] = []
 
     def append_data_batch(self, header: BatchHeader, first_offset: LogOffsetMetadata) -> None:
-        """INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE where the batch
-        does not follow.
+        """Adds a data batch. INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or
+        INVALID_TXN_STATE if it does not follow the producer's state.
         """
         self._check_producer_epoch(header.producer_epoch, header.base_offset)
         if self.origin is AppendOrigin.CLIENT:
@@ -81,7 +81,9 @@ class ProducerAppendInfo:
     def append_end_txn_marker(
         self, header: BatchHeader, *, is_abort: bool, coordinator_epoch: int, timestamp: int, transaction_version: int = 0
     ) -> CompletedTxn | None:
-        """The transaction that the marker ended; None if it had no data in this partition."""
+        """Adds a marker. Returns the transaction that it ended; None if that had no data in this
+        partition.
+        """
         self._check_marker_epoch(header.producer_epoch, header.base_offset, transaction_version)
         self._check_coordinator_epoch(coordinator_epoch, header.base_offset)
         first_offset = self.updated_entry.current_txn_first_offset
@@ -93,8 +95,8 @@ class ProducerAppendInfo:
             self._refuse_epoch(producer_epoch, offset)
 
     def _check_marker_epoch(self, producer_epoch: int, offset: int, transaction_version: int) -> None:
-        """Transactions of version 2 bump the epoch with each marker; the same marker once more
-        (equal epoch, nothing open) is let through.
+        """Transactions of version 2 bump the epoch with each marker. A repeated marker (equal
+        epoch, nothing open) is accepted.
         """
         entry = self.updated_entry
         lenient = transaction_version < 2 or self.origin is AppendOrigin.REPLICATION

@@ -4,7 +4,7 @@
     producer id i64 | epoch i16 | last sequence i32 | last offset i64 | offset delta i32 | timestamp i64 |
     coordinator epoch i32 | first offset of the open transaction i64 (-1: none)
 
-The CRC-32C covers everything behind itself. Only the last batch of each producer is kept. Kafka
+The CRC-32C covers everything after itself. Only the last batch of each producer is kept. Kafka
 writes the entries in the order of a Java `HashMap<Long, ...>`; the caller passes them in that
 order.
 """
@@ -45,7 +45,7 @@ def encode_producer_snapshot(entries: Iterable[ProducerStateEntry]) -> bytes:
 
 
 def decode_producer_snapshot(path: str, data: bytes) -> list[ProducerStateEntry]:
-    """The entries; CorruptFileError if the bytes are no snapshot (`path` is for the error)."""
+    """The entries; CorruptFileError if the bytes are not a snapshot (`path` is for the error)."""
     if len(data) < _HEAD.size:
         raise CorruptFileError(path, len(data), f"a producer snapshot has at least {_HEAD.size} bytes")
     version, crc, count = _HEAD.unpack_from(data)

@@ -1,4 +1,4 @@
-"""What a partition remembers of one producer: its epoch, its last five batches, its open
+"""What a partition remembers about one producer: its epoch, its last five batches, and its open
 transaction.
 """
 
@@ -96,7 +96,7 @@ class ProducerStateEntry:
         return self.batches[-1].offset_delta if self.batches else 0
 
     def without_batches(self) -> ProducerStateEntry:
-        """A copy to accumulate an append in."""
+        """A copy without batches, in which an append is accumulated."""
         return ProducerStateEntry(
             self.producer_id,
             producer_epoch=self.producer_epoch,
@@ -116,14 +116,14 @@ class ProducerStateEntry:
             self.producer_epoch = producer_epoch
 
     def end_transaction(self, producer_epoch: int, coordinator_epoch: int, timestamp: int) -> None:
-        """A marker was appended: no open transaction, and a new epoch forgets the batches."""
+        """Notes a marker: no transaction is open any more, and a new epoch clears the batches."""
         self._maybe_update_producer_epoch(producer_epoch)
         self.coordinator_epoch = coordinator_epoch
         self.current_txn_first_offset = None
         self.last_timestamp = timestamp
 
     def update(self, next_entry: ProducerStateEntry) -> None:
-        """Take over what `next_entry` accumulated since this one was copied."""
+        """Takes over what `next_entry` accumulated since it was copied from this one."""
         self._maybe_update_producer_epoch(next_entry.producer_epoch)
         self.batches.extend(next_entry.batches)
         self.coordinator_epoch = next_entry.coordinator_epoch
@@ -147,14 +147,14 @@ class ProducerStateEntry:
 
 
 class VerificationGuard:
-    """A token of one verification of a transaction; compared by identity."""
+    """The token of one verification of a transaction; compared by identity."""
 
     __slots__ = ()
 
 
 class VerificationStateEntry:
-    """The first appends of a transaction while its coordinator is asked about it; blocks sequences
-    above the lowest seen.
+    """The state of a transaction's verification while its coordinator is asked. Blocks sequences
+    above the lowest one seen.
     """
 
     __slots__ = ("epoch", "lowest_sequence", "supports_epoch_bump", "timestamp", "verification_guard")

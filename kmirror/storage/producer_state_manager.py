@@ -1,18 +1,18 @@
 """The producers and transactions of one partition (Kafka's `ProducerStateManager`).
 
-Three kinds of state. *Producers*: per id the epoch, the last batches, the open transaction.
-*Ongoing transactions*, by first offset: what the last stable offset waits for. *Unreplicated
-transactions*: completed ones whose marker the high watermark has not passed, which a reader at the
-high watermark must still treat as undecided.
+There are three kinds of state. *Producers*: for each id the epoch, the last batches and the open
+transaction. *Ongoing transactions*, by first offset: they hold back the last stable offset.
+*Unreplicated transactions*: completed ones whose marker the high watermark has not passed; a reader
+at the high watermark must still treat them as undecided.
 
-The state is a function of the log, and snapshots of it lie beside the segments so that a restart
-need not read the whole log. A snapshot is named by the first offset it does not include. Idle
-producers are forgotten by time, when asked, and when a snapshot is loaded; so what is loaded
+The state is a function of the log. Snapshots of it lie beside the segments, so that a restart need
+not read the whole log. A snapshot is named after the first offset that it does not include. Idle
+producers expire when their removal is requested, and when a snapshot is loaded, so the loaded state
 depends on the clock.
 
-A MIRROR_PID_RESET control record (KIP-1279) empties all three at its place in the log: offsets that
-follow it belong to another cluster's producers. It is applied wherever batches are: on append, in
-recovery, in a rebuild.
+A MIRROR_PID_RESET control record (KIP-1279) empties all three at its place in the log, because the
+records before it came from another cluster's producers. It is applied wherever batches are: on
+append, in recovery, in a rebuild.
 """
 
 from __future__ import annotations
@@ -44,14 +44,16 @@ LATE_TRANSACTION_BUFFER_MS: Final = 300_000
 
 @dataclass(frozen=True, slots=True)
 class ProducerStateManagerConfig:
+    """The settings of producer state that may change while logs are open."""
+
     producer_id_expiration_ms: int = 86_400_000
     transaction_verification_enabled: bool = True
 
 
 class ProducerStateManager:
-    """Owner of a partition's producer state.
+    """Owner of a partition's producer state and its snapshots.
 
-    `map_end_offset` is the first offset that it does not include.
+    `map_end_offset` is the first offset that the state does not include.
     """
 
     def __init__(
@@ -136,7 +138,7 @@ class ProducerStateManager:
         return ProducerAppendInfo(self.topic_partition, producer_id, current, origin, self._verification_states.get(producer_id))
 
     def prepare_update_after_reset(self, producer_id: int, origin: AppendOrigin) -> ProducerAppendInfo:
-        """As `prepare_update`, for a batch behind a MIRROR_PID_RESET of the same append."""
+        """As `prepare_update`, for a batch after a MIRROR_PID_RESET in the same append."""
         return ProducerAppendInfo(self.topic_partition, producer_id, ProducerStateEntry(producer_id), origin)
 
     def update(self, append_info: ProducerAppendInfo) -> None:
@@ -151,17 +153,19 @@ class ProducerStateManager:
         self._update_oldest_txn_timestamp()
 
     def update_all(self, append_infos: Iterable[ProducerAppendInfo]) -> None:
-        """Several producers of one append, in the order in which Kafka's HashMap gives them."""
+        """Applies several producers of one append, in the order in which Kafka's HashMap iterates
+        over them.
+        """
         by_id = {info.producer_id: info for info in append_infos}
         for producer_id in java_hash_map_order(by_id, java_long_hash) if len(by_id) > 1 else by_id:
             self.update(by_id[producer_id])
 
     def last_stable_offset(self, completed: CompletedTxn) -> int:
         """The last stable offset at the marker of `completed`: the first offset of the oldest other
-        transaction, or behind the marker.
+        transaction, or the offset after the marker.
 
-        Transactions that began behind the marker (in the same follower append) do not count, so
-        that the entry does not depend on how the log was cut into appends.
+        Transactions that began after the marker (in the same follower append) do not count, so that
+        the index entry does not depend on how the log was split into appends.
         """
         for first_offset in self._ongoing:
             if first_offset != completed.first_offset:
@@ -176,7 +180,9 @@ class ProducerStateManager:
         self._update_oldest_txn_timestamp()
 
     def apply_pid_reset(self) -> None:
-        """A MIRROR_PID_RESET record: no producers, no ongoing and no unreplicated transactions."""
+        """Applies a MIRROR_PID_RESET record: forgets all producers, ongoing and unreplicated
+        transactions.
+        """
         self._clear()
 
     def update_map_end_offset(self, offset: int) -> None:
@@ -257,8 +263,8 @@ class ProducerStateManager:
         self._last_map_offset = offset
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
-        """Drop the snapshots outside (log start, log end] and, unless the state ends at
-        `log_end_offset`, load the newest one left.
+        """Drops the snapshots outside (log start, log end]. Unless the state ends at
+        `log_end_offset`, loads the newest snapshot that is left.
         """
         for offset in sorted(self._snapshots):
             if offset > log_end_offset or offset <= log_start_offset:
@@ -293,10 +299,10 @@ class ProducerStateManager:
 
     # snapshots
     def take_snapshot(self, *, sync: bool = True) -> str | None:
-        """Write a snapshot at the map's end, if that is beyond the last one; its path.
+        """Writes a snapshot at the map's end, if that is beyond the last one; returns its path.
 
-        Without `sync`, `sync_snapshots` should follow: one that a power loss tears is passed over,
-        and what is behind the one before it read instead.
+        Without `sync`, `sync_snapshots` should follow. A snapshot that a power loss tears is
+        skipped, and the log is read from the one before it.
         """
         offset = self._last_map_offset
         if offset <= self._last_snapshot_offset:
@@ -313,7 +319,7 @@ class ProducerStateManager:
         return path
 
     def sync_snapshots(self) -> None:
-        """fsync those that were written without."""
+        """Syncs the snapshots that were written without a sync."""
         while self._unsynced_snapshots:
             path = self._snapshots.get(self._unsynced_snapshots[-1])
             if path is not None and self._files.exists(path):
@@ -325,8 +331,8 @@ class ProducerStateManager:
         return max(self._snapshots, default=None)
 
     def remove_stray_snapshots(self, segment_base_offsets: Iterable[int]) -> None:
-        """Delete the snapshots at no segment's base, except the newest one if it lies above the
-        last base.
+        """Deletes the snapshots that are not at a segment's base, except the newest one if it lies
+        above the last base.
         """
         bases = sorted(segment_base_offsets)
         self._snapshots = self._load_snapshots()
@@ -337,8 +343,8 @@ class ProducerStateManager:
             self._remove_and_delete_snapshot(strays[-1])
 
     def remove_and_mark_snapshot_for_deletion(self, offset: int) -> str | None:
-        """Rename the snapshot at `offset` to `.deleted`; the new path, for whoever deletes it
-        later. None if there is none.
+        """Renames the snapshot at `offset` to `.deleted`. Returns the new path, for the caller to
+        delete later; None if there is no snapshot.
         """
         path = self._snapshots.pop(offset, None)
         if path is None:

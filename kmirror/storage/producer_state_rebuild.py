@@ -1,11 +1,11 @@
-"""Bringing the producer state to an offset: from the newest usable snapshot, then by replaying the
-batches behind it.
+"""Rebuilding the producer state as of an offset: from the newest usable snapshot, then by replaying
+the batches after it.
 
 Snapshots are (re)written at the base of the last two segments and at the target, so that the next
-start need not read more. After a clean shutdown that left no snapshot at all there were no
-producers: empty ones are written and nothing is read. Kafka also reads nothing where no producer
-existed before a truncation; here that would be wrong, since a MIRROR_PID_RESET forgets producers
-that come back when it is cut off. It costs a walk over the headers behind the snapshot.
+start reads no more than needed. If a clean shutdown left no snapshot at all, there were no
+producers: empty snapshots are written and nothing is read. Kafka also reads nothing if no producer
+existed before a truncation. Here that would be wrong, because a MIRROR_PID_RESET forgets producers,
+and cutting it off brings them back. The price is a walk over the headers after the snapshot.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def rebuild_producer_state(
     reload_from_clean_shutdown: bool = False,
     sync_snapshots: bool = True,
 ) -> None:
-    """Make `manager` the state as of `last_offset` (exclusive), and write the snapshots (Kafka's
+    """Makes `manager` the state as of `last_offset` (exclusive), and writes the snapshots (Kafka's
     `rebuildProducerState`).
     """
     offsets_to_snapshot = _offsets_to_snapshot(segments, last_offset)
@@ -71,9 +71,9 @@ def _replay(
 
 
 def load_producers_from_segment(manager: ProducerStateManager, segment: LogSegment, *, start_offset: int, end_position: int) -> None:
-    """Replay the batches from `start_offset` on that lie in front of `end_position`.
+    """Replays the batches from `start_offset` on that lie before `end_position`.
 
-    The transaction index is left alone.
+    The transaction index is not changed.
     """
     first = segment.translate_offset(start_offset)
     if first is None:

@@ -1,9 +1,9 @@
 """From batches to producer state: the one path for appends, recovery and rebuilds.
 
 Batches are first gathered (and, for clients and coordinators, validated) without touching the
-state, then applied once they are written. A MIRROR_PID_RESET splits what is gathered into phases:
-what came before it is applied, then everything is forgotten, then what came after it starts from
-nothing.
+state, then applied once they are written. A MIRROR_PID_RESET splits the gathered batches into
+phases: everything before it is applied, then all state is forgotten, then everything after it is
+applied to an empty state.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kmirror.storage.producer_state_manager import ProducerStateManager
 
 
 class _Phase:
-    """What was gathered between two resets."""
+    """The batches that were gathered between two resets."""
 
     __slots__ = ("append_infos", "completed")
 
@@ -32,7 +32,7 @@ class _Phase:
 
 
 class ProducerStateUpdate:
-    """Gathers batches with `add`; `apply` changes the `ProducerStateManager`."""
+    """Gathers batches with `add`; `apply` changes the `ProducerStateManager`. Owns the phases."""
 
     def __init__(self, manager: ProducerStateManager, origin: AppendOrigin, *, transaction_version: int = 0) -> None:
         self._manager = manager
@@ -41,7 +41,7 @@ class ProducerStateUpdate:
         self._phases = [_Phase()]
 
     def add(self, header: BatchHeader, buffer: Buffer, position: int, first_offset: LogOffsetMetadata | None = None) -> None:
-        """Take in the batch at `buffer[position:]`; `first_offset` says where it lies (or will
+        """Gathers the batch at `buffer[position:]`. `first_offset` says where it lies (or will
         lie), if that is known.
         """
         if not header.has_producer_id:
@@ -68,7 +68,7 @@ class ProducerStateUpdate:
     def _add_marker(self, info: ProducerAppendInfo, header: BatchHeader, batch: RecordBatch) -> None:
         record = next(batch.records(), None)
         if record is None:
-            return  # the cleaner emptied it: the whole transaction is gone
+            return  # the cleaner emptied it, because the whole transaction is gone
         marker = EndTransactionMarker.deserialize(record)
         completed = info.append_end_txn_marker(
             header,
@@ -81,7 +81,7 @@ class ProducerStateUpdate:
             self._phases[-1].completed.append(completed)
 
     def apply(self, on_completed: Callable[[CompletedTxn, int], None] | None = None) -> None:
-        """Change the state; `on_completed(transaction, last stable offset)` is called for each
+        """Changes the state. `on_completed(transaction, last stable offset)` is called for each
         marker, in log order.
         """
         for number, phase in enumerate(self._phases):

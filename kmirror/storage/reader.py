@@ -1,15 +1,15 @@
-"""Reads log directories that belong to someone else: a stopped broker, a running one, a copy on
-HDFS. Never writes.
+"""Reads log directories that belong to another process: of a stopped broker, a running one, or a
+copy on HDFS. Never writes.
 
-For verify, dump-log, log-diff and Spark. What a broker's own classes do when they open a log
-(create a missing index, resize it, trim it, delete stray files, rebuild state) must not happen
-here, so nothing of `UnifiedLog` is used: a partition is a list of file names, a segment a run of
-batches. Files are opened read-only and read in blocks through the `FileSystem` port, so memory is
-bounded by a block or by one batch, whichever is larger.
+It serves verify, dump-log, log-diff and Spark. A broker's own classes change things when they open
+a log (create a missing index, resize it, trim it, delete stray files, rebuild state). This must not
+happen here, so nothing of `UnifiedLog` is used: a partition is a list of file names, a segment a
+run of batches. Files are opened read-only and read in blocks through the `FileSystem` port, so
+memory is bounded by a block or by one batch, whichever is larger.
 
-A running broker appends while we read: a segment is read up to the size it had when it was opened,
-and an incomplete batch at its end is reported as trailing bytes, not as an error (Kafka's own
-scanner does the same).
+A running broker appends while we read. So a segment is read up to the size it had when it was
+opened, and an incomplete batch at its end is reported as trailing bytes, not as an error (as in
+Kafka's own scanner).
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _LENGTH: Final = struct.Struct(">i")
 
 
 class BatchBlock(NamedTuple):
-    """Complete batches read with one read: `batches` are views into one buffer, `positions` their
-    bytes in the file.
+    """Complete batches from one read: `batches` are views into one buffer, `positions` their byte
+    positions in the file.
     """
 
     positions: list[int]
@@ -63,7 +63,7 @@ class BatchBlock(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SegmentFiles:
-    """One segment: its base offset and which of its files are there (sizes in bytes, by suffix)."""
+    """One segment: its base offset and which files it has (sizes in bytes, by suffix)."""
 
     directory: str
     base_offset: int
@@ -95,7 +95,7 @@ class PartitionFiles:
         return sum(segment.log_size for segment in self.segments)
 
     def topic_id(self, files: FileSystem) -> Uuid | None:
-        """The id in `partition.metadata`, None without that file; CorruptFileError if it is
+        """The id in `partition.metadata`; None without that file, CorruptFileError if it is
         damaged.
         """
         if "partition.metadata" not in self.other_files:
@@ -105,9 +105,9 @@ class PartitionFiles:
 
 
 def read_partition(files: FileSystem, path: str, topic_partition: TopicPartition | None = None) -> PartitionFiles:
-    """What lies in a partition's folder.
+    """The files in a partition's folder.
 
-    KmirrorError if the folder is not named like one and no name is given.
+    KmirrorError if the folder has no partition's name and none is given.
     """
     path = path.rstrip("/") or path
     segments: dict[int, SegmentFiles] = {}
@@ -135,7 +135,9 @@ def read_partition(files: FileSystem, path: str, topic_partition: TopicPartition
 
 
 def is_partition_dir(files: FileSystem, path: str) -> bool:
-    """Whether a folder is named `<topic>-<partition>` and holds a segment or a partition.metadata."""
+    """Whether a folder is named `<topic>-<partition>` and holds a segment or a
+    partition.metadata.
+    """
     try:
         parse_topic_partition_name(path)
     except KmirrorError:
@@ -156,7 +158,7 @@ def read_data_dir(files: FileSystem, path: str) -> list[PartitionFiles]:
 
 
 def find_partitions(files: FileSystem, path: str) -> list[PartitionFiles]:
-    """The partitions of a data dir, or the one partition whose folder `path` is.
+    """The partitions of a data dir, or the single partition if `path` is its folder.
 
     KmirrorError if it is neither.
     """
@@ -171,16 +173,16 @@ def find_partitions(files: FileSystem, path: str) -> list[PartitionFiles]:
 
 
 def read_offset_checkpoint(files: FileSystem, data_dir: str, name: str) -> dict[TopicPartition, int]:
-    """A checkpoint file of a data dir (`replication-offset-checkpoint` ...), empty without the
-    file; CorruptFileError if it is damaged.
+    """The offsets in a checkpoint file of a data dir (`replication-offset-checkpoint` ...), empty
+    without the file; CorruptFileError if it is damaged.
     """
     path = f"{data_dir.rstrip('/')}/{name}"
     return OffsetCheckpointFile(files, path).read() if files.exists(path) else {}
 
 
 class SegmentReader:
-    """The batches of one `.log` file (or KRaft snapshot) from byte `start` to byte `end` (default:
-    its size when opened).
+    """Reads the batches of one `.log` file (or KRaft snapshot) from byte `start` to byte `end`
+    (default: its size when opened). Owns the open file.
     """
 
     def __init__(self, files: FileSystem, path: str, *, start: int = 0, end: int | None = None) -> None:
@@ -190,7 +192,7 @@ class SegmentReader:
         self.size = size if end is None else min(end, size)
         self.start = start
         self.valid_bytes = start
-        """Where the last complete batch ended, so far."""
+        """The end of the last complete batch, so far."""
 
     def __enter__(self) -> SegmentReader:
         return self
@@ -202,11 +204,11 @@ class SegmentReader:
         self._file.close()
 
     def blocks(self, *, block_bytes: int = BLOCK_BYTES) -> Iterator[BatchBlock]:
-        """The batches, as many at a time as fit into `block_bytes` (at least one).
+        """Yields the batches, as many at a time as fit into `block_bytes` (at least one).
 
-        CorruptFileError for an impossible length; what is incomplete at the end is left out.
-        CorruptFileError for messages of format v0 or v1 too; the CRC is not looked at, nor is a
-        magic above 2 (Kafka takes both for format v2 here).
+        CorruptFileError for an impossible length, and for messages of format v0 or v1. An
+        incomplete batch at the end is left out. The CRC is not checked, nor is a magic above 2
+        (Kafka takes that for format v2 here).
         """
         position = self.start
         wanted = block_bytes
@@ -225,7 +227,7 @@ class SegmentReader:
             wanted = max(block_bytes, needed)
 
     def batches(self, *, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[int, RecordBatch]]:
-        """(position in the file, batch), one after the other."""
+        """Yields (position in the file, batch), one after the other."""
         for block in self.blocks(block_bytes=block_bytes):
             yield from zip(block.positions, block.batches)
 
@@ -239,7 +241,7 @@ class SegmentReader:
             except CorruptFileError:
                 if not batches:
                     raise
-                break  # first give out what is sound; the next block begins here and raises
+                break  # return the good batches first; the next block begins here and raises
             if cursor + size > end:
                 break
             if block[cursor + 16] < CURRENT_MAGIC:
@@ -297,7 +299,7 @@ class SegmentReader:
 
     @property
     def trailing_bytes(self) -> int:
-        """Bytes behind the last complete batch, once `blocks`, `batches` or `headers` has come to
+        """Bytes after the last complete batch, once `blocks`, `batches` or `headers` has come to
         its end.
         """
         return self.size - self.valid_bytes

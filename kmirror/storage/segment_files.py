@@ -1,10 +1,10 @@
-"""Steps over several segments that must survive a crash half way: asynchronous deletion,
+"""Operations on several segments that must survive a crash in the middle: asynchronous deletion,
 replacement, splitting.
 
 Replacement (cleaner, split): the new files are complete and synced as `.cleaned`; they become
 `.swap` in descending order of base offset; the old segments become `.deleted`; the new ones get
-their final names in ascending order; the folder is synced. Whoever finds `.swap` files at start-up
-completes the swap, whoever finds `.cleaned` files drops them.
+their final names in ascending order; the folder is synced. At start-up, `.swap` files mean that the
+swap must be completed, and `.cleaned` files are deleted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kmirror.storage.producer_state_manager import ProducerStateManager
 
 
 class LogFolder(NamedTuple):
-    """Where and under which settings these steps work."""
+    """Where these operations work, and with which settings."""
 
     directory: str
     topic_partition: TopicPartition
@@ -37,7 +37,9 @@ class LogFolder(NamedTuple):
         return self.directory.rpartition("/")[0]
 
     def open_segment(self, base_offset: int, suffix: str = "", *, deferred: bool = False) -> LogSegment:
-        """Open or create; a `deferred` one that is not there is made with its first append."""
+        """Opens or creates a segment; a `deferred` one that does not exist is created with its
+        first append.
+        """
         ports = self.ports
         return LogSegment.open(
             self.directory,
@@ -52,18 +54,20 @@ class LogFolder(NamedTuple):
 
 
 class SplitSegmentResult(NamedTuple):
+    """The segments that a split removed and made."""
+
     deleted_segments: list[LogSegment]
     new_segments: list[LogSegment]
 
 
 def storage_error(folder_dir: str, ports: LogPorts, message: str, error: OSError) -> ApiException:
-    """Report the failed log directory and give the error to raise."""
+    """Reports the failed log directory and returns the error to raise."""
     ports.log_dir_failures.maybe_add_offline_log_dir(folder_dir, message, error)
     return ApiException(Errors.KAFKA_STORAGE_ERROR, f"{message}: {error}")
 
 
 def run_later(folder: LogFolder, name: str, delay_ms: int, what: str, fn: Callable[[], None]) -> None:
-    """Have `fn` run by the scheduler; an I/O error there takes the log directory offline."""
+    """Schedules `fn`; an I/O error in it takes the log directory offline."""
 
     def guarded() -> None:
         try:
@@ -76,7 +80,7 @@ def run_later(folder: LogFolder, name: str, delay_ms: int, what: str, fn: Callab
 
 
 def delete_segment_files(files: FileSystem, directory: str, base_offset: int, suffix: str = "") -> None:
-    """Remove a segment's files where they exist (Kafka's static `LogSegment.deleteIfExists`)."""
+    """Removes a segment's files if they exist (Kafka's static `LogSegment.deleteIfExists`)."""
     for name in (
         log_file_names.offset_index_file,
         log_file_names.time_index_file,
@@ -89,7 +93,7 @@ def delete_segment_files(files: FileSystem, directory: str, base_offset: int, su
 
 
 def delete_segments(folder: LogFolder, segments: Sequence[LogSegment], *, later: bool = True) -> None:
-    """Rename to `.deleted` and remove: after file.delete.delay.ms, or at once."""
+    """Renames segments to `.deleted` and removes them after file.delete.delay.ms, or at once."""
     for segment in segments:
         if not segment.has_suffix(DELETED_FILE_SUFFIX):
             segment.change_file_suffixes(segment.suffix, DELETED_FILE_SUFFIX)
@@ -107,7 +111,7 @@ def delete_segments(folder: LogFolder, segments: Sequence[LogSegment], *, later:
 def delete_producer_snapshots(
     folder: LogFolder, segments: Iterable[LogSegment], producer_state_manager: ProducerStateManager, *, later: bool = True
 ) -> None:
-    """The snapshots at the base offsets of `segments`: renamed to `.deleted` and removed."""
+    """Renames the snapshots at the base offsets of `segments` to `.deleted` and removes them."""
     marked = [producer_state_manager.remove_and_mark_snapshot_for_deletion(segment.base_offset) for segment in segments]
     paths = [path for path in marked if path is not None]
     if not paths:
@@ -138,8 +142,8 @@ def replace_segments(
     *,
     is_recovered_swap_file: bool = False,
 ) -> list[LogSegment]:
-    """Put `new_segments` in the place of `old_segments`; the old ones at whose base there is no new
-    one.
+    """Replaces `old_segments` by `new_segments`. Returns the old ones whose base offset no new one
+    has.
     """
     new = sorted(new_segments, key=lambda segment: segment.base_offset)
     old = sorted((segment for segment in old_segments if existing.contains(segment.base_offset)), key=lambda segment: segment.base_offset)
@@ -159,7 +163,7 @@ def replace_segments(
 
 
 def split_overflowed_segment(folder: LogFolder, segment: LogSegment, existing: LogSegments) -> SplitSegmentResult:
-    """Split a segment whose offsets do not fit its indexes into several that do."""
+    """Splits a segment whose offsets do not fit its indexes into several that do."""
     assert segment.has_overflow(), ("only a segment with overflow is split", segment)
     new_segments: list[LogSegment] = []
     try:

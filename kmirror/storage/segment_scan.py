@@ -1,9 +1,9 @@
 """Walking the batches of a `.log` file from a position on.
 
-As Kafka's file scanner: a tail too short for a batch (17 bytes or less, or less than its length
-says) silently is the end of the log; a length below 14 is corruption. A message of format v0 or v1
-whose CRC holds is reported as such, it is not skipped and never cut off; where the CRC does not
-hold, the magic byte is just one of the bytes that a torn write left.
+As in Kafka's file scanner, a tail too short for a batch (17 bytes or less, or less than its length
+says) is silently taken for the end of the log, and a length below 14 is corruption. A message of
+format v0 or v1 with a valid CRC is reported as such; it is neither skipped nor cut off. If its CRC
+is not valid, the magic byte is just a byte that a torn write left.
 """
 
 from __future__ import annotations
@@ -28,16 +28,18 @@ SCAN_BLOCK_BYTES: Final = 1 << 20
 
 
 class CorruptBatchError(CorruptFileError):
-    """The bytes at this position are no valid batch; recovery cuts the log here."""
+    """The bytes at this position are not a valid batch; recovery cuts the log here."""
 
 
 def read_header(file: File, position: int, end: int) -> BatchHeader | None:
-    """The header at `position` if a whole batch lies in front of `end`."""
+    """The header at `position` if a whole batch lies before `end`."""
     return next(scan_headers(file, position, end, block_bytes=RECORD_BATCH_OVERHEAD), None)
 
 
 def scan_headers(file: File, position: int, end: int, *, block_bytes: int = HEADER_BLOCK_BYTES) -> Iterator[BatchHeader]:
-    """Headers of the whole batches in [position, end), records unread and unchecked."""
+    """Yields the headers of the whole batches in [position, end); records are neither read nor
+    checked.
+    """
     block = b""
     block_position = position
     while position < end - HEADER_SIZE_UP_TO_MAGIC:
@@ -53,7 +55,7 @@ def scan_headers(file: File, position: int, end: int, *, block_bytes: int = HEAD
 
 
 def scan_batches(file: File, position: int, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Headers and bytes of the whole batches in [position, end); the CRC is unchecked."""
+    """Yields headers and bytes of the whole batches in [position, end); the CRC is unchecked."""
     block = memoryview(b"")
     block_position = position
     while position < end - HEADER_SIZE_UP_TO_MAGIC:
@@ -75,10 +77,10 @@ def scan_batches(file: File, position: int, end: int) -> Iterator[tuple[BatchHea
 
 
 def read_block_with_batch(file: File, position: int, end: int) -> bytes:
-    """Bytes from `position` on that begin with a whole batch, the CRC unchecked; none where the log
-    ends in front of one.
+    """Bytes from `position` on that begin with a whole batch, its CRC unchecked; empty if the log
+    ends before one.
 
-    A mebibyte unless the batch is larger. CorruptBatchError if the bytes there are no batch.
+    A mebibyte unless the batch is larger. CorruptBatchError if the bytes there are not a batch.
     """
     if position >= end - HEADER_SIZE_UP_TO_MAGIC:
         return b""
@@ -93,7 +95,9 @@ def read_block_with_batch(file: File, position: int, end: int) -> bytes:
 
 
 def refuse_crc(path: str, position: int, stored: int, computed: int) -> None:
-    """CorruptBatchError: the batch at `position` says `stored`, its bytes say `computed`."""
+    """Raises CorruptBatchError: the batch at `position` says `stored`, its bytes give
+    `computed`.
+    """
     raise CorruptBatchError(path, position, f"Record is corrupt (stored crc = {stored}, computed crc = {computed})")
 
 
@@ -118,8 +122,8 @@ def _header(file: File, block: bytes | memoryview, start: int, position: int, en
 
 
 def _not_our_format(file: File, position: int, length: int, magic: int) -> CorruptFileError:
-    """A message of an old format (CRC-32 of everything behind it, at byte 12), or bytes that only
-    look like one.
+    """The error for a message of an old format (CRC-32 of everything after it, at byte 12), or for
+    bytes that only look like one.
     """
     message = file.pread(length, position + LOG_OVERHEAD)
     computed, stored = zlib.crc32(message[4:]), int.from_bytes(message[:4], "big")

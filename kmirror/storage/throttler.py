@@ -1,12 +1,12 @@
-"""Keeps the rate of a process down to what is desired (Kafka's `Throttler`).
+"""Limits the rate of some work (Kafka's `Throttler`).
 
-What the process does is added up. At the end of each interval in which there was something, one
-looks: a rate above the desired one is paid for by a pause that is as long as the interval should
-have taken, less what it took; then the next interval begins. Kafka's sleeps, and holds a lock
-meanwhile; this one is for the loop's thread only and says for how long nothing should be done, to
-everyone who asks, so that nobody's thread is held and a simulated clock does as well as a real one.
-Workers count into meters of their own, which the loop empties when they stop; they stop at the end
-of an interval.
+The work done is added up, and the rate is checked at the end of each interval in which there was
+work. If it is above the desired rate, a pause follows that is as long as the interval should have
+taken, less what it took; then the next interval begins. Kafka's throttler sleeps, and holds a lock
+meanwhile. This one is for the loop's thread only and tells everyone who asks how long nothing
+should be done. So no thread is blocked, and a simulated clock works as well as a real one. Workers
+count into meters of their own. They stop at the end of an interval, and the loop empties their
+meters then.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ CHECK_INTERVAL_MS: Final = 300
 
 
 class ThrottlerMeter:
-    """What one worker did since it began, in the units of its throttler."""
+    """Owner of the amount that one worker did since it began, in the units of its throttler."""
 
     def __init__(self, clock: Clock) -> None:
         self.is_due = False
-        """An interval is over in which there was something: the worker should stop and be asked."""
+        """True when an interval with work is over: the worker should stop."""
         self._clock = clock
         self._observed = 0.0
         self.begin()
 
     def begin(self) -> None:
-        """The worker begins, or goes on."""
+        """Starts the interval: the worker begins or goes on."""
         self._started_ns = self._clock.monotonic_ns()
 
     def observe(self, units: float) -> None:
@@ -42,17 +42,19 @@ class ThrottlerMeter:
         self.is_due = self._clock.monotonic_ns() - self._started_ns > CHECK_INTERVAL_MS * _NS_PER_MS
 
     def take(self) -> float:
-        """All that was observed; from now on it is somebody else's."""
+        """Returns the amount observed and resets it."""
         observed, self._observed, self.is_due = self._observed, 0.0, False
         return observed
 
 
 class Throttler:
-    """One rate of `desired_rate_per_sec` units (of any kind) for all that is reported to it."""
+    """Limits everything that is reported to it to `desired_rate_per_sec` units (of any kind). Owns
+    the interval and the pause.
+    """
 
     def __init__(self, desired_rate_per_sec: float, clock: Clock) -> None:
         self.on_observed: Callable[[int], None] | None = None
-        """Told of all that is done (Kafka's meter)."""
+        """Called with every amount of work (Kafka's meter)."""
         self._desired_rate_per_sec = desired_rate_per_sec
         self._clock = clock
         self._observed = 0.0
@@ -63,13 +65,13 @@ class Throttler:
         return self._desired_rate_per_sec
 
     def update_desired_rate_per_sec(self, desired_rate_per_sec: float) -> None:
-        """From now on; a pause for the old rate ends."""
+        """Changes the rate from now on; a pause for the old rate ends."""
         if desired_rate_per_sec != self._desired_rate_per_sec:
             self._desired_rate_per_sec = desired_rate_per_sec
             self._begin_period(self._clock.monotonic_ns())
 
     def maybe_throttle(self, observed: float) -> None:
-        """So many units were done; `pause_ms` may be positive after it."""
+        """Adds `observed` units of work; `pause_ms` may be positive afterwards."""
         self._observed += observed
         if self.on_observed is not None and observed:
             self.on_observed(int(observed))
@@ -92,6 +94,6 @@ class Throttler:
 
     @property
     def pause_ms(self) -> int:
-        """For how long nothing should be done yet."""
+        """How long nothing should be done, from now."""
         left_ns = self._period_start_ns - self._clock.monotonic_ns()
         return max(0, -(-left_ns // _NS_PER_MS))

@@ -1,9 +1,9 @@
-"""`.timeindex`: from which offset on records may be newer than a timestamp.
+"""`.timeindex`: the offset from which on records may be newer than a timestamp.
 
 An entry is 12 bytes: timestamp (i64), offset - base offset (i32), where the timestamp is the
 largest seen so far in the segment and the offset the last offset of the batch that has it.
-Timestamps strictly increase: an equal one is left out. One slot is kept free for the entry that is
-added when the segment is rolled or closed, hence "full" one entry early.
+Timestamps strictly increase: an equal one gets no entry. One slot is kept free for the entry that
+is added when the segment is rolled or closed, so the index is "full" one entry early.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ pack_time_entry: Final = _ENTRY.pack
 
 
 class TimestampOffset(NamedTuple):
+    """An entry: a timestamp in ms and an absolute offset."""
+
     timestamp: int
     offset: int
 
@@ -36,7 +38,7 @@ class TimeIndex(AbstractIndex):
 
     @property
     def last_entry(self) -> TimestampOffset:
-        """(-1, base offset) without entries."""
+        """The last entry; (-1, base offset) if there are none."""
         self._load()
         return self._last_entry
 
@@ -52,10 +54,10 @@ class TimeIndex(AbstractIndex):
         return TimestampOffset(NO_TIMESTAMP, self.base_offset) if slot < 0 else self._entry(slot)
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
-        """Add an entry unless `timestamp` is that of the last one, or the index is full; the final
+        """Adds an entry unless `timestamp` is that of the last one, or the index is full; the final
         entry skips the full check.
 
-        CorruptFileError if what was read from disk goes beyond this entry already.
+        CorruptFileError if the last entry, read from disk, is already beyond the new one.
         """
         if not self._loaded:
             self._load()
@@ -73,8 +75,8 @@ class TimeIndex(AbstractIndex):
             self._last_entry = TimestampOffset(timestamp, offset)
 
     def extend(self, entries: Buffer) -> None:
-        """`maybe_append` of packed entries; neither timestamps nor offsets fall from one to the
-        next.
+        """Adds packed entries as `maybe_append` does; neither timestamps nor offsets decrease from
+        one to the next.
         """
         base_offset = self.base_offset
         for timestamp, relative_offset in _ENTRY.iter_unpack(entries):
@@ -82,7 +84,7 @@ class TimeIndex(AbstractIndex):
                 self.maybe_append(timestamp, base_offset + relative_offset)
 
     def truncate_to(self, offset: int) -> None:
-        """Drop all entries with an offset >= `offset`."""
+        """Drops all entries with an offset >= `offset`."""
         self._load()
         self._truncate_to_entries(bisect_left(range(self.entries), offset - self.base_offset, key=self._relative_offset))
 

@@ -2,9 +2,9 @@
 
 An entry is 34 bytes: version i16 = 0, producer id i64, first offset i64, last offset i64 (of the
 marker), last stable offset i64 when the marker was written. Last offsets strictly increase. The
-file exists only once there is an entry. The last stable offset bounds searches: transactions that
+file exists only once there is an entry. The last stable offset limits searches: transactions that
 were still open then begin at or above it, so a reader of offsets below it need not look at later
-entries. Like the other indexes the file is open only while something is done to it.
+entries. Like the other indexes, the file is open only during an operation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ CURRENT_VERSION: Final = 0
 
 
 class TxnIndexSearchResult(NamedTuple):
-    """What one segment's index gave; `is_complete` means that later segments need not be searched."""
+    """What one segment's index returned; `is_complete` means that later segments need not be
+    searched.
+    """
 
     aborted_transactions: list[AbortedTxn]
     is_complete: bool
@@ -74,7 +76,7 @@ class TransactionIndex:
         return list(self._load())
 
     def collect_aborted_txns(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
-        """Transactions that touch [fetch_offset, upper_bound_offset)."""
+        """The aborted transactions that overlap [fetch_offset, upper_bound_offset)."""
         found: list[AbortedTxn] = []
         for aborted in self._load():
             if aborted.last_offset >= fetch_offset and aborted.first_offset < upper_bound_offset:
@@ -84,7 +86,7 @@ class TransactionIndex:
         return TxnIndexSearchResult(found, False)
 
     def truncate_to(self, offset: int) -> None:
-        """Cut from the first entry on whose marker lies at or above `offset`."""
+        """Drops the entries from the first one whose marker lies at or above `offset`."""
         entries = self._load()
         for slot, aborted in enumerate(entries):
             if aborted.last_offset >= offset:
@@ -94,7 +96,7 @@ class TransactionIndex:
                 return
 
     def reset(self) -> None:
-        """Drop all entries; a file that exists stays, empty."""
+        """Drops all entries; an existing file stays, empty."""
         if self._files.exists(self.path):
             with opened(self._files, self.path) as file:
                 file.truncate(0)

@@ -1,13 +1,13 @@
 """One partition's log: segments, leader epochs, producers, high watermark (Kafka's `UnifiedLog`,
 without tiers).
 
-The offsets, in order: log start <= last stable offset <= high watermark <= log end. The log start
-moves by retention and DeleteRecords, the log end by appends and truncation, the high watermark by
-replication (the owner says so). The last stable offset is the first offset of the oldest
-transaction that is open, or completed by a marker that the high watermark has not passed, else the
-high watermark: everything below it is decided.
+The offsets, in order: log start <= last stable offset <= high watermark <= log end. Retention and
+DeleteRecords move the log start, appends and truncation the log end. The high watermark moves by
+replication: the owner sets it. The last stable offset is the first offset of the oldest transaction
+that is open, or completed by a marker that the high watermark has not passed. Without one it is the
+high watermark. Everything below it is decided.
 
-Its parts, each of which owns something and takes what else it needs:
+Its parts, each with one task; each takes the others that it needs:
 
     LocalLog        segments, log end, recovery point          LogOffsets      log start, high watermark, last stable offset
     LogAppends      appending as leader and as follower        LogRoll         a new active segment; flushing
@@ -15,11 +15,11 @@ Its parts, each of which owns something and takes what else it needs:
     LogTopicId      topic id, what an idle log puts off        LogBatchLookup  finding batches by offset
     LogIo           what an error of the disk becomes          VerificationGuards, LeaderEpochFileCache, ProducerStateManager
 
-This class puts them together for the other rooms. It reads, renames, deletes and closes by itself.
-Everything below the folder belongs to one `UnifiedLog` and is changed only by its synchronous
-methods, on one loop.
+This class puts them together for the other rooms. Reading, renaming, deleting and closing are its
+own work. Everything below the folder belongs to one `UnifiedLog` and is changed only by its
+synchronous methods, on one loop.
 
-What is not here: the read-only flag and the mirror epoch (Partition), checkpoints of several logs
+Not here: the read-only flag and the mirror leader epoch (Partition), checkpoints of several logs
 (LogManager), compaction (LogCleaner), message formats v0 and v1.
 """
 
@@ -57,12 +57,12 @@ from kmirror.storage.verification_guards import VerificationGuards
 
 
 class UnifiedLog:
-    """Errors: ApiException with Kafka's code (OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR,
-    CORRUPT_MESSAGE ...).
+    """One partition's log; owns the parts above. Errors are ApiException with Kafka's code
+    (OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE ...).
     """
 
     def __init__(self, opened: OpenedLog) -> None:
-        """`UnifiedLog.open` is the way to one."""
+        """Use `UnifiedLog.open` to make one."""
         self.local_log = local_log = opened.local_log
         self.leader_epoch_cache = epochs = opened.leader_epoch_cache
         self.producer_state_manager = producers = opened.producer_state_manager
@@ -77,7 +77,7 @@ class UnifiedLog:
         self.truncation = LogTruncation(local_log, offsets, epochs, producers, topic_id, self._batches, io)
         self.verification_guards = VerificationGuards(producers)
         appends = LogAppends(local_log, offsets, epochs, producers, topic_id, self._roll, self.verification_guards, io)
-        # Bound, not forwarded: an append has no call to spare.
+        # Bound, not forwarded, to save a call in each append.
         self.append_as_leader = appends.append_as_leader
         self.append_as_follower = appends.append_as_follower
 
@@ -97,13 +97,12 @@ class UnifiedLog:
         defer_files: bool = False,
         committed_offset: int = 0,
     ) -> UnifiedLog:
-        """Create the folder or load what is in it (recovering it after an unclean stop), through
+        """Creates the folder or loads its log (recovering it after an unclean stop), through
         `LogLoader`.
 
-        With `defer_files` a partition that nobody ever wrote to gets its files with the first
-        append only. `log_start_offset` and `recovery_point` are the checkpointed ones.
-        CorruptFileError where Kafka refuses to start, and where the log cannot be read up to
-        `committed_offset`.
+        With `defer_files` a partition that nobody has written to gets its files only with the first
+        append. `log_start_offset` and `recovery_point` are the checkpointed ones. CorruptFileError
+        where Kafka refuses to start, or if the log cannot be read up to `committed_offset`.
         """
         return cls(
             open_log_folder(
@@ -170,7 +169,7 @@ class UnifiedLog:
         return self.local_log.recovery_point
 
     def update_config(self, config: LogConfig) -> LogConfig:
-        """The config from now on; the old one."""
+        """Sets the config; returns the old one."""
         old, self.local_log.config = self.local_log.config, config
         return old
 
@@ -181,7 +180,9 @@ class UnifiedLog:
 
     @property
     def is_deferred(self) -> bool:
-        """True while the log has no files besides `partition.metadata`: nothing was ever appended."""
+        """True while the log has no files besides `partition.metadata`: nothing was ever
+        appended.
+        """
         return self._topic_id.is_deferred
 
     def assign_topic_id(self, topic_id: Uuid) -> None:
@@ -189,7 +190,7 @@ class UnifiedLog:
         self._topic_id.assign(topic_id)
 
     def note_topic_id(self) -> None:
-        """Write the id of an idle log, for a restart; nothing where it is written already.
+        """Writes the id of an idle log, for a restart; does nothing if it is written already.
 
         An I/O error takes the dir offline.
         """
@@ -238,48 +239,58 @@ class UnifiedLog:
         return self._offsets.fetch_last_stable_offset_metadata()
 
     def update_high_watermark(self, high_watermark: int | LogOffsetMetadata) -> int:
-        """Clamped to [log start, log end]; the new value."""
+        """Sets the high watermark, clamped to [log start, log end]; returns the new value."""
         return self._offsets.update_high_watermark(high_watermark)
 
     def maybe_increment_high_watermark(self, new_high_watermark: LogOffsetMetadata) -> LogOffsetMetadata | None:
-        """The old one if it moved (or only its segment changed). For leaders."""
+        """For leaders: raises the high watermark. Returns the old one if it moved (or only its
+        segment changed).
+        """
         return self._offsets.maybe_increment_high_watermark(new_high_watermark)
 
     def maybe_update_high_watermark(self, high_watermark: int) -> int | None:
-        """The new one if it changed. For followers."""
+        """For followers: sets the high watermark. Returns the new one if it changed."""
         return self._offsets.maybe_update_high_watermark(high_watermark)
 
     def maybe_convert_to_offset_metadata(self, offset: int) -> LogOffsetMetadata:
-        """With segment and position, or the bare offset where the log does not hold it."""
+        """`offset` with its segment and position, or the bare offset if the log does not hold
+        it.
+        """
         return self._offsets.maybe_convert_to_offset_metadata(offset)
 
     def maybe_increment_log_start_offset(self, new_log_start_offset: int, reason: LogStartOffsetIncrementReason) -> bool:
-        """Move the log start up; OFFSET_OUT_OF_RANGE above the high watermark. True if it moved."""
+        """Raises the log start; OFFSET_OUT_OF_RANGE above the high watermark. True if it moved."""
         return self._offsets.maybe_increment_log_start_offset(new_log_start_offset, reason)
 
     # epochs
     @property
     def latest_epoch(self) -> int | None:
-        """Of the epoch cache: it may have begun without a batch (`latest_batch_epoch` has one)."""
+        """The latest epoch in the epoch cache. It may have begun without a batch;
+        `latest_batch_epoch` never does.
+        """
         return self.leader_epoch_cache.latest_epoch
 
     def maybe_assign_epoch_start_offset(self, leader_epoch: int, start_offset: int) -> None:
-        """Note that a leader epoch begins; written and synced before this returns if it is news."""
+        """Notes that a leader epoch begins; if that is new, it is written and synced before this
+        returns.
+        """
         with self._io.guarded(f"Error while writing the leader epochs of {self.topic_partition}"):
             self.leader_epoch_cache.assign(leader_epoch, start_offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochAndOffset | None:
-        """(largest epoch <= the one asked for, its end); None if it is above all that are known."""
+        """(largest epoch <= the requested one, its end offset); None if the requested one is above
+        all known epochs.
+        """
         found = self.leader_epoch_cache.end_offset_for(leader_epoch, self.log_end_offset)
         return None if found.offset == UNDEFINED_EPOCH_OFFSET else found
 
     # read
     def read(self, start_offset: int, max_length: int, isolation: FetchIsolation, *, min_one_message: bool) -> FetchDataInfo:
-        """A slice of whole batches (the last may be cut) from the one that contains `start_offset`,
-        below the isolation's limit.
+        """Reads a slice of whole batches (the last may be cut) from the one that contains
+        `start_offset`, below the isolation's limit.
 
-        With `min_one_message` the first batch is given whole whatever its size. OFFSET_OUT_OF_RANGE
-        outside the log.
+        With `min_one_message` the first batch is returned whole, whatever its size.
+        OFFSET_OUT_OF_RANGE outside the log.
         """
         offsets = self._offsets
         if start_offset < offsets.log_start_offset:
@@ -302,7 +313,7 @@ class UnifiedLog:
             raise self._io.error_of(f"Exception while reading from {self.topic_partition}", error, leaves_log_alone=True) from error
 
     def read_bytes(self, records: FileSlice) -> bytes:
-        """Of a slice that `read` gave, for one who cannot send it as it is."""
+        """The bytes of a slice from `read`, for a caller that cannot send it as a file."""
         with self._io.guarded(f"Exception while reading from {self.topic_partition}", leaves_log_alone=True):
             return records.to_bytes()
 
@@ -310,8 +321,9 @@ class UnifiedLog:
         return self.local_log.collect_aborted_transactions(start_offset, upper_bound_offset)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        """-2 earliest, -1 latest (log end; the caller knows the isolation level), -3 max timestamp,
-        -4 earliest local, -5 latest tiered; else the first record that is at least as new.
+        """The offset for a timestamp: -2 earliest, -1 latest (log end; the caller knows the
+        isolation level), -3 max timestamp, -4 earliest local, -5 latest tiered; else of the first
+        record at least as new.
         """
         with self._io.guarded(f"Error while fetching offset by timestamp for {self.topic_partition}", leaves_log_alone=True):
             return offset_for_timestamp(
@@ -324,14 +336,14 @@ class UnifiedLog:
 
     # batches by offset
     def last_batch(self) -> BatchHeader | None:
-        """Header of the last batch in the log; None when there is none (the log end may lie beyond
+        """Header of the last batch in the log; None if there is none (the log end may lie beyond
         it).
         """
         return self._batches.last_batch()
 
     def batch_containing(self, offset: int) -> BatchHeader | None:
-        """Header of the first batch whose last offset is >= `offset` (the one that contains it, or
-        follows a gap).
+        """Header of the first batch whose last offset is >= `offset`: the one that contains it or,
+        after a gap, the next one.
         """
         return self._batches.batch_containing(offset)
 
@@ -340,51 +352,54 @@ class UnifiedLog:
         return self._batches.batch_before(offset)
 
     def batch_headers(self, start_offset: int = 0) -> Iterator[BatchHeader]:
-        """Headers of all batches from the one containing `start_offset` to the log end."""
+        """Yields the headers of all batches from the one that contains `start_offset` to the log
+        end.
+        """
         return self._batches.batch_headers(start_offset)
 
     def latest_batch_epoch(self) -> int | None:
-        """Epoch of the last batch, never of a cache entry; None without batches (C5)."""
+        """Leader epoch of the last batch, not the epoch cache's; None without batches (C5)."""
         return self._batches.latest_batch_epoch()
 
     # segments
     def roll(self, expected_next_offset: int | None = None) -> LogSegment:
-        """A new active segment at max(expected, log end)."""
+        """Begins a new active segment at max(expected, log end)."""
         return self._roll.roll(expected_next_offset)
 
     def flush(self, *, force_flush_active_segment: bool = False) -> None:
-        """fsync up to the log end; with `force_flush_active_segment` an active segment without data
-        too (at shutdown).
+        """Syncs the log up to its end; with `force_flush_active_segment` also an active segment
+        without data (at shutdown).
         """
         self._roll.flush(force_flush_active_segment=force_flush_active_segment)
 
     def delete_old_segments(self) -> int:
-        """Remove what retention allows to remove; the number of segments."""
+        """Deletes the segments that retention allows to delete; returns their number."""
         return self._retention.delete_old_segments()
 
     def truncate_to(self, target_offset: int, *, at_batch_boundary: bool = False) -> bool:
-        """Make `target_offset` the log end, durably where consumers could read beyond it; True if
-        anything was cut.
+        """Cuts the log so that it ends at `target_offset`, durably if consumers could read beyond
+        it; True if anything was cut.
         """
         return self.truncation.truncate_to(target_offset, at_batch_boundary=at_batch_boundary)
 
     def truncate_fully_and_start_at(self, new_offset: int, *, log_start_offset: int | None = None) -> None:
-        """An empty log that begins (and ends) at `new_offset`; durable on return as in
+        """Empties the log so that it begins (and ends) at `new_offset`; durable on return as in
         `truncate_to`.
         """
         self.truncation.truncate_fully_and_start_at(new_offset, log_start_offset=log_start_offset)
 
     def replace_segments(self, new_segments: list[LogSegment], old_segments: list[LogSegment]) -> None:
-        """Put the cleaner's `.cleaned` segments in the place of the old ones."""
+        """Replaces the old segments by the cleaner's `.cleaned` ones."""
         with self._io.guarded(f"Error while replacing segments of {self.topic_partition}"):
             deleted = replace_segments(self.local_log.folder, self.segments, new_segments, old_segments)
             delete_producer_snapshots(self.local_log.folder, deleted, self.producer_state_manager)
 
     # life
     def rename_dir(self, name: str, *, synced: bool = True) -> None:
-        """Rename the folder.
+        """Renames the folder.
 
-        What is still scheduled (an epoch flush) goes there, never to a new folder of the old name.
+        Scheduled work (an epoch flush) then goes to the renamed folder, never to a new one with the
+        old name.
         """
         with self._io.guarded(f"Error while renaming dir for {self.topic_partition}"):
             self._topic_id.write()
@@ -396,7 +411,7 @@ class UnifiedLog:
             self.leader_epoch_cache.with_checkpoint(LeaderEpochCheckpointFile(files, self.directory, deferred=self._topic_id.is_deferred))
 
     def delete(self) -> None:
-        """Remove the folder and everything in it, now."""
+        """Removes the folder and everything in it, now."""
         with self._io.guarded(f"Error while deleting log for {self.topic_partition}"):
             self._io.is_closed = True
             self.leader_epoch_cache.clear()
@@ -405,9 +420,9 @@ class UnifiedLog:
             self.local_log.delete_dir()
 
     def close(self) -> None:
-        """Producer snapshot at the log end, final index entries, trimmed files.
+        """Closes the log: a producer snapshot at the log end, final index entries, trimmed files.
 
-        Flush before, for a clean shutdown.
+        For a clean shutdown, flush first.
         """
         with self._io.guarded(f"Error while closing log for {self.topic_partition}"):
             self._io.is_closed = True
@@ -417,7 +432,7 @@ class UnifiedLog:
             self.segments.close()
 
     def close_handlers(self) -> None:
-        """Close the files as they are (the log directory is offline)."""
+        """Closes the files as they are (the log directory is offline)."""
         self._io.is_closed = True
         self.segments.close_handlers()
 

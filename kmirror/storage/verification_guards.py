@@ -1,8 +1,8 @@
 """Whether a transactional batch belongs to a transaction that its coordinator knows (KIP-890).
 
-Before the first batch of a transaction, the leader asks the coordinator. The guard that it was
-given before it asked must still be the producer's when the batch is appended: else the transaction
-ended in between.
+Before the first batch of a transaction, the leader asks the coordinator. When the batch is
+appended, the guard that the leader got before it asked must still be the producer's. Otherwise the
+transaction ended in between.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from kmirror.storage.producer_state_manager import ProducerStateManager
 
 
 class VerificationGuards:
-    """Asks and notes the verification states in the producer state of one log."""
+    """Reads and creates the verification states in the producer state of one log, which owns
+    them.
+    """
 
     __slots__ = ("_producer_state_manager",)
 
@@ -27,8 +29,8 @@ class VerificationGuards:
 
     def maybe_start(self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool = False) -> VerificationGuard | None:
         """The guard to append with once the coordinator has confirmed the transaction; None if it
-        is ongoing here already. INVALID_PRODUCER_EPOCH for an epoch before the one that this log
-        has seen: the coordinator need not be asked.
+        is ongoing here already. INVALID_PRODUCER_EPOCH for an epoch before the last one in this
+        log: then the coordinator need not be asked.
         """
         _ensure_epoch_is_current(self._producer_state_manager.last_entry(producer_id), producer_id, epoch)
         if self.has_ongoing_transaction(producer_id, epoch):
@@ -39,7 +41,7 @@ class VerificationGuards:
         return entry.verification_guard
 
     def is_current(self, producer_id: int, verification_guard: VerificationGuard) -> bool:
-        """False once the producer's transaction began or ended here since the guard was given."""
+        """False if the producer's transaction began or ended here after the guard was given."""
         entry = self._producer_state_manager.verification_state_entry(producer_id)
         return entry is not None and entry.verification_guard is verification_guard
 

@@ -1,9 +1,9 @@
-"""How an authentication fails, as Kafka tells the cases apart.
+"""How an authentication fails, told apart as in Kafka.
 
-`SaslAuthenticationError` says to the client what it says in its text. `SaslError` (Java's
-SaslException) does not: its text could tell whether a user exists, so the client reads a general
-one and ours goes to the log. `AuthenticationProtocolError` is a peer that does not follow the
-protocol: no answer.
+The client is sent the text of a `SaslAuthenticationError`. It is not sent that of a `SaslError`
+(Java's SaslException), which could reveal whether a user exists: the client gets a general text,
+and the real one goes to the log. An `AuthenticationProtocolError` means that the peer does not
+follow the protocol; it gets no answer.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class SaslAuthenticationError(KmirrorError):
 
 
 class AuthenticationProtocolError(KmirrorError):
-    """What was received is not what may come in this state; the connection is closed at once."""
+    """A frame that is not allowed in this state was received; the connection is closed at once."""
 
 
 class SslHandshakeError(KmirrorError):
-    """TLS was not agreed upon: no trust, no common version, or no TLS at all."""
+    """The TLS handshake failed: no trust, no common version, or no TLS at all."""

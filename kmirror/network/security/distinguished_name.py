@@ -1,8 +1,8 @@
 """The subject of an X.509 certificate as Java prints it (`X500Principal.getName()`, RFC 2253):
 `CN=alice,OU=Dev,O=Example,C=DE`.
 
-The last attribute of the certificate comes first. Attributes that RFC 2253 does not know are
-written as their OID with the value's DER in hex, e.g. `1.2.840.113549.1.9.1=#1612...` for an e-mail
+The last attribute of the certificate comes first. Attributes without a name in RFC 2253 are written
+as their OID with the value's DER in hex, e.g. `1.2.840.113549.1.9.1=#1612...` for an e-mail
 address.
 """
 
@@ -29,7 +29,7 @@ _ESCAPED: Final = ',=+<>#;"\\'
 
 
 def subject_of(certificate: bytes) -> str:
-    """The subject's name of a certificate in DER; JavaKeyStoreError where the bytes are none."""
+    """The subject's name of a DER certificate; JavaKeyStoreError if the bytes are not one."""
     _, start, _ = der_element(certificate, 0)
     _, position, _ = der_element(certificate, start)  # TBSCertificate
     tag, _, end = der_element(certificate, position)

@@ -1,12 +1,12 @@
 """GSSAPI (RFC 4752) with Kerberos 5, both sides, over the library `gssapi` (`kmirror[gssapi]`),
-which is imported when it is used.
+which is imported on first use.
 
-First the tokens of the security context, until both sides have one; then the server offers security
-layers, wrapped (only "none": TLS is what encrypts, as in Kafka), and the client answers with its
-choice and the name that it wants to act as, which must be its own.
+First the sides exchange tokens until both have a security context. Then the server offers security
+layers in a wrapped message; it offers only "none", as Kafka does, since TLS does the encryption.
+The client answers with its choice and the name that it wants to act as, which must be its own.
 
-A server's key and a client's come from the keytab of the JAAS entry (`keyTab`, `principal`); a
-client with `useTicketCache` takes the tickets of kinit.
+Server and client take their keys from the keytab of the JAAS entry (`keyTab`, `principal`). A
+client with `useTicketCache` uses the tickets of kinit.
 """
 
 from __future__ import annotations
@@ -50,12 +50,14 @@ def service_name(jaas: JaasConfig | None, configured: str | None) -> str:
 
 
 def realm_of(jaas: JaasConfig) -> str:
-    """The realm of the entry's principal, "" where it has none."""
+    """The realm of the entry's principal; "" if it has none."""
     return KerberosName.parse(jaas.options.get("principal", "")).realm or ""
 
 
 def server_factory(jaas: JaasConfig) -> SaslServerFactory:
-    """ConfigError where the library is missing or the keytab has no key of the principal."""
+    """Makes servers. ConfigError if the library is missing or the keytab has no key for the
+    principal.
+    """
     credentials = _credentials(_library(), jaas.options, usage="accept", keytab="keytab")
 
     def make() -> SaslServer:

@@ -2,8 +2,8 @@
 `JaasContext`).
 
 The grammar is that of Java's StreamTokenizer, with its traps: a value that begins with a digit must
-be quoted, `/` begins a comment. Exactly one login module; which class it names decides nothing
-here, the SASL mechanism does, but Kafka's list of forbidden modules holds.
+be quoted, and `/` begins a comment. There must be exactly one login module. Its class decides
+nothing here (the SASL mechanism does), but Kafka's list of forbidden modules applies.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _END: Final = ""
 
 
 class JaasConfigError(ConfigError):
-    """Kafka's text, which may quote a word of the config: where quotes were forgotten, a piece of a
-    password. `without_words` has none.
+    """A parse error with Kafka's text. The text may quote a word of the config, which can be a
+    piece of a password if quotes were forgotten; `without_words` hides it.
     """
 
     def __init__(self, text: str, word: str | None) -> None:
@@ -45,7 +45,7 @@ class JaasConfigError(ConfigError):
         self.without_words = text.format("[hidden]")
 
     def hidden(self) -> JaasConfigError:
-        """The same without the word."""
+        """The same error without the word."""
         return JaasConfigError(self._text, "[hidden]")
 
 
@@ -62,7 +62,7 @@ class JaasConfig:
 
     @classmethod
     def parse(cls, text: str) -> JaasConfig:
-        """ConfigError with Kafka's text unless `text` is exactly one login module."""
+        """Parses exactly one login module; ConfigError with Kafka's text otherwise."""
         entries = _parse_entries(text)
         if not entries:
             raise ConfigError("Login module not specified in JAAS config")
@@ -75,8 +75,8 @@ class JaasConfig:
 
 
 class _Token:
-    """`kind` is the character of punctuation, "word" for what has a text, "number" for what Java
-    gives none, "" at the end.
+    """`kind` is the character for punctuation, "word" for a token with text, "number" for one that
+    Java gives no text, and "" at the end.
     """
 
     __slots__ = ("kind", "text")

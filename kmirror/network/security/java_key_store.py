@@ -4,8 +4,8 @@
     entry   tag 1 (private key): alias · time · length · EncryptedPrivateKeyInfo · chain length · (type · length · certificate) ...
             tag 2 (trusted):     alias · time · type · length · certificate
 
-A private key is masked with a keystream of SHA-1 over the password and the digest before (salt
-first), and followed by SHA-1(password, key). The first private key of the file is taken. Newer
+A private key is masked with a keystream: SHA-1 over the password and the previous digest, starting
+with the salt. SHA-1(password, key) follows it. The first private key in the file is used. Newer
 Javas write PKCS12 under this type; see `key_stores`.
 """
 
@@ -27,7 +27,7 @@ _PRIVATE_KEY_TAG, _TRUSTED_TAG = 1, 2
 
 
 class JavaKeyStoreError(KmirrorError):
-    """The file is not what it should be, or the password is wrong."""
+    """The file is malformed, or the password is wrong."""
 
 
 class JavaKeyStore(NamedTuple):
@@ -44,7 +44,7 @@ def to_pem(der: bytes, label: str) -> bytes:
 
 
 def read_java_key_store(data: bytes, password: str | None, key_password: str | None) -> JavaKeyStore:
-    """Without `password` the file's digest is not checked, as in Java."""
+    """Reads a JKS file. Without `password` the file's digest is not checked, as in Java."""
     body, digest = data[:-_SHA1_BYTES], data[-_SHA1_BYTES:]
     if password is not None:
         expected = hashlib.sha1(password.encode("utf-16-be") + _WHITENER + body).digest()
@@ -106,7 +106,7 @@ def _read_entries(reader: _Reader, key_password: str | None) -> JavaKeyStore:
 
 
 def _recover_key(protected: bytes, password: str) -> bytes:
-    """Undo Sun's key protection: salt, masked key, check."""
+    """Removes Sun's key protection: salt, masked key, check."""
     inner = _octet_string(protected)
     salt, masked, check = inner[:_SHA1_BYTES], inner[_SHA1_BYTES:-_SHA1_BYTES], inner[-_SHA1_BYTES:]
     secret = password.encode("utf-16-be")

@@ -5,9 +5,9 @@ URL (Kafka's `RefreshingHttpsJwks`).
     http:, https:     fetched at the start (logins wait for it), again every `sasl.oauthbearer.jwks.endpoint.refresh.ms`, and when a token
                       names a key that the set does not have: at most once a minute for each such name
 
-so keys can be rotated. Anybody can send tokens that name unknown keys; so between looks that found
-nothing there is a pause, from `...jwks.endpoint.retry.backoff.ms`, doubling, to
-`...retry.backoff.max.ms`. A set that cannot be read leaves the keys as they were.
+In this way keys can be rotated. Anybody can send tokens that name unknown keys, so look-ups that
+found nothing are followed by a pause: `...jwks.endpoint.retry.backoff.ms` at first, doubling up to
+`...retry.backoff.max.ms`. If a set cannot be read, the keys stay as they were.
 """
 
 from __future__ import annotations
@@ -36,13 +36,19 @@ WebKey = dict[str, Any]
 
 
 class Jwks(Protocol):
+    """A key set that tokens are verified with."""
+
     def find(self, key_id: object, now_ms: int) -> WebKey | None:
-        """The key of this name; the only one where a token names none."""
+        """The key named `key_id`; if `key_id` is None, the set's only key. None if there is no such
+        key.
+        """
         ...
 
 
 class Backoff:
-    """Whether it is time to look again: pauses double with every look that found nothing."""
+    """Decides whether it is time to look again: pauses double with every look-up that found
+    nothing.
+    """
 
     def __init__(self, first_ms: int, longest_ms: int) -> None:
         self._first_ms = first_ms
@@ -66,7 +72,7 @@ class Backoff:
 
 
 class FileJwks:
-    """ConfigError when the file cannot be read at the start."""
+    """The keys in a file. ConfigError when the file cannot be read at the start."""
 
     def __init__(self, path: str, files: FileSystem, backoff: Backoff) -> None:
         self._path = path
@@ -97,8 +103,8 @@ class FileJwks:
 
 
 class RefreshingJwks:
-    """`loaded` is done when the first fetch is over, whether it gave keys or was given up: logins
-    wait for it.
+    """The keys at a URL. `loaded` is done when the first fetch has succeeded or was given up;
+    logins wait for it.
     """
 
     def __init__(self, runtime: Runtime, url: str, context: ssl.SSLContext | None, backoff: Backoff, *, refresh_ms: int) -> None:
@@ -117,7 +123,7 @@ class RefreshingJwks:
     def find(self, key_id: object, now_ms: int) -> WebKey | None:
         key = find_key(self._keys, key_id)
         if key is not None and self._missing.pop(str(key_id), None) is not None:
-            self._backoff.reset()  # the last look was worth it
+            self._backoff.reset()  # the last look-up found a missing key
         if now_ms >= self._refresh_at_ms or (key is None and self._may_look_for(str(key_id), now_ms)):
             self._fetch(attempts=1)
         return key
@@ -162,7 +168,7 @@ def find_key(keys: list[WebKey], key_id: object) -> WebKey | None:
 
 
 def keys_of(document: bytes, where: str) -> list[WebKey]:
-    """The keys of a set; ConfigError for what is none."""
+    """The keys of a set; ConfigError if the document is not one."""
     try:
         decoded = msgspec.json.decode(document, type=dict[str, Any])
     except msgspec.MsgspecError as error:

@@ -1,9 +1,9 @@
 """Signed bearer tokens, checked against a set of public keys (Kafka's `BrokerJwtValidator`).
 
 `sasl.oauthbearer.jwks.endpoint.url` names the JSON Web Key Set (`jwks`). A token must be signed
-with RS256/384/512, PS256/384/512 or ES256/384/512, must not be expired, must have been issued, and
-must be for one of the expected audiences and by the expected issuer where those are set. Needs the
-package `cryptography` (`kmirror[security]`).
+with RS256/384/512, PS256/384/512 or ES256/384/512. It must carry an expiry that has not passed and
+an issue time. If audiences or an issuer are configured, it must be for one of the audiences and
+from that issuer. Needs the package `cryptography` (`kmirror[security]`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HASHES = {"256": "SHA256", "384": "SHA384", "512": "SHA512"}
 
 
 class JwtValidator:
-    """Callable as a `Validator`; ConfigError without the package."""
+    """A `Validator`. ConfigError if the package is missing."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
-"""`sasl.kerberos.principal.to.local.rules`: from a Kerberos name to a principal's name (Kafka's
+"""`sasl.kerberos.principal.to.local.rules`: turns a Kerberos name into a principal's name (Kafka's
 `KerberosShortNamer`).
 
-A name is `service[/host]@REALM`. Rules are tried in order: DEFAULT takes the service of a name of
-the default realm; `RULE:[n:format](match)s/ from/to/g/L` applies to names of n components, `$0` is
-the realm, `$1` the service, `$2` the host.
+A name is `service[/host]@REALM`. Rules are tried in order. DEFAULT takes the service of a name in
+the default realm. `RULE:[n:format](match)s/from/to/gL` applies to names with n components; in
+`format`, `$0` is the realm, `$1` the service and `$2` the host.
 """
 
 from __future__ import annotations
@@ -22,13 +22,17 @@ _NON_SIMPLE = re.compile(r"[/@]")
 
 
 class KerberosName(NamedTuple):
+    """The parts of a Kerberos name."""
+
     service_name: str
     host_name: str | None
     realm: str | None
 
     @classmethod
     def parse(cls, text: str) -> KerberosName:
-        """KmirrorError for a name with a realm that is malformed; one without is a service's name."""
+        """Parses a name; text without a realm is a service's name. KmirrorError for a malformed
+        name with a realm.
+        """
         match = _NAME.fullmatch(text)
         if match is not None:
             return cls(match[1], match[2], match[3])
@@ -38,7 +42,7 @@ class KerberosName(NamedTuple):
 
 
 class KerberosShortNamer:
-    """ConfigError for rules that are none."""
+    """Applies the rules; ConfigError if one is malformed."""
 
     def __init__(self, default_realm: str, rules: Sequence[str]) -> None:
         self._default_realm = default_realm

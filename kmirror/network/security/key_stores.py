@@ -1,10 +1,10 @@
 """Key stores and trust stores of the types PEM, PKCS12 and JKS (Kafka's `DefaultSslEngineFactory`),
 as PEM in memory.
 
-PEM: a file with certificate chain and private key, or both inline in
-`ssl.keystore.certificate.chain` and `ssl.keystore.key`; trusted certificates from a file or inline
-in `ssl.truststore.certificates`. Type JKS also reads a PKCS12 file, as Java does. PKCS12 needs the
-package `cryptography` (`kmirror[security]`), which is imported only then.
+PEM: a file with the certificate chain and the private key, or both inline in
+`ssl.keystore.certificate.chain` and `ssl.keystore.key`. Trusted certificates come from a file, or
+inline in `ssl.truststore.certificates`. Type JKS also reads a PKCS12 file, as Java does. PKCS12
+needs the package `cryptography` (`kmirror[security]`), which is imported only then.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z 
 _NO_PASSWORD_WITH_PEM: Final = "SSL key store password cannot be specified with PEM format, only key password may be specified."
 
 SslProps = Mapping[str, str | None]
-"""Settings by their names without a listener's prefix (`ssl.keystore.location`)."""
+"""Settings by their names, without a listener's prefix (`ssl.keystore.location`)."""
 
 
 class KeyMaterial(NamedTuple):
-    """A private key and its certificate chain, leaf first, as PEM; the password of the key if it is
+    """A private key and its certificate chain, leaf first, as PEM, with the key's password if it is
     encrypted.
     """
 
@@ -41,9 +41,9 @@ class KeyMaterial(NamedTuple):
 
 
 def load_key_store(props: SslProps, files: FileSystem) -> KeyMaterial | None:
-    """None where no key store is set.
+    """Reads the key store; None if none is set.
 
-    ConfigError with Kafka's text for settings that do not go together.
+    ConfigError with Kafka's text for settings that contradict each other.
     """
     kind = _store_type(props, "ssl.keystore.type")
     location, password = props.get("ssl.keystore.location"), props.get("ssl.keystore.password")
@@ -71,7 +71,7 @@ def load_key_store(props: SslProps, files: FileSystem) -> KeyMaterial | None:
 
 
 def load_trust_store(props: SslProps, files: FileSystem) -> str | None:
-    """Trusted certificates as PEM, None where no trust store is set."""
+    """Trusted certificates as PEM; None if no trust store is set."""
     kind = _store_type(props, "ssl.truststore.type")
     location, password = props.get("ssl.truststore.location"), props.get("ssl.truststore.password")
     inline = props.get("ssl.truststore.certificates")
@@ -142,6 +142,8 @@ def _trusted(certificates: list[bytes], source: str) -> str:
 
 
 class _JksContents(NamedTuple):
+    """What a JKS file holds, as PEM."""
+
     private_key: bytes | None
     chain: list[bytes]
     certificates: list[bytes]

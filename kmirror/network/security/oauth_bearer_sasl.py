@@ -22,7 +22,7 @@ _AUTH = re.compile(r"(\w+) +([-_~+/.a-zA-Z0-9]+=*)", re.ASCII)
 
 
 class OAuthBearerSaslServer:
-    """Implements `SaslServer`."""
+    """The server of one exchange; implements `SaslServer`."""
 
     mechanism = OAUTHBEARER
     token_authenticated = False
@@ -92,7 +92,7 @@ def _read_first(response: bytes) -> tuple[str, str]:
 
 
 class OAuthBearerSaslClient:
-    """`token()` gives the compact token to log in with."""
+    """The client of one exchange; `token()` returns the compact token to log in with."""
 
     def __init__(self, token: Callable[[], str], extensions: Mapping[str, str]) -> None:
         self._token = token

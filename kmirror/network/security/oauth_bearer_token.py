@@ -1,12 +1,12 @@
-"""Bearer tokens that are JSON web tokens: how they are taken apart, and Kafka's unsecured validator
-and login.
+"""Bearer tokens that are JSON web tokens: parsing them, and Kafka's unsecured validator and login.
 
 A compact JWS is three base64url texts with dots between: header, claims, signature. An unsecured
-one has the algorithm "none" and no signature: anybody can write it, so it is for development only,
-and it is Kafka's default validator. `OAuthBearerUnsecuredValidator` checks what Kafka's
-`OAuthBearerUnsecuredValidatorCallbackHandler` checks, in its order; options of the JAAS entry:
-unsecuredValidatorPrincipalClaimName, ...ScopeClaimName, ...RequiredScope, ...AllowableClockSkewMs.
-`unsecured_token` writes one from the options of a client (unsecuredLogin...).
+one has the algorithm "none" and no signature, so anybody can write it. It is for development only,
+and yet it is Kafka's default. `OAuthBearerUnsecuredValidator` checks what Kafka's
+`OAuthBearerUnsecuredValidatorCallbackHandler` checks, in the same order. Its options in the JAAS
+entry: unsecuredValidatorPrincipalClaimName, ...ScopeClaimName, ...RequiredScope,
+...AllowableClockSkewMs. `unsecured_token` writes a token from a client's options
+(unsecuredLogin...).
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _EXTENSION_VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 
 
 class IllegalTokenError(KmirrorError):
-    """The token is refused. `scope`: what it lacks, as Kafka tells it to the client."""
+    """The token is refused. `scope` is the required scope that it lacks, which the client is told
+    as in Kafka.
+    """
 
     def __init__(self, reason: str, *, scope: str | None = None) -> None:
         super().__init__(reason)
@@ -45,11 +47,11 @@ class OAuthBearerToken(NamedTuple):
 
 
 Validator = Callable[[str, int], OAuthBearerToken]
-"""(compact token, now in ms) -> what it says; IllegalTokenError."""
+"""(compact token, now in ms) -> its content; IllegalTokenError if it is not valid."""
 
 
 class JsonWebToken(NamedTuple):
-    """The parts of a token, decoded; `signed` is what the signature is over."""
+    """The decoded parts of a token; `signed` is the text that the signature covers."""
 
     header: dict[str, Any]
     claims: dict[str, Any]
@@ -67,7 +69,9 @@ class JsonWebToken(NamedTuple):
         return cls(_json(header), _json(claims), decode_base64url(signature), f"{header}.{claims}".encode())
 
     def claim(self, name: str, expected: str) -> Any:
-        """A claim of Java type `expected` ("String", "Number", "List"), None where there is none."""
+        """A claim of Java type `expected` ("String", "Number", "List"), None where there is
+        none.
+        """
         value = self.claims.get(name)
         if value is not None and not _is_type(value, expected):
             raise IllegalTokenError(f"The '{name}' claim was not of type {expected}: {_java_type(value)}")
@@ -106,7 +110,7 @@ def _java_type(value: object) -> str:
 
 
 class OAuthBearerUnsecuredValidator:
-    """Callable as a `Validator`; ConfigError for a wrong clock skew."""
+    """A `Validator` for unsecured tokens. ConfigError for a malformed clock skew."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         def option(name: str) -> str:
@@ -167,7 +171,7 @@ class OAuthBearerUnsecuredValidator:
 
 
 def scope_of(token: JsonWebToken, claim: str) -> tuple[str, ...]:
-    """The scope claim, a text or a list of texts, without blank entries."""
+    """The scope claim, a string or a list of strings, without blank entries."""
     value = token.claims.get(claim)
     if isinstance(value, str):
         return (value.strip(),) if value.strip() else ()
@@ -176,8 +180,8 @@ def scope_of(token: JsonWebToken, claim: str) -> tuple[str, ...]:
 
 
 def unsecured_token(options: Mapping[str, str], now_ms: int) -> str:
-    """The token that Kafka's unsecured login makes of a client's JAAS options; ConfigError where
-    they make none.
+    """The token that Kafka's unsecured login makes from a client's JAAS options; ConfigError if
+    they do not make one.
     """
     claims: dict[str, Any] = {}
     for key, value in options.items():
@@ -201,7 +205,7 @@ def _free_claim(name: str) -> str:
 
 
 def _list_claim(value: str) -> list[str]:
-    """The first character separates the elements."""
+    """Splits a list; its first character is the separator."""
     return value[1:].split(value[0]) if len(value) > 1 else []
 
 
@@ -220,7 +224,7 @@ _CLAIM_PREFIXES: tuple[tuple[str, Callable[[str], Any]], ...] = (
 
 
 def check_extension(name: str, value: str) -> str | None:
-    """What is wrong with a SASL extension, None if nothing is."""
+    """What is wrong with a SASL extension; None if nothing is."""
     if name == "auth" or not _EXTENSION_KEY.fullmatch(name):
         return f"Extension name {name} is invalid"
     if not _EXTENSION_VALUE.fullmatch(value):

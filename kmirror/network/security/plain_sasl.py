@@ -18,12 +18,12 @@ _TOKENS: Final = 3
 
 
 def users_of(jaas_options: Mapping[str, str]) -> dict[str, str]:
-    """User -> password."""
+    """The users of a JAAS entry: name -> password."""
     return {name.removeprefix(USER_PREFIX): value for name, value in jaas_options.items() if name.startswith(USER_PREFIX)}
 
 
 class PlainSaslServer:
-    """Implements `SaslServer`."""
+    """One exchange; implements `SaslServer`."""
 
     mechanism = PLAIN
     credential_lifetime_ms: int | None = None
@@ -54,6 +54,8 @@ class PlainSaslServer:
 
 
 class PlainSaslClient:
+    """One exchange; implements `SaslClient`."""
+
     def __init__(self, user: str, password: str) -> None:
         self._token = f"\0{user}\0{password}".encode()
         self.is_complete = False

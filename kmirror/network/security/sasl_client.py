@@ -1,4 +1,4 @@
-"""What a mechanism is on the client's side (Java's `SaslClient`)."""
+"""The interface of a SASL mechanism on the client's side (Java's `SaslClient`)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class SaslClient(Protocol):
         ...
 
     def evaluate_challenge(self, challenge: bytes) -> bytes | None:
-        """The next token, None when the server waits for none; SaslError when the server proves
-        false.
+        """The next token; None when the server expects none. SaslError if the exchange failed or
+        the server proved to be false.
         """
         ...
 

@@ -1,8 +1,8 @@
 """A client's login over a connection whose versions are known: SaslHandshake v1, then
 SaslAuthenticate (Kafka's `SaslClientAuthenticator`).
 
-Peers that know only SaslHandshake v0, whose tokens are bare frames, are older than any that we talk
-to.
+Peers that know only SaslHandshake v0, where tokens are bare frames, are not supported: they are
+older than any peer of ours.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from kmirror.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 SaslRequest = SaslHandshakeRequest | SaslAuthenticateRequest
 Exchange = Callable[[SaslRequest, int], Awaitable[memoryview]]
-"""Sends a request in a version and gives the frame of its response."""
+"""Sends a request in a version and returns the frame of its response."""
 
 
 class ChooseVersion(Protocol):
+    """`ClientConnection.choose_version`."""
+
     def __call__(self, api_key: int, *, version: int | None, max_version: int | None) -> int: ...
 
 
 async def authenticate(sasl: SaslClient, mechanism: str, *, choose_version: ChooseVersion, exchange: Exchange) -> int:
-    """How long the session lives in ms, 0 for ever.
+    """Logs in. Returns how long the session lives in ms, 0 for ever.
 
-    SaslError with the peer's reason when it refuses, or ours when we distrust it.
+    SaslError with the peer's reason if it refuses us, or with ours if we distrust the peer.
     """
     version = choose_version(ApiKeys.SASL_HANDSHAKE, version=1, max_version=None)
     frame = await exchange(SaslHandshakeRequest(mechanism=mechanism), version)

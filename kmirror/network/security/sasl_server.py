@@ -1,5 +1,5 @@
-"""What a mechanism is on the server's side (Java's `SaslServer`): tokens in, tokens out, and at the
-end a name.
+"""The interface of a SASL mechanism on the server's side (Java's `SaslServer`): tokens in, tokens
+out, and at the end a name.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Protocol
 class SaslServer(Protocol):
     """One exchange.
 
-    What is read after `is_complete`: `authorization_id`, `credential_lifetime_ms`,
-    `token_authenticated`.
+    `authorization_id`, `credential_lifetime_ms` and `token_authenticated` are read after
+    `is_complete`.
     """
 
     @property

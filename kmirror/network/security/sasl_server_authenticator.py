@@ -1,20 +1,20 @@
-"""The broker's side of a SASL connection before its first request, and again when it logs in anew
-(Kafka's `SaslServerAuthenticator`).
+"""The broker's side of a SASL login, before a connection's first request and when the client logs
+in again (Kafka's `SaslServerAuthenticator`).
 
     INITIAL_REQUEST ─ a Kafka request ─> HANDSHAKE_OR_VERSIONS_REQUEST ─ ApiVersions ─> HANDSHAKE_REQUEST ─ SaslHandshake ─> AUTHENTICATE
     INITIAL_REQUEST ─ no Kafka request: a GSSAPI token of a client of 0.9 ─> AUTHENTICATE
     AUTHENTICATE ─ the mechanism is done ─> COMPLETE          anything that may not come, and any refusal ─> FAILED
     REAUTH_PROCESS_HANDSHAKE ─ SaslHandshake ─> AUTHENTICATE, or REAUTH_BAD_MECHANISM, whose next frame fails
 
-After SaslHandshake v0 the frames are bare tokens, after v1 SaslAuthenticate requests. No I/O in
-here: `authenticate(frame)` returns what to send, or `PASS_ON` for an ApiVersions request, which the
-listener's own handler answers. A refusal is raised as `SaslFailure`, with the response that goes
-out when its delay is over (a client cannot learn anything from the time).
+After SaslHandshake v0 the frames are bare tokens, after v1 they are SaslAuthenticate requests.
+There is no I/O here: `authenticate(frame)` returns what to send, or `PASS_ON` for an ApiVersions
+request, which the listener's own handler answers. A refusal is raised as `SaslFailure`. Its
+response goes out after a delay, so that a client learns nothing from the time that a refusal takes.
 
 Sessions (KIP-368). When `connections.max.reauth.ms` is set, or the credential expires, the last
 SaslAuthenticate response says how long the session lives, and a request after that closes the
-connection. A client logs in again with SaslHandshake on the same connection: with the same
-mechanism, and it must be the same principal; not more often than once in a second.
+connection. A client logs in again with SaslHandshake on the same connection. It must use the same
+mechanism and be the same principal, and may do so at most once a second.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ _log = logging.getLogger(__name__)
 
 
 class SaslState(enum.Enum):
+    """What the next frame may be, or how the login ended."""
+
     INITIAL_REQUEST = "may be a GSSAPI token, SaslHandshake or ApiVersions"
     HANDSHAKE_OR_VERSIONS_REQUEST = "may be SaslHandshake or ApiVersions"
     HANDSHAKE_REQUEST = "must be SaslHandshake"
@@ -64,7 +66,7 @@ class SaslState(enum.Enum):
 
 
 class Frame(enum.Enum):
-    """What a frame can be to the state machine."""
+    """What the state machine takes a frame for."""
 
     GARBAGE = "no Kafka request"
     API_VERSIONS = "ApiVersions"
@@ -99,14 +101,14 @@ TRANSITIONS: Final[dict[tuple[SaslState, Frame], SaslState | None]] = {
     (_S.REAUTH_PROCESS_HANDSHAKE, _F.OTHER_MECHANISM): _S.REAUTH_BAD_MECHANISM,
     (_S.REAUTH_PROCESS_HANDSHAKE, _F.UNKNOWN_MECHANISM): _S.FAILED,
 }
-"""Where a frame leads before the tokens begin; None: against the protocol, the connection is closed
-at once. What is not in the table cannot come: re-authentication begins with a SaslHandshake by its
-definition.
+"""The state after a frame that comes before the tokens. None: the frame breaks the protocol, and
+the connection is closed at once. Pairs that are missing cannot occur: re-authentication begins with
+a SaslHandshake by definition.
 """
 
 
 class SaslFailure(KmirrorError):
-    """The client is refused; `response` goes out after the delay, then the connection is closed."""
+    """The client is refused: `response` is sent after the delay, then the connection is closed."""
 
     def __init__(self, message: str, response: Parts | None = None) -> None:
         super().__init__(message)
@@ -115,8 +117,8 @@ class SaslFailure(KmirrorError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslSettings:
-    """A listener's mechanisms: how each makes its server, and `connections.max.reauth.ms` (0:
-    none).
+    """A listener's mechanisms: how to make the server of each, and its `connections.max.reauth.ms`
+    (0: none).
     """
 
     enabled_mechanisms: tuple[str, ...]
@@ -125,11 +127,15 @@ class SaslSettings:
     max_receive_size: int = 524_288
     short_name: Callable[[str], str] | None = None
     key_sets: tuple[RefreshingJwks, ...] = ()
-    """Keys of tokens that are fetched: logins wait for the first fetch."""
+    """Key sets that are fetched; logins wait for their first fetch."""
 
 
 class SaslServerAuthenticator:
-    """One login on one connection; `previous` is the login before it when the client logs in again."""
+    """One login on one connection. Owns the state, the mechanism's server and the end of the
+    session.
+
+    `previous` is the last login on the connection if the client logs in again.
+    """
 
     def __init__(self, settings: SaslSettings, clock: Clock, *, previous: SaslServerAuthenticator | None = None) -> None:
         self._settings = settings
@@ -174,13 +180,16 @@ class SaslServerAuthenticator:
         return self._session_expires_ms is not None and now_ms > self._session_expires_ms
 
     def may_reauthenticate(self, now_ms: int) -> bool:
-        """A login that follows another one too soon is treated as a request."""
+        """False for a login that follows another one too soon; it is treated as a request."""
         return not self.is_reauthenticating or now_ms - self._begun_ms >= MIN_REAUTHENTICATION_INTERVAL_MS
 
     # Frames
 
     def authenticate(self, frame: memoryview) -> Parts | PassOn | None:
-        """What to send now. SaslFailure: refused; AuthenticationProtocolError: close at once."""
+        """Handles one frame and returns what to send now.
+
+        SaslFailure: the client is refused. AuthenticationProtocolError: close at once.
+        """
         try:
             if self.state is SaslState.REAUTH_BAD_MECHANISM:
                 raise SaslFailure(self._bad_mechanism)
@@ -289,8 +298,8 @@ class SaslServerAuthenticator:
             )
 
     def _end_if_complete(self) -> int:
-        """How long the session lives in ms, 0 for ever; and the state COMPLETE when the mechanism
-        is done.
+        """Moves to COMPLETE if the mechanism is done. Returns how long the session lives in ms, 0
+        for ever.
         """
         server = self._server
         if server is None or not server.is_complete:
@@ -321,7 +330,7 @@ class SaslServerAuthenticator:
 
 
 def _is_answerable(header: RequestHeader, frame: memoryview, position: int) -> bool:
-    """Whether an ApiVersions request gets a full answer; after another one the client may ask
+    """Whether an ApiVersions request gets a full answer. If it does not, the client may ask
     again.
     """
     if header.api_version > API_TABLE[ApiKeys.API_VERSIONS].highest:

@@ -5,8 +5,9 @@
     StoredKey = H(ClientKey)                                  ServerKey = HMAC(SaltedPassword, "Server Key")
     ClientProof = ClientKey XOR HMAC(StoredKey, AuthMessage)  ServerSignature = HMAC(ServerKey, AuthMessage)
 
-The server keeps salt, iterations, StoredKey and ServerKey: enough to check a proof and to prove
-itself, not to log in. Passwords are taken as UTF-8 without SASLprep, as Kafka does.
+The server keeps salt, iterations, StoredKey and ServerKey. They are enough to check a client's
+proof and to prove the server's own knowledge, but not to log in. Passwords are taken as UTF-8
+without SASLprep, as Kafka does.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class ScramCredential(NamedTuple):
+    """What the server stores about a user's password."""
+
     salt: bytes
     stored_key: bytes
     server_key: bytes
@@ -31,7 +34,9 @@ class ScramCredential(NamedTuple):
 
 
 class ScramMechanism(Enum):
-    """Name, number on the wire and in records, hash, fewest iterations."""
+    """A mechanism: its name, its number on the wire and in records, its hash, and the fewest
+    iterations.
+    """
 
     SCRAM_SHA_256 = ("SCRAM-SHA-256", 1, "sha256", 4096)
     SCRAM_SHA_512 = ("SCRAM-SHA-512", 2, "sha512", 4096)
@@ -84,7 +89,7 @@ def xor(first: bytes, second: bytes) -> bytes:
 
 
 def secure_random_string(random: Random) -> str:
-    """Letters and digits, hard to guess: nonces and salts."""
+    """A random text of letters and digits for nonces and salts."""
     number = int.from_bytes(random.token_bytes(_SALT_AND_NONCE_BYTES), "big") | 1 << 127
     digits = []
     while number:
@@ -94,12 +99,12 @@ def secure_random_string(random: Random) -> str:
 
 
 def sasl_name(username: str) -> str:
-    """A user name as SCRAM writes it: `=` and `,` have other uses."""
+    """A user name as SCRAM writes it, with `=` and `,` escaped."""
     return username.replace("=", "=3D").replace(",", "=2C")
 
 
 def username(sasl_name: str) -> str:
-    """The reverse; ValueError for an `=` that escapes nothing."""
+    """The inverse of `sasl_name`; ValueError for an `=` that escapes nothing."""
     text = sasl_name.replace("=2C", ",")
     if "=" in text.replace("=3D", ""):
         raise ValueError(f"Invalid username: {sasl_name}")

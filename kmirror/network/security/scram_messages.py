@@ -51,6 +51,8 @@ class ClientFirstMessage(NamedTuple):
 
 
 class ServerFirstMessage(NamedTuple):
+    """The server's challenge."""
+
     nonce: str
     salt: bytes
     iterations: int
@@ -68,6 +70,8 @@ class ServerFirstMessage(NamedTuple):
 
 
 class ClientFinalMessage(NamedTuple):
+    """The client's proof. `without_proof` is the message up to the proof."""
+
     without_proof: str
     nonce: str
     proof: bytes
@@ -79,6 +83,8 @@ class ClientFinalMessage(NamedTuple):
 
 
 class ServerFinalMessage(NamedTuple):
+    """The server's signature, or its error."""
+
     error: str | None
     signature: bytes
 

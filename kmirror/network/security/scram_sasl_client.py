@@ -1,4 +1,4 @@
-"""The client's side of SCRAM (Kafka's `ScramSaslClient`); it also checks that the server knows the
+"""The client's side of SCRAM (Kafka's `ScramSaslClient`). It also checks that the server knows the
 credential.
 """
 
@@ -20,7 +20,7 @@ from kmirror.network.security.scram_messages import (
 
 
 class ScramSaslClient:
-    """One exchange; `token_auth` says that user and password are those of a delegation token."""
+    """One exchange. `token_auth`: user and password are those of a delegation token."""
 
     def __init__(self, mechanism: ScramMechanism, user: str, password: str, random: Random, *, token_auth: bool = False) -> None:
         self._mechanism = mechanism

@@ -2,9 +2,10 @@
 
     RECEIVE_CLIENT_FIRST_MESSAGE ─> RECEIVE_CLIENT_FINAL_MESSAGE ─> COMPLETE           any error ─> FAILED
 
-`credentials(user)` gives what is stored of a user. With the extension `tokenauth=true` the name is
-the id of a delegation token, the password its HMAC in base64, and the client becomes the token's
-owner; `tokens(token id)` gives credential, owner and expiry.
+`credentials(mechanism, user)` returns what is stored for a user. With the extension
+`tokenauth=true` the name is the id of a delegation token and the password its HMAC in base64, and
+the client becomes the token's owner. `tokens(mechanism, token id)` returns credential, owner and
+expiry.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ TokenCredentials = Callable[[ScramMechanism, str], TokenCredential | None]
 
 
 class ScramState(enum.Enum):
+    """Which message the server expects next, or how the exchange ended."""
+
     RECEIVE_CLIENT_FIRST_MESSAGE = "client first"
     RECEIVE_CLIENT_FINAL_MESSAGE = "client final"
     COMPLETE = "complete"

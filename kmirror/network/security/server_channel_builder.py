@@ -1,12 +1,13 @@
 """A listener's security (Kafka's `SslChannelBuilder` and `SaslChannelBuilder`): TLS around its
-connections, and who is on them.
+connections, and the principal of each.
 
-    SSL              TLS; the principal is the client certificate's name, or User:ANONYMOUS
+    SSL              TLS; the principal is the name in the client's certificate, or User:ANONYMOUS
     SASL_PLAINTEXT   `SaslServerAuthenticator` before the first request
     SASL_SSL         both; the principal is SASL's
 
-A refused connection is not answered or closed before `connection.failed.authentication.delay.ms`
-has passed, so that guessing is slow. A PLAINTEXT listener has none of this.
+A refused connection is neither answered nor closed before
+`connection.failed.authentication.delay.ms` has passed, to slow down guessing. A PLAINTEXT listener
+has none of this.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class SecuredConnection(ConnectionProtocol, Protocol):
-    """What a connection of the socket server is to its security."""
+    """A connection of the socket server, as its security sees it."""
 
     client_address: str
     connection_id: str
@@ -45,7 +46,7 @@ class SecuredConnection(ConnectionProtocol, Protocol):
     authenticator: SaslServerAuthenticator | None
 
     def set_max_frame_size(self, size: int | None) -> None:
-        """None: the listener's own limit."""
+        """Sets the limit; None is the listener's own one."""
         ...
 
     def close_after(self, parts: Parts | None) -> None:
@@ -55,7 +56,7 @@ class SecuredConnection(ConnectionProtocol, Protocol):
 
 class AuthenticationMetrics:
     """Kafka's metrics of a listener's logins (socket-server-metrics): a rate and a total of each
-    outcome, and how long it takes to log in again.
+    outcome, and how long re-authentication takes.
     """
 
     def __init__(self, metrics: MetricsRegistry, listener_name: str) -> None:
@@ -77,8 +78,8 @@ class AuthenticationMetrics:
 
 
 class ServerChannelBuilder:
-    """`context`: the TLS settings of SSL and SASL_SSL; `sasl`: those of SASL, whose frames wait for
-    `ready`.
+    """Secures one listener. `context`: TLS, for SSL and SASL_SSL. `sasl`: for SASL_PLAINTEXT and
+    SASL_SSL. Frames of logins wait for `ready`.
     """
 
     def __init__(
@@ -105,16 +106,16 @@ class ServerChannelBuilder:
         self._scratch = memoryview(b"")
 
     def reconfigure(self, context: ssl.SSLContext | None, sasl: SaslSettings | None) -> None:
-        """For the connections made, and the logins begun, from now on."""
+        """Applies to the connections made, and the logins begun, from now on."""
         self._context, self._sasl = context, sasl
 
     def close(self) -> None:
-        """The listener is closed: nothing is fetched any more."""
+        """Stops fetching keys, when the listener is closed."""
         for key_set in () if self._sasl is None else self._sasl.key_sets:
             key_set.close()
 
     async def _all_is_there(self) -> None:
-        """The metadata that logins are checked against, and the keys that tokens are."""
+        """Waits for the metadata and the key sets that logins are checked against."""
         key_sets = () if self._sasl is None else self._sasl.key_sets
         for needed in (self._ready, *(key_set.loaded for key_set in key_sets)):
             if needed is not None and not needed.done():
@@ -123,7 +124,7 @@ class ServerChannelBuilder:
     # TLS
 
     def secure(self, connection: SecuredConnection) -> ConnectionProtocol:
-        """What the listening socket is given for a new connection."""
+        """The protocol to give to the socket of a new connection."""
         if self._sasl is not None:
             connection.authenticator = SaslServerAuthenticator(self._sasl, self._runtime.clock)
             connection.set_max_frame_size(self._sasl.max_receive_size)
@@ -171,7 +172,9 @@ class ServerChannelBuilder:
     async def authenticate(
         self, connection: SecuredConnection, authenticator: SaslServerAuthenticator, frame: memoryview
     ) -> Parts | PassOn | CloseType | None:
-        """A frame of a SASL connection: PASS_ON when it is a request for the listener's handler."""
+        """Handles a frame of a SASL connection; PASS_ON if the listener's handler should answer
+        it.
+        """
         if authenticator.is_complete:
             following = self._session_frame(connection, authenticator, frame)
             if not isinstance(following, SaslServerAuthenticator):
@@ -195,8 +198,8 @@ class ServerChannelBuilder:
     def _session_frame(
         self, connection: SecuredConnection, authenticator: SaslServerAuthenticator, frame: memoryview
     ) -> SaslServerAuthenticator | PassOn | CloseType:
-        """What an authenticated client sent: the beginning of another login, a request, or a
-        request too late.
+        """Classifies a frame of an authenticated client: the beginning of another login, a request,
+        or a request after the session has expired.
         """
         now_ms = self._runtime.clock.monotonic_ms()
         is_handshake = int.from_bytes(frame[:_API_KEY_BYTES], "big", signed=True) == ApiKeys.SASL_HANDSHAKE
@@ -222,7 +225,7 @@ class ServerChannelBuilder:
             self._metrics.without_reauthentication.record()
 
     def on_invalid_size(self, connection: SecuredConnection) -> None:
-        """A frame was announced that is larger than a token may be."""
+        """A frame larger than a token may be was announced."""
         authenticator = connection.authenticator
         if authenticator is not None and not authenticator.is_complete:
             self._note_failure(connection, _INVALID_SIZE, again=authenticator.is_reauthenticating)

@@ -1,9 +1,9 @@
 """TLS contexts from Kafka's `ssl.*` settings (Kafka's `SslFactory` and `DefaultSslEngineFactory`).
 
-Keys are loaded from memory. Cipher suites are given by their IANA names and apply to TLS 1.2; those
-of 1.3 are OpenSSL's. Clients check the server's certificate, and its host name unless
-`ssl.endpoint.identification.algorithm` is empty. Servers ask for a client certificate by
-`ssl.client.auth`. Renegotiation is off.
+Keys are loaded from memory. Cipher suites have their IANA names and apply to TLS 1.2; TLS 1.3 uses
+OpenSSL's own. Clients check the server's certificate, and also its host name unless
+`ssl.endpoint.identification.algorithm` is empty. `ssl.client.auth` decides whether servers ask for
+a client certificate. Renegotiation is off.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DEFAULT_PROTOCOLS = "TLSv1.2,TLSv1.3"
 
 
 def server_context(props: SslProps, files: FileSystem, *, client_auth: str) -> ssl.SSLContext:
-    """ConfigError for stores that cannot be read, and without a key store."""
+    """A server's context. ConfigError without a key store, or if a store cannot be read."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _apply_common(context, props)
     if not _load_key(context, props, files):

@@ -22,6 +22,8 @@ class NoMatchingRuleError(KmirrorError):
 
 
 class _Rule(NamedTuple):
+    """One rule; a `pattern` of None is DEFAULT."""
+
     pattern: re.Pattern[str] | None
     replacement: str
     case: str
@@ -42,7 +44,7 @@ class _Rule(NamedTuple):
 
 
 class SslPrincipalMapper:
-    """ConfigError for rules that are none."""
+    """Applies the rules; ConfigError if one is malformed."""
 
     def __init__(self, rules: str) -> None:
         self._rules = [rule for text in _split(rules) if (rule := _parse(text)) is not None]
@@ -57,8 +59,8 @@ class SslPrincipalMapper:
 
 
 def expand_java_replacement(replacement: str, match: re.Match[str]) -> str:
-    """Java's `Matcher.replaceAll` text for one match: as many digits of `$12` as make a group that
-    exists; else the text stays.
+    """The text that Java's `Matcher.replaceAll` puts in place of one match. `$12` takes as many
+    digits as make an existing group; the text stays if there is none.
     """
 
     def expand(part: re.Match[str]) -> str:
@@ -86,7 +88,7 @@ def _split(rules: str) -> list[str]:
 
 
 def _parse(text: str) -> _Rule | None:
-    """None for an empty rule, which is ignored."""
+    """Parses one rule; None for an empty one, which is ignored."""
     match = _PARSER.match(text)
     if match is None:
         raise ConfigError(f"Invalid rule: {text}")

@@ -1,17 +1,18 @@
-"""TLS as a filter: a `ConnectionProtocol` below, a `Connection` above; OpenSSL works on memory, so
-nothing here blocks.
+"""TLS as a filter: a `ConnectionProtocol` to the connection below, a `Connection` to the protocol
+above. OpenSSL works on memory, so nothing here blocks.
 
     socket ─> get_buffer/buffer_updated ─> incoming BIO ─> read ─> the protocol above
     write(parts) ─> queue ─> write ─> outgoing BIO ─> the connection below
 
-The protocol above is told of its connection at once, before the handshake, because connections are
-counted when they are accepted; what it writes meanwhile waits. File slices are read, for the kernel
-cannot encrypt them, and only as far as the connection below takes bytes: a large response is never
-encrypted as a whole. What was decrypted while the protocol above paused reading waits inside of
-OpenSSL, and goes up from a callback of its own, never from inside `resume_reading`.
+The protocol above is told about its connection at once, before the handshake, because connections
+are counted when they are accepted. What it writes before the handshake is done waits. File slices
+are read into memory, because the kernel cannot encrypt them, and only as fast as the connection
+below takes bytes: a large response is never encrypted as a whole. Bytes that arrive while the
+protocol above has paused reading wait inside OpenSSL. They go up from a separate callback, never
+from inside `resume_reading`.
 
-A failed handshake sends its alert, reads no more, and tells `on_handshake`, who closes; without one
-the connection ends with `SslHandshakeError`.
+After a failed handshake the layer sends its alert, reads no more, and calls `on_handshake`, whose
+owner closes it. Without `on_handshake` the connection ends with `SslHandshakeError`.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ CHUNK_BYTES = 1 << 16
 
 
 class SslTransportLayer:
-    """One connection's TLS; `on_handshake(layer, error)` is called once, with None when it
-    succeeded.
+    """The TLS of one connection. `on_handshake(layer, error)` is called once, with None if the
+    handshake succeeded.
 
-    `scratch` is where bytes are received; the layers of one owner share it, for nothing of it
+    Bytes are received into `scratch`. The layers of one owner share it, because nothing in it
     outlives `buffer_updated`.
     """
 
@@ -67,11 +68,11 @@ class SslTransportLayer:
 
     @property
     def protocol(self) -> ConnectionProtocol:
-        """What is above."""
+        """The protocol above."""
         return self._protocol
 
     def peer_certificate(self) -> bytes | None:
-        """The verified certificate of the peer as DER, None when it showed none."""
+        """The peer's verified certificate as DER; None if it sent none."""
         return self._tls.getpeercert(binary_form=True)
 
     def cipher(self) -> str:
@@ -194,9 +195,9 @@ class SslTransportLayer:
         return not self._closing
 
     def _read_on(self) -> None:
-        """Hand up what can be decrypted, until the protocol above pauses reading."""
+        """Passes up decrypted bytes until the protocol above pauses reading."""
         protocol = self._protocol
-        read = cast(Callable[[int, memoryview], int], self._tls.read)  # with a buffer it gives a size
+        read = cast(Callable[[int, memoryview], int], self._tls.read)  # with a buffer it returns a size
         while self._established and not self._reading_paused and not self._closing:
             buffer = protocol.get_buffer(READ_SIZE_HINT)
             try:
@@ -217,7 +218,9 @@ class SslTransportLayer:
         self._flush()
 
     def _fail(self, error: SslHandshakeError | ssl.SSLError) -> None:
-        """Send the alert; a handshake's owner closes later, else the connection ends."""
+        """Sends the alert. After a failed handshake the owner closes later; otherwise the
+        connection ends.
+        """
         self._failed = error
         self._flush()
         self._below.pause_reading()
@@ -232,7 +235,7 @@ class SslTransportLayer:
             self._below.write([self._outgoing.read()])
 
     def _pump(self) -> None:
-        """Encrypt what waits, as far as the connection below takes it."""
+        """Encrypts the queue, as far as the connection below takes bytes."""
         while self._queue and self._established and not self._lower_paused:
             try:
                 chunk = self._next_chunk()
@@ -253,7 +256,7 @@ class SslTransportLayer:
         self._check_water_marks()
 
     def _next_chunk(self) -> Buffer:
-        """The next bytes to encrypt; small parts are put together, so that they share a record."""
+        """The next bytes to encrypt. Small parts are joined, so that they share a TLS record."""
         first = self._queue[0]
         if not isinstance(first, memoryview):
             return self._read_slice(first)
@@ -278,8 +281,8 @@ class SslTransportLayer:
         return data
 
     def _check_water_marks(self) -> None:
-        """Told from our own queue and the state below: below, nobody says when the last bytes fell
-        under a mark that only we use.
+        """Pauses and resumes the protocol above, by our queue and the state below: the connection
+        below does not report when the last bytes fall under our own mark.
         """
         if not self._writing_paused and (self._lower_paused or self._queued_bytes > WRITE_HIGH_WATER_BYTES):
             self._writing_paused = True
@@ -293,7 +296,7 @@ class SslTransportLayer:
             try:
                 self._tls.unwrap()
             except ssl.SSLError:
-                pass  # the peer's answer to it is not awaited
+                pass  # the peer's close_notify is not awaited
         self._flush()
         self._below.close()
 
