@@ -167,8 +167,7 @@ async def handle_offset_fetch(apis: KafkaApis, request: Request) -> OffsetFetchR
 
 
 async def _fetch_group(apis: KafkaApis, request: Request, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-    """Refuses a named topic that the client may not describe; "all topics" leaves such topics out.
-    """
+    """Refuses a named topic that the client may not describe; "all topics" omits such topics."""
     is_own = _is_brokers_own(apis, request)
     if not is_own and not apis.authorize(request, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id):
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=Errors.GROUP_AUTHORIZATION_FAILED)

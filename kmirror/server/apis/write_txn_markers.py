@@ -77,8 +77,7 @@ class _Append:
         )
 
     def _mirror_answer(self, topic_partition: TopicPartition) -> Errors | None:
-        """Returns the answer for a partition that is led here and is read-only; None for any other.
-        """
+        """Returns the answer for a read-only partition that is led here; None for any other."""
         partition = self._apis.replica_manager.get_partition(topic_partition)
         if partition is None or not partition.is_leader or not partition.is_read_only:
             return None
