@@ -25,7 +25,7 @@ from kmirror.storage.unified_log import UnifiedLog
 
 
 class BrokerMetadata:
-    """Owner of the loader, of the task that feeds it, and of how far it is."""
+    """Owns the metadata loader, the task that feeds it, and the progress of loading."""
 
     def __init__(self, runtime: Runtime, config: KafkaConfig, cluster_id: str, *, on_fatal: Callable[[str], None]) -> None:
         self._runtime = runtime

@@ -172,7 +172,7 @@ class ListenerSettings:
 
     def of_mechanism(self, mechanism: str, name: str) -> str | None:
         """Returns the listener's value for a mechanism, otherwise the node's value for it,
-        otherwise the value without a mechanism.
+        otherwise None.
         """
         prefixed = f"{mechanism.lower()}.{name}"
         value = self.own(prefixed)

@@ -60,7 +60,10 @@ class TransactionalWrite(NamedTuple):
 async def verify_batches(
     apis: KafkaApis, transactional_id: str, entries: Mapping[TopicPartition, Buffer], operation: TransactionSupportedOperation
 ) -> Verified:
-    """INVALID_PRODUCER_ID_MAPPING when the request mixes producers."""
+    """Verifies the batches of a request.
+
+    INVALID_PRODUCER_ID_MAPPING if the request mixes producers.
+    """
     headers = {partition: unpack_header(records, 0, 0) for partition, records in entries.items()}
     sequences = {
         partition: header.base_sequence for partition, header in headers.items() if header.is_transactional and header.has_producer_id

@@ -1,4 +1,4 @@
-"""What is told of partitions that do not move: why, what to do, and no lag that is not known."""
+"""What describes a partition that does not move: why, what to do, and no lag that is not known."""
 
 from __future__ import annotations
 
