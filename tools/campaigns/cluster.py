@@ -56,7 +56,7 @@ class Cluster(EmbeddedCluster):
         self._call(self.controller.kill())
 
     def start_controller(self) -> None:
-        """KmirrorError with the last line of its log if it refuses."""
+        """Starts the controller; KmirrorError with the last line of its log if it refuses."""
         self._call(self._start_node(self.controller) if self.combined else self._start_controller())
 
     def stall(self, node: EmbeddedNode, seconds: float) -> None:

@@ -176,6 +176,6 @@ class MetadataDisk:
         assert len(errors) == 1, f"its log says: {errors}"
 
     def _contents(self) -> dict[str, bytes]:
-        """Of the logs and snapshots, whose beginning stays what it is."""
+        """Returns the bytes of the logs and snapshots; what is there must stay as a beginning."""
         found = [*self._disk.log_dir.rglob("*.log"), *self._disk.log_dir.rglob("*.checkpoint")]
         return {path.name: path.read_bytes() for path in found}
