@@ -5,20 +5,21 @@ manager.
         Producer({"bootstrap.servers": cluster.bootstrap_servers})
 
 The nodes are the same `KafkaServer`s that `kmirror start` runs, on one event loop in a background
-thread, with ports chosen by the kernel and a folder that is removed at the end (unless one is
-given; a temporary folder is not fsynced). `mirroring=True` formats with `mirror.version=1`, sets
-both unstable flags, and sets the internal topics' replication factors to min(3, brokers).
+thread. The kernel chooses the ports. The folder is removed at the end unless one is given; a
+temporary folder is not fsynced. `mirroring=True` formats with `mirror.version=1`, sets both
+unstable flags, and sets the internal topics' replication factors to min(3, brokers).
 
 `processes=True` gives each broker a process of its own (`kmirror.node_main`, with its properties
-and its log in its folder) and keeps the controller, a node of its own then, in this process. No
+and its log in its folder). The controller is then a node of its own and stays in this process. No
 child outlives this process, however it ends.
 
 `security=Security.sasl_ssl(users={"alice": "alice-secret"})` secures every listener
-(`kmirror.embedded_security`); `cluster.client_properties("alice")` is what a client needs then.
+(`kmirror.embedded_security`). `cluster.client_properties("alice")` then returns what a client
+needs.
 
-`stop_node` shuts a node down in good order, `kill_node` drops it as SIGKILL would (nothing is
-flushed, no checkpoint is written; with processes it *is* SIGKILL), `start_node` starts it again on
-the same folder and ports, so that clients find it again. A cluster that fails to start leaves
+`stop_node` shuts a node down in good order. `kill_node` drops it as SIGKILL would: nothing is
+flushed and no checkpoint is written (with processes it *is* SIGKILL). `start_node` starts it again
+on the same folder and ports, so that clients find it again. A cluster that fails to start leaves
 nothing running.
 """
 
@@ -50,7 +51,7 @@ SEPARATE_CONTROLLER_ID = 3000
 
 
 class LoopThread:
-    """One event loop in one daemon thread; coroutines are handed in from outside."""
+    """Owns an event loop and its daemon thread; coroutines are handed in from other threads."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -62,11 +63,11 @@ class LoopThread:
         self._loop.run_forever()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run `coroutine` to its end on the loop and give its result to this thread."""
+        """Runs `coroutine` to its end on the loop; returns its result to the calling thread."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     async def run_async(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The same for a caller that lives on another loop."""
+        """Runs `coroutine` like `run`, for a caller on another loop."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
 
     def close(self) -> None:
@@ -76,9 +77,7 @@ class LoopThread:
 
 
 class EmbeddedNode:
-    """One node of the cluster: its folder, its ports, and its server (or its process) while it
-    runs.
-    """
+    """Owns one node: its folder, its ports, and its server or process while it runs."""
 
     def __init__(self, node_id: int, folder: Path) -> None:
         self.node_id = node_id
@@ -97,7 +96,7 @@ class EmbeddedNode:
         return self.server is not None or self.process is not None
 
     async def stop(self) -> None:
-        """Controlled shutdown; nothing when it does not run."""
+        """Shuts down in a controlled way; does nothing if the node does not run."""
         server, self.server = self.server, None
         process, self.process = self.process, None
         if server is not None:
@@ -106,7 +105,7 @@ class EmbeddedNode:
             await process.stop()
 
     async def kill(self) -> None:
-        """The end at once; nothing when it does not run."""
+        """Ends the node at once; does nothing if it does not run."""
         server, self.server = self.server, None
         process, self.process = self.process, None
         if server is not None:
@@ -116,13 +115,13 @@ class EmbeddedNode:
 
 
 class EmbeddedCluster:
-    """A cluster of `brokers` nodes; the first is controller, too (with `processes` the controller
-    is a node beside them).
+    """A cluster of `brokers` nodes, the first of which is also the controller (with `processes` the
+    controller is a node beside them).
 
-    `config` adds Kafka broker properties (they win over the defaults), `node_config` those of
-    single nodes by their index (they win over `config`); `folder` keeps the data (a restart on the
-    same folder finds it); `cluster_id` defaults to a random one; `security` secures the listeners
-    (default: PLAINTEXT). Raises `KmirrorError` for wrong settings.
+    `config` adds Kafka broker properties, which override the defaults; `node_config` adds those of
+    single nodes by their index, which override `config`. `folder` keeps the data, and a restart on
+    the same folder finds it. `cluster_id` defaults to a random one. `security` secures the
+    listeners (default: PLAINTEXT). Raises `KmirrorError` for wrong settings.
     """
 
     def __init__(
@@ -159,12 +158,13 @@ class EmbeddedCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port` of every node, comma separated; stays the same over restarts of nodes."""
+        """`host:port` of every node, comma separated; does not change when nodes restart."""
         return ",".join(f"{HOST}:{node.port}" for node in self.nodes)
 
     def client_properties(self, user: str | None = None, *, style: Style = "librdkafka") -> dict[str, str]:
-        """What a client of `user` is configured with, `bootstrap.servers` included; `style="java"`:
-        by the names of Kafka's own clients.
+        """Returns the configuration for a client of `user`, including `bootstrap.servers`.
+
+        `style="java"` uses the names of Kafka's own clients.
         """
         servers = {"bootstrap.servers": self.bootstrap_servers}
         return servers | self._security.client_properties(self._tls_folder, user, style=style)
@@ -183,17 +183,18 @@ class EmbeddedCluster:
         return self._node(node).log_dir
 
     def stop_node(self, node: int = 0) -> None:
-        """Controlled shutdown of one node."""
+        """Shuts down one node in a controlled way."""
         self._call(self._node(node).stop())
 
     def kill_node(self, node: int = 0) -> None:
-        """Drop one node at once, as (and with processes by) SIGKILL: the page cache survives,
-        nothing else.
+        """Drops one node at once, as by SIGKILL (with processes: by SIGKILL).
+
+        Only the page cache survives.
         """
         self._call(self._node(node).kill())
 
     def start_node(self, node: int = 0) -> None:
-        """Start a stopped or killed node again on its folder and its ports."""
+        """Starts a stopped or killed node again on its folder and its ports."""
         self._call(self._start_node(self._node(node)))
 
     # -- both kinds of context manager
@@ -209,7 +210,7 @@ class EmbeddedCluster:
         return self
 
     def stop(self) -> None:
-        """Stop every node and remove the folder (unless it was given)."""
+        """Stops every node and removes the folder (unless it was given)."""
         if self._loop is not None:
             try:
                 self._call(self._stop_all())
@@ -241,7 +242,7 @@ class EmbeddedCluster:
     # -----------------------------------------------------------------------------------------------------
 
     def _node(self, index: int) -> EmbeddedNode:
-        """A node by its index, from 0."""
+        """Returns a node by its index, from 0."""
         if not self.nodes:
             raise KmirrorError("the cluster is not running: use `with EmbeddedCluster() as cluster`")
         if not 0 <= index < len(self.nodes):
@@ -263,7 +264,7 @@ class EmbeddedCluster:
         return loop.run(coroutine)
 
     def call(self, function: Callable[[KafkaServer], T], node: int = 0) -> T:
-        """Run `function(server)` on the cluster's loop: for tests that look at a node's inside."""
+        """Runs `function(server)` on the cluster's loop, for tests that look inside a node."""
 
         async def run() -> T:
             server = self._node(node).server
@@ -276,7 +277,9 @@ class EmbeddedCluster:
         return self._call(run())
 
     def metrics(self, node: int = 0) -> dict[str, dict[str, Value]]:
-        """What a JMX client would see of a node of this process: attributes by MBean name."""
+        """Returns what a JMX client would see of a node in this process: attributes by MBean
+        name.
+        """
         return self.call(lambda server: server.metrics.mbeans(), node)
 
     def _open(self) -> None:
@@ -344,8 +347,8 @@ class EmbeddedCluster:
             raise
 
     async def _start_processes(self, nodes: list[EmbeddedNode]) -> None:
-        """The children load their code while the controller starts here, then all of them start at
-        the same time.
+        """Starts the controller here while the children load their code, then all children
+        together.
         """
         for node in nodes:
             node.process = NodeProcess(node.node_id, node.folder / "server.properties", node.folder / "server.log", volatile=not self._keep)
@@ -383,9 +386,9 @@ class EmbeddedCluster:
             node.controller_port = server.bound_port("CONTROLLER")
 
     def _format(self, node: EmbeddedNode) -> KafkaConfig:
-        """The node's settings; its log dirs are formatted when all are new.
+        """Returns the node's settings; formats its log dirs if all of them are new.
 
-        (One that lost its data is refused by the node's start.)
+        A node that has lost its data is refused when it starts.
         """
         assert self._cluster_id is not None, "formatted a node before the cluster had an id"
         config = KafkaConfig.from_props(self._properties(node))

@@ -1,14 +1,14 @@
-"""`Security`: how an `EmbeddedCluster` is secured, and what its clients need to get in.
+"""`Security`: how an `EmbeddedCluster` is secured, and what its clients need to connect.
 
     Security.sasl_plaintext(users={"alice": "alice-secret"}, mechanism="SCRAM-SHA-256")
     Security.ssl(client_auth="required", users=["alice"])
     Security.sasl_ssl(users={"alice": "alice-secret"}, mechanism="PLAIN")
 
-Every listener of the cluster is secured so, also those that brokers and controller use among
-themselves, where they log in as `User:broker`; it is a super user, should the cluster have an
-authorizer. For TLS a throw-away certificate authority is made in the cluster's folder, with a
-certificate for the brokers (localhost, 127.0.0.1) and one for every user, `CN=<user>`; it needs the
-package `cryptography` (`kmirror[security]`). A principal is `User:<user>` with all of them.
+Every listener of the cluster is secured in this way, including those that brokers and controller
+use among themselves. There they log in as `User:broker`, which is a super user if the cluster has
+an authorizer. For TLS a throw-away certificate authority is created in the cluster's folder, with a
+certificate for the brokers (localhost, 127.0.0.1) and one for every user, `CN=<user>`; this needs
+the package `cryptography` (`kmirror[security]`). In every mode the principal is `User:<user>`.
 
 `cluster.client_properties("alice")` gives librdkafka's properties,
 `cluster.client_properties("alice", style="java")` those of Kafka's own clients and tools (and of
@@ -47,9 +47,9 @@ Style = Literal["librdkafka", "java"]
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """`users` maps users to passwords (with OAUTHBEARER and SSL the passwords are not used).
+    """How the listeners are secured; there is one SASL mechanism for all.
 
-    One SASL mechanism for all.
+    `users` maps users to passwords (OAUTHBEARER and SSL do not use the passwords).
     """
 
     protocol: str
@@ -90,13 +90,15 @@ class Security:
     # The cluster's side
 
     def prepare(self, folder: Path) -> None:
-        """Make the certificates, unless the folder has them already."""
+        """Creates the certificates, unless the folder has them already."""
         if self.uses_tls and not (folder / "ca.pem").exists():
             folder.mkdir(parents=True, exist_ok=True)
             _make_certificates(folder, [BROKER_USER, *self.users])
 
     def broker_properties(self, folder: Path, listener_names: Iterable[str]) -> dict[str, str]:
-        """What secures these listeners, and the connections among the nodes."""
+        """Returns the properties that secure these listeners and the connections among the
+        nodes.
+        """
         values = {"super.users": f"User:{BROKER_USER}"}
         if self.uses_tls:
             values |= _java_stores(folder, BROKER_USER)
@@ -117,7 +119,9 @@ class Security:
 
     @property
     def _server_client_auth(self) -> str:
-        """Brokers show their certificate to one another: that is who they are without SASL."""
+        """Returns ssl.client.auth; without SASL, brokers identify themselves by their
+        certificates.
+        """
         return "requested" if self.client_auth == "none" and self.protocol == "SSL" else self.client_auth
 
     def scram_arguments(self) -> list[str]:
@@ -128,7 +132,9 @@ class Security:
         return [self._scram_argument(user, password) for user, password in users.items()]
 
     def _scram_argument(self, user: str, password: str) -> str:
-        """With the salted password, for it has no character that the argument's grammar minds."""
+        """Returns the argument with a salted password, which has no character that its grammar
+        reserves.
+        """
         mechanism = ScramMechanism.for_mechanism_name(self.mechanism)
         assert mechanism is not None, f"{self.mechanism} is among SCRAM_MECHANISMS"
         salt = secrets.token_bytes(16)
@@ -155,7 +161,10 @@ class Security:
     # The clients' side
 
     def client_properties(self, folder: Path, user: str | None, *, style: Style) -> dict[str, str]:
-        """Without `bootstrap.servers`. KmirrorError for a user that the cluster does not have."""
+        """Returns the properties without `bootstrap.servers`.
+
+        KmirrorError for a user that the cluster does not have.
+        """
         if user is not None and user not in self.users:
             raise KmirrorError(f"the cluster has no user {user}; it has {', '.join(self.users) or 'none'}")
         if self.uses_sasl and user is None:
@@ -196,7 +205,7 @@ def _java_stores(folder: Path, owner: str | None) -> dict[str, str]:
 
 
 def _make_certificates(folder: Path, owners: Iterable[str]) -> None:
-    """`ca.pem`, and for each owner `<owner>.pem` with private key and certificate."""
+    """Writes `ca.pem`, and for each owner `<owner>.pem` with private key and certificate."""
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization

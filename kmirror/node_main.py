@@ -5,15 +5,15 @@
 once.
 
 As a module (`python -m kmirror.node_main CONFIG`) it is the child of a cluster and speaks with its
-parent over its standard streams: it loads its code, waits for a line on stdin (the properties file
-is complete then, so a parent may spawn its children before it knows what to tell them), serves, and
-says so with one line of JSON on stdout, the bound port of each listener. The log goes to stderr,
-which the parent points at a file.
+parent over its standard streams. It loads its code, waits for a line on stdin, serves, and reports
+this with one line of JSON on stdout: the bound port of each listener. The line on stdin means that
+the properties file is complete, so a parent can spawn its children before it knows their settings.
+The log goes to stderr, which the parent points at a file.
 
 A child never outlives its parent. The parent holds the other end of stdin and never closes it while
-the child shall run; when the kernel does (however the parent died), a thread of the child reads the
-end of the file and kills the process, also when its loop is stuck. A copy of that end in yet
-another process, such as a `fork` without `exec`, keeps the child alive.
+the child is to run. When the kernel closes it (however the parent died), a thread of the child
+reads the end of the file and kills the process, even if its loop is stuck. A copy of that end in
+yet another process, for example after a `fork` without `exec`, keeps the child alive.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ _log = logging.getLogger(__name__)
 
 
 async def serve(config: KafkaConfig, *, files: FileSystem | None = None, on_started: Callable[[KafkaServer], None] | None = None) -> int:
-    """Run the node until a signal says otherwise; the exit code: 0 after a controlled shutdown, 1
-    after a forced end.
+    """Runs the node until a signal ends it.
+
+    Returns the exit code: 0 after a controlled shutdown, 1 after a forced end.
     """
     collector.collect_rarely()
     descriptors.prepare_for_a_server()

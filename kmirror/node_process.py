@@ -22,9 +22,9 @@ TAIL_BYTES = 4096
 
 
 class NodeProcess:
-    """One run of a node.
+    """Owns one run of a node: its child process and its streams.
 
-    `properties_path` is read by the child after `begin`; its log is appended to `log_path`.
+    The child reads `properties_path` after `begin`; its log is appended to `log_path`.
     """
 
     def __init__(self, node_id: int, properties_path: Path, log_path: Path, *, volatile: bool) -> None:
@@ -42,19 +42,20 @@ class NodeProcess:
         return self._process.pid
 
     def begin(self, properties: dict[str, str], *, time_ms: int) -> None:
-        """Write the properties file and let the child go."""
-        self._properties_path.touch(mode=0o600)  # listeners' logins and passwords of key stores may be among them
+        """Writes the properties file and lets the child go on."""
+        self._properties_path.touch(mode=0o600)  # listeners' logins and passwords of key stores may be in it
         self._properties_path.write_bytes(encode_properties(properties, time_ms=time_ms))
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            pass  # it is dead already; `wait_ready` says so
+            pass  # the child is dead already; `wait_ready` reports it
 
     async def wait_ready(self) -> dict[str, int]:
-        """Listener name to bound port; KmirrorError with the last line of the node's log when it
-        ended instead.
+        """Returns the bound port by listener name.
+
+        KmirrorError with the last line of the node's log if the node ended instead.
         """
         line = await (await self._reader()).readline()
         if not line:
@@ -64,12 +65,12 @@ class NodeProcess:
         return ports
 
     async def stop(self) -> None:
-        """Controlled shutdown; returns when the process has ended."""
+        """Shuts down in a controlled way; returns when the process has ended."""
         self._process.send_signal(signal.SIGTERM)
         await self._reap()
 
     async def kill(self) -> None:
-        """SIGKILL; returns when the process has ended."""
+        """Sends SIGKILL; returns when the process has ended."""
         self._process.kill()
         await self._reap()
 
@@ -81,7 +82,9 @@ class NodeProcess:
         return self._output
 
     async def _reap(self) -> None:
-        """The end of the child's stdout is the end of the child, so nothing has to poll for it."""
+        """Waits for the end of the child's stdout, which is the end of the child: nothing has to
+        poll.
+        """
         await (await self._reader()).read()
         self._process.wait()
         assert self._process.stdin is not None

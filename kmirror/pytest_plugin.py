@@ -1,6 +1,6 @@
 """The pytest plugin: a fixture gives a test a Kafka cluster.
 
-It is there once kmirror is installed; nothing has to be switched on.
+It is available once kmirror is installed; nothing has to be switched on.
 
     def test_orders(kmirror_cluster, kmirror_topic):
         topic = kmirror_topic(partitions=3)
@@ -30,11 +30,11 @@ The marker's options (on a test, a class or, as `pytestmark`, a module), each wi
     processes    kmirror_processes    a process for each broker
     clean        kmirror_clean        session scope: every topic and every group without members is deleted after the test
 
-Each worker of pytest-xdist has clusters of its own; their ports come from the kernel. A session's
-clusters end with the session. A cluster of session scope that a test has stopped a node of is not
-used again.
+Each worker of pytest-xdist has its own clusters; their ports come from the kernel. A session's
+clusters end with the session. A session cluster is not used again if a test has left one of its
+nodes stopped.
 
-This module is imported by every pytest run on a machine that has kmirror, so it imports nothing of
+Every pytest run on a machine with kmirror imports this module, so it imports nothing else of
 kmirror before a fixture needs it.
 """
 
@@ -84,7 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class ClusterOptions:
-    """What the ini file and the marker say; pytest.UsageError for what cannot be."""
+    """The options of the ini file and the marker; pytest.UsageError for impossible ones."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         unknown = sorted(set(values) - set(OPTIONS))
@@ -102,12 +102,12 @@ class ClusterOptions:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for clusters that can stand in for one another."""
+        """Returns a key that is equal for clusters that can replace each other."""
         pairs = (tuple(sorted(self.config.items())), tuple(sorted(self.users.items())))
         return (self.brokers, self.security, self.mechanism, self.mirroring, self.processes, *pairs)
 
     def make(self) -> EmbeddedCluster:
-        """A cluster that is not started."""
+        """Returns a cluster that is not started."""
         from kmirror.embedded import EmbeddedCluster
 
         return EmbeddedCluster(
@@ -127,7 +127,7 @@ class ClusterOptions:
 
     @property
     def user(self) -> str | None:
-        """Who the plugin's own admin client is: the first user, where clients need one."""
+        """The user of the plugin's own admin client: the first user, if clients need one."""
         return next(iter(self.users)) if self.security.startswith("sasl") else None
 
 
@@ -169,7 +169,9 @@ def _ini_values(config: pytest.Config) -> dict[str, Any]:
 
 
 def _options(request: pytest.FixtureRequest) -> ClusterOptions:
-    """The ini's values, and over them those of the markers, the test's own last."""
+    """Returns the ini file's values, overridden by the markers; the test's own marker comes
+    last.
+    """
     values = _ini_values(request.config)
     for marker in reversed(list(request.node.iter_markers("kmirror"))):
         if marker.args:
@@ -184,7 +186,7 @@ def _options(request: pytest.FixtureRequest) -> ClusterOptions:
 
 
 class _SessionClusters:
-    """The clusters that tests share, by their options."""
+    """Owns the clusters that tests share, by their options."""
 
     def __init__(self) -> None:
         self._running: dict[tuple[object, ...], EmbeddedCluster] = {}
@@ -204,18 +206,18 @@ class _SessionClusters:
 
 
 class ClusterFactory:
-    """Clusters by call, with the marker's options; the defaults are those of the ini file."""
+    """Creates clusters with the marker's options; the defaults are those of the ini file."""
 
     def __init__(self, defaults: Mapping[str, Any]) -> None:
         self._defaults = dict(defaults)
         self._started: list[EmbeddedCluster] = []
 
     def make(self, **options: Any) -> EmbeddedCluster:
-        """A cluster that is not started: `with` or `async with` starts and stops it."""
+        """Returns a cluster that is not started: `with` or `async with` starts and stops it."""
         return ClusterOptions(self._defaults | options).make()
 
     def __call__(self, **options: Any) -> EmbeddedCluster:
-        """A running cluster; it is stopped after the test."""
+        """Returns a running cluster; it is stopped after the test."""
         cluster = self.make(**options).start()
         self._started.append(cluster)
         return cluster
@@ -233,9 +235,9 @@ class Admin:
         self._user = user
 
     def run(self, work: Callable[[AdminClient], Awaitable[T]]) -> T:
-        """Run `work(admin)` to its end.
+        """Runs `work(admin)` to its end.
 
-        In a coroutine, too, which it blocks meanwhile: then on a thread of its own.
+        Inside a coroutine it blocks, and runs the work on a thread of its own.
         """
         import asyncio
         from concurrent.futures import ThreadPoolExecutor
@@ -255,7 +257,7 @@ class Admin:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[AdminClient]:
-        """An AdminClient on the running loop; for asynchronous tests."""
+        """Gives an AdminClient on the running loop, for asynchronous tests."""
         from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 
         runtime = AsyncioRuntime(worker_count=1)
@@ -275,7 +277,7 @@ class Admin:
 
 
 async def _clean(admin: AdminClient) -> None:
-    """Delete every topic that is not internal, and every group without members."""
+    """Deletes every topic that is not internal, and every group without members."""
     topics = await admin.list_topics()
     if topics:
         await admin.delete_topics(topics)

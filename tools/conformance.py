@@ -3,13 +3,13 @@ conformance`).
 
     python tools/conformance.py [--missing] [pytest options]
 
-The items are the entries of `docs/RULES.md`. A test shows an item when the item's number stands in
+The items are the entries of `docs/RULES.md`. A test counts for an item when the item's number is in
 its name or in its parameter's id, in any case and with any separator (`test_d3_14b_...`,
 `[D3-14b]`), or in its mark: `@pytest.mark.item("B12")`. E15 is the KIP's own test plan:
 `tests/conformance/suites.txt` names the suites that cover its items, and every test of those suites
 counts. An item passes when it has tests and all of them pass. `--missing` runs nothing and names
-the items that have no test. Histories of section F are tests of the simulator. The exit code is 0
-when no item failed.
+the items that have no test. The tests of section F, histories, are the simulator's. The exit code
+is 0 when no item failed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ SUITES_OF_ITEMS = ROOT / "tests" / "conformance" / "suites.txt"
 
 @dataclass
 class Item:
-    """An entry of the rules and the outcomes of its tests; `suites`: files and folders, all of
-    whose tests are its own.
+    """An entry of the rules and the outcomes of its tests.
+
+    `suites` are files and folders; all of their tests count for the item.
     """
 
     number: str
@@ -72,8 +73,8 @@ def _is_in(suite: str, node_id: str) -> bool:
 
 
 def shown_by(items: Iterable[Item], node_id: str, marked: Iterable[str] = ()) -> list[Item]:
-    """The items whose number the test's name, parameter id or mark has, or whose suites the test
-    belongs to.
+    """Returns the items whose number is in the test's name, parameter id or mark, or whose suites
+    contain the test.
     """
     name = f"_{re.sub('[^a-z0-9]+', '_', node_id.partition('::')[2].lower())}_"
     numbers = set(marked)
@@ -81,7 +82,7 @@ def shown_by(items: Iterable[Item], node_id: str, marked: Iterable[str] = ()) ->
 
 
 class Collector:
-    """A pytest plugin: the outcome of each test goes to its items."""
+    """A pytest plugin that adds the outcome of each test to its items."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self._items = items
@@ -104,7 +105,7 @@ class Collector:
 
 
 def table(items: Sequence[Item]) -> list[str]:
-    """The rows as printed, with a heading for each section, and the totals last."""
+    """Returns the printed rows: a heading for each section, its items, and the totals last."""
     rows: list[str] = []
     section = ""
     for item in items:

@@ -41,7 +41,7 @@ from kmirror.cli.log_diff import main as log_diff  # noqa: E402
 
 
 class Said(NamedTuple):
-    """What the tools say of two clusters."""
+    """What the tools report about two clusters."""
 
     findings: list[dict[str, Any]]
     report: dict[str, Any]
@@ -64,7 +64,7 @@ class Outcome(NamedTuple):
     expected: Expected
     said: Said
     sound: Said
-    """Before the damage."""
+    """What the tools report before the damage."""
 
     @property
     def is_found(self) -> bool:
@@ -76,7 +76,7 @@ class Outcome(NamedTuple):
 
 
 def ask(folder: Path) -> Said:
-    """Both tools, both clusters."""
+    """Runs both tools on both clusters."""
     findings = []
     for side in "AB":
         findings += _json_of(kmirror, "verify-logs", str(folder / side), "--json")["findings"]
@@ -97,9 +97,9 @@ def _json_of(program: Any, *arguments: str) -> dict[str, Any]:
 
 
 def damaged(folder: Path, kind: str, seed: int) -> Outcome:
-    """Tell the story of `seed`, damage it, ask.
+    """Writes the clusters of `seed`, damages them, and runs the tools.
 
-    A story without a place for the damage is told with other seeds.
+    If they have no place for the damage, other seeds are tried.
     """
     for attempt in range(50):
         told = seed + 1_000_000 * attempt

@@ -18,7 +18,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 QUIET = ("--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run")
-"""A browser that only draws a file has nothing to ask of the network."""
+"""A browser that only draws a file needs nothing from the network."""
 
 
 def draw(browser: str, page: Path, picture: Path, width: int, height: int) -> None:

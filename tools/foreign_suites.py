@@ -62,7 +62,7 @@ class SpawnedService:
 
 
 def run(command: list[str], cwd: pathlib.Path, environment: dict[str, str] | None = None) -> str:
-    """What the tool says; one line and its last words when it fails."""
+    """Returns a tool's output; exits with one line and the tool's last words if it fails."""
     try:
         done = subprocess.run(command, cwd=cwd, env=os.environ | (environment or {}), capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
@@ -79,7 +79,7 @@ def fresh(folder: pathlib.Path) -> pathlib.Path:
 
 
 def kafka_python() -> pathlib.Path:
-    """The folder that holds `test/` of the installed version's source package."""
+    """Returns the folder with `test/` of the installed version's source package."""
     version = importlib.metadata.version("kafka-python")
     folder = CACHE / f"kafka-python-{version}"
     if (folder / ".complete").exists():
@@ -103,7 +103,7 @@ def kafka_python() -> pathlib.Path:
 
 
 def librdkafka() -> pathlib.Path:
-    """The folder that holds the built `tests/test-runner`."""
+    """Returns the folder with the built `tests/test-runner`."""
     folder = CACHE / f"librdkafka-{CRATE_VERSION.partition('+')[2]}"
     if (folder / ".complete").exists():
         return folder
@@ -127,7 +127,7 @@ def librdkafka() -> pathlib.Path:
 
 
 def fingerprint(folder: pathlib.Path) -> str:
-    """Of the files below `folder`, by which a build of them is known."""
+    """Returns a fingerprint of the files below `folder`, which identifies a build of them."""
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
@@ -136,7 +136,7 @@ def fingerprint(folder: pathlib.Path) -> str:
 
 @functools.cache
 def go() -> str:
-    """The command that builds our modules."""
+    """Returns the command that builds our modules."""
     said = run(["go", "version"], ROOT)
     version = re.search(r"go(\d+)\.(\d+)", said)
     if version is None or tuple(map(int, version.groups())) >= FIRST_GO_THAT_GETS_ITS_TOOLCHAIN:
@@ -151,13 +151,13 @@ def go() -> str:
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(downloaded["Dir"], folder, copy_function=shutil.copyfile)
         for path in (*folder.glob("bin/*"), *folder.glob("pkg/tool/*/*")):
-            path.chmod(0o755)  # a module's files have no mode
+            path.chmod(0o755)  # the files of a module have no executable bits
         (folder / ".complete").touch()
     return str(folder / "bin" / "go")
 
 
 def go_program(name: str, *build: str) -> pathlib.Path:
-    """A program that `go build...` makes in our module of Go clients."""
+    """Returns a program that `go build...` makes in our module of Go clients."""
     source = PROGRAMS / "go_clients"
     program = CACHE / f"go-{fingerprint(source)}" / name
     if not program.exists():
@@ -169,7 +169,7 @@ def go_program(name: str, *build: str) -> pathlib.Path:
 
 
 def franz_go() -> pathlib.Path:
-    """The program of franz-go's own tests of its package kgo."""
+    """Returns the program with franz-go's own tests of its package kgo."""
     return go_program("kgo.test", "test", "-c", "github.com/twmb/franz-go/pkg/kgo")
 
 
@@ -178,7 +178,7 @@ def sarama() -> pathlib.Path:
 
 
 def kafkajs() -> pathlib.Path:
-    """The program `round.js` beside its packages."""
+    """Returns the program `round.js` beside its packages."""
     source = PROGRAMS / "kafkajs_round"
     folder = CACHE / f"kafkajs-{fingerprint(source)}"
     if not (folder / ".complete").exists():

@@ -26,7 +26,7 @@ PROGRESS_S = 10.0
 
 
 class Progress:
-    """One line every ten seconds."""
+    """Prints one line every ten seconds."""
 
     def __init__(self, frames: int) -> None:
         self._frames = frames

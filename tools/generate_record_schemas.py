@@ -85,7 +85,7 @@ def default_of(field: dict[str, Any], base: str, *, is_array: bool) -> Any:
 
 
 def generate() -> dict[str, str]:
-    """Text by file name."""
+    """Returns the text by file name."""
     records = {}
     for path in sorted((SCHEMAS / "records").glob("*.json")):
         schema = json.loads(path.read_text())

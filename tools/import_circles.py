@@ -2,9 +2,9 @@
 
     .venv/bin/python tools/import_circles.py
 
-Imports for type checkers only and imports inside functions count: a reader who follows names from
-file to file walks them, too. The contracts of import-linter keep the rooms in order; this keeps the
-files inside a room in order. The exit code is 1 if there is a circle.
+Imports for type checkers only and imports inside functions count, because a reader who follows
+names from file to file follows them, too. The contracts of import-linter keep the packages in
+order; this keeps the files inside a package in order. The exit code is 1 if there is a circle.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ def imports(package: str) -> dict[str, set[str]]:
 
 
 def circles(imported: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """Returns circles until none is left, each as the modules along it; its last import is taken
-    away before the next is looked for.
+    """Returns circles until none is left, each as the modules along it.
+
+    The last import of a circle is removed before the next circle is looked for.
     """
     left = {module: set(others) for module, others in imported.items()}
     found = []

@@ -1,4 +1,4 @@
-"""Bring Apache Kafka's jars into the cache folder: the one script that resolves foreign programs
+"""Brings Apache Kafka's jars into the cache folder: the one script that resolves foreign programs
 for interop and benches.
 
     python tools/kafka_jars.py [--version 4.3.0] [--print-classpath]
@@ -7,11 +7,11 @@ for interop and benches.
     python tools/kafka_jars.py --hadoop
 
 Maven resolves the pinned versions from the pom below into `.cache/kafka/<version>/`, which git
-ignores. A second run finds the folder complete for the same pom and does nothing. `--all` brings
-the old brokers, too, that mirrors have as sources: the last of 3.x, and one from before KRaft (with
-its ZooKeeper) and before Fetch by topic id. `--spark` brings Spark's own Kafka source alone, for
-the bench beside ours. `--hadoop` brings a small HDFS, which the Spark pipeline is tested on;
-`--all` does so, too. Nothing of Kafka, Spark or Hadoop is committed.
+ignores. A second run finds the folder complete for the same pom and does nothing. `--all` also
+brings the old brokers that mirrors have as sources: the last of 3.x, and one from before KRaft
+(with its ZooKeeper) and before Fetch by topic id. `--spark` brings only Spark's own Kafka source,
+for the bench beside ours. `--hadoop` brings a small HDFS, on which the Spark pipeline is tested;
+`--all` includes it. Nothing of Kafka, Spark or Hadoop is committed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SPARK_HAS = ("slf4j-api-", "jsr305-", "scala-parallel-collections_", "spark-tags
 HADOOP_VERSION = "3.5.0"
 HADOOP_ARTIFACTS = (
     ("org.apache.hadoop", "hadoop-client-minicluster", HADOOP_VERSION),
-    ("org.mockito", "mockito-core", "4.11.0"),  # its name node wants both, beside tests, too
+    ("org.mockito", "mockito-core", "4.11.0"),  # its name node needs both, even outside of tests
     ("junit", "junit", "4.13.2"),
     ("org.slf4j", "slf4j-nop", "2.0.17"),
 )
@@ -48,13 +48,13 @@ def jars_dir(version: str = DEFAULT_VERSION) -> pathlib.Path:
 
 
 def pom(version: str) -> str:
-    """A throw-away Maven project that depends on what we run."""
+    """Returns a throw-away Maven project that depends on what we run."""
     artifacts, logging = (OLD_ARTIFACTS, OLD_LOGGING) if version in OLD_VERSIONS else (ARTIFACTS, LOGGING)
     return project([("org.apache.kafka", name, version) for name in artifacts] + list(logging))
 
 
 def project(wanted: Sequence[tuple[str, str, str]]) -> str:
-    """A throw-away Maven project that depends on these: (group, artifact, version)."""
+    """Returns a throw-away Maven project that depends on these: (group, artifact, version)."""
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{number}</version></dependency>"
         for group, name, number in wanted
@@ -79,12 +79,14 @@ def spark_pom() -> str:
 
 
 def resolve(version: str) -> pathlib.Path:
-    """Resolve the jars unless they are there; exits with one line when Maven is missing or fails."""
+    """Resolves the jars unless they are there; exits with one line when Maven is missing or
+    fails.
+    """
     return _resolve(jars_dir(version), pom(version), f"Apache Kafka {version}")
 
 
 def resolve_spark() -> pathlib.Path:
-    """The same of Spark's Kafka source, without the jars that a Spark has."""
+    """Resolves Spark's Kafka source, without the jars that Spark itself has."""
     target = _resolve(jars_dir(f"spark-{SPARK_KAFKA[2]}"), spark_pom(), f"{SPARK_KAFKA[1]} {SPARK_KAFKA[2]}")
     for path in target.glob("*.jar"):
         if path.name.startswith(SPARK_HAS):
@@ -93,7 +95,7 @@ def resolve_spark() -> pathlib.Path:
 
 
 def resolve_hadoop() -> pathlib.Path:
-    """A name node and a data node, with all that they need."""
+    """Resolves a name node and a data node, with everything that they need."""
     return _resolve(jars_dir(f"hadoop-{HADOOP_VERSION}"), project(HADOOP_ARTIFACTS), f"Hadoop {HADOOP_VERSION}")
 
 

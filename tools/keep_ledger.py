@@ -1,11 +1,11 @@
-"""Keep what campaigns of the simulator have run, for good: join ledgers into the one that the
-repository holds.
+"""Keeps the results of simulator campaigns for good: joins ledgers into the one in the repository.
 
     python tools/keep_ledger.py [--into FILE] [LEDGER ...]
 
 `kmirror sim --resume` writes build/sim-ledger/seeds.jsonl, which git ignores and a new checkout
-lacks. This joins it (or the ledgers named) with tests/simulation/ledger.jsonl, neighbouring seeds
-of one program in one line, and writes that file anew. What it says then:
+lacks. This script joins it (or the named ledgers) with tests/simulation/ledger.jsonl, puts
+neighbouring seeds of one program into one line, and rewrites that file. This shows what it then
+holds:
 
     kmirror sim --summary --ledger tests/simulation/ledger.jsonl
 """

@@ -1,7 +1,8 @@
 """Writes the `read` and `write` methods of a struct.
 
-Neighbouring fields of fixed size are read and written by one `struct` call; where some of them came
-and went with versions, a ladder of ifs has one call a rung. What both methods share is `Code`.
+Neighbouring fields of fixed size are read and written by one `struct` call. If some of them exist
+only in some versions, an if-ladder has one call in each branch. `Code` holds what both methods
+share.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Lines:
         self.lines.extend("    " * self.depth + line if line else "" for line in lines)
 
     def block(self, head: str) -> Lines:
-        """`head` opens a block; an empty one opens nothing, so that an always-true condition costs
+        """Opens a block with `head`; an empty head opens nothing, so an always-true condition costs
         nothing.
         """
         self._opened = bool(head)
@@ -46,7 +47,7 @@ def if_(condition: str) -> str:
 
 
 def choose(choices: list[tuple[Range, str]], within: Range) -> str:
-    """One expression that picks by version; `choices` cover `within`."""
+    """Returns one expression that selects by version; `choices` cover `within`."""
     (versions, text), *rest = [(versions & within, text) for versions, text in choices if versions & within]
     condition = versions.condition(within)
     return f"{text} if {condition} else {choose(rest, within)}" if condition else text
@@ -60,7 +61,7 @@ class Code:
         self.constants = constants
 
     def codec(self, direction: str, types: Iterable[str]) -> str:
-        """The module constant that packs or unpacks these fixed-size types in one go."""
+        """Returns the module constant that packs or unpacks these fixed-size types in one call."""
         types = list(types)
         name = f"_{direction}_" + "_".join(f"{FIXED_TYPES[type_][1]}" for type_ in types)
         method = "unpack_from" if direction == "read" else "pack"
@@ -72,7 +73,9 @@ class Code:
         return name
 
     def forms(self, message: Message, field: Field, within: Range) -> Iterator[tuple[Range, bool, bool]]:
-        """Ranges of `within`, newest first, in which compactness and nullability are constant."""
+        """Returns ranges of `within`, newest first, in which compactness and nullability are
+        constant.
+        """
         edges = {within.lowest, within.highest + 1}
         for versions in (message.flexible, field.nullable):
             edges |= {edge for edge in (versions.lowest, versions.highest + 1) if versions and edge in within}
@@ -81,7 +84,7 @@ class Code:
             yield Range(lowest, next_lowest - 1), lowest in message.flexible and not field.never_compact, lowest in field.nullable
 
     def by_form(self, message: Message, field: Field, within: Range, body: Callable[[str], list[str]]) -> None:
-        """An if-ladder over the forms (compact, nullable) that the field has in `within`."""
+        """Writes an if-ladder over the forms (compact, nullable) that the field has in `within`."""
         lines = self.lines
         forms = []
         for versions, compact, nullable in self.forms(message, field, within):
@@ -151,7 +154,7 @@ class ReadCode(Code):
                 lines.add(f"{field.local} = {field.default_expression()}")
 
     def _read_value(self, message: Message, field: Field, within: Range) -> None:
-        """Lines that read one value of `field` into its local, for the versions `within`."""
+        """Writes lines that read one value of `field` into its local, for the versions `within`."""
         lines, local = self.lines, field.local
         if field.is_array:
             self._read_array(message, field, within)
@@ -165,8 +168,10 @@ class ReadCode(Code):
             self.by_form(message, field, within, lambda prefix: [f"{local}, position = read_{prefix}{field.type}(buffer, position)"])
 
     def _read_nullable_struct(self, field: Field) -> None:
-        """Before the struct comes a byte, negative for null; in a tagged field an unsigned varint,
-        0 for null.
+        """Writes the reading of a nullable struct.
+
+        A byte comes before the struct, negative for null; in a tagged field it is an unsigned
+        varint, 0 for null.
         """
         lines, local = self.lines, field.local
         if field.tag is None:
@@ -259,7 +264,9 @@ class WriteCode(Code):
                 lines.add("pass")
 
     def _write_checks(self, message: Message, struct: StructSpec) -> None:
-        """Raise for set fields that the version cannot carry, unless they are ignorable."""
+        """Writes lines that raise for set fields that the version cannot carry, unless they are
+        ignorable.
+        """
         groups: dict[str, list[Field]] = {}
         for field in struct.fields:
             if not field.ignorable and not field.versions.covers(struct.versions):

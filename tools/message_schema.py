@@ -80,8 +80,9 @@ class Range:
         return self.lowest <= other.lowest and self.highest >= other.highest
 
     def condition(self, within: Range) -> str:
-        """The Python test for "version is in here", given that it is in `within`; empty when that
-        is always so.
+        """Returns the Python test for "the version is in this range", given that it is in `within`.
+
+        Empty if that is always so.
         """
         from_below, from_above = self.lowest > within.lowest, self.highest < within.highest
         if self.lowest == self.highest and (from_below or from_above):
@@ -91,7 +92,7 @@ class Range:
         return f"version >= {self.lowest}" if from_below else f"version <= {self.highest}" if from_above else ""
 
     def describe(self, within: Range) -> str:
-        """As schemas write it: 3+, 1-4 or 2."""
+        """Returns the range as schemas write it: 3+, 1-4 or 2."""
         if self.highest >= within.highest:
             return f"{self.lowest}+"
         return f"{self.lowest}-{self.highest}" if self.lowest < self.highest else str(self.lowest)
@@ -145,7 +146,7 @@ class Field:
         return (f"list[{base}]" if self.is_array else base) + (" | None" if self.nullable else "")
 
     def default_expression(self) -> str:
-        """The default as an expression to compare with or to assign (never a shared mutable
+        """Returns the default as an expression to compare with or to assign (never a shared mutable
         object).
         """
         if self.default == "null":
@@ -161,7 +162,9 @@ class Field:
         return FIXED_TYPES[self.type][3] if self.is_fixed else VARIABLE_TYPES[self.type][1]
 
     def declaration(self, within: Range) -> str:
-        """The attribute of the generated class, with what it is and the versions that have it."""
+        """Returns the attribute of the generated class, with its meaning and the versions that have
+        it.
+        """
         default = self.default_expression()
         if default == "[]":
             default = "field(default_factory=list)"
@@ -214,7 +217,7 @@ class Message:
 
 
 def default_constant(class_name: str) -> str:
-    """The module constant that holds a struct with nothing set, to compare with."""
+    """Returns the module constant that holds a struct with nothing set, to compare with."""
     return f"_DEFAULT_{snake_case(class_name).upper()}"
 
 
@@ -225,7 +228,7 @@ def snake_case(name: str) -> str:
 
 
 def load_message(path: pathlib.Path) -> Message:
-    """Parse one schema file; ValueError names the file and what is wrong with it."""
+    """Parses one schema file; ValueError names the file and what is wrong with it."""
     schema = json.loads(path.read_text())
     if schema["name"] != path.stem:
         raise ValueError(f"{path}: the message is called {schema['name']}")
@@ -278,8 +281,9 @@ def _load_struct(
 
 
 def fixed_runs(fields: list[Field]) -> Iterator[list[Field] | Field]:
-    """Untagged fields in order: neighbours of fixed size as lists, the others (and tagged ones)
-    alone.
+    """Returns untagged fields in order: neighbours of fixed size as lists, all others alone.
+
+    Tagged fields are alone, too.
     """
     run: list[Field] = []
     for field in fields:
@@ -297,7 +301,7 @@ def fixed_runs(fields: list[Field]) -> Iterator[list[Field] | Field]:
 
 
 def ladder(run: list[Field], within: Range, *, skip_empty: bool = False) -> Iterator[tuple[str, list[Field], list[Field]]]:
-    """(if-line, fields present, fields absent) for each group of versions, newest first."""
+    """Returns (if-line, fields present, fields absent) for each group of versions, newest first."""
     edges = sorted(
         {within.lowest, *(edge for field in run for edge in (field.versions.lowest, field.versions.highest + 1) if edge in within)}
     )

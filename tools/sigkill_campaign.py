@@ -1,18 +1,19 @@
-"""SIGKILL a random broker of three under load, again and again; then account for every record.
+"""Kills a random broker of three with SIGKILL under load, again and again; then accounts for every
+record.
 
     python tools/sigkill_campaign.py --kills 100 --seed 1 [--session-timeout-ms 9000] [--json FILE]
 
 Three broker processes, one topic (RF 3, min.insync.replicas 2), idempotent librdkafka producers
-with acks=all. One round: kill a random broker; sometimes start it again at once, sometimes after
-the others have taken over; wait until every ISR is whole. Measured are, from the kill, when every
-partition has acknowledged a record that was sent after the process was dead ("writable"), and, from
-the restart (or the end of the dead incarnation's session, when that is later), when the broker is
-unfenced and when every ISR holds it again. A session ends its timeout after the last heartbeat,
-which came up to a heartbeat interval before the kill; so it is taken to have ended by that much
-sooner, and no time is told shorter than it was. At the end every acknowledged record is read back
-at the offset it was acknowledged with, and the three data directories are compared by
-kafka-log-diff. Exit code 1 when a record is gone, doubled or different, a log differs, or a limit
-of issue 4 is exceeded.
+with acks=all. In a round a random broker is killed and started again, sometimes at once and
+sometimes after the others have taken over; the round ends when every ISR is complete. Two times are
+measured. The first runs from the kill until every partition has acknowledged a record that was sent
+after the process was dead ("writable"). The second runs from the restart (or from the end of the
+dead incarnation's session, if that is later) until the broker is unfenced and until every ISR holds
+it again. A session ends its timeout after the last heartbeat, which came up to a heartbeat interval
+before the kill; so it is assumed to have ended by that much sooner, and no time is reported shorter
+than it was. At the end every acknowledged record is read back at the offset it was acknowledged
+with, and kafka-log-diff compares the three data directories. The exit code is 1 when a record is
+gone, doubled or different, a log differs, or a limit of issue 4 is exceeded.
 """
 
 from __future__ import annotations
@@ -48,16 +49,19 @@ FAST_CLIENT = {
     "reconnect.backoff.max.ms": 100,
     "log_level": 0,
 }
-"""The brokers' times are measured, not the client's: by default librdkafka asks for new leaders in
-steps that double up to a second, and a question just before the election then costs a second more
-(seen: writable after 2.1 s with leaders elected after 1.04).
+"""Measures the brokers' times, not the client's.
+
+By default librdkafka asks for new leaders in steps that double up to a second, so a question just
+before the election costs a second more (seen: writable after 2.1 s with leaders elected after
+1.04).
 """
 READ_TIMEOUT_S = 60
 
 
 class Load:
-    """Producers that send numbered records to every partition in turn, and remember what was
-    acknowledged, where and when.
+    """Producers that send numbered records to every partition in turn.
+
+    They remember what was acknowledged, where and when.
     """
 
     def __init__(self, bootstrap_servers: str, partitions: int, *, producers: int, pause_s: float) -> None:
@@ -74,14 +78,15 @@ class Load:
             thread.start()
 
     def mark(self) -> None:
-        """From now on watch for acknowledgements of records sent from now on."""
+        """Watches from now on for acknowledgements of records that are sent from now on."""
         with self._lock:
             self._since = time.monotonic()
             self._first_ack_since = {}
 
     def writable_at_s(self) -> float | None:
-        """When the last partition acknowledged its first record since `mark` (monotonic); None
-        while one has not.
+        """Returns when the last partition acknowledged its first record since `mark` (monotonic).
+
+        None while a partition has not.
         """
         with self._lock:
             return max(self._first_ack_since.values()) if len(self._first_ack_since) == self.partitions else None
@@ -145,7 +150,7 @@ class Round:
     unfenced: float = 0.0
     in_isr: float = 0.0
     cpu: float = 0.0
-    """What the new process used until it was in every ISR: what the times would be on a machine
+    """CPU seconds of the new process until it was in every ISR: what the time would be on a machine
     with nothing else to do.
     """
 
@@ -211,7 +216,7 @@ class Campaign:
         assert process is not None
         result.cpu = cpu_seconds(process.pid)
         result.writable = self._writable_at(load, number) - killed
-        # Until its end the dead incarnation's session may keep the new one out.
+        # Until its session ends, the dead incarnation may keep the new one out.
         begin = max(started, killed + (self.session_timeout_ms - self._heartbeat_interval_ms) / 1000)
         result.unfenced = max(0.0, unfenced - begin)
         result.in_isr = max(0.0, in_isr - begin)

@@ -1,11 +1,11 @@
-"""Draw the states of a mirrored partition from the table that the driver executes, into
-docs/RULES.md.
+"""Draws the states of a mirrored partition into docs/RULES.md, from the table that the driver
+executes.
 
     python tools/state_diagram.py [--check]
 
-The diagram (Mermaid, which Git hosts show as a picture) stands between two comments; `--check`
-changes nothing and fails where it is not the table's. Below it stand the rules that move no state,
-with the code that deals with each.
+The diagram (Mermaid, which Git hosts show as a picture) is between two comments. `--check` changes
+nothing and fails if the diagram differs from the table. Below it are the rules that change no
+state, with the code that handles each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ END = "<!-- end of the drawing -->"
 
 
 def diagram() -> str:
-    """The whole block, both comments included."""
+    """Returns the whole block, including both comments."""
     steps: dict[tuple[MirrorPartitionState, MirrorPartitionState], list[Row]] = {}
     for rows in TABLE.values():
         for row in rows:
@@ -44,7 +44,7 @@ def _name(state: MirrorPartitionState) -> str:
 
 
 def _label(rows: list[Row]) -> str:
-    """`D3-21 mirror.name ends .removed`, and what tells rows of one event apart."""
+    """Returns `D3-21 mirror.name ends .removed`, and what distinguishes rows of one event."""
     texts = [f"{row.number} {row.event.value}" + ("" if row.guard is MirrorGuard.ALWAYS else f", {row.guard.value}") for row in rows]
     return "<br>".join(dict.fromkeys(text.replace(":", ",").replace(";", ",") for text in texts))
 

@@ -1,4 +1,4 @@
-"""AdminClient on access rules (ACLs)."""
+"""AdminClient calls about access rules (ACLs)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class AclBinding:
 
 @dataclass(frozen=True, slots=True)
 class AclBindingFilter:
-    """Which rules: None, ANY and (for patterns) MATCH widen."""
+    """Selects rules: None, ANY and (for patterns) MATCH widen the selection."""
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None
@@ -40,7 +40,7 @@ class AclBindingFilter:
     permission_type: AclPermissionType = AclPermissionType.ANY
 
     def fields(self) -> dict[str, Any]:
-        """As requests that describe and those that delete have them."""
+        """Returns the filter's fields as describe and delete requests have them."""
         return {
             "resource_type_filter": self.resource_type,
             "resource_name_filter": self.name,
@@ -53,7 +53,7 @@ class AclBindingFilter:
 
 
 async def describe_acls(cluster: AdminRequests, binding_filter: AclBindingFilter | None = None) -> list[AclBinding]:
-    """Every rule that the filter matches."""
+    """Returns every rule that the filter matches."""
     request = DescribeAclsRequest(**(binding_filter or AclBindingFilter()).fields())
     response = await cluster.ask_any(request)
     raise_for(response.error_code, response.error_message)
@@ -65,7 +65,7 @@ async def describe_acls(cluster: AdminRequests, binding_filter: AclBindingFilter
 
 
 async def create_acls(cluster: AdminRequests, bindings: Iterable[AclBinding]) -> dict[AclBinding, ApiException | None]:
-    """Add rules (one that is there already is no error); what came of each."""
+    """Adds rules (adding an existing rule is no error); returns the outcome of each."""
     wanted = list(bindings)
     creations = [
         AclCreation(
@@ -84,9 +84,9 @@ async def create_acls(cluster: AdminRequests, bindings: Iterable[AclBinding]) ->
 
 
 async def delete_acls(cluster: AdminRequests, filters: Iterable[AclBindingFilter]) -> dict[AclBindingFilter, list[AclBinding]]:
-    """Delete every rule that a filter matches; the deleted rules by filter.
+    """Deletes every rule that a filter matches; returns the deleted rules by filter.
 
-    The first failure is raised.
+    Raises the first failure.
     """
     wanted = list(filters)
     rows = [DeleteAclsFilter(**row.fields()) for row in wanted]
@@ -103,7 +103,7 @@ async def delete_acls(cluster: AdminRequests, filters: Iterable[AclBindingFilter
 
 
 def _binding(row: Any, resource_type: int, name: str, pattern_type: int) -> AclBinding:
-    """`row` has the half of a rule that says who and what."""
+    """Returns the rule; `row` has its half that says who and what."""
     return AclBinding(
         ResourceType(resource_type),
         name,

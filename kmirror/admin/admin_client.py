@@ -1,13 +1,13 @@
-"""AdminClient: what an operator asks of a cluster, as coroutines.
+"""AdminClient: the calls of an operator to a cluster, as coroutines.
 
-Names and results are those of Kafka's Admin in snake case; the mirror calls are the KIP's eight
-(E6). Each call is a function of its family's file (`topics`, `groups`, `mirrors`, ...) on
-`AdminRequests`, which knows whom to ask; the class is the table of them. A new call is a function
-in a family and its line in the table.
+Names and results are those of Kafka's Admin in snake case; the mirror calls are the eight of the
+KIP (E6). Each call is a function in its family's file (`topics`, `groups`, `mirrors`, ...) over
+`AdminRequests`, which knows whom to ask. The class is the table of these functions. To add a call,
+write a function in a family and add its line to the table.
 
-A failure of the whole request raises `ApiException`; failures of single topics, partitions or
-groups are in the result. A broker that cannot be reached is passed over for the next; when none is
-left: `NoBrokerError`. `timeout_ms` bounds a whole call.
+A failure of the whole request raises `ApiException`; the result holds failures of single topics,
+partitions or groups. If a broker cannot be reached, the next one is asked; `NoBrokerError` means
+that none is left. `timeout_ms` bounds a whole call.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 
 def _call(ask: Callable[Concatenate[AdminRequests, P], T]) -> Callable[Concatenate[AdminClient, P], T]:
-    """A family's function as a method of the client: its requests stand in for the first argument."""
+    """Returns a family's function as a method; the client's requests become its first argument."""
 
     @wraps(ask)
     def call(admin: AdminClient, /, *arguments: P.args, **named: P.kwargs) -> T:
@@ -66,7 +66,9 @@ def _call(ask: Callable[Concatenate[AdminRequests, P], T]) -> Callable[Concatena
 
 
 class AdminClient:
-    """Talks to one cluster. `close` when done; also an async context manager."""
+    """Talks to one cluster and owns its connections; call `close`, or use it as an async context
+    manager.
+    """
 
     def __init__(
         self,

@@ -1,10 +1,9 @@
 """Requests of `AdminClient`: whom to ask, what to try again, and when to give up.
 
-Requests go to any known broker, which forwards them to the controller where needed; what only the
-leader of a partition, the coordinator of a group or one broker knows is asked of it. A broker that
-cannot be reached is passed over for the next; when none is left: `NoBrokerError`. Retriable errors
-of the cluster are retried until the time is up, with a short pause: leaders that move, coordinators
-that load.
+Requests go to any known broker, which forwards them to the controller where needed. A question that
+only a partition's leader, a group's coordinator or one broker can answer goes there. If a broker
+cannot be reached, the next one is asked; `NoBrokerError` means that none is left. Retriable errors
+(leaders that move, coordinators that load) are retried with a short pause until the time is up.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ class NoBrokerError(KmirrorError):
 
 
 class AdminRequests:
-    """One cluster's brokers and the ways to ask them.
+    """Owns the network client and the list of one cluster's brokers, and knows how to ask them.
 
     Every call of `AdminClient` is a function on this.
 
-    `nodes` are the brokers that the cluster named last. `timeout_ms` bounds a call that has no time
-    of its own. `controllers`: the bootstrap servers are controllers (Kafka's
-    bootstrap.controllers). They answer what is theirs: configurations, features, the quorum, rules,
-    reassignments; what brokers know is not to be had from them.
+    `nodes` are the brokers that the cluster named last. `timeout_ms` bounds a call without a
+    timeout of its own. `controllers` says that the bootstrap servers are controllers (Kafka's
+    bootstrap.controllers). Controllers answer only about configurations, features, the quorum,
+    rules and reassignments, not about what brokers know.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class AdminRequests:
         return self.timeout_ms if timeout_ms is None else timeout_ms
 
     async def metadata(self, names: Sequence[str] | None) -> Any:
-        """Metadata of `names` (None: all topics); it refreshes the list of brokers."""
+        """Returns the metadata of `names` (None: all topics), and refreshes the list of brokers."""
         topics = None if names is None else [metadata.MetadataRequestTopic(name=name) for name in names]
         response = await self.ask_any(metadata.MetadataRequest(topics=topics, allow_auto_topic_creation=False))
         if response.brokers:
@@ -74,7 +73,7 @@ class AdminRequests:
         return response
 
     async def ask_any(self, request: Any, timeout_ms: int | None = None) -> Any:
-        """Ask the first broker that can be reached."""
+        """Asks the first broker that can be reached."""
         known = [(self.nodes[node_id].host, self.nodes[node_id].port) for node_id in sorted(self.nodes)]
         failures = []
         late: NotConnectedError | None = None
@@ -87,7 +86,7 @@ class AdminRequests:
                 failures.append(str(error))
             except UnsupportedVersionError as error:
                 raise ApiException(Errors.UNSUPPORTED_VERSION, str(error)) from error
-            except NotConnectedError as error:  # a host that is switched off answers nothing at all
+            except NotConnectedError as error:  # a host that is switched off does not answer at all
                 failures.append(str(error))
                 late = error
             except RequestTimeoutError as error:
@@ -97,11 +96,11 @@ class AdminRequests:
         raise NoBrokerError("no broker could be reached: " + "; ".join(failures))
 
     async def ask_node(self, node_id: int | None, request: Any) -> Any:
-        """Ask this broker and no other; any where it is None."""
+        """Asks this broker and no other; any broker if `node_id` is None."""
         return await self.ask_any(request) if node_id is None else await self.send(await self.node(node_id), request)
 
     async def node(self, node_id: int) -> Node:
-        """Where the broker is; NoBrokerError when the cluster has none of this id."""
+        """Returns a broker's address; NoBrokerError when the cluster has no broker with this id."""
         if node_id not in self.nodes:
             await self.metadata([])
         if node_id not in self.nodes:
@@ -109,7 +108,7 @@ class AdminRequests:
         return self.nodes[node_id]
 
     async def send(self, node: Node, request: Any, timeout_ms: int | None = None, *, max_version: int | None = None) -> Any:
-        """Ask the broker at an address that is known."""
+        """Asks the broker at a known address."""
         try:
             timeout_ms = self._or_default(timeout_ms)
             return await self.client.send(node.host, node.port, request, timeout_ms=timeout_ms, max_version=max_version)
@@ -121,8 +120,9 @@ class AdminRequests:
     async def by_leader(
         self, partitions: Sequence[TopicPartition], ask: Callable[[Node, list[TopicPartition]], Awaitable[dict[TopicPartition, T]]]
     ) -> dict[TopicPartition, T]:
-        """`ask` each leader about its share of `partitions`; again, all of them, after a retriable
-        error. What is refused of a topic is raised.
+        """Calls `ask` for each leader with its share of `partitions`.
+
+        After a retriable error all of them are asked again. An error about a topic is raised.
         """
 
         async def attempt() -> dict[TopicPartition, T]:
@@ -152,8 +152,9 @@ class AdminRequests:
         return await self.retry(attempt)
 
     async def coordinators(self, keys: Iterable[str], key_type: int) -> dict[str, Node]:
-        """The coordinator of each group or transactional id; a retriable ApiException while one is
-        not available.
+        """Returns the coordinator of each group or transactional id.
+
+        Raises a retriable ApiException while one is not available.
         """
         request = find_coordinator.FindCoordinatorRequest(key_type=key_type, coordinator_keys=sorted(keys))
         response = await self.ask_any(request)
@@ -171,7 +172,9 @@ class AdminRequests:
         *,
         timeout_ms: int | None = None,
     ) -> dict[str, T]:
-        """`ask` each coordinator about its share of `keys`; again after a retriable error."""
+        """Calls `ask` for each coordinator with its share of `keys`; repeats it after a retriable
+        error.
+        """
         wanted = sorted(set(keys))
 
         async def attempt() -> dict[str, T]:
@@ -188,7 +191,7 @@ class AdminRequests:
         return await self.retry(attempt, timeout_ms) if wanted else {}
 
     async def retry(self, attempt: Callable[[], Awaitable[T]], timeout_ms: int | None = None) -> T:
-        """`attempt` until it succeeds, fails for good, or the time is up."""
+        """Calls `attempt` until it succeeds, fails for good, or the time is up."""
         deadline_ms = self.runtime.clock.monotonic_ms() + self._or_default(timeout_ms)
         while True:
             try:
@@ -200,7 +203,7 @@ class AdminRequests:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """The numbers of the partitions by topic, as most requests have them."""
+    """Returns the partition numbers by topic, as most requests have them."""
     topics: dict[str, list[int]] = {}
     for name in partitions:
         topics.setdefault(name.topic, []).append(name.partition)
@@ -208,17 +211,19 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def error_of(code: int, message: str | None) -> ApiException | None:
-    """The exception of an error code in a response; None for success."""
+    """Returns the exception for an error code in a response; None for success."""
     return None if code == 0 else ApiException(Errors.for_code(code), message or None)
 
 
 def raise_for(code: int, message: str | None) -> None:
-    """Raise the exception of an error code in a response, if it is one."""
+    """Raises the exception for an error code in a response; does nothing for success."""
     error = error_of(code, message)
     if error is not None:
         raise error
 
 
 def raise_about(code: int, what: str) -> None:
-    """The same of a response that has no message: `what` it is about and the error's own."""
+    """Raises the exception for a response without a message; its text is `what` and the error's
+    own.
+    """
     raise_for(code, f"{what}: {Errors.for_code(code).message}")

@@ -1,4 +1,4 @@
-"""AdminClient on the cluster itself: its nodes, its metadata quorum, the APIs of its brokers."""
+"""AdminClient calls about the cluster itself: its nodes, its metadata quorum, its brokers' APIs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class QuorumInfo:
 
 
 async def describe_cluster(cluster: AdminRequests, *, include_fenced_brokers: bool = False) -> ClusterDescription:
-    """Id, controller, and brokers (or, asked of controllers, those), sorted by id."""
+    """Returns id, controller, and brokers sorted by id; controllers return controllers instead."""
     kind = CONTROLLERS if cluster.controllers else BROKERS
     request = DescribeClusterRequest(endpoint_type=kind, include_fenced_brokers=include_fenced_brokers)
     response = await cluster.ask_any(request)
@@ -60,13 +60,13 @@ async def describe_cluster(cluster: AdminRequests, *, include_fenced_brokers: bo
 
 
 async def unregister_broker(cluster: AdminRequests, broker_id: int) -> None:
-    """Forget a broker that does not run any more."""
+    """Makes the cluster forget a broker that no longer runs."""
     response = await cluster.ask_any(UnregisterBrokerRequest(broker_id=broker_id))
     raise_for(response.error_code, response.error_message)
 
 
 async def describe_metadata_quorum(cluster: AdminRequests) -> QuorumInfo:
-    """Leader, voters and observers of `__cluster_metadata`."""
+    """Returns leader, voters and observers of `__cluster_metadata`."""
     partition = DescribeQuorumRequestPartitionData(partition_index=0)
     topic = DescribeQuorumRequestTopicData(topic_name=CLUSTER_METADATA_TOPIC_NAME, partitions=[partition])
     response = await cluster.ask_any(DescribeQuorumRequest(topics=[topic]))
@@ -80,7 +80,7 @@ async def describe_metadata_quorum(cluster: AdminRequests) -> QuorumInfo:
 
 
 async def add_raft_voter(cluster: AdminRequests, voter_id: int, directory_id: Uuid, endpoints: Sequence[tuple[str, str, int]]) -> None:
-    """Make a running controller a voter; `endpoints` are listener names, hosts and ports."""
+    """Makes a running controller a voter; `endpoints` are listener names, hosts and ports."""
     request = AddRaftVoterRequest(
         timeout_ms=cluster.timeout_ms,
         voter_id=voter_id,
@@ -92,14 +92,14 @@ async def add_raft_voter(cluster: AdminRequests, voter_id: int, directory_id: Uu
 
 
 async def remove_raft_voter(cluster: AdminRequests, voter_id: int, directory_id: Uuid) -> None:
-    """Make a voter an observer."""
+    """Makes a voter an observer."""
     request = RemoveRaftVoterRequest(voter_id=voter_id, voter_directory_id=directory_id)
     response = await cluster.ask_any(request)
     raise_for(response.error_code, response.error_message)
 
 
 async def broker_api_versions(cluster: AdminRequests, node: Node) -> ApiVersionsResponse:
-    """What a broker says of the versions that it serves."""
+    """Returns a broker's answer about the versions that it serves."""
     return await cluster.client.api_versions(node.host, node.port, timeout_ms=cluster.timeout_ms)
 
 

@@ -1,8 +1,8 @@
-"""AdminClient on configurations: of topics, brokers, broker loggers, client metrics, groups and
-mirrors.
+"""AdminClient calls about configurations: of topics, brokers, broker loggers, client metrics,
+groups and mirrors.
 
-A request about one broker (its configuration or its loggers) goes to that broker, for only it
-knows; everything else, the default of all brokers included, goes to any.
+A request about one broker (its configuration or its loggers) goes to that broker, because only it
+knows the answer. Everything else, including the default of all brokers, goes to any broker.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kmirror.wire.messages.list_config_resources import ListConfigResourcesReque
 async def describe_configs(
     cluster: AdminRequests, resource_type: ConfigResourceType, name: str, *, include_synonyms: bool = False
 ) -> list[ConfigEntry]:
-    """All entries of one resource, in the order of the answer."""
+    """Returns all entries of one resource, in the order of the answer."""
     resource = DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
     request = DescribeConfigsRequest(resources=[resource], include_synonyms=include_synonyms)
     node_id = None if cluster.controllers else _broker_of(resource_type, name)
@@ -58,8 +58,9 @@ async def incremental_alter_configs(
 
 
 async def list_config_resources(cluster: AdminRequests, *resource_types: ConfigResourceType) -> list[tuple[ConfigResourceType, str]]:
-    """Type and name of every resource that has, or could have, configurations; of all types unless
-    some are given.
+    """Returns type and name of every resource that has or could have configurations.
+
+    Without `resource_types` it returns those of all types.
     """
     request = ListConfigResourcesRequest(resource_types=[int(kind) for kind in resource_types])
     response = await cluster.ask_any(request)

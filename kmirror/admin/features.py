@@ -1,4 +1,4 @@
-"""AdminClient on features: what is finalized, what is supported, and changes."""
+"""AdminClient calls about features: what is finalized, what is supported, and changes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FeatureMetadata:
 
 
 async def describe_features(cluster: AdminRequests, *, node_id: int | None = None) -> FeatureMetadata:
-    """As one broker knows them: the given one, or any."""
+    """Returns the features as one broker knows them: the given one, or any."""
     request = ApiVersionsRequest(client_software_name="kmirror", client_software_version="1")
     response = await cluster.ask_node(node_id, request)
     raise_for(response.error_code, None)
@@ -45,7 +45,7 @@ async def describe_features(cluster: AdminRequests, *, node_id: int | None = Non
 async def update_features(
     cluster: AdminRequests, updates: Mapping[str, tuple[int, UpgradeType]], *, validate_only: bool = False
 ) -> dict[str, ApiException | None]:
-    """Set the level of each feature (0 disables it); what came of each."""
+    """Sets the level of each feature (0 disables it); returns the outcome of each."""
     request = UpdateFeaturesRequest(
         timeout_ms=cluster.timeout_ms,
         feature_updates=[

@@ -1,10 +1,10 @@
-"""AdminClient on groups: list, describe, offsets, members.
+"""AdminClient calls about groups: list, describe, offsets, members.
 
-Coordinators are asked, and asked again while they move or load.
+The questions go to coordinators, and are repeated while these move or load.
 
-Descriptions. A group of the KIP-848 protocol answers ConsumerGroupDescribe; any other answers that
-with GROUP_ID_NOT_FOUND and is then described as a classic group, whose members' assignment is what
-the consumer protocol's bytes say.
+Only a group of the KIP-848 protocol answers ConsumerGroupDescribe. Any other answers
+GROUP_ID_NOT_FOUND and is then described as a classic group; the assignment of its members is
+decoded from the bytes of the consumer protocol.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class GroupListing:
 
     @property
     def is_simple(self) -> bool:
-        """Whether it only ever committed offsets."""
+        """Whether the group has only ever committed offsets."""
         return self.protocol_type == ""
 
 
@@ -90,9 +90,7 @@ class OffsetAndMetadata:
 
 
 async def list_groups(cluster: AdminRequests, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
-    """Every group of every broker, sorted by id; of these states and types only, where some are
-    given.
-    """
+    """Returns every group of every broker, sorted by id; with `states` or `types` only those."""
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
 
     async def attempt() -> list[GroupListing]:
@@ -109,7 +107,7 @@ async def list_groups(cluster: AdminRequests, *, states: Iterable[str] = (), typ
 
 
 async def list_consumer_groups(cluster: AdminRequests, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
-    """Groups of consumers, and those that only commit offsets."""
+    """Returns consumer groups, and groups that only commit offsets."""
     listed = await list_groups(cluster, states=states, types=types)
     return [row for row in listed if row.protocol_type in ("", CONSUMER_PROTOCOL_TYPE)]
 
@@ -117,7 +115,7 @@ async def list_consumer_groups(cluster: AdminRequests, *, states: Iterable[str] 
 async def describe_consumer_groups(
     cluster: AdminRequests, group_ids: Iterable[str], *, timeout_ms: int | None = None
 ) -> dict[str, ConsumerGroupDescription | ApiException]:
-    """Each group, or why it cannot be described (GROUP_ID_NOT_FOUND when there is none)."""
+    """Returns each group, or why it cannot be described (GROUP_ID_NOT_FOUND when there is none)."""
 
     async def ask(node: Node, ids: list[str]) -> dict[str, ConsumerGroupDescription | ApiException]:
         found: dict[str, ConsumerGroupDescription | ApiException] = {}
@@ -157,7 +155,7 @@ async def _describe_classic(cluster: AdminRequests, node: Node, ids: list[str]) 
 
 
 async def delete_consumer_groups(cluster: AdminRequests, group_ids: Iterable[str]) -> dict[str, ApiException | None]:
-    """Delete groups without members; what came of each."""
+    """Deletes groups without members; returns the outcome of each."""
 
     async def ask(node: Node, ids: list[str]) -> dict[str, ApiException | None]:
         response = await cluster.send(node, DeleteGroupsRequest(groups_names=ids))
@@ -169,8 +167,9 @@ async def delete_consumer_groups(cluster: AdminRequests, group_ids: Iterable[str
 async def list_consumer_group_offsets(
     cluster: AdminRequests, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = False
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    """What a group committed, for all partitions that it has or for `partitions` (None: nothing was
-    committed).
+    """Returns the offsets that a group has committed, for all its partitions or for `partitions`.
+
+    None means that nothing was committed.
     """
     topics = None
     if partitions is not None:
@@ -197,7 +196,7 @@ async def list_consumer_group_offsets(
 async def alter_consumer_group_offsets(
     cluster: AdminRequests, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
 ) -> dict[TopicPartition, ApiException | None]:
-    """Commit offsets in the name of a group without members; what came of each."""
+    """Commits offsets on behalf of a group without members; returns the outcome of each."""
     wanted: dict[str, list[OffsetCommitRequestPartition]] = {}
     for name, committed in offsets.items():
         row = OffsetCommitRequestPartition(
@@ -215,7 +214,9 @@ async def alter_consumer_group_offsets(
 async def delete_consumer_group_offsets(
     cluster: AdminRequests, group_id: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, ApiException | None]:
-    """Forget what a group committed for partitions that it is not subscribed to; what came of each."""
+    """Deletes a group's offsets of partitions that it is not subscribed to; returns each
+    outcome.
+    """
     wanted: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for name in partitions:
         wanted.setdefault(name.topic, []).append(OffsetDeleteRequestPartition(partition_index=name.partition))
@@ -290,7 +291,9 @@ def _classic_group(row: DescribedClassicGroup, node: Node) -> ConsumerGroupDescr
 
 
 def _classic_assignment(data: bytes | memoryview) -> tuple[TopicPartition, ...]:
-    """What the consumer protocol's bytes say; they begin with a version of two bytes."""
+    """Decodes an assignment of the consumer protocol; its bytes begin with a version of two
+    bytes.
+    """
     if len(data) < 2:
         return ()
     version = int.from_bytes(data[:2], "big", signed=True)

@@ -1,4 +1,6 @@
-"""AdminClient on log directories: what lies where, and moves between the directories of a broker."""
+"""AdminClient calls about log directories: what they hold, and moves between a broker's
+directories.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ class LogDirDescription:
 
 
 async def describe_log_dirs(cluster: AdminRequests, brokers: Iterable[int]) -> dict[int, list[LogDirDescription]]:
-    """Every log dir of each of `brokers`."""
+    """Returns every log dir of each of `brokers`."""
     result = {}
     for node_id in brokers:
         response = await cluster.ask_node(node_id, DescribeLogDirsRequest(topics=None))
@@ -46,8 +48,9 @@ async def describe_log_dirs(cluster: AdminRequests, brokers: Iterable[int]) -> d
 async def alter_replica_log_dirs(
     cluster: AdminRequests, assignment: Mapping[tuple[TopicPartition, int], str]
 ) -> dict[tuple[TopicPartition, int], ApiException | None]:
-    """Move replicas, named by partition and broker, to the given log dir of their broker; what came
-    of each.
+    """Moves replicas, given by partition and broker, to a log dir of their broker.
+
+    Returns the outcome of each.
     """
     by_broker: dict[int, dict[str, dict[str, list[int]]]] = {}
     for (name, node_id), path in assignment.items():

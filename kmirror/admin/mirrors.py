@@ -1,10 +1,10 @@
-"""AdminClient on mirrors: the KIP's eight calls (E6).
+"""AdminClient calls about mirrors: the KIP's eight (E6).
 
 Changes go through any broker; descriptions are merged from all of them.
 
-Each broker describes the partitions that it leads, so a description needs every broker that is
-alive. While one just went away, or a coordinator or the controller moves, the call is made again
-until its time is up: an answer is whole or it is an error.
+Each broker describes the partitions that it leads, so a description needs every live broker. While
+a broker has just gone away, or a coordinator or the controller moves, the call is repeated until
+its time is up: an answer is complete, or it is an error.
 
     async with AdminClient(runtime, parse_bootstrap_servers("b:9092")) as admin:
         await admin.create_mirror("dr", {"bootstrap.servers": "a:9092"})
@@ -57,15 +57,16 @@ from kmirror.wire.messages.resume_mirror_topics import TopicData as TopicToResum
 from kmirror.wire.mirror_tags import last_known_lag_of, reason_of
 
 UNKNOWN = "UNKNOWN"
-"""The state that a leader reports which has not loaded it; another broker, that led until now, may
-still know.
+"""The state that a leader reports before it has loaded it.
+
+Another broker, which was the leader until now, may still know the state.
 """
 
 
 async def create_mirror(
     cluster: AdminRequests, mirror_name: str, configs: Mapping[str, str], options: CreateMirrorOptions | None = None
 ) -> None:
-    """Create a cluster mirror with its configs (bootstrap.servers of the source at least)."""
+    """Creates a cluster mirror with its configs (at least bootstrap.servers of the source)."""
     config = [MirrorConfig(name=name, value=value) for name, value in configs.items()]
     request = CreateMirrorRequest(mirror_name=mirror_name, config=config)
     await _change(cluster, request, cluster.timeout(options))
@@ -74,7 +75,7 @@ async def create_mirror(
 async def add_topics_to_mirror(
     cluster: AdminRequests, mirror_name: str, topics: Iterable[str], options: AddTopicsToMirrorOptions | None = None
 ) -> AddTopicsToMirrorResult:
-    """Start mirroring topics: they become read-only.
+    """Starts mirroring topics; they become read-only.
 
     The broker creates those that only the source has.
     """
@@ -86,8 +87,9 @@ async def add_topics_to_mirror(
 async def remove_topics_from_mirror(
     cluster: AdminRequests, mirror_name: str, topics: Iterable[str], options: RemoveTopicsFromMirrorOptions | None = None
 ) -> RemoveTopicsFromMirrorResult:
-    """Stop mirroring topics: each partition is cut to a consistent end and then becomes writable
-    (failover).
+    """Stops mirroring topics (failover).
+
+    Each partition is cut to a consistent end and then becomes writable.
     """
     data = [TopicToRemove(topic_name=name) for name in sorted(topics)]
     request = RemoveTopicsFromMirrorRequest(mirror_name=mirror_name, topics=data)
@@ -97,7 +99,7 @@ async def remove_topics_from_mirror(
 async def pause_mirror_topics(
     cluster: AdminRequests, mirror_name: str, topics: Iterable[str], options: PauseMirrorTopicsOptions | None = None
 ) -> PauseMirrorTopicsResult:
-    """Stop fetching; the topics stay read-only."""
+    """Stops fetching; the topics stay read-only."""
     data = [TopicToPause(topic_name=name) for name in sorted(topics)]
     request = PauseMirrorTopicsRequest(mirror_name=mirror_name, topics=data)
     return PauseMirrorTopicsResult(await _mirror_results(cluster, request, cluster.timeout(options)))
@@ -106,19 +108,21 @@ async def pause_mirror_topics(
 async def resume_mirror_topics(
     cluster: AdminRequests, mirror_name: str, topics: Iterable[str], options: ResumeMirrorTopicsOptions | None = None
 ) -> ResumeMirrorTopicsResult:
-    """Fetch again from where the pause began."""
+    """Fetches again from where the pause began."""
     data = [TopicToResume(topic_name=name) for name in sorted(topics)]
     request = ResumeMirrorTopicsRequest(mirror_name=mirror_name, topics=data)
     return ResumeMirrorTopicsResult(await _mirror_results(cluster, request, cluster.timeout(options)))
 
 
 async def delete_mirror(cluster: AdminRequests, mirror_name: str, options: DeleteMirrorOptions | None = None) -> None:
-    """Delete a mirror whose topics are all stopped; failback with it is not possible afterwards."""
+    """Deletes a mirror whose topics are all stopped; failback with it is not possible
+    afterwards.
+    """
     await _change(cluster, DeleteMirrorRequest(mirror_name=mirror_name), cluster.timeout(options))
 
 
 async def list_mirrors(cluster: AdminRequests, options: ListMirrorsOptions | None = None) -> list[MirrorListing]:
-    """All mirrors, sorted by name."""
+    """Returns all mirrors, sorted by name."""
     response = await cluster.ask_any(ListMirrorsRequest(), cluster.timeout(options))
     raise_for(response.error_code, response.error_message)
     rows = [MirrorListing(row.mirror_name, row.source_bootstrap, row.source_cluster_id, row.topic_count) for row in response.mirrors]
@@ -128,8 +132,9 @@ async def list_mirrors(cluster: AdminRequests, options: ListMirrorsOptions | Non
 async def describe_mirrors(
     cluster: AdminRequests, mirror_names: Iterable[str] = (), options: DescribeMirrorsOptions | None = None
 ) -> dict[str, MirrorDescription]:
-    """Mirrors (all when none is named) with their partitions, asked of every broker and merged;
-    UNKNOWN_MIRROR for a name that none has.
+    """Returns mirrors (all when none is named) with their partitions, merged over all brokers.
+
+    UNKNOWN_MIRROR for a name that no broker knows.
     """
     timeout_ms = cluster.timeout(options)
     names = sorted(mirror_names)
@@ -165,8 +170,9 @@ async def describe_mirrors(
 
 
 async def _mirror_results(cluster: AdminRequests, request: Any, timeout_ms: int) -> dict[str, ApiException | None]:
-    """Send it with the ids of those topics that are there: a topic that is made anew meanwhile is
-    another one.
+    """Sends the request with the ids of the topics that exist.
+
+    A topic that is created anew meanwhile has another id.
     """
     known = await cluster.metadata([topic.topic_name for topic in request.topics]) if request.topics else None
     ids = {topic.name: topic.topic_id for topic in known.topics if topic.error_code == Errors.NONE} if known is not None else {}
@@ -177,7 +183,7 @@ async def _mirror_results(cluster: AdminRequests, request: Any, timeout_ms: int)
 
 
 async def _change(cluster: AdminRequests, request: Any, timeout_ms: int) -> Any:
-    """Send a change; again while the controller or a coordinator is not there."""
+    """Sends a change; repeats it while the controller or a coordinator is not available."""
 
     async def ask() -> Any:
         response = await cluster.ask_any(request, timeout_ms)

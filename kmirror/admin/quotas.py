@@ -1,4 +1,4 @@
-"""AdminClient on client quotas.
+"""AdminClient calls about client quotas.
 
 An entity is a mapping of types (user, client-id, ip) to names; None is the type's default.
 """
@@ -52,8 +52,9 @@ class ClientQuotaEntity:
 async def describe_client_quotas(
     cluster: AdminRequests, components: list[ClientQuotaFilterComponent], *, strict: bool = False
 ) -> dict[ClientQuotaEntity, dict[str, float]]:
-    """The quotas of every entity that the filter matches; `strict`: entities with other types
-    besides are left out.
+    """Returns the quotas of every entity that the filter matches.
+
+    `strict` leaves out entities that also have other types.
     """
     request = DescribeClientQuotasRequest(
         components=[ComponentData(entity_type=row.entity_type, match_type=row.match_type, match=row.match) for row in components],
@@ -70,7 +71,7 @@ async def describe_client_quotas(
 async def alter_client_quotas(
     cluster: AdminRequests, entity: ClientQuotaEntity, changes: Mapping[str, float | None], *, validate_only: bool = False
 ) -> None:
-    """Set quotas of one entity, or remove those whose value is None."""
+    """Sets quotas of one entity; a quota whose value is None is removed."""
     entry = AlterClientQuotasRequestEntryData(
         entity=[AlterClientQuotasRequestEntityData(entity_type=kind, entity_name=name) for kind, name in entity.entries],
         ops=[OpData(key=key, value=0.0 if value is None else value, remove=value is None) for key, value in changes.items()],

@@ -1,4 +1,4 @@
-"""AdminClient on where replicas are and who leads: reassignments and leader elections."""
+"""AdminClient calls about where replicas are and who leads: reassignments and leader elections."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PartitionReassignment:
 async def alter_partition_reassignments(
     cluster: AdminRequests, reassignments: Mapping[TopicPartition, list[int] | None], *, allow_replication_factor_change: bool = True
 ) -> dict[TopicPartition, ApiException | None]:
-    """Start (or, with None, cancel) the reassignment of each partition; what came of each."""
+    """Starts (or, with None, cancels) the reassignment of each partition; returns the outcomes."""
     topics: dict[str, list[ReassignablePartition]] = {}
     for name, replicas in reassignments.items():
         row = ReassignablePartition(partition_index=name.partition, replicas=replicas)
@@ -55,7 +55,7 @@ async def alter_partition_reassignments(
 async def list_partition_reassignments(
     cluster: AdminRequests, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, PartitionReassignment]:
-    """The reassignments that go on, of `partitions` or of all."""
+    """Returns the ongoing reassignments, of `partitions` or of all."""
     topics = None
     if partitions is not None:
         topics = [ListPartitionReassignmentsTopics(name=name, partition_indexes=rows) for name, rows in by_topic(partitions).items()]
@@ -74,7 +74,7 @@ async def list_partition_reassignments(
 async def elect_leaders(
     cluster: AdminRequests, election_type: ElectionType, partitions: Iterable[TopicPartition] | None
 ) -> dict[TopicPartition, ApiException | None]:
-    """Elect leaders of `partitions` (None: all that need it); what came of each."""
+    """Elects leaders of `partitions` (None: all that need one); returns the outcomes."""
     topic_partitions = None
     if partitions is not None:
         topic_partitions = [TopicPartitions(topic=topic, partitions=rows) for topic, rows in by_topic(partitions).items()]

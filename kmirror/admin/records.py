@@ -1,6 +1,6 @@
-"""AdminClient on the records of partitions: offsets, deletion, raw batches, producers.
+"""AdminClient calls about the records of partitions: offsets, deletion, raw batches, producers.
 
-Leaders are asked.
+The questions go to the leaders.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_FETCH_VERSION = 18
 
 @dataclass(frozen=True, slots=True)
 class ListOffsetsResultInfo:
-    """What a leader says of a timestamp: -1 where there is no such record."""
+    """A leader's answer for a timestamp; -1 if there is no such record."""
 
     offset: int
     timestamp: int
@@ -40,8 +40,9 @@ async def list_offsets(
     timestamp: int = LATEST_TIMESTAMP,
     isolation_level: int = READ_UNCOMMITTED,
 ) -> dict[TopicPartition, int]:
-    """The offset of each partition for `timestamp` (-1 latest: high watermark, or LSO when
-    read_committed; -2 earliest).
+    """Returns the offset of each partition for `timestamp`.
+
+    -1 is the latest (high watermark, or LSO when read_committed), -2 the earliest.
     """
     found = await list_offsets_by_spec(cluster, dict.fromkeys(partitions, timestamp), isolation_level=isolation_level)
     return {name: info.offset for name, info in all_or_raise(found).items()}
@@ -50,7 +51,7 @@ async def list_offsets(
 async def list_offsets_by_spec(
     cluster: AdminRequests, specs: Mapping[TopicPartition, int], *, isolation_level: int = READ_UNCOMMITTED
 ) -> dict[TopicPartition, ListOffsetsResultInfo | ApiException]:
-    """For each partition what its leader says of the timestamp, or why it does not.
+    """Returns the leader's answer for each partition's timestamp, or its error.
 
     Retriable errors are retried.
 
@@ -83,8 +84,9 @@ async def list_offsets_by_spec(
 
 
 async def delete_records(cluster: AdminRequests, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | ApiException]:
-    """Delete what is before the given offset (-1: before the high watermark); the new low
-    watermarks, or what failed.
+    """Deletes the records before the given offsets (-1: before the high watermark).
+
+    Returns the new low watermarks, or what failed.
     """
 
     async def ask(node: Node, group: list[TopicPartition]) -> dict[TopicPartition, int | ApiException]:
@@ -109,8 +111,9 @@ async def delete_records(cluster: AdminRequests, offsets: Mapping[TopicPartition
 
 
 async def end_offset_of_epoch(cluster: AdminRequests, topic_partition: TopicPartition, leader_epoch: int) -> int:
-    """Where the next higher leader epoch begins in the leader's log, its end if there is none; -1
-    when it knows no such epoch.
+    """Returns where the next higher leader epoch begins in the leader's log.
+
+    That is the log's end if there is no higher epoch, and -1 if the leader knows no such epoch.
     """
 
     async def ask(node: Node, group: list[TopicPartition]) -> dict[TopicPartition, int]:
@@ -133,8 +136,9 @@ async def fetch_records(
     max_bytes: int = 1 << 20,
     isolation_level: int = READ_UNCOMMITTED,
 ) -> bytes:
-    """Raw batches of a partition from `offset` on, as the log has them, at least one if there is
-    one; b"" at the end. Used to compare logs.
+    """Returns raw batches of a partition from `offset` on, as the log has them.
+
+    At least one batch is returned if there is one; b"" at the end. Used to compare logs.
     """
 
     async def ask(node: Node, group: list[TopicPartition]) -> dict[TopicPartition, bytes]:
@@ -165,7 +169,7 @@ async def fetch_records(
 
 
 def all_or_raise(results: Mapping[TopicPartition, T | ApiException]) -> dict[TopicPartition, T]:
-    """Every result; the first that failed is raised."""
+    """Returns every result, or raises the first that failed."""
     values: dict[TopicPartition, T] = {}
     for name, result in results.items():
         if isinstance(result, ApiException):

@@ -55,7 +55,7 @@ class ConfigSynonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One described configuration; a sensitive one has the value None."""
+    """One described configuration; the value of a sensitive one is None."""
 
     name: str
     value: str | None
@@ -110,8 +110,8 @@ class TopicListing:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """The number of partitions that a topic shall have; `new_assignments`: the replicas of each new
-    one.
+    """The number of partitions that a topic is to have; `new_assignments` are the replicas of each
+    new one.
     """
 
     total_count: int
@@ -135,8 +135,8 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class RequestOptions:
-    """Options of every call: the time until it fails with REQUEST_TIMED_OUT; None is the client's
-    default.
+    """Options of every call: the time until it fails with REQUEST_TIMED_OUT (None: the client's
+    default).
     """
 
     timeout_ms: int | None = None
@@ -195,7 +195,7 @@ class TopicResults:
         return [topic for topic, error in self.errors.items() if error is None]
 
     def all(self) -> None:
-        """Raise the first failure, if there is one."""
+        """Raises the first failure, if there is one."""
         for error in self.errors.values():
             if error is not None:
                 raise error
@@ -239,12 +239,11 @@ class MirrorPartitionDescription:
     state: str
     last_mirror_epoch: int
     reason: str | None = None
-    """Why it does not move, and what to do, where a broker of kmirror says so."""
+    """Why it does not move, and what to do, if a kmirror broker says so."""
     last_known_lag: int = -1
-    """The lag when the source told it last; `lag` is -1 when that is too long ago to be believed.
-    """
+    """The last lag that the source told; `lag` is -1 when that is too old to rely on."""
     lag_age_ms: int = -1
-    """How long ago that was."""
+    """How long ago `last_known_lag` was told, in ms."""
 
 
 @dataclass(frozen=True, slots=True)

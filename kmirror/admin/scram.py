@@ -1,6 +1,6 @@
-"""AdminClient on SCRAM credentials.
+"""AdminClient calls about SCRAM credentials.
 
-A password never travels: salted and hashed here, as RFC 5802 has it (PBKDF2).
+A password is never sent: it is salted and hashed here, as in RFC 5802 (PBKDF2).
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ class UserScramCredentialDeletion:
 async def describe_user_scram_credentials(
     cluster: AdminRequests, users: Iterable[str] = ()
 ) -> dict[str, list[tuple[ScramMechanism, int]] | ApiException]:
-    """Mechanism and iterations of each user's credentials (of all users when none is named), or
-    what failed.
+    """Returns mechanism and iterations of each user's credentials, or what failed.
+
+    Without names it returns those of all users.
     """
     names = [UserName(name=user) for user in users]
     request = DescribeUserScramCredentialsRequest(users=names or None)
@@ -75,7 +76,7 @@ async def describe_user_scram_credentials(
 async def alter_user_scram_credentials(
     cluster: AdminRequests, alterations: Iterable[UserScramCredentialUpsertion | UserScramCredentialDeletion]
 ) -> dict[str, ApiException | None]:
-    """Carry out the alterations; what came of each user's."""
+    """Carries out the alterations; returns the outcome for each user."""
     deletions, upsertions = [], []
     for row in alterations:
         if isinstance(row, UserScramCredentialDeletion):

@@ -1,6 +1,6 @@
-"""AdminClient on share groups (KIP-932): describe, start offsets, delete.
+"""AdminClient calls about share groups (KIP-932): describe, start offsets, delete.
 
-Listing them: `list_groups(types=["share"])`.
+`list_groups(types=["share"])` lists them.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class ShareGroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class SharePartitionOffset:
-    """Where a group begins in a partition.
+    """The offset at which a group begins in a partition.
 
-    `lag` is None where it is not known, or the broker does not say.
+    `lag` is None if it is not known, or if the broker does not say.
     """
 
     start_offset: int
@@ -68,7 +68,7 @@ class SharePartitionOffset:
 async def describe_share_groups(
     cluster: AdminRequests, group_ids: Iterable[str], *, timeout_ms: int | None = None
 ) -> dict[str, ShareGroupDescription | ApiException]:
-    """Each group, or why it cannot be described (GROUP_ID_NOT_FOUND when there is none)."""
+    """Returns each group, or why it cannot be described (GROUP_ID_NOT_FOUND when there is none)."""
 
     async def ask(node: Node, ids: list[str]) -> dict[str, ShareGroupDescription | ApiException]:
         request = ShareGroupDescribeRequest(group_ids=ids)
@@ -86,9 +86,10 @@ async def describe_share_groups(
 async def list_share_group_offsets(
     cluster: AdminRequests, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, skip_failed: bool = False
 ) -> dict[TopicPartition, SharePartitionOffset | None]:
-    """Where a group begins in all partitions that it has state of, or in `partitions` (None: it has
-    no state there). ApiException for the first that has an error, one without a leader for example;
-    with `skip_failed` such partitions are left out.
+    """Returns where a group begins, in all partitions of which it has state or in `partitions`.
+
+    None means that the group has no state there. Raises ApiException for the first partition with
+    an error, for example one without a leader; with `skip_failed` such partitions are left out.
     """
     topics = None
     if partitions is not None:
@@ -115,9 +116,9 @@ async def list_share_group_offsets(
 async def alter_share_group_offsets(
     cluster: AdminRequests, group_id: str, offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, ApiException | None]:
-    """Have a group without members begin there; a group that is not there is made.
+    """Sets where a group without members begins; a group that does not exist is created.
 
-    What came of each.
+    Returns the outcome of each partition.
     """
     wanted: dict[str, AlterShareGroupOffsetsRequestTopic] = {}
     for name, offset in offsets.items():
@@ -139,7 +140,7 @@ async def alter_share_group_offsets(
 
 
 async def delete_share_group_offsets(cluster: AdminRequests, group_id: str, topics: Iterable[str]) -> dict[str, ApiException | None]:
-    """Forget where a group without members begins in whole topics; what came of each."""
+    """Deletes where a group without members begins, for whole topics; returns each outcome."""
     rows = [DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in topics]
     request = DeleteShareGroupOffsetsRequest(group_id=group_id, topics=rows)
 
@@ -152,7 +153,7 @@ async def delete_share_group_offsets(cluster: AdminRequests, group_id: str, topi
 
 
 async def delete_share_groups(cluster: AdminRequests, group_ids: Iterable[str]) -> dict[str, ApiException | None]:
-    """Delete groups without members, and their state; what came of each."""
+    """Deletes groups without members, and their state; returns the outcome of each."""
 
     async def ask(node: Node, ids: list[str]) -> dict[str, ApiException | None]:
         response = await cluster.send(node, DeleteGroupsRequest(groups_names=ids))

@@ -1,4 +1,4 @@
-"""AdminClient on delegation tokens (KIP-48).
+"""AdminClient calls about delegation tokens (KIP-48).
 
 Times are milliseconds since the epoch; periods are milliseconds.
 """
@@ -33,7 +33,7 @@ class DelegationToken:
 async def create_delegation_token(
     cluster: AdminRequests, *, owner: KafkaPrincipal | None = None, renewers: Iterable[KafkaPrincipal] = (), max_lifetime_ms: int = -1
 ) -> DelegationToken:
-    """A token of the caller, or of `owner`; -1 is the broker's longest life."""
+    """Creates a token for the caller, or for `owner`; -1 is the broker's maximum lifetime."""
     wanted = tuple(renewers)
     request = CreateDelegationTokenRequest(
         owner_principal_type=owner.principal_type if owner else None,
@@ -56,7 +56,7 @@ async def create_delegation_token(
 
 
 async def renew_delegation_token(cluster: AdminRequests, hmac: bytes, *, renew_period_ms: int = -1) -> int:
-    """The new expiry time."""
+    """Renews a token; returns its new expiry time."""
     request = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=renew_period_ms)
     response = await cluster.ask_any(request)
     raise_for(response.error_code, None)
@@ -64,7 +64,9 @@ async def renew_delegation_token(cluster: AdminRequests, hmac: bytes, *, renew_p
 
 
 async def expire_delegation_token(cluster: AdminRequests, hmac: bytes, *, expiry_time_period_ms: int = -1) -> int:
-    """The new expiry time; a negative period expires the token at once."""
+    """Changes a token's expiry time, and returns it; a negative period expires the token at
+    once.
+    """
     request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=expiry_time_period_ms)
     response = await cluster.ask_any(request)
     raise_for(response.error_code, None)
@@ -72,7 +74,7 @@ async def expire_delegation_token(cluster: AdminRequests, hmac: bytes, *, expiry
 
 
 async def describe_delegation_token(cluster: AdminRequests, owners: Iterable[KafkaPrincipal] | None = None) -> list[DelegationToken]:
-    """The tokens of `owners`, or all that the caller may see."""
+    """Returns the tokens of `owners`, or all that the caller may see."""
     wanted = None
     if owners is not None:
         wanted = [DescribeDelegationTokenOwner(principal_type=owner.principal_type, principal_name=owner.name) for owner in owners]

@@ -1,4 +1,4 @@
-"""AdminClient on topics: list, describe, create, delete, add partitions."""
+"""AdminClient calls about topics: list, describe, create, delete, add partitions."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ PARTITIONS_PER_RESPONSE = 2_000
 
 
 async def list_topics(cluster: AdminRequests, *, include_internal: bool = False) -> list[str]:
-    """Names, sorted."""
+    """Returns the names of topics, sorted."""
     return [topic.name for topic in await list_topic_listings(cluster) if include_internal or not topic.is_internal]
 
 
 async def list_topic_listings(cluster: AdminRequests) -> list[TopicListing]:
-    """Every topic with its id, sorted by name; those that are being deleted are left out."""
+    """Returns every topic with its id, sorted by name, except those that are being deleted."""
     response = await cluster.metadata(None)
     listed = [TopicListing(row.name, row.topic_id, row.is_internal) for row in response.topics if row.name and row.error_code == 0]
     return sorted(listed, key=lambda topic: topic.name)
 
 
 async def describe_topics(cluster: AdminRequests, names: Iterable[str]) -> dict[str, TopicDescription]:
-    """Those of `names` that exist, from Metadata: leaders, replicas, ISR."""
+    """Returns those of `names` that exist, from Metadata: leaders, replicas, ISR."""
     wanted = sorted(names)
     response = await cluster.metadata(wanted) if wanted else MetadataResponse()
     result = {}
@@ -62,7 +62,7 @@ async def describe_topics(cluster: AdminRequests, names: Iterable[str]) -> dict[
 
 
 async def describe_topics_by_ids(cluster: AdminRequests, topic_ids: Iterable[Uuid]) -> dict[Uuid, TopicDescription]:
-    """Those of `topic_ids` that exist."""
+    """Returns those of `topic_ids` that exist."""
     wanted = [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in topic_ids]
     response = await cluster.ask_any(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
     result = {}
@@ -78,7 +78,9 @@ async def describe_topics_by_ids(cluster: AdminRequests, topic_ids: Iterable[Uui
 async def describe_topic_partitions(
     cluster: AdminRequests, names: Iterable[str], *, partitions_per_response: int = PARTITIONS_PER_RESPONSE
 ) -> dict[str, TopicDescription]:
-    """Those of `names` that exist, with eligible leader replicas (KIP-966), page by page."""
+    """Returns those of `names` that exist, with eligible leader replicas (KIP-966), page by
+    page.
+    """
     pages: dict[str, list[Any]] = {}
     facts: dict[str, Any] = {}
     cursor = None
@@ -122,8 +124,10 @@ async def delete_topics(cluster: AdminRequests, names: Iterable[str], options: R
 
 
 async def delete_topics_by_ids(cluster: AdminRequests, topic_ids: Iterable[Uuid], options: RequestOptions | None = None) -> TopicResults:
-    """The topics of these ids, whatever bears their names by then; outcomes by the ids' text,
-    UNKNOWN_TOPIC_ID for one that is not there (Kafka's `TopicCollection.ofTopicIds`).
+    """Deletes the topics with these ids, whatever topics have their names by then.
+
+    Outcomes are keyed by the ids' text; UNKNOWN_TOPIC_ID for an id without a topic (Kafka's
+    `TopicCollection.ofTopicIds`).
     """
     timeout_ms = cluster.timeout(options)
     topics = [DeleteTopicState(name=None, topic_id=topic_id) for topic_id in topic_ids]
@@ -134,7 +138,7 @@ async def delete_topics_by_ids(cluster: AdminRequests, topic_ids: Iterable[Uuid]
 async def create_partitions(
     cluster: AdminRequests, counts: Mapping[str, int | NewPartitions], options: RequestOptions | None = None
 ) -> TopicResults:
-    """Grow topics to the given total numbers of partitions."""
+    """Increases topics to the given total numbers of partitions."""
     timeout_ms = cluster.timeout(options)
     topics = []
     for name, count in counts.items():

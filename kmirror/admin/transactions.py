@@ -1,9 +1,9 @@
-"""AdminClient on transactions (KIP-664): list and describe them, the producers of partitions, fence
-and abort.
+"""AdminClient calls about transactions (KIP-664): list and describe them and the producers of
+partitions, fence and abort.
 
 Coordinators are asked about transactional ids, leaders (or one broker, for its replicas) about
-producers. An abort writes a marker into one partition, past the coordinator: for a transaction that
-the coordinator does not know (any more), which would hang there for ever.
+producers. An abort writes a marker into one partition without its coordinator. It is for a
+transaction that the coordinator does not know (any more), which would hang there for ever.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TransactionListing:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """`transaction_start_time_ms` is None where no transaction was begun."""
+    """One transactional id; `transaction_start_time_ms` is None if no transaction has begun."""
 
     coordinator_id: int
     state: str
@@ -47,8 +47,9 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """A producer as a partition's log knows it; None where no marker was seen, or no transaction is
-    open.
+    """A producer as a partition's log knows it.
+
+    A field is None if no marker was seen, or if no transaction is open.
     """
 
     producer_id: int
@@ -61,7 +62,7 @@ class ProducerState:
 
 @dataclass(frozen=True, slots=True)
 class AbortTransactionSpec:
-    """Whose transaction ends in which partition.
+    """Whose transaction to end, and in which partition.
 
     The coordinator epoch must not be below the last one that the partition saw.
     """
@@ -80,8 +81,8 @@ class AbortTransactionSpec:
 
 @dataclass(frozen=True, slots=True)
 class TransactionsFilter:
-    """Which transactions to list: all, or those of producers, in states, open for longer than a
-    duration, with ids that match a pattern.
+    """Which transactions to list: all, or only those of given producers or states, open for longer
+    than a duration, or with ids that match a pattern.
     """
 
     producer_ids: tuple[int, ...] = ()
@@ -91,9 +92,9 @@ class TransactionsFilter:
 
 
 async def list_transactions(cluster: AdminRequests, wanted: TransactionsFilter | None = None) -> dict[int, list[TransactionListing]]:
-    """Every coordinator's transactions, by broker id.
+    """Returns every coordinator's transactions, by broker id.
 
-    UNSUPPORTED_VERSION where a broker does not know a filter.
+    UNSUPPORTED_VERSION if a broker does not know a filter.
     """
     chosen = wanted or TransactionsFilter()
     request = ListTransactionsRequest(
@@ -119,7 +120,7 @@ async def list_transactions(cluster: AdminRequests, wanted: TransactionsFilter |
 async def describe_transactions(
     cluster: AdminRequests, transactional_ids: Iterable[str]
 ) -> dict[str, TransactionDescription | ApiException]:
-    """The state of each id, or why there is none (TRANSACTIONAL_ID_NOT_FOUND)."""
+    """Returns the state of each id, or why there is none (TRANSACTIONAL_ID_NOT_FOUND)."""
 
     async def ask(node: Node, group: list[str]) -> dict[str, TransactionDescription | ApiException]:
         request = DescribeTransactionsRequest(transactional_ids=group)
@@ -139,7 +140,9 @@ async def describe_transactions(
 async def describe_producers(
     cluster: AdminRequests, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
 ) -> dict[TopicPartition, list[ProducerState]]:
-    """Active producers of each partition, as its leader knows them, or as broker `broker_id` does."""
+    """Returns each partition's active producers, as its leader or the broker `broker_id` knows
+    them.
+    """
 
     async def ask(node: Node, group: list[TopicPartition]) -> dict[TopicPartition, list[ProducerState]]:
         request = DescribeProducersRequest(
@@ -160,7 +163,7 @@ async def describe_producers(
 
 
 async def abort_transaction(cluster: AdminRequests, spec: AbortTransactionSpec) -> None:
-    """Write the abort marker into the partition.
+    """Writes the abort marker into the partition.
 
     INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED: newer ones were seen there.
     """
@@ -187,9 +190,9 @@ async def abort_transaction(cluster: AdminRequests, spec: AbortTransactionSpec) 
 
 
 async def fence_producers(cluster: AdminRequests, transactional_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Shut out the producers of these ids; an open transaction is aborted before.
+    """Shuts out the producers of these ids; an open transaction is aborted first.
 
-    The new id and epoch of each.
+    Returns the new producer id and epoch of each.
     """
 
     async def ask(node: Node, group: list[str]) -> dict[str, tuple[int, int]]:
@@ -209,7 +212,7 @@ async def fence_producers(cluster: AdminRequests, transactional_ids: Iterable[st
 
 
 async def force_terminate_transaction(cluster: AdminRequests, transactional_id: str) -> None:
-    """Abort the open transaction of an id, whatever its producer is doing."""
+    """Aborts the open transaction of an id, whatever its producer is doing."""
     await fence_producers(cluster, [transactional_id])
 
 
@@ -236,8 +239,7 @@ def _producer(row: ProducerStateRow) -> ProducerState:
     )
 
 
-# -- what Kafka's client says of errors
-# -----------------------------------------------------------------------------------------
+# -- errors as Kafka's client words them
 
 
 def _undescribed(transactional_id: str, error: Errors) -> ApiException:

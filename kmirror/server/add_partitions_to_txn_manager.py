@@ -2,17 +2,17 @@
 `AddPartitionsToTxnManager`, KIP-890).
 
 A partition takes the first batch of a transaction only after the coordinator of its transactional
-id has said that the partition is in that transaction; so a batch that comes late, from a producer
-whose transaction was ended without it, is refused instead of hanging in the log for ever. What a
-client's version knows decides what is asked and what it is told:
+id has said that the partition is in that transaction. A late batch from a producer whose
+transaction has already ended is therefore refused, and does not hang in the log for ever. The
+client's version decides what the coordinator is asked and what the client is told:
 
     operation                client                                    asked           a partition that is not in the transaction
     DEFAULT_ERROR            Produce < 11, TxnOffsetCommit < 4          verify only     INVALID_TXN_STATE
     GENERIC_ERROR_SUPPORTED  Produce 11, TxnOffsetCommit 4              verify only     TRANSACTION_ABORTABLE
     ADD_PARTITION            Produce >= 12, TxnOffsetCommit >= 5        add it          (is added)
 
-Each broker has one AddPartitionsToTxn request under way at most; what comes up meanwhile goes into
-the next one, a transactional id once a request.
+At most one AddPartitionsToTxn request per broker is under way. What comes up meanwhile goes into
+the next request, which holds each transactional id at most once.
 """
 
 from __future__ import annotations
@@ -73,8 +73,10 @@ class _Queued(NamedTuple):
 
 
 class AddPartitionsToTxnManager:
-    """`is_verification_enabled` is the setting transaction.partition.verification.enable, which can
-    change.
+    """Owns the queues of questions, one per broker, and the metrics of verification.
+
+    `is_verification_enabled` returns transaction.partition.verification.enable, which can change at
+    runtime.
     """
 
     def __init__(
@@ -107,7 +109,9 @@ class AddPartitionsToTxnManager:
         partitions: Collection[TopicPartition],
         operation: TransactionSupportedOperation,
     ) -> PartitionErrors:
-        """The error of each partition that is not in the transaction, or is not known to be."""
+        """Returns the error of each partition that is not in the transaction, or is not known to
+        be.
+        """
         if not operation.supports_epoch_bump and not self._is_verification_enabled():
             return {}
         started_ms = self._runtime.clock.monotonic_ms()
@@ -158,7 +162,7 @@ class AddPartitionsToTxnManager:
         if response.error_code:
             error_of_all = Errors.for_code(response.error_code)
             if error_of_all is Errors.CLUSTER_AUTHORIZATION_FAILED:
-                error_of_all = Errors.INVALID_TXN_STATE  # the client has nothing to do with it
+                error_of_all = Errors.INVALID_TXN_STATE  # the client is not to blame
             return [dict.fromkeys(queued.partitions, error_of_all) for queued in batch]
         answered = {result.transactional_id: result for result in response.results_by_transaction}
         return [_errors_of(answered.get(queued.transaction.transactional_id), queued.partitions) for queued in batch]
@@ -173,8 +177,10 @@ def _errors_of(result: Any, partitions: list[TopicPartition]) -> PartitionErrors
 
 
 def _for_client(error: Errors, operation: TransactionSupportedOperation) -> Errors:
-    """Producers expect INVALID_PRODUCER_EPOCH of a partition; TRANSACTION_ABORTABLE is unknown to
-    old ones.
+    """Translates an error into one that the client knows.
+
+    Producers expect INVALID_PRODUCER_EPOCH for a partition, and old ones do not know
+    TRANSACTION_ABORTABLE.
     """
     if error is Errors.PRODUCER_FENCED:
         return Errors.INVALID_PRODUCER_EPOCH

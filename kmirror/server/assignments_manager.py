@@ -1,10 +1,11 @@
 """Tells the controller which log directory holds each replica (Kafka's `AssignmentsManager`;
 KIP-858).
 
-The controller has to know, because it learns of a failed directory, not of failed partitions. It
-places replicas itself on brokers with one directory; on others the broker chooses, and says so
-here. One request at a time, with everything that is pending; what was not taken is sent again after
-a pause. A later assignment of the same partition replaces an earlier one.
+The controller has to know, because it is told of a failed directory and not of failed partitions.
+On a broker with one directory it places replicas itself; otherwise the broker chooses the directory
+and reports it here. One request at a time is under way, with everything that is pending. What the
+controller did not accept is sent again after a pause. A later assignment of the same partition
+replaces an earlier one.
 """
 
 from __future__ import annotations
@@ -22,17 +23,19 @@ from kmirror.wire.messages import assign_replicas_to_dirs as messages
 
 RETRY_BACKOFF_MS = 500
 MAX_ASSIGNMENTS = 2_250
-"""Of one request, so that it does not grow without bounds (Kafka's number)."""
+"""Most assignments in one request, so that it does not grow without bounds (Kafka's number)."""
 
 _GONE = frozenset((Errors.UNKNOWN_TOPIC_ID, Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.NOT_LEADER_OR_FOLLOWER))
-"""The replica is no more: nothing to tell."""
+"""Answers for a replica that no longer exists: there is nothing left to tell."""
 
 _log = logging.getLogger(__name__)
 
 
 class AssignmentsManager:
-    """`send` asks the controller (ApiException when it cannot be reached); `broker_epoch` is this
-    broker's.
+    """Owns the pending assignments and the task that sends them.
+
+    `send` asks the controller (ApiException when it cannot be reached); `broker_epoch` returns this
+    broker's epoch.
     """
 
     def __init__(
@@ -51,8 +54,9 @@ class AssignmentsManager:
         self._task: asyncio.Task[None] | None = None
 
     def on_assignment(self, topic_partition: TopicIdPartition, directory_id: Uuid, on_accepted: Callable[[], None]) -> None:
-        """The replica is (or is about to be) in this directory; `on_accepted` when the controller
-        knows.
+        """Takes note that the replica is, or is about to be, in this directory.
+
+        `on_accepted` is called when the controller knows it.
         """
         key = (topic_partition.topic_id, topic_partition.partition)
         self._pending[key] = directory_id
@@ -62,7 +66,7 @@ class AssignmentsManager:
 
     @property
     def pending_count(self) -> int:
-        """Replicas of which the controller does not know yet where they are."""
+        """Number of replicas whose directory the controller does not know yet."""
         return len(self._pending)
 
     def shutdown(self) -> None:
@@ -76,7 +80,7 @@ class AssignmentsManager:
                 await self._runtime.sleep_ms(RETRY_BACKOFF_MS)
 
     async def _exchange(self, batch: dict[tuple[Uuid, int], Uuid]) -> bool:
-        """Whether everything was taken."""
+        """Sends one batch; returns whether all of it was accepted."""
         try:
             response = await self._send(self._request(batch))
         except KmirrorError as error:

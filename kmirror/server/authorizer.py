@@ -14,9 +14,9 @@ STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 def create_authorizer(config: KafkaConfig, metrics: MetricsRegistry, role: str) -> StandardAuthorizer | None:
-    """None where `authorizer.class.name` is empty: everybody may do everything.
+    """Returns None if `authorizer.class.name` is empty: everybody may do everything.
 
-    ConfigError for a class that kmirror does not have.
+    Raises ConfigError for a class that kmirror does not have.
     """
     name = config.get_string("authorizer.class.name")
     if not name:

@@ -1,8 +1,8 @@
-"""Topics that are made because somebody asked for them: `auto.create.topics.enable`, and the
-coordinators' own topics.
+"""Creates topics because somebody asked for them (`auto.create.topics.enable`), and the
+coordinators' own topics (Kafka's `AutoTopicCreationManager`).
 
-The controller makes them; the request is sent once however many clients ask, and the asking clients
-are told UNKNOWN_TOPIC_OR_PARTITION (or COORDINATOR_NOT_AVAILABLE) and come again.
+The controller creates them. The request is sent once, however many clients ask. The clients are
+told UNKNOWN_TOPIC_OR_PARTITION (or COORDINATOR_NOT_AVAILABLE) and ask again.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _log = logging.getLogger(__name__)
 
 
 class AutoTopicCreationManager:
+    """Owns the creations under way, by topic name, and their tasks."""
+
     def __init__(self, runtime: Runtime, config: KafkaConfig, controller: ForwardingChannel) -> None:
         self._runtime = runtime
         self._config = config
@@ -39,10 +41,10 @@ class AutoTopicCreationManager:
         self._tasks: list[asyncio.Task[None]] = []
 
     def create_topics(self, names: Iterable[str], asker: Request | None = None) -> None:
-        """Ask the controller for those that are not asked for yet; returns at once.
+        """Asks the controller for the topics that are not being created yet; returns at once.
 
-        With `asker` it is that client's request: made with its permissions, and taken from its
-        quota.
+        With `asker` the request is that client's: it needs the client's permissions and counts
+        against its quota.
         """
         missing = [name for name in names if name not in self._in_flight]
         if not missing:

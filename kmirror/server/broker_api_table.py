@@ -1,15 +1,15 @@
-"""What a broker does with each API: one row an API, and whatever depends on the API reads its row.
+"""What a broker does with each API. Each API has one row, and all code that depends on the API
+reads that row.
 
-    ApiVersions   advertises the rows that somebody here answers and whose gate lets them be served
+    ApiVersions   advertises the rows that this broker or its controller answers and whose gate lets them be served
     dispatch      `KafkaApis` asks the gate, authorises cluster actions, and calls the row's handler
-    forwarding    what the controller answers, and nothing else, is forwarded; a row that names a
-                  handler has it look at the request first
+    forwarding    only what the controller answers is forwarded; if the row names a handler, the handler sees the request first
 
 A handler is named `file.function` in `server/apis` and is imported with the first request for it,
-so that a broker does not start more slowly because of what nobody asks. An API that nobody here
-answers is not advertised, and a request for it closes the connection, as in Kafka. Permissions that
-depend on the request's resources are the handler's matter; only ClusterAction, which is asked first
-and for the whole request, stands in the table.
+so that unused handlers do not slow down a broker's start. An API that nobody answers is not
+advertised, and a request for it closes the connection, as in Kafka. Handlers check permissions that
+depend on the request's resources. The table holds only ClusterAction, which is checked first and
+for the whole request.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class AnsweredBy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """What must hold before an API is there.
+    """What must hold before an API is served.
 
     `served_with` is a boolean setting, fixed while the broker runs: without it the API is not
     advertised, and a request closes the connection. `feature` must be finalized at level 1 or
-    above, and `protocol` must be one of the broker's rebalance protocols: without them a request is
-    answered UNSUPPORTED_VERSION, with `refusal` as the text.
+    above, and `protocol` must be one of the broker's rebalance protocols: otherwise a request is
+    answered with UNSUPPORTED_VERSION and the text `refusal`.
     """
 
     served_with: str | None = None
@@ -63,7 +63,7 @@ class Gate:
         return self.served_with is None or config.get_bool(self.served_with)
 
     def check(self, config: KafkaConfig, image: MetadataImage) -> None:
-        """ApiException UNSUPPORTED_VERSION while the gate is closed."""
+        """Raises ApiException UNSUPPORTED_VERSION while the gate is closed."""
         is_open = self.feature is None or image.features.level(self.feature) >= 1
         if not is_open or (self.protocol is not None and self.protocol not in config.get_list(REBALANCE_PROTOCOLS_CONFIG)):
             raise ApiException(Errors.UNSUPPORTED_VERSION, self.refusal)
@@ -94,7 +94,7 @@ class BrokerApi:
 
     @property
     def handler_name(self) -> str:
-        """`file.function`; empty where nobody here answers."""
+        """`file.function`; empty if this broker has no handler."""
         if self.answered_by in (AnsweredBy.CONTROLLER_LISTENER, AnsweredBy.NOBODY):
             return ""
         return self.handler or (PLAINLY_FORWARDED if self.answered_by is AnsweredBy.CONTROLLER else "")
@@ -234,6 +234,6 @@ ROWS: Final = (
     _forwarded(ApiKeys.DELETE_MIRROR, "mirror.handle_delete_mirror", MIRRORING),
     _forwarded(ApiKeys.BUMP_LEADER_EPOCHS, gate=MIRRORING, is_cluster_action=True),
 )
-"""In the order of the keys."""
+"""The rows in the order of the API keys."""
 
 BROKER_API_TABLE: Final[Mapping[ApiKeys, BrokerApi]] = {row.api_key: row for row in ROWS}

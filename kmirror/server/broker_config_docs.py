@@ -1,5 +1,5 @@
-"""Descriptions of the broker's settings, for DescribeConfigs and `kmirror config-help`: those that
-kmirror acts on.
+"""Descriptions of the broker settings that kmirror acts on, for DescribeConfigs and `kmirror
+config-help`.
 
 Settings that are in the table only so that a Kafka properties file is accepted have no description.
 """

@@ -1,10 +1,11 @@
-"""The broker's settings: name, type, default, importance, how it can be changed, flags and what is
-valid (Kafka 4.3, KIP-1279).
+"""The broker's settings: name, type, default, importance, how it can be changed, flags and valid
+values (Kafka 4.3, KIP-1279).
 
-One line a setting, fields separated by `|`. Default `REQUIRED` has none, `null` is no value. Third
-from the right: `-` read-only, else the scope in which it can be changed at runtime. Flags: I
-internal (known, never described), D dynamic only (no server property). `kafka_config` parses this
-table; `server.broker_config_docs` holds the descriptions.
+One line per setting, with fields separated by `|`. The default `REQUIRED` means that there is no
+default, and `null` means no value. The third field from the right is `-` for read-only, otherwise
+the scope in which the setting can be changed at runtime. Flags: I internal (known, never
+described), D dynamic only (not a server property). `broker_configs` parses this table;
+`broker_config_docs` holds the descriptions.
 """
 
 from __future__ import annotations

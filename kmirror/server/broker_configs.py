@@ -1,9 +1,9 @@
 """`broker_configs()`: the `ConfigDef` of the broker, built from `broker_config_table` and
 `broker_config_docs`.
 
-It holds what a properties file may set; `dynamic_only_configs()` what can only be set at runtime
-(the replication throttles). Kafka never describes internal configs unless somebody set them;
-`ConfigKey.internal` says which.
+It holds what a properties file may set; `dynamic_only_configs()` holds what can only be set at
+runtime (the replication throttles). Kafka never describes internal configs unless somebody has set
+them; `ConfigKey.internal` marks those.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _number(text: str) -> float:
 
 
 def _validator(valid: str, type: ConfigType) -> Validator | None:
-    """The validator that the table's last field describes."""
+    """Returns the validator that the table's last field describes."""
     if valid in ("", "non-null string"):
         return None
     if valid == "non-empty string":
@@ -93,11 +93,11 @@ def _build(*, dynamic_only: bool) -> ConfigDef:
 
 @functools.cache
 def broker_configs() -> ConfigDef:
-    """What a broker's properties may set."""
+    """Returns the definitions of what a broker's properties may set."""
     return _build(dynamic_only=False)
 
 
 @functools.cache
 def dynamic_only_configs() -> ConfigDef:
-    """What can be set at runtime only."""
+    """Returns the definitions of what can be set only at runtime."""
     return _build(dynamic_only=True)

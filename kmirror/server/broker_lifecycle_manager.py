@@ -1,5 +1,5 @@
-"""A broker's membership: register, heartbeat, become unfenced, leave in good order (Kafka's
-`BrokerLifecycleManager`).
+"""A broker's membership: it registers, sends heartbeats, is unfenced, and leaves in good order
+(Kafka's `BrokerLifecycleManager`).
 
     NOT_RUNNING ── start ──> STARTING ── registered ──> RECOVERY ── caught up, unfenced ──> RUNNING
                                                             ── begin_controlled_shutdown ──> PENDING_CONTROLLED_SHUTDOWN ── told to go ──> SHUTTING_DOWN
@@ -8,10 +8,10 @@ Each incarnation of the process has its own id; the controller answers a registr
 epoch, which every heartbeat carries. A heartbeat whose epoch is stale means that another
 incarnation took our place: this one cannot go on.
 
-What fails is asked again after 50, 100, 200, then every 400 ms, give or take a tenth. Kafka's
-ExponentialBackoff begins at 100 ms and grows to broker.session.timeout.ms; but the usual refusal
-(DUPLICATE_BROKER_REGISTRATION) lasts until the session of our own earlier incarnation has ended,
-and a broker that restarts shall be back within a moment of that, not a session later.
+A failed request is repeated after 50, 100, 200, and then every 400 ms, give or take a tenth.
+Kafka's ExponentialBackoff begins at 100 ms and grows to broker.session.timeout.ms. But the usual
+refusal (DUPLICATE_BROKER_REGISTRATION) lasts only until the session of our own earlier incarnation
+ends, and a broker that restarts should be back a moment after that, not a session later.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _STATE_CODES = {"NOT_RUNNING": 0, "STARTING": 1, "RECOVERY": 2, "RUNNING": 3, "P
 
 
 class BrokerState(Enum):
-    """The broker's own view; Kafka's names."""
+    """The broker's state as it sees itself; the names are Kafka's."""
 
     NOT_RUNNING = "NOT_RUNNING"
     STARTING = "STARTING"
@@ -57,13 +57,13 @@ class BrokerState(Enum):
 
     @property
     def code(self) -> int:
-        """The number of the metric `BrokerState`."""
+        """The value of the metric `BrokerState`."""
         return _STATE_CODES[self.value]
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerIdentity:
-    """What a broker registers with. `features` maps names to (lowest, highest) supported levels."""
+    """What a broker registers. `features` maps names to (lowest, highest) supported levels."""
 
     broker_id: int
     cluster_id: str
@@ -83,7 +83,10 @@ class BrokerIdentity:
         log_dirs: Iterable[Uuid],
         previous_broker_epoch: int,
     ) -> BrokerIdentity:
-        """By the broker's settings; a listener without a port there advertises its bound one."""
+        """Builds the identity from the broker's settings.
+
+        A listener whose port is left open there advertises the port that it is bound to.
+        """
         supported = supported_features(unstable=config.unstable_feature_versions_enable)
         return cls(
             broker_id=config.node_id,
@@ -101,9 +104,9 @@ class BrokerIdentity:
 
 
 class BrokerLifecycleManager:
-    """Owner of the broker's state and epoch.
+    """Owns the broker's state and epoch.
 
-    `run` is its task; the rest are questions and two requests of the owner.
+    `run` is its task. The other methods are questions, and requests of the broker that owns this.
     """
 
     def __init__(
@@ -135,7 +138,7 @@ class BrokerLifecycleManager:
         self.may_shut_down: asyncio.Future[None] = runtime.create_future()
 
     async def run(self) -> None:
-        """Register, then heartbeat until told to shut down."""
+        """Registers the broker, then sends heartbeats until told to shut down."""
         self.state = BrokerState.STARTING
         await self._register()
         self.state = BrokerState.RECOVERY
@@ -148,16 +151,18 @@ class BrokerLifecycleManager:
             await self._sleep_or_wake(delay_ms)
 
     def set_ready_to_unfence(self) -> None:
-        """Logs are loaded and the metadata is caught up."""
+        """Says that the logs are loaded and the metadata is caught up."""
         self._wants_fence = False
         self._wake.set()
 
     def report_offline_log_dirs(self) -> None:
-        """A directory failed: tell the controller at once."""
+        """Tells the controller at once that a directory has failed."""
         self._wake.set()
 
     def begin_controlled_shutdown(self) -> None:
-        """Ask to leave; `may_shut_down` is done when the controller has moved our leaderships away."""
+        """Asks to leave; `may_shut_down` is done when the controller has moved our leaderships
+        away.
+        """
         if self.state in (BrokerState.RUNNING, BrokerState.RECOVERY):
             self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
             self._wake.set()
@@ -207,7 +212,7 @@ class BrokerLifecycleManager:
             await self._runtime.sleep_ms(self._next_retry_ms())
 
     async def _heartbeat(self) -> int:
-        """Send one heartbeat; how long to wait for the next, in ms."""
+        """Sends one heartbeat; returns how long to wait for the next, in ms."""
         wants_shut_down = self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
         request = BrokerHeartbeatRequest(
             broker_id=self._identity.broker_id,
@@ -233,7 +238,7 @@ class BrokerLifecycleManager:
         return self._take(response, wants_shut_down=wants_shut_down)
 
     def _next_retry_ms(self) -> int:
-        """How long to wait after one more failure in a row."""
+        """Returns how long to wait after one more failure in a row."""
         delay_ms = _RETRY_BACKOFF.backoff_ms(self._failures, self._runtime.random)
         self._failures += 1
         return round(delay_ms)
@@ -264,8 +269,10 @@ class BrokerLifecycleManager:
 
 
 def _refusal(identity: BrokerIdentity, error: Errors) -> str:
-    """The controller sends a code only; what it says of features is told by those that this broker
-    offered.
+    """Returns the text of a refused registration.
+
+    The controller sends only a code, so for a refused feature the text lists the levels that this
+    broker offered.
     """
     text = f"The controller refuses to register broker {identity.broker_id}: {error.name}"
     if error is not Errors.UNSUPPORTED_VERSION:

@@ -1,4 +1,4 @@
-"""The listeners of a broker: a socket server each, and what dynamic settings change in them."""
+"""The listeners of a broker, one socket server each, and what dynamic settings change in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kmirror.server.listener_security import channel_builder, reconfigure_securi
 
 
 class BrokerListeners:
-    """`handler` answers the requests of all of them.
+    """Owns the broker's socket servers; `handler` answers the requests of all of them.
 
     Logins are checked against `images()`, and wait until `ready` is done.
     """
@@ -53,11 +53,11 @@ class BrokerListeners:
         ]
 
     def port(self, listener_name: str) -> int:
-        """The bound port of a listener."""
+        """Returns the bound port of a listener."""
         return next(socket.port for socket in self.sockets if socket.listener_name == listener_name)
 
     def reconfigurables(self) -> tuple[Reconfigurable, Reconfigurable]:
-        """Limits of connections, then TLS and logins."""
+        """Returns what applies dynamic settings: connection limits, then TLS and logins."""
         secured = [(listener, socket.security) for listener, socket in zip(self._listeners, self.sockets, strict=True)]
         return reconfigure_sockets(self.sockets), reconfigure_security(secured, runtime=self._runtime, images=self._images)
 
@@ -66,6 +66,6 @@ class BrokerListeners:
             await socket.start()
 
     async def stop(self, *, grace_ms: int = 0) -> None:
-        """Requests in progress have up to `grace_ms` to be answered."""
+        """Stops every listener; requests in progress have up to `grace_ms` to be answered."""
         for socket in self.sockets:
             await socket.stop(grace_ms=grace_ms)

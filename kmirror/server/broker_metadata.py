@@ -1,7 +1,9 @@
-"""What a broker knows of its cluster: the metadata log, fetched and applied, and questions to it.
+"""What a broker knows about its cluster: the metadata log, fetched and applied, and questions about
+it.
 
 The image is as old as the last answer of the controller. A broker that cannot apply a record must
-not go on with what it knew before: the failure is fatal for the node (Kafka's fatal fault handler).
+The image is as old as the controller's last answer. A broker that cannot apply a record must not go
+on with what it knew before, so this failure is fatal for the node (Kafka's fatal fault handler).
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from kmirror.storage.unified_log import UnifiedLog
 
 
 class BrokerMetadata:
-    """Owner of the loader, of the task that feeds it, and of how far it is."""
+    """Owns the metadata loader, the task that feeds it, and the progress of loading."""
 
     def __init__(self, runtime: Runtime, config: KafkaConfig, cluster_id: str, *, on_fatal: Callable[[str], None]) -> None:
         self._runtime = runtime
@@ -45,7 +47,9 @@ class BrokerMetadata:
 
     @property
     def records_behind(self) -> int:
-        """How many records of the controller's log this broker has heard of and not applied yet."""
+        """Number of records of the controller's log that this broker knows of and has not applied
+        yet.
+        """
         return max(0, self.progress.high_watermark - self.loader.next_offset)
 
     def topic_config(self, topic: str) -> Mapping[str, str]:
@@ -56,7 +60,7 @@ class BrokerMetadata:
         return -1 if broker is None else broker.epoch
 
     def address_of(self, broker_id: int) -> tuple[str, int] | None:
-        """Host and port of a broker's inter-broker endpoint."""
+        """Returns host and port of a broker's inter-broker endpoint."""
         broker = self.image.cluster.broker(broker_id)
         endpoint = None if broker is None else broker.listeners.get(self._listener_name)
         return None if endpoint is None else (endpoint.host, endpoint.port)

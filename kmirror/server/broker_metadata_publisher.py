@@ -1,5 +1,6 @@
-"""Who acts on a metadata change, and in which order (Kafka's `BrokerMetadataPublisher`): the cache
-(what clients are told), the replica manager (logs and roles), the coordinators, the mirror.
+"""Passes metadata changes to those who act on them, in a fixed order (Kafka's
+`BrokerMetadataPublisher`): the cache (what clients are told), the replica manager (logs and roles),
+the coordinators for groups, transactions and share groups, and the mirror manager.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kmirror.storage.unified_log import UnifiedLog
 
 
 def is_stray_replica(topics: TopicsImage, log: UnifiedLog, *, broker_id: int) -> bool:
-    """A partition folder that the metadata does not place on this broker (Kafka's
+    """Whether the metadata does not place this partition folder on this broker (Kafka's
     `LogManager.isStrayKraftReplica`).
     """
     by_id = log.topic_id is not None and bool(log.topic_id)
@@ -29,7 +30,7 @@ def is_stray_replica(topics: TopicsImage, log: UnifiedLog, *, broker_id: int) ->
 
 
 class BrokerMetadataPublisher:
-    """Hands each metadata change to the rooms that act on it, in their order."""
+    """Passes each metadata change to the parts of the broker that act on it, in their order."""
 
     name = "BrokerMetadataPublisher"
 

@@ -1,9 +1,9 @@
-"""What a broker tells of its state, read when somebody looks: partitions, logs, listeners,
+"""Metrics about a broker's state, computed when somebody reads them: partitions, logs, listeners,
 fetchers, metadata, coordinators.
 
-Everything here is a collector: nothing is registered for a partition or a log, and nothing is
-counted while the broker works. Names and meanings are Kafka's; a partition that this broker does
-not lead has 0 where Kafka has 0.
+The readings are collectors: nothing is registered for a partition or a log, and nothing is counted
+while the broker works. Names and meanings are Kafka's; a partition that this broker does not lead
+reads 0 where Kafka has 0.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from kmirror.storage.log_manager import LogManager
 Reading = tuple[MetricName, Value]
 KAFKA_VERSION = "4.3.0"
 UNEXPECTED_FAILURES = MetricName("kmirror", "Runtime", "UnexpectedFailureCount")
-"""Mistakes that nobody awaited (a task that ended, a partition that failed): each is in the log,
-once, with its reason. Kafka has none.
+"""Failures that nobody awaited (a task that ended, a partition that failed).
+
+Each is logged once, with its reason. Kafka has no such metric.
 """
 EXPIRED_KILLED = "expired-connections-killed-count"
 _RAW_SOCKET_COUNTERS = {
@@ -41,7 +42,7 @@ _RAW_SOCKET_COUNTERS = {
 
 
 def partition_readings(replica_manager: ReplicaManager) -> Iterator[Reading]:
-    """`kafka.cluster:type=Partition`, of every partition of this broker."""
+    """Reads `kafka.cluster:type=Partition` for every partition of this broker."""
     for topic_partition, partition in list(replica_manager.partitions.items()):
         tags = (("topic", topic_partition.topic), ("partition", str(topic_partition.partition)))
         leads = partition.is_leader
@@ -59,7 +60,7 @@ def partition_readings(replica_manager: ReplicaManager) -> Iterator[Reading]:
 
 
 def log_readings(log_manager: LogManager) -> Iterator[Reading]:
-    """`kafka.log:type=Log` of every log, and the state of the log directories."""
+    """Reads `kafka.log:type=Log` for every log, and the state of the log directories."""
     for log in log_manager.current_logs():
         topic_partition = log.topic_partition
         tags = (("topic", topic_partition.topic), ("partition", str(topic_partition.partition)))
@@ -80,7 +81,9 @@ def log_readings(log_manager: LogManager) -> Iterator[Reading]:
 
 
 def producer_readings(log_manager: LogManager, clock: Clock) -> Iterator[Reading]:
-    """Producers that are remembered, and partitions with a transaction that should have ended."""
+    """Reads the number of remembered producers, and partitions with a transaction that is
+    overdue.
+    """
     logs, now_ms = log_manager.current_logs(), clock.time_ms()
     yield MetricName("kafka.server", "ReplicaManager", "ProducerIdCount"), sum(log.producer_state_manager.producer_id_count for log in logs)
     late = sum(log.producer_state_manager.has_late_transaction(now_ms) for log in logs)
@@ -88,17 +91,18 @@ def producer_readings(log_manager: LogManager, clock: Clock) -> Iterator[Reading
 
 
 def flush_listener(registry: MetricsRegistry) -> Callable[[int], None]:
-    """What logs tell of their flushes (nanoseconds).
+    """Returns the function that logs call after a flush, with its duration in nanoseconds.
 
-    Workers call it, too; of two that end at once one may be lost.
+    Workers call it, too; if two flushes end at the same time, one may not be counted.
     """
     timer = registry.timer(MetricName("kafka.log", "LogFlushStats", "LogFlushRateAndTimeMs"))
     return lambda duration_ns: timer.update(duration_ns / 1_000_000)
 
 
 def metadata_batch_listener(registry: MetricsRegistry) -> Callable[[int, int], None]:
-    """What the metadata fetcher tells: records that took effect together, and how long that took
-    (nanoseconds).
+    """Returns the function that the metadata fetcher calls after it has loaded a batch.
+
+    Its arguments are the number of records that took effect together and the time in nanoseconds.
     """
     sizes = registry.histogram(MetricName("kafka.server", "BrokerMetadataListener", "MetadataBatchSizes"))
     times = registry.histogram(MetricName("kafka.server", "BrokerMetadataListener", "MetadataBatchProcessingTimeUs"))
@@ -111,7 +115,7 @@ def metadata_batch_listener(registry: MetricsRegistry) -> Callable[[int, int], N
 
 
 def cleaner_readings(cleaner: LogCleaner, log_manager: LogManager, clock: Clock) -> Iterator[Reading]:
-    """`kafka.log:type=LogCleaner` and `LogCleanerManager`, of the last pass."""
+    """Reads `kafka.log:type=LogCleaner` and `LogCleanerManager`, for the last pass."""
     stats, uncleanable = cleaner.last_stats, cleaner.manager.uncleanable_partitions()
     recopied = 100 * stats.bytes_written // stats.bytes_read if stats.bytes_read else 0
     yield MetricName("kafka.log", "LogCleaner", "cleaner-recopy-percent"), recopied
@@ -132,7 +136,7 @@ def cleaner_readings(cleaner: LogCleaner, log_manager: LogManager, clock: Clock)
 
 
 def move_readings(moves: ReplicaAlterLogDirs) -> Iterator[Reading]:
-    """`kafka.server:type=ReplicaAlterLogDirsManager`."""
+    """Reads `kafka.server:type=ReplicaAlterLogDirsManager`."""
     tags = (("clientId", "ReplicaAlterLogDirs"),)
     yield MetricName("kafka.server", "ReplicaAlterLogDirsManager", "MaxLag", tags), max(moves.lags(), default=0)
     yield MetricName("kafka.server", "ReplicaAlterLogDirsManager", "FailedPartitionsCount", tags), len(moves.failed)
@@ -140,8 +144,8 @@ def move_readings(moves: ReplicaAlterLogDirs) -> Iterator[Reading]:
 
 
 def fetcher_readings(fetchers: ReplicaFetcherManager) -> Iterator[Reading]:
-    """`kafka.server:type=ReplicaFetcherManager`, and the lag of every partition that is fetched
-    (`FetcherLagMetrics`).
+    """Reads `kafka.server:type=ReplicaFetcherManager`, and the lag of every partition that is
+    fetched (`FetcherLagMetrics`).
     """
     lags = fetchers.lags()
     tags = (("clientId", "Replica"),)
@@ -154,15 +158,15 @@ def fetcher_readings(fetchers: ReplicaFetcherManager) -> Iterator[Reading]:
 
 
 class MetadataState(Protocol):
-    """What `broker-metadata-metrics` are about."""
+    """The source of `broker-metadata-metrics`."""
 
     @property
     def image(self) -> MetadataImage: ...
 
 
 def metadata_readings(loader: MetadataState, clock: Clock, errors: Mapping[str, int], *, unstable: bool) -> Iterator[Reading]:
-    """The newest metadata of this node, the errors over it by their metrics' names, the features in
-    force, and those that it knows.
+    """Reads the metadata of this node: the newest offset, errors by the names of their metrics, and
+    the finalized and supported feature levels.
     """
     image = loader.image
     provenance = image.provenance
@@ -191,9 +195,9 @@ def _camel(feature: str) -> str:
 
 
 class ListenerReadings:
-    """`kafka.server:type=socket-server-metrics` of one listener.
+    """Reads `kafka.server:type=socket-server-metrics` for one listener.
 
-    Rates are over the last windows before somebody looked.
+    Rates cover the last windows before the reading.
     """
 
     def __init__(self, socket: SocketServer, registry: MetricsRegistry) -> None:
@@ -231,7 +235,7 @@ class ListenerReadings:
 
 
 def register_network(registry: MetricsRegistry, sockets: list[SocketServer]) -> None:
-    """All listeners of one role."""
+    """Registers the metrics of all listeners of one role."""
     for socket in sockets:
         registry.add_collector(ListenerReadings(socket, registry))
 
@@ -239,7 +243,9 @@ def register_network(registry: MetricsRegistry, sockets: list[SocketServer]) -> 
 def register_replication(
     registry: MetricsRegistry, clock: Clock, replica_manager: ReplicaManager, log_manager: LogManager, fetchers: ReplicaFetcherManager
 ) -> None:
-    """Partitions, their logs and producers, the fetchers, and the moves between log directories."""
+    """Registers partitions, their logs and producers, the fetchers, and moves between log
+    directories.
+    """
     registry.add_collector(lambda: partition_readings(replica_manager))
     registry.add_collector(lambda: log_readings(log_manager))
     registry.add_collector(lambda: producer_readings(log_manager, clock))
@@ -252,7 +258,7 @@ def register_metadata(registry: MetricsRegistry, clock: Clock, loader: MetadataS
 
 
 def register_cleaner(registry: MetricsRegistry, clock: Clock, log_manager: LogManager) -> None:
-    """Nothing where `log.cleaner.enable` is off."""
+    """Registers the cleaner's metrics; does nothing if `log.cleaner.enable` is false."""
     cleaner = log_manager.cleaner
     if cleaner is not None:
         cleaner.throttler.on_observed = registry.meter(MetricName("kafka.utils", "Throttler", "cleaner-io")).mark
@@ -260,7 +266,9 @@ def register_cleaner(registry: MetricsRegistry, clock: Clock, log_manager: LogMa
 
 
 def register_request_queues(registry: MetricsRegistry, sockets: list[SocketServer]) -> None:
-    """What waits on a broker's listeners, and connections closed because their login ended."""
+    """Registers the queues of a broker's listeners, and the connections closed because their login
+    expired.
+    """
     queue_size = MetricName("kafka.network", "RequestChannel", "RequestQueueSize")
     registry.gauge(queue_size, lambda: sum(socket.waiting_requests for socket in sockets))
     expired = MetricName("kafka.network", "SocketServer", "ExpiredConnectionsKilledCount")
@@ -268,8 +276,9 @@ def register_request_queues(registry: MetricsRegistry, sockets: list[SocketServe
 
 
 def expired_connections(registry: MetricsRegistry, sockets: list[SocketServer]) -> float:
-    """Connections that were closed because their client did not log in again in time (counted where
-    a listener has logins).
+    """Returns how many connections were closed because the client did not log in again in time.
+
+    Only listeners with logins count.
     """
     names = [_of_listener(socket, EXPIRED_KILLED) for socket in sockets]
     return sum(float(counted.value()) for counted in map(registry.get, names) if counted is not None)
@@ -280,7 +289,7 @@ def _of_listener(socket: SocketServer, attribute: str) -> MetricName:
 
 
 def register_node(registry: MetricsRegistry, node_id: int, cluster_id: str, roles: list[str]) -> None:
-    """What does not change while the node runs (`app-info`, cluster ids)."""
+    """Registers what does not change while the node runs (`app-info`, cluster ids)."""
     started_ms = registry.clock.time_ms()
     facts: dict[str, Value] = {"version": KAFKA_VERSION, "commit-id": "kmirror", "start-time-ms": started_ms}
     for attribute, value in facts.items():

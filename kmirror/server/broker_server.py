@@ -1,13 +1,13 @@
-"""The broker role of a node, put together and run in Kafka's order (Kafka's `BrokerServer`).
+"""The broker role of a node, assembled and run in Kafka's order (Kafka's `BrokerServer`).
 
     log dirs locked ─> listener bound ─> metadata caught up ─> logs loaded ─> registered ─> publishers installed ─> unfenced
 
-The listener is bound first, because its port is part of the registration; requests that come before
-the broker has installed its publishers wait. The registration begins at once but may have to wait
-for the session of an incarnation that died; the logs are recovered meanwhile (Kafka begins with
-them when it is registered), and checked for strays once more after it. On the way down: leave in
-good order (the controller moves leaderships away), stop taking requests, end what waits, then close
-the logs and write the clean-shutdown marker.
+The listener is bound first, because its port is part of the registration. Requests that arrive
+before the broker has installed its publishers wait. The registration begins at once but may have to
+wait for the session of a dead incarnation to end. The logs are recovered meanwhile (Kafka recovers
+them after the registration), and are checked for strays once more after the registration. On the
+way down the broker leaves in good order (the controller moves leaderships away), stops taking
+requests, ends what waits, closes the logs and writes the clean-shutdown marker.
 """
 
 from __future__ import annotations
@@ -75,8 +75,11 @@ _log = logging.getLogger(__name__)
 
 
 class BrokerServer:
-    """`start` returns when the broker is unfenced and serves; `stop` is a controlled shutdown,
-    `kill` is none.
+    """Owns every part of the broker role: logs, replicas, coordinators, mirrors, channels,
+    listeners.
+
+    `start` returns when the broker is unfenced and serves; `stop` is a controlled shutdown, `kill`
+    is not.
     """
 
     def __init__(
@@ -249,7 +252,7 @@ class BrokerServer:
         metrics.gauge(snapshots, lambda: self._metadata.loader.snapshots_loaded)
 
     def port(self, listener_name: str) -> int:
-        """The bound port of a listener."""
+        """Returns the bound port of a listener."""
         return self._listeners.port(listener_name)
 
     # -- life
@@ -325,13 +328,13 @@ class BrokerServer:
         _log.info("[BrokerServer id=%d] started", self._config.node_id)
 
     def _on_registration(self, registered: asyncio.Future[None]) -> None:
-        """A registration that was refused for good ends the start, whatever it waits for."""
+        """Ends the start, whatever it waits for, if the registration was refused for good."""
         error = None if registered.cancelled() else registered.exception()
         if error is not None:
             self._metadata.progress.fail(error)
 
     def not_ready_reasons(self) -> list[str]:
-        """Why this broker should not be sent clients; nothing when it serves."""
+        """Returns why this broker should get no clients; empty if it serves."""
         lifecycle, image = self._lifecycle, self._metadata.image
         if lifecycle is None or not self._ready.done():
             return ["the broker is starting"]
@@ -347,7 +350,7 @@ class BrokerServer:
         return reasons
 
     async def stop(self) -> None:
-        """Controlled shutdown; the data is closed cleanly."""
+        """Shuts down in a controlled way and closes the data cleanly."""
         if self._lifecycle is not None:
             self._lifecycle.begin_controlled_shutdown()
             timer = self._runtime.call_later_ms(CONTROLLED_SHUTDOWN_TIMEOUT_MS, self._give_up_waiting)
@@ -376,7 +379,7 @@ class BrokerServer:
             self._lifecycle.may_shut_down.set_result(None)
 
     async def kill(self) -> None:
-        """Drop everything at once: nothing is flushed, no checkpoint and no marker is written."""
+        """Drops everything at once: nothing is flushed, and no checkpoint or marker is written."""
         self._scheduler.close()
         await self._listeners.stop()
         await self._metadata.stop_fetching()

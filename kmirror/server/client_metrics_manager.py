@@ -1,20 +1,20 @@
 """Metrics that clients push to the broker (Kafka's `ClientMetricsManager`, KIP-714).
 
-A subscription is a client-metrics config resource: which metrics (prefixes, or `*`), how often
-(`interval.ms`), and of which clients (`match`: regular expressions over the client's id, software,
-address …, which must all match in full). A client asks for its subscription
-(GetTelemetrySubscriptions), gets an id for itself and one for what all matching subscriptions say
-together, and pushes (PushTelemetry) in every interval. The subscription id is a checksum of what is
-asked for, so a push that answers an older question is told to ask again.
+A subscription is a client-metrics config resource. It says which metrics are wanted (prefixes, or
+`*`), how often (`interval.ms`), and from which clients (`match`: regular expressions over the
+client's id, software, address …, which must all match in full). A client asks for its subscription
+(GetTelemetrySubscriptions). It gets a client instance id and a subscription id, which stands for
+all matching subscriptions together, and it pushes (PushTelemetry) in every interval. The
+subscription id is a checksum of what is asked for, so a client that pushes under an outdated id is
+told to ask again.
 
-A client that comes before its interval is over is throttled; its first push after asking may come
-at any time, and the last one (`terminating`) always. What is known of a client is forgotten when
-its connection ends, after three intervals of silence (at least a minute), or when 16,384 newer ones
-are known.
+A client that comes before its interval is over is throttled. Its first push after asking may come
+at any time, and the last one (`terminating`) always. A client is forgotten when its connection
+ends, after three intervals of silence (at least a minute), or when 16,384 newer clients are known.
 
-Where pushes go. Kafka hands them to a metrics reporter that is a `ClientTelemetry`, and does not
-advertise the two APIs when there is none. Here `kmirror.telemetry.receiver.enable=true` gives a
-receiver: `ClientTelemetryReceiver` counts bytes and keeps each client's last payload.
+Kafka hands pushes to a metrics reporter that is a `ClientTelemetry`, and does not advertise the two
+APIs when there is none. Here `kmirror.telemetry.receiver.enable=true` switches on a receiver:
+`ClientTelemetryReceiver` counts bytes and keeps each client's last payload.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClientTelemetryReceiver:
-    """Takes what clients push: counts it, and keeps the last payload of each client that is known."""
+    """Owns what clients have pushed: counts, and the last payload of each known client."""
 
     def __init__(self, metrics: MetricsRegistry) -> None:
         self.last_payloads: dict[Uuid, bytes] = {}
@@ -80,7 +80,7 @@ class Subscription(NamedTuple):
 
 
 class ClientInstance:
-    """What is known of one client."""
+    """What the broker knows about one client."""
 
     def __init__(self, attributes: Mapping[str, str], subscription_id: int, version: int, metrics: list[str], interval_ms: int) -> None:
         self.attributes = attributes
@@ -96,7 +96,7 @@ class ClientInstance:
         self._last_push_ms: int | None = None
 
     def may_get(self, now_ms: int) -> bool:
-        """Whether an interval has passed since the last request; takes note of it if so."""
+        """Whether an interval has passed since the last request; if so, remembers this one."""
         last_ms = max((time_ms for time_ms in (self._last_get_ms, self._last_push_ms) if time_ms is not None), default=None)
         accepted = last_ms is None or now_ms - last_ms >= self.interval_ms
         if accepted:
@@ -104,8 +104,10 @@ class ClientInstance:
         return accepted
 
     def may_push(self, now_ms: int) -> bool:
-        """Whether this is the first push after asking, or an interval has passed since the last;
-        takes note of it if so.
+        """Whether this is the first push after asking, or an interval has passed since the last
+        one.
+
+        If so, remembers this push.
         """
         is_first = self._last_get_ms is not None and (self._last_push_ms is None or self._last_get_ms > self._last_push_ms)
         accepted = is_first or self._last_push_ms is None or now_ms - self._last_push_ms >= self.interval_ms
@@ -115,7 +117,7 @@ class ClientInstance:
 
 
 class ClientMetricsStats:
-    """MBeans `kafka.server:type=client-metrics`, of the broker and of each client."""
+    """Owns the MBeans `kafka.server:type=client-metrics` of the broker and of each client."""
 
     def __init__(self, metrics: MetricsRegistry, clock: Clock, instance_count: Callable[[], int]) -> None:
         self._metrics = metrics
@@ -159,7 +161,7 @@ class ClientMetricsStats:
 
 
 class ClientMetricsManager:
-    """Owner of subscriptions and clients. A `MetadataPublisher`."""
+    """Owns subscriptions and clients. A `MetadataPublisher`."""
 
     name = "ClientMetricsManager"
 
@@ -185,7 +187,7 @@ class ClientMetricsManager:
                 self.update_subscription(resource.name, image.configs.props(resource))
 
     def update_subscription(self, name: str, props: Mapping[str, str]) -> None:
-        """Set a subscription; without settings it is removed."""
+        """Sets a subscription; one without settings is removed."""
         if not props:
             self._version += self._subscriptions.pop(name, None) is not None
             return
@@ -263,14 +265,14 @@ class ClientMetricsManager:
     # ----------------------------------------------------------------------------------------------------
 
     def on_disconnect(self, connection_id: str) -> None:
-        """A connection ended: its client is forgotten."""
+        """Forgets the client of a connection that has ended."""
         instance_id = self._by_connection.pop(connection_id, None)
         if instance_id is not None:
             self._forget(instance_id)
 
     def _instance(self, instance_id: Uuid, request: Request, now_ms: int) -> ClientInstance:
-        """What is known of a client, as of the subscriptions of now; it lives for three intervals
-        more.
+        """Returns the client under the present subscriptions; it is kept for three more
+        intervals.
         """
         self._expire(now_ms)
         instance = self._instances.get(instance_id)
@@ -287,7 +289,7 @@ class ClientMetricsManager:
         return instance
 
     def _expire(self, now_ms: int) -> None:
-        """Forget who was silent for too long; looked for among those that were silent longest."""
+        """Forgets clients that were silent for too long, beginning with the longest silence."""
         while self._instances:
             oldest = next(iter(self._instances))
             if self._instances[oldest].expires_ms > now_ms:
@@ -319,7 +321,7 @@ class ClientMetricsManager:
 
 
 def _attributes(instance_id: Uuid, request: Request) -> dict[str, str]:
-    """What `match` patterns look at."""
+    """Returns the attributes that `match` patterns look at."""
     attributes = {
         "client_instance_id": str(instance_id),
         "client_software_name": request.client_information.software_name,
@@ -333,13 +335,13 @@ def _attributes(instance_id: Uuid, request: Request) -> dict[str, str]:
 
 
 def _port(connection_id: str) -> str:
-    """The client's port out of `local:port-client:port-processor-index`."""
+    """Returns the client's port from `local:port-client:port-processor-index`."""
     parts = connection_id.rsplit("-", 2)
     return parts[0].rpartition(":")[2] if len(parts) == 3 else ""
 
 
 def client_metrics_manager(runtime: Runtime, config: KafkaConfig, metrics: MetricsRegistry) -> ClientMetricsManager | None:
-    """None on a broker that takes no telemetry."""
+    """Returns None on a broker that takes no telemetry."""
     if not config.get_bool(RECEIVER_CONFIG):
         return None
     return ClientMetricsManager(

@@ -1,11 +1,11 @@
-"""What a broker checks of config changes before it hands them to the controller (Kafka's
+"""What a broker checks in config changes before it forwards them to the controller (Kafka's
 `ConfigAdminManager.preprocess`).
 
-Topic and broker resources are looked at here, because only a broker knows its own settings: a
-broker resource must be this broker or the cluster default, the settings must be ones that can
-change at runtime on that level, and their values must parse. A bad value that the controller stored
-would spoil the topic defaults of the whole cluster. What is refused never reaches the controller;
-the rest is forwarded, and both kinds of answers are put together.
+Topic and broker resources are checked here, because only a broker knows its own settings. A broker
+resource must be this broker or the cluster default, its settings must be ones that can change at
+runtime on that level, and their values must parse. A bad value that the controller stored would
+spoil the topic defaults of the whole cluster. What is refused never reaches the controller. The
+rest is forwarded, and the handler merges both kinds of answers.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ SET, DELETE = 0, 1
 
 
 def check_resource(resource: Any, *, is_repeated: bool, config: KafkaConfig, configs: ConfigurationsImage) -> None:
-    """ApiException unless this resource of an AlterConfigs or IncrementalAlterConfigs request may
-    go to the controller.
+    """Raises ApiException unless this resource of an AlterConfigs or IncrementalAlterConfigs
+    request may go to the controller.
     """
     if is_repeated:
         raise ApiException(Errors.INVALID_REQUEST, "Each resource must appear at most once.")
@@ -63,9 +63,9 @@ def _check_broker_id(name: str, node_id: int) -> None:
 
 
 def _proposed(resource: Any, present: Mapping[str, str]) -> dict[str, str]:
-    """What the change leaves behind.
+    """Returns the settings after the change.
 
-    What it appends or subtracts is checked by the controller, which knows the list.
+    The controller, which knows the lists, checks what is appended or subtracted.
     """
     if not resource.configs or not hasattr(resource.configs[0], "config_operation"):
         return {config.name: config.value for config in resource.configs}

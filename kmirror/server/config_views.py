@@ -1,11 +1,11 @@
-"""What DescribeConfigs shows: every config of a resource with its value, where that comes from, and
-its synonyms.
+"""What DescribeConfigs shows: every config of a resource with its value, the source of the value,
+and its synonyms.
 
-A topic's value is its own override, else the broker's config of the same meaning; a broker's is the
-dynamic one of this broker, else the cluster-wide dynamic one, else what the properties file says,
-else the default. The synonyms are that chain. As in Kafka, the chain is shown from the config's own
-(primary) name on: a value that only comes from a config of another unit (`log.retention.hours` for
-`retention.ms`) has no synonyms and counts as a default.
+A topic's value is its own override, otherwise the broker config with the same meaning. A broker's
+value is the dynamic one of this broker, otherwise the cluster-wide dynamic one, otherwise the one
+in the properties file, otherwise the default. The synonyms are that chain. As in Kafka, the chain
+begins at the config's own (primary) name: a value that comes only from a config with another unit
+(`log.retention.hours` for `retention.ms`) has no synonyms and counts as a default.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _BROKER_SYNONYMS = {
 
 
 class ConfigViews:
-    """One request's view of all configs."""
+    """The view that one request has of all configs."""
 
     def __init__(self, config: KafkaConfig, image: MetadataImage) -> None:
         self._config = config
@@ -84,7 +84,7 @@ class ConfigViews:
     # ----------------------------------------------------------------------------------------------------
 
     def broker(self) -> list[ConfigEntry]:
-        """Every config of this broker that is not internal, and what was set besides."""
+        """Returns every config of this broker that is not internal, and others that were set."""
         configs = broker_configs()
         names = [key.name for key in configs if key.name in self._config.props or self._is_shown(key)]
         names += [name for name in self._config.props if name not in configs]
@@ -92,12 +92,14 @@ class ConfigViews:
         return [self._broker_entry(name, self._broker_value(name)) for name in names]
 
     def _is_shown(self, key: ConfigKey) -> bool:
-        """Internal configs are not, and what belongs to mirroring only where that is switched on."""
+        """Whether a config is shown: not an internal one, and one of mirroring only if that is
+        switched on.
+        """
         is_mirror_config = key.name.startswith(MIRROR_PREFIX)
         return not key.internal and (self._config.unstable_api_versions_enable or not is_mirror_config)
 
     def broker_defaults(self) -> list[ConfigEntry]:
-        """The cluster-wide dynamic configs."""
+        """Returns the cluster-wide dynamic configs."""
         entries = []
         for name, value in self._dynamic_default.items():
             entry = self._broker_entry(name, value)
@@ -147,7 +149,7 @@ class ConfigViews:
     # -----------------------------------------------------------------------------------------------------
 
     def topic(self, name: str) -> list[ConfigEntry]:
-        """Every topic config of a topic that exists; ApiException otherwise."""
+        """Returns every config of an existing topic; ApiException if there is no such topic."""
         validate_topic_name(name)
         if self._image.topics.topic(name) is None:
             raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, "")
@@ -169,8 +171,9 @@ class ConfigViews:
     # ---------------------------------------------------------------------------------------------------
 
     def group(self, name: str) -> list[ConfigEntry]:
-        """Every config of a group, groups need not exist; a broker config `group.X` gives X its
-        default.
+        """Returns every config of a group, which need not exist.
+
+        The broker config `group.X` gives the default of X.
         """
         overrides = self._image.configs.props(ConfigResource(RESOURCE_GROUP, name))
         return [self._group_entry(key, overrides) for key in GROUP_CONFIGS if not key.internal]
@@ -189,15 +192,15 @@ class ConfigViews:
         return ConfigEntry(key.name, value, _source(synonyms), key.sensitive, False, synonyms, key.type, key.documentation)
 
     def client_metrics(self, name: str) -> list[ConfigEntry]:
-        """Every config of a subscription, which need not exist."""
+        """Returns every config of a subscription, which need not exist."""
         overrides = self._image.configs.props(ConfigResource(RESOURCE_CLIENT_METRICS, name))
         return [_plain_entry(key, overrides, ConfigSource.CLIENT_METRICS_CONFIG) for key in CLIENT_METRICS_CONFIGS]
 
     def mirror(self, name: str) -> list[ConfigEntry]:
-        """What is set for a mirror that exists.
+        """Returns what is set for an existing mirror.
 
-        Not its defaults, as in the KIP's reference: its tool connects to the source with all of
-        this, and fails over a null. Values of passwords, and what is remembered internally, are not
+        Defaults are left out, as in the KIP's reference: its tool connects to the source with all
+        that it is told, and fails on a null. Passwords, and what is remembered internally, are not
         shown.
         """
         if name not in self._image.configs.mirror_names():
@@ -207,7 +210,7 @@ class ConfigViews:
         return [_plain_entry(key, overrides, ConfigSource.DYNAMIC_BROKER_CONFIG) for key in shown]
 
     def loggers(self) -> list[ConfigEntry]:
-        """Loggers of this process and their levels, `root` first."""
+        """Returns the loggers of this process and their levels, `root` first."""
         source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
         return [ConfigEntry(name, level, source, documentation="") for name, level in logger_levels().items()]
 
@@ -217,8 +220,8 @@ def _source(synonyms: tuple[Synonym, ...]) -> int:
 
 
 def _without_listener(name: str) -> str:
-    """The broker config that a name with a listener's (and perhaps a SASL mechanism's) prefix
-    stands for.
+    """Returns the name of a broker config without the prefix of a listener (and of a SASL
+    mechanism).
     """
     if not name.startswith(LISTENER_PREFIX) or name.count(".") < 3:
         return name
@@ -227,7 +230,7 @@ def _without_listener(name: str) -> str:
 
 
 def _broker_key(name: str) -> ConfigKey | None:
-    """The definition of a broker config; one with a listener's prefix has that of the bare name."""
+    """Returns the definition of a broker config; a listener's prefix makes no difference."""
     bare = _without_listener(name)
     for configs in (broker_configs(), dynamic_only_configs()):
         if bare in configs:
@@ -236,8 +239,9 @@ def _broker_key(name: str) -> ConfigKey | None:
 
 
 def _defaults(names: tuple[str, ...]) -> dict[str, str]:
-    """The built-in values of broker configs; those without one, or with a listener's prefix, are
-    left out.
+    """Returns the built-in values of broker configs.
+
+    Configs without a default, or with a listener's prefix, are left out.
     """
     defaults: dict[str, str] = {}
     for name in names:
@@ -249,7 +253,7 @@ def _defaults(names: tuple[str, ...]) -> dict[str, str]:
 
 
 def _printed(configs: ConfigDef, name: str, text: str) -> str | None:
-    """A value as Kafka prints it after parsing; as it is when it does not parse."""
+    """Returns a value as Kafka prints it after parsing, or unchanged if it does not parse."""
     if name not in configs:
         return text
     try:

@@ -1,9 +1,9 @@
-"""What the active controller tells (Kafka's `QuorumControllerMetrics`, `ControllerMetadataMetrics`,
+"""Metrics of the active controller (Kafka's `QuorumControllerMetrics`, `ControllerMetadataMetrics`,
 `KafkaRaftMetrics`).
 
-Counts of topics, partitions and brokers are taken from the newest image when somebody looks. How
-leaders were elected is seen in the metadata as it changes: a new leader that was in the ISR was
-elected cleanly, one of the ELR is counted as such, any other is unclean.
+Counts of topics, partitions and brokers are taken from the newest image when somebody reads them.
+Elections are counted as the metadata changes: a new leader that was in the ISR was elected cleanly,
+one from the ELR is counted separately, and any other election is unclean.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _controller(name: str, *tags: tuple[str, str]) -> MetricName:
 
 
 class ControllerMetrics:
-    """A collector and a `MetadataPublisher` of one controller."""
+    """Owns the metrics of one controller: a collector and a `MetadataPublisher`."""
 
     name = "ControllerMetrics"
 

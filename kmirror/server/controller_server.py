@@ -1,7 +1,7 @@
 """The controller role of a node: the quorum controller, its APIs, and the controller listener.
 
-The listener takes bare requests of brokers and, inside Envelopes, those of clients that a broker
-forwards.
+The listener takes plain requests from brokers, and requests of clients that a broker forwards
+inside Envelopes.
 """
 
 from __future__ import annotations
@@ -41,16 +41,17 @@ from kmirror.wire.framing import RequestHeader
 from kmirror.wire.messages.describe_configs import DescribeConfigsResponse
 
 NOT_SERVED = (0, -1)
-"""The versions of an API that the controller does not have."""
+"""The version range of an API that the controller does not serve."""
 
 _log = logging.getLogger(__name__)
 
 
 class ControllerServer:
-    """`start` binds the listener and opens the metadata log; `port` is the bound one.
+    """Owns the quorum controller, its authorizer and its listener.
 
-    The port is part of what the controller registers, so the listener comes first; requests wait
-    until the log is open.
+    `start` binds the listener and opens the metadata log; `port` is the bound port. The port is
+    part of the controller's registration, so the listener comes first. Requests wait until the log
+    is open.
     """
 
     def __init__(
@@ -64,8 +65,9 @@ class ControllerServer:
         request_metrics: RequestChannelMetrics,
         on_fatal: Callable[[str], None],
     ) -> None:
-        """`on_fatal(reason)`: the controller failed for good; the only one of its quorum, it must
-        not stay without a word.
+        """`on_fatal(reason)` is called when the controller has failed for good.
+
+        It is the only one of its quorum, so it must not stay up without a word.
         """
         self._runtime = runtime
         self._on_fatal = on_fatal
@@ -123,7 +125,7 @@ class ControllerServer:
         self._ready.set_result(apis)
 
     async def _describe_configs(self, header: RequestHeader, request: Any, context: ControllerRequestContext) -> DescribeConfigsResponse:
-        """Of this node and of the cluster; who may not see something was sorted out before."""
+        """Describes this node and the cluster; permissions were checked before."""
         return describe_configs(request, self._config, self._image(), check=lambda resource: None)
 
     async def stop(self) -> None:
@@ -132,7 +134,7 @@ class ControllerServer:
             await self.controller.stop()
 
     async def kill(self) -> None:
-        """Stop without flushing or closing anything on disk."""
+        """Stops without flushing or closing anything on disk."""
         await self._socket_server.stop()
         if self.controller is not None:
             await self.controller.kill()
@@ -162,7 +164,7 @@ class ControllerServer:
         return Answer(parts, 0, lambda send_ns: self._completed(request, response, send_ns))
 
     def _completed(self, request: Request, response: Any, send_ns: int) -> None:
-        """The response was sent: count it, and log it where that is asked for."""
+        """Counts a request whose response was sent, and logs it if the request log is on."""
         self._request_metrics.completed(request, response, throttle_time_ms=0, send_ns=send_ns, is_for_controller=True)
         if REQUEST_LOGGER.isEnabledFor(logging.DEBUG):
             log_completed(request, response, throttle_time_ms=0, send_ns=send_ns)

@@ -1,9 +1,9 @@
-"""Broker settings that are changed while the broker runs (Kafka's `DynamicBrokerConfig`), and who
-acts on them.
+"""Broker settings that change while the broker runs, and what acts on them (Kafka's
+`DynamicBrokerConfig`).
 
-What a dynamic setting overrides: this broker's own (resource "<id>") before the cluster-wide one
-(resource "") before the properties file. A change makes a new `KafkaConfig`; each part of the
-broker that can be reconfigured is told the old one and the new one and takes what it wants:
+This broker's own dynamic setting (resource "<id>") comes before the cluster-wide one (resource ""),
+and that comes before the properties file. A change makes a new `KafkaConfig`. Each reconfigurable
+part of the broker gets the old and the new one and takes what it needs:
 
     topics' defaults (log.*, min.insync.replicas, message.max.bytes ...)      LogManager: every log gets its config anew
     log.cleaner.threads                                                       LogCleanerTasks
@@ -12,10 +12,10 @@ broker that can be reconfigured is told the old one and the new one and takes wh
     num.replica.fetchers                                                      ReplicaFetcherManager
     group.consumer.assignment.interval.ms                                     GroupCoordinator
 
-Replication throttles, connection rates and cordoned directories have publishers of their own. What
-has no part here that it could change (threads of pools that we do not have) is kept and shown.
-Invalid values are refused before they are stored (`dynamic_config_validation`); what the
-controller's own listener let through is left out, with an error in the log.
+Replication throttles, connection rates and cordoned directories have publishers of their own. A
+setting that no part here can apply (threads of pools that we do not have) is kept and shown.
+Invalid values are refused before they are stored (`dynamic_config_validation`). An invalid value
+that came in through the controller's own listener is ignored, with an error in the log.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _log = logging.getLogger(__name__)
 
 
 class DynamicBrokerConfig:
-    """A `MetadataPublisher`; install it before those that make logs.
+    """Owns the configuration in force, `current`.
 
-    `current` is what holds now.
+    A `MetadataPublisher`; install it before the publishers that create logs.
     """
 
     name = "DynamicBrokerConfig"
@@ -78,7 +78,7 @@ class DynamicBrokerConfig:
             reconfigure(before, self.current)
 
     def _valid(self, props: Mapping[str, str]) -> dict[str, str]:
-        """Those of `props` that hold together, each added to those before it."""
+        """Returns the settings that are valid together, adding one after the other."""
         valid: dict[str, str] = {}
         for name, value in props.items():
             try:
@@ -91,7 +91,9 @@ class DynamicBrokerConfig:
 
 
 def reconfigure_logs(log_manager: LogManager) -> Reconfigurable:
-    """Topics' defaults, and what the log manager and the cleaner are set to."""
+    """Returns what applies the defaults of topics and the settings of the log manager and the
+    cleaner.
+    """
 
     def reconfigure(before: KafkaConfig, after: KafkaConfig) -> None:
         if after.default_log_config() != before.default_log_config():
@@ -103,7 +105,9 @@ def reconfigure_logs(log_manager: LogManager) -> Reconfigurable:
 
 
 def reconfigure_sockets(sockets: Sequence[SocketServer]) -> Reconfigurable:
-    """Limits of connections; a listener's own `max.connections` within the broker's."""
+    """Returns what applies connection limits; a listener's `max.connections` is capped by the
+    broker's.
+    """
 
     def reconfigure(before: KafkaConfig, after: KafkaConfig) -> None:
         for socket in sockets:
@@ -117,7 +121,7 @@ def reconfigure_sockets(sockets: Sequence[SocketServer]) -> Reconfigurable:
 
 
 def reconfigure_fetchers(replica_manager: ReplicaManager, fetchers: ReplicaFetcherManager) -> Reconfigurable:
-    """num.replica.fetchers: the partitions are spread anew."""
+    """Returns what spreads the partitions anew when num.replica.fetchers changes."""
 
     def reconfigure(before: KafkaConfig, after: KafkaConfig) -> None:
         count = after.get_int("num.replica.fetchers")

@@ -1,11 +1,11 @@
-"""Whether a broker's dynamic settings may become what a request asks for (Kafka's
+"""Checks whether a broker's dynamic settings may become what a request asks for (Kafka's
 `DynamicBrokerConfig.validate`).
 
-The whole set that the request leaves behind for its resource is judged, in Kafka's order and words:
-settings that cannot change at runtime; key stores without their listener's prefix; values that do
-not parse; settings of one broker on the cluster's level; then all of it together with the
-properties file and the other level, as if a broker were started with it; and last, what the parts
-of a running broker make of it: threads at most double and at least half, limits above zero.
+The checks look at the whole set that the request leaves behind for its resource, in Kafka's order
+and words: settings that cannot change at runtime; key stores without their listener's prefix;
+values that do not parse; settings of one broker on the cluster's level; then all of it together
+with the properties file and the other level, as if a broker were started with it; and last, the
+limits of a running broker's parts: threads at most doubled and at least halved, limits above zero.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ THREAD_COUNTS = ("num.io.threads", "num.network.threads", "num.replica.fetchers"
 
 
 def config_key(name: str) -> ConfigKey | None:
-    """The definition of a broker setting, by the name behind its listener's prefix."""
+    """Returns the definition of a broker setting, by its name without a listener's prefix."""
     if name.startswith(LISTENER_PREFIX):
         name = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
     return next((configs[name] for configs in (broker_configs(), dynamic_only_configs()) if name in configs), None)
 
 
 def validate_broker_settings(config: KafkaConfig, configs: ConfigurationsImage, proposed: Mapping[str, str], *, is_default: bool) -> None:
-    """ApiException INVALID_REQUEST with Kafka's text unless this broker's (or the cluster's)
-    dynamic settings may be `proposed`.
+    """Raises ApiException INVALID_REQUEST, with Kafka's text, unless the `proposed` dynamic
+    settings of this broker (or of the cluster) are allowed.
     """
     try:
         _check_names(proposed)
@@ -55,8 +55,9 @@ def validate_broker_settings(config: KafkaConfig, configs: ConfigurationsImage, 
 
 
 def effective_config(config: KafkaConfig, default: Mapping[str, str], own: Mapping[str, str]) -> KafkaConfig:
-    """What holds with these dynamic settings over the properties file; ConfigError when that is no
-    valid configuration.
+    """Returns the configuration with these dynamic settings on top of the properties file.
+
+    Raises ConfigError if it is not valid.
     """
     dynamic = {name: value for name, value in {**default, **own}.items() if broker_update_mode(name) is not UpdateMode.READ_ONLY}
     return KafkaConfig.from_props(ResolvedConfigs({**config.props, **dynamic}, config.resolved.replaced)) if dynamic else config
@@ -83,7 +84,7 @@ def _check_values(proposed: Mapping[str, str]) -> None:
 
 
 def _check_reconfiguration(present: KafkaConfig, following: KafkaConfig) -> None:
-    """What the reconfigurable parts of a broker say, wrapped as Kafka wraps it."""
+    """Runs the checks of a broker's reconfigurable parts; their errors are wrapped as in Kafka."""
     try:
         for name in THREAD_COUNTS:
             _check_thread_count(name, present.get_int(name), following.get_int(name))

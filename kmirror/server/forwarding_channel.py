@@ -1,7 +1,7 @@
-"""How request handlers reach the controller: with this broker's requests and with its clients'.
+"""How request handlers reach the controller, with this broker's requests and with its clients'.
 
 `NodeToControllerChannel` implements it (Kafka's `NodeToControllerChannelManager` and
-`ForwardingManager`); tests do with a function.
+`ForwardingManager`); tests use a double.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from kmirror.server.request import Request
 
 
 class ForwardingChannel(ControllerChannel, Protocol):
-    """A `ControllerChannel` that forwards clients' requests, too."""
+    """A `ControllerChannel` that also forwards clients' requests."""
 
     async def forward(self, request: Request) -> Any:
-        """The controller's response to a client's request, in its version and for its principal.
+        """Returns the controller's response to a client's request, in its version and for its
+        principal.
 
         ApiException: REQUEST_TIMED_OUT when no controller answered in time.
         """

@@ -1,11 +1,11 @@
-"""A small HTTP/1.1 server for what operators ask: GET and HEAD of a few fixed paths, over the
-runtime's connections.
+"""A small HTTP/1.1 server for operators: GET and HEAD of a few fixed paths, over the runtime's
+connections.
 
-It knows request lines and headers, nothing else: a body, another method, a line that is not HTTP or
-a head of more than 8 KiB is answered with the status that says so, and the connection is closed.
-Connections are kept alive, and closed after a minute without a request. A route gives a response at
-once, or in steps: a generator that the loop runs on between other work, so that telling the metrics
-of ten thousand partitions holds nobody up. Requests on one connection are answered one after the
+It knows request lines and headers and nothing else. A body, another method, a line that is not
+HTTP, or a head of more than 8 KiB is answered with the status for it, and the connection is closed.
+Connections are kept alive and are closed after a minute without a request. A route returns a
+response at once or in steps: a generator that the loop runs between other work, so that the metrics
+of ten thousand partitions delay nobody. Requests on one connection are answered one after the
 other.
 """
 
@@ -31,7 +31,7 @@ _REASONS = {
 
 
 class HttpResponse(NamedTuple):
-    """`body` is sent part after part."""
+    """`body` is a list of parts, sent one after the other."""
 
     status: int
     content_type: str
@@ -47,7 +47,9 @@ def plain(status: int, text: str) -> HttpResponse:
 
 
 class HttpServer:
-    """`start` binds; `port` is the bound one."""
+    """Owns the listening socket and its connections; `start` binds, and `port` is the bound
+    port.
+    """
 
     def __init__(self, runtime: Runtime, host: str, port: int, routes: Mapping[str, Route]) -> None:
         self._runtime = runtime
@@ -70,7 +72,7 @@ class HttpServer:
         for connection in list(self._connections):
             connection.close()
 
-    # What connections need of us
+    # What connections need from the server
 
     def add(self, connection: _HttpConnection) -> None:
         self._connections[connection] = None
@@ -90,7 +92,7 @@ class HttpServer:
 
 
 class _HttpConnection:
-    """A `ConnectionProtocol`: collects a head, answers, begins again."""
+    """A `ConnectionProtocol` that collects a request head, answers it, and begins again."""
 
     def __init__(self, server: HttpServer) -> None:
         self._server = server
@@ -129,7 +131,9 @@ class _HttpConnection:
         return self._connection is not None and not self._connection.is_closing and not self._is_answering and not self._is_full
 
     def _regulate_reading(self) -> None:
-        """Who asks on without waiting for answers, or without reading them, is read no further."""
+        """Stops reading from a client that sends on without waiting for answers or without reading
+        them.
+        """
         if self._connection is None or self._connection.is_closing:
             return
         if len(self._received) > MAX_HEAD_BYTES:
@@ -177,8 +181,9 @@ class _HttpConnection:
                 self._run_step(response, keep_alive=keep_alive, with_body=method == "GET")
 
     def _run_step(self, steps: Steps, *, keep_alive: bool, with_body: bool) -> None:
-        """One step now, the next in a later turn of the loop; after the last, the response and what
-        was asked meanwhile.
+        """Runs one step now and the next in a later turn of the loop.
+
+        After the last step it sends the response and answers what has arrived meanwhile.
         """
         if self._connection is None or self._connection.is_closing:
             steps.close()

@@ -1,9 +1,9 @@
-"""What SCRAM logins are checked against: users' credentials and delegation tokens in the metadata
-image.
+"""What SCRAM logins are checked against: the users' credentials and delegation tokens in the
+metadata image.
 
-A token's password is its HMAC in base64, `HMAC-SHA512(delegation.token.secret.key, token id)`; the
-credential for it is computed when it is first used, with the fewest iterations, and kept while the
-token is in the image (Kafka keeps them in its token cache).
+A token's password is its HMAC in base64, `HMAC-SHA512(delegation.token.secret.key, token id)`. The
+credential for it is computed with the fewest iterations when it is first used, and is kept for
+later logins (Kafka keeps them in its token cache).
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ MAX_KEPT = 1_000
 
 
 class ImageCredentials:
-    """`secret_key` None: delegation tokens are off."""
+    """Owns the credentials computed for tokens; `secret_key` None means that delegation tokens are
+    off.
+    """
 
     def __init__(self, images: Callable[[], MetadataImage], runtime: Runtime, secret_key: str | None) -> None:
         self._images = images

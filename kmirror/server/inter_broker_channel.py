@@ -1,4 +1,6 @@
-"""A broker's way to the brokers of its cluster: by id, at the addresses of the metadata image."""
+"""How a broker reaches the brokers of its cluster: by id, at the addresses in the metadata
+image.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from kmirror.network.client import DisconnectError, NetworkClient
 
 
 class InterBrokerChannel:
-    """`BrokerChannel` over the inter-broker listener. The network client belongs to the caller."""
+    """A `BrokerChannel` over the inter-broker listener; the network client belongs to the
+    caller.
+    """
 
     def __init__(self, client: NetworkClient, image: Callable[[], MetadataImage], *, listener_name: str, request_timeout_ms: int) -> None:
         self._client = client

@@ -1,9 +1,10 @@
-"""Every request of a broker listener: versions, decoding, routing, errors (Kafka's `KafkaApis`).
+"""Handles every request of a broker listener: versions, decoding, routing, errors (Kafka's
+`KafkaApis`).
 
 `broker_api_table` says for each API who answers it, by which handler, and behind which gate. A
 handler is `async def handle_x(apis, request) -> message | NO_RESPONSE | CLOSE_CONNECTION`.
-ApiVersions advertises what the table serves with this broker's settings, and no more, in the
-versions that `ServedVersions` gives.
+ApiVersions advertises exactly what the table serves with this broker's settings, in the versions
+that `ServedVersions` gives.
 
 What goes wrong, and the answer that Kafka gives
 * a version that is not served, an API that is not served, a body that does not decode: the connection is closed, with one
@@ -13,8 +14,8 @@ What goes wrong, and the answer that Kafka gives
 * an answer that the version cannot carry: the connection is closed, with a line in the log
 * bytes behind the last field are ignored (librdkafka sends some)
 
-After the handler `RequestThrottler` asks the quotas, and the `Answer` carries the throttle time to
-the connection; when the response is sent, `RequestMetrics` and the request log hear of it.
+After the handler, `RequestThrottler` asks the quotas, and the `Answer` carries the throttle time to
+the connection. When the response is sent, `RequestMetrics` and the request log record it.
 """
 
 from __future__ import annotations
@@ -64,7 +65,10 @@ class Handler(Protocol):
 
 
 class KafkaApis:
-    """What handlers work on. Coordinators and mirror are None on a broker without them (tests)."""
+    """What handlers work on; owns fetch sessions, topic creations, producer ids and throttling.
+
+    Coordinators and mirror are None on a broker without them (tests).
+    """
 
     def __init__(
         self,
@@ -113,12 +117,12 @@ class KafkaApis:
         self._handlers: dict[ApiKeys, Handler] = {}
 
     def replace_handlers(self, handlers: Mapping[ApiKeys, Handler]) -> None:
-        """Answer these APIs by others than the table's handlers, for example by a recorder."""
+        """Answers these APIs with other handlers than the table's, for example with a recorder."""
         self._handlers.update(handlers)
 
     async def handle(self, context: RequestContext) -> Answer | CloseType:
-        """The handler of a `SocketServer`: an `Answer` (without parts where none is sent), or
-        CLOSE.
+        """Handles a frame of a `SocketServer`: returns an `Answer` (without parts if none is sent)
+        or CLOSE.
         """
         now_ns = self.runtime.clock.monotonic_ns
         timing = RequestTiming(arrived_ns=context.arrived_ns, started_ns=now_ns())
@@ -143,8 +147,9 @@ class KafkaApis:
         return Answer(parts, throttle_time_ms, lambda send_ns: self._completed(request, response, throttle_time_ms, send_ns))
 
     def _completed(self, request: Request, response: Any, throttle_time_ms: int, send_ns: int) -> None:
-        """The response was sent (or the connection closed instead): count, and log where that is
-        asked for.
+        """Counts a request whose response was sent or whose connection was closed instead.
+
+        Logs it if the request log is on.
         """
         if self.quotas.enabled:
             self.throttler.sent(request, send_ns)
@@ -153,9 +158,10 @@ class KafkaApis:
             log_completed(request, response, throttle_time_ms=throttle_time_ms, send_ns=send_ns)
 
     async def respond(self, request: Request) -> Any:
-        """The answer to a decoded request, or the API's answer to the error that it met.
+        """Returns the answer to a decoded request, or the API's answer to its error.
 
-        Also for requests that came over no socket (tests)."""
+        Tests also pass requests here that came over no socket.
+        """
         row = BROKER_API_TABLE[request.api_key]
         try:
             if row.gate is not None:
@@ -169,8 +175,9 @@ class KafkaApis:
             return self._error_response(request, error)
 
     def _error_response(self, request: Request, error: ApiException) -> Any:
-        """What the API has for an error of the whole request; an API that has nothing loses its
-        connection, as in Kafka.
+        """Returns the API's response to an error of the whole request.
+
+        For an API without such a response the connection is closed, as in Kafka.
         """
         try:
             return error_response(request.api_key, request.api_version, request.message, error)
@@ -179,7 +186,7 @@ class KafkaApis:
             return CLOSE_CONNECTION
 
     def handler_of(self, api_key: ApiKeys) -> Handler:
-        """The table's handler, or the one that stands in its place."""
+        """Returns the table's handler, or the one that replaces it."""
         handler = self._handlers.get(api_key)
         if handler is None:
             name = BROKER_API_TABLE[api_key].handler_name

@@ -1,11 +1,11 @@
-"""A node's settings from a properties file, by Kafka's names (Kafka's `KafkaConfig`), checked as
-Kafka checks them.
+"""A node's settings from a properties file, under Kafka's names and checked as Kafka checks them
+(Kafka's `KafkaConfig`).
 
 `KafkaConfig.from_props` parses and validates; its errors are `ConfigError`s with Kafka's text.
-Unknown names are kept in `unknown` and reported by `log_unknown` (Kafka warns, too). The properties
-that rooms below `server` need are handed to them as their own small settings (`replica_config`,
-`log_manager_config`, `default_log_config`, `socket_server_limits`, `controller_config`), so that no
-room reads this one.
+Unknown names are kept in `unknown` and reported by `log_unknown` (Kafka warns, too). Packages below
+`server` get the properties that they need as small settings of their own (`replica_config`,
+`log_manager_config`, `default_log_config`, `socket_server_limits`, `controller_config`), so that
+none of them reads this one.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _log = logging.getLogger(__name__)
 
 
 class KafkaConfig(AbstractConfig):
-    """The settings of one node. Named properties are those that code uses."""
+    """The settings of one node. The named properties are those that code uses."""
 
     def __init__(self, props: Mapping[str, str]) -> None:
         self.resolved = ResolvedConfigs({}, {})
-        """With the references of the properties file, which the texts of errors have for the values
+        """The references in the properties file, which error texts show in place of the values
         (`as_written`).
         """
         super().__init__(broker_configs(), _with_synonyms(props))
@@ -57,7 +57,7 @@ class KafkaConfig(AbstractConfig):
 
     @classmethod
     def from_props(cls, props: Mapping[str, str]) -> KafkaConfig:
-        """ConfigError where a value, or the whole, is wrong."""
+        """Raises ConfigError if a value, or the configuration as a whole, is wrong."""
         if not isinstance(props, ResolvedConfigs):
             return cls(props)
         with props.telling_as_written():
@@ -115,7 +115,7 @@ class KafkaConfig(AbstractConfig):
         return self._node_listeners.inter_broker_name
 
     def security_protocol_of(self, listener_name: str) -> str:
-        """Of any listener, this node's own or not."""
+        """Returns the protocol of any listener, whether or not it is this node's own."""
         return self._node_listeners.security_protocol_of(listener_name)
 
     @property
@@ -213,12 +213,12 @@ class KafkaConfig(AbstractConfig):
         )
 
     def _alter_log_dirs_threads(self) -> int:
-        """num.replica.alter.log.dirs.threads; by default one for each log directory."""
+        """Returns num.replica.alter.log.dirs.threads; the default is one for each log directory."""
         threads = self.get_optional_int("num.replica.alter.log.dirs.threads")
         return len(self.log_dirs) if threads is None else max(1, threads)
 
     def topic_config_defaults(self) -> dict[str, str]:
-        """The topic configs that this node's properties imply, as text."""
+        """Returns the topic configs that this node's properties imply, as text."""
         return inherited_topic_configs(self.props)
 
     def default_log_config(self) -> LogConfig:
@@ -264,10 +264,10 @@ class KafkaConfig(AbstractConfig):
         )
 
     def bytes_where_set(self, *names: str) -> int:
-        """Of the first of `names` that somebody set; -1 where nobody did.
+        """Returns the value of the first of `names` that is set, or -1 if none is.
 
-        Kafka's defaults for sockets (64 and 100 KiB) would keep the system from fitting its buffers
-        to each connection.
+        Kafka's defaults for sockets (64 and 100 KiB) would keep the system from adapting its
+        buffers to each connection.
         """
         return next((self.get_int(name) for name in names if name in self.props), -1)
 
@@ -308,8 +308,9 @@ class KafkaConfig(AbstractConfig):
 
 
 def _as_java_names_it(path: str) -> str:
-    """A directory as `java.io.File` names it, with single slashes and none at the end, so that one
-    has one name.
+    """Returns a directory as `java.io.File` names it, so that each directory has one name.
+
+    Slashes are single, and there is none at the end.
     """
     return re.sub("/+", "/", path).rstrip("/") or path[:1]
 
@@ -319,12 +320,14 @@ def _is_used_elsewhere(name: str) -> bool:
 
 
 def _is_of_listener(name: str) -> bool:
-    """A setting of one listener, or of one mechanism: `server.listener_security` reads those."""
+    """Whether a setting belongs to one listener or one mechanism; `listener_security` reads
+    those.
+    """
     return name.startswith("listener.name.") or name.endswith((".sasl.jaas.config", ".connections.max.reauth.ms"))
 
 
 def _with_synonyms(props: Mapping[str, str]) -> dict[str, str]:
-    """`node.id` and `broker.id` stand for each other where only one is set."""
+    """`node.id` and `broker.id` stand for each other if only one of them is set."""
     result = dict(props)
     for name, synonym in (("node.id", "broker.id"), ("broker.id", "node.id")):
         if name in props:

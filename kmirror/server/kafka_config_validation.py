@@ -1,6 +1,4 @@
-"""Checks across a node's settings, as Kafka makes them and in its words
-(`KafkaConfig.validateValues`).
-"""
+"""Checks across a node's settings, with Kafka's order and words (`KafkaConfig.validateValues`)."""
 
 from __future__ import annotations
 
@@ -45,7 +43,10 @@ def validate(config: AbstractConfig, listeners: NodeListeners, quorum: QuorumCon
 
 
 def _validate_consumer_groups(config: AbstractConfig) -> None:
-    """Each setting of consumer groups lies within its bounds; Kafka's texts name settings only."""
+    """Checks that each setting of consumer groups lies within its bounds.
+
+    Kafka's texts name only the settings.
+    """
     for setting in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
         name, least, most = (f"group.consumer.{bound}{setting}" for bound in ("", "min.", "max."))
         value, lowest, highest = config.get_int(name), config.get_int(least), config.get_int(most)

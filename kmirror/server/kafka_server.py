@@ -1,7 +1,7 @@
 """One node: broker, controller, or both, from one `server.properties` (Kafka's `KafkaRaftServer`).
 
-The roles know each other by the controller listener's address alone and talk by Kafka's RPCs, also
-when they share the process. In a combined node the controller starts first and stops last.
+The roles know each other only by the address of the controller listener and talk by Kafka's RPCs,
+even when they share a process. In a combined node the controller starts first and stops last.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ _log = logging.getLogger(__name__)
 
 
 class KafkaServer:
-    """`start`, `stop` (in good order) or `kill` (as SIGKILL); then the object is used up.
+    """Owns a node's roles, metrics, quotas and HTTP endpoint.
 
-    Only the simulator gives other `safeguards`.
+    Call `start`, then `stop` (in good order) or `kill` (as SIGKILL); the object cannot be used
+    again. Only the simulator passes other `safeguards`.
     """
 
     def __init__(self, config: KafkaConfig, runtime: Runtime, *, safeguards: MirrorSafeguards = ALL_SAFEGUARDS) -> None:
@@ -47,7 +48,7 @@ class KafkaServer:
         self.fatal: asyncio.Future[str] = runtime.create_future()
         self._halting: asyncio.Task[None] | None = None
         self._busy: asyncio.Task[None] | None = None
-        """Who starts or stops the node now."""
+        """The task that is starting or stopping the node now."""
 
     def bound_port(self, listener_name: str) -> int:
         """The port that a listener of this node is bound to."""
@@ -58,8 +59,10 @@ class KafkaServer:
         return self.broker.port(listener_name)
 
     async def start(self) -> None:
-        """KmirrorError when the log dirs are not formatted or belong to another node or cluster, or
-        when what ends a running node (a disk that fails) comes in the way.
+        """Starts the node.
+
+        Raises KmirrorError when the log dirs are not formatted or belong to another node or
+        cluster, or when something happens that ends a running node (a failing disk).
         """
         self._busy = starting = asyncio.current_task()
         try:
@@ -75,8 +78,9 @@ class KafkaServer:
         _log.info("[KafkaServer id=%d] Kafka Server started", self._config.node_id)
 
     async def _wait_until_halted(self, busy: asyncio.Task[None] | None) -> None:
-        """`_halt` cancelled the start or the stop, which may have failed by itself before it
-        noticed.
+        """Waits for `_halt`, which has cancelled the start or the stop.
+
+        That task may have failed by itself before it noticed.
         """
         assert self._halting is not None, "waits for a halt that nobody asked for"
         if busy is not None:
@@ -121,7 +125,7 @@ class KafkaServer:
             await self.broker.start()
 
     def not_ready_reasons(self) -> list[str]:
-        """Why the node does not serve; nothing when it does."""
+        """Returns why the node does not serve; empty if it does."""
         if self.fatal.done():
             return [self.fatal.result()]
         reasons: list[str] = []
@@ -132,7 +136,7 @@ class KafkaServer:
         return reasons
 
     def _halt(self, reason: str) -> None:
-        """The node cannot go on: it is dropped as by SIGKILL, and `fatal` says why."""
+        """Drops the node as by SIGKILL, since it cannot go on; `fatal` says why."""
         if not self.fatal.done():
             _log.error("[KafkaServer id=%d] %s", self._config.node_id, reason)
             self.fatal.set_result(reason)
@@ -141,7 +145,9 @@ class KafkaServer:
                 self._busy.cancel()
 
     def _controller_address(self) -> tuple[str, int]:
-        """The one voter; this process's own controller by the port that it is bound to."""
+        """Returns the address of the one voter; for this process's own controller, with the bound
+        port.
+        """
         addresses = [*self._config.quorum_voters.values(), *self._config.quorum_bootstrap_servers]
         if len(addresses) != 1:
             raise ConfigError(f"kmirror runs a controller quorum of one voter; {len(addresses)} are configured")
@@ -149,7 +155,9 @@ class KafkaServer:
         return host, self.controller.port if self.controller is not None else port
 
     def _read_meta_properties(self) -> MetaProperties:
-        """Of the metadata log dir, once all log dirs are known to be this node's."""
+        """Reads the metadata log dir's properties, after checking that all log dirs are this
+        node's.
+        """
         config, runtime = self._config, self._runtime
         ensemble = MetaPropertiesEnsemble.load(runtime.files, config.metadata_log_dir, config.log_dirs)
         ensemble.verify(runtime.files, node_id=config.node_id, keeps_metadata=config.is_controller)
@@ -157,8 +165,9 @@ class KafkaServer:
         return ensemble.properties[config.metadata_log_dir]
 
     async def stop(self) -> None:
-        """In good order, or as `_halt` does it where what ends a running node comes in the way;
-        `fatal` is done then.
+        """Stops in good order, or as `_halt` does if something happens that ends a running node.
+
+        In that case `fatal` is done.
         """
         if self._halting is not None:
             await self._halting

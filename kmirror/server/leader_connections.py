@@ -1,4 +1,4 @@
-"""How this broker's fetchers reach the leaders that they copy from, in their own cluster."""
+"""How this broker's fetchers reach the leaders in their own cluster that they copy from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kmirror.server.kafka_config import KafkaConfig
 
 
 class LeaderConnections:
-    """Each fetcher has a connection of its own, for a fetch waits long at the leader."""
+    """Gives each fetcher a connection of its own, since a fetch waits long at the leader."""
 
     def __init__(self, runtime: Runtime, config: KafkaConfig, metadata: BrokerMetadata, security: ClientSecurity) -> None:
         self._runtime = runtime
@@ -21,7 +21,7 @@ class LeaderConnections:
         self._security = security
 
     def connect(self, leader_id: int, fetcher_id: int) -> LeaderEndPoint | None:
-        """None while the metadata has no address of the leader."""
+        """Returns None while the metadata has no address for the leader."""
         address = self._metadata.address_of(leader_id)
         if address is None:
             return None

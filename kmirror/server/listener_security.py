@@ -1,14 +1,15 @@
-"""From a node's properties to the security of its listeners and of its own connections (Kafka's
+"""Builds the security of a node's listeners and of its own connections from its properties (Kafka's
 `ChannelBuilders`).
 
-A setting of one listener is `listener.name.<lower case name>.<setting>`, one of a mechanism there
-`listener.name.<name>.<mechanism>.<setting>` (`sasl.jaas.config`, `connections.max.reauth.ms`,
-`sasl.server.callback.handler.class`); without the prefix it is every listener's. The node itself
-connects to brokers as `sasl.mechanism.inter.broker.protocol` and the login module of the
-inter-broker listener say, to the controller as `sasl.mechanism.controller.protocol` and that of its
+A setting of one listener is `listener.name.<lower case name>.<setting>`, and one of a mechanism
+there is `listener.name.<name>.<mechanism>.<setting>` (`sasl.jaas.config`,
+`connections.max.reauth.ms`, `sasl.server.callback.handler.class`). A setting without the prefix
+applies to every listener. The node itself connects to brokers with
+`sasl.mechanism.inter.broker.protocol` and the login module of the inter-broker listener. It
+connects to the controller with `sasl.mechanism.controller.protocol` and the login module of that
 listener.
 
-ConfigError with Kafka's text where a listener cannot be secured as it says.
+Raises ConfigError with Kafka's text if a listener cannot be secured as its settings say.
 """
 
 from __future__ import annotations
@@ -46,15 +47,15 @@ _UNSECURED_JWT_HANDLER: Final = (
 
 _log = logging.getLogger(__name__)
 Images = Callable[[], MetadataImage]
-"""The metadata that credentials are looked up in, as it is now."""
+"""Returns the current metadata, in which credentials are looked up."""
 
 
 def channel_builder(
     config: KafkaConfig, listener: Listener, *, runtime: Runtime, metrics: MetricsRegistry, images: Images, ready: asyncio.Future[Any]
 ) -> ServerChannelBuilder | None:
-    """The security of a listener; None for PLAINTEXT.
+    """Returns the security of a listener; None for PLAINTEXT.
 
-    Logins wait until `ready`: before, there is no metadata to check them against.
+    Logins wait until `ready` is done: before that there is no metadata to check them against.
     """
     protocol = listener.security_protocol
     if protocol == "PLAINTEXT":
@@ -79,11 +80,11 @@ def channel_builder(
 def reconfigure_security(
     listeners: Sequence[tuple[Listener, ServerChannelBuilder | None]], *, runtime: Runtime, images: Images
 ) -> Callable[[KafkaConfig, KafkaConfig], None]:
-    """For `DynamicBrokerConfig`: new connections of a listener have the TLS settings and logins
-    that its dynamic settings say.
+    """Returns what gives new connections the TLS settings and logins of a listener's dynamic
+    settings.
 
-    Stores are read again with every change, so a file may be replaced under its name. What cannot
-    be read leaves the listener as it was.
+    `DynamicBrokerConfig` calls it. Stores are read again with every change, so a file may be
+    replaced under its name. If something cannot be read, the listener stays as it was.
     """
 
     def reconfigure(before: KafkaConfig, after: KafkaConfig) -> None:
@@ -108,17 +109,17 @@ def _tls_context(settings: ListenerSettings, protocol: str, runtime: Runtime) ->
 
     client_auth = settings.get("ssl.client.auth") or "none"
     if protocol == "SASL_SSL" and settings.own("ssl.client.auth") is None:
-        client_auth = "none"  # a listener with SASL asks for certificates only where its own settings say so
+        client_auth = "none"  # a listener with SASL asks for certificates only if its own settings say so
     return server_context(settings.ssl(), runtime.files, client_auth=client_auth)
 
 
 def inter_broker_security(config: KafkaConfig) -> ClientSecurity:
-    """How this node connects to brokers of its cluster."""
+    """Returns how this node connects to the brokers of its cluster."""
     return _client_security(config, config.inter_broker_listener_name, config.get_string("sasl.mechanism.inter.broker.protocol") or "")
 
 
 def controller_security(config: KafkaConfig) -> ClientSecurity:
-    """How this node connects to the controller."""
+    """Returns how this node connects to the controller."""
     names = config.controller_listener_names
     return (
         _client_security(config, names[0], config.get_string("sasl.mechanism.controller.protocol") or "")
@@ -143,7 +144,7 @@ def _client_security(config: KafkaConfig, listener_name: str, mechanism: str) ->
 
 
 class ListenerSettings:
-    """A listener's view of the node's settings, as text."""
+    """The node's settings as they apply to one listener, as text."""
 
     def __init__(self, config: KafkaConfig, listener_name: str) -> None:
         self._config = config
@@ -151,11 +152,11 @@ class ListenerSettings:
         self.listener_name = listener_name
 
     def own(self, name: str) -> str | None:
-        """What the listener sets for itself."""
+        """Returns what the listener sets for itself."""
         return self._config.props.get(self._prefix + name)
 
     def get(self, name: str) -> str | None:
-        """The listener's own value, else the node's; None when it has none."""
+        """Returns the listener's own value, otherwise the node's; None if neither has one."""
         value = self.own(name)
         if value is not None:
             return value
@@ -170,15 +171,15 @@ class ListenerSettings:
         return [item.strip() for item in (self.get(name) or "").split(",") if item.strip()]
 
     def of_mechanism(self, mechanism: str, name: str) -> str | None:
-        """The listener's value for one mechanism, else the node's for it, else the one of no
-        mechanism.
+        """Returns the listener's value for a mechanism, otherwise the node's value for it,
+        otherwise None.
         """
         prefixed = f"{mechanism.lower()}.{name}"
         value = self.own(prefixed)
         return value if value is not None else self._config.props.get(prefixed)
 
     def ssl(self) -> dict[str, str | None]:
-        """Every `ssl.*` setting without its prefix."""
+        """Returns every `ssl.*` setting, without a prefix of a listener."""
         return {name: self.get(name) for name in self._config.values if name.startswith("ssl.")}
 
     def jaas_text(self, mechanism: str) -> str:
@@ -229,7 +230,9 @@ def _short_namer(settings: ListenerSettings, jaas: JaasConfig) -> Callable[[str]
 def _server_factory(
     mechanism: str, jaas: JaasConfig, settings: ListenerSettings, runtime: Runtime, images: Images, key_sets: list[RefreshingJwks]
 ) -> SaslServerFactory:
-    """How a mechanism makes its servers; keys that it fetches go to `key_sets`."""
+    """Returns the function that makes a mechanism's servers; fetched keys are added to
+    `key_sets`.
+    """
     handler = settings.of_mechanism(mechanism, "sasl.server.callback.handler.class") or settings.get("sasl.server.callback.handler.class")
     if handler is not None and not (mechanism == "OAUTHBEARER" and handler in (*SECURED_JWT_HANDLERS, _UNSECURED_JWT_HANDLER)):
         raise ConfigError(
@@ -283,10 +286,10 @@ def _oauth_bearer_factory(
 
 
 def _jwks(jaas: JaasConfig, settings: ListenerSettings, runtime: Runtime, key_sets: list[RefreshingJwks]) -> Jwks:
-    """The keys of signed tokens.
+    """Returns the keys for signed tokens.
 
-    Over https: the trust store is the one that the login module's `ssl.*` options name, else the
-    system's.
+    Over https the trust store is the one that the login module's `ssl.*` options name, otherwise
+    the system's.
     """
     from kmirror.network.security.jwks import Backoff, FileJwks, RefreshingJwks
 

@@ -3,7 +3,9 @@ them.
 
 An empty host listens on every interface; what is advertised for it is decided by who starts the
 node. Names are upper case. A controller listener that the protocol map does not mention is
-PLAINTEXT as long as the map was not set by the user.
+An empty host listens on every interface; whoever starts the node decides what is advertised for it.
+Names are upper case. A controller listener that the protocol map does not mention is PLAINTEXT, as
+long as the user has not set the map.
 """
 
 from __future__ import annotations
@@ -49,8 +51,10 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 
 
 def parse_listeners(uris: Sequence[str], protocols: Mapping[str, str], *, require_distinct_ports: bool = True) -> list[Listener]:
-    """ConfigError with Kafka's text for a URI that is none, an unknown protocol, or a name or port
-    used twice.
+    """Parses a list of listeners.
+
+    Raises ConfigError, with Kafka's text, for an invalid URI, an unknown protocol, or a name or
+    port that is used twice.
     """
     text = ",".join(uris)
     listeners = [_parse_listener(uri, protocols, text) for uri in uris]

@@ -1,8 +1,8 @@
-"""Drives the log cleaner: one job after the other (by each of its tasks), its long parts on a
-worker (Kafka's `CleanerThread`).
+"""Runs the log cleaner (Kafka's `CleanerThread`): each task runs one job after the other, with the
+long parts of a job on a worker.
 
-When the task is cancelled while a worker is at it, the job is told so, and the worker is waited for
-before its files are removed: a file must not be closed under a thread that writes to it.
+When a task is cancelled while a worker runs, it tells the job and waits for the worker before the
+job's files are removed: a file must not be closed under a thread that writes to it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from kmirror.runtime.supervision import Supervised
 from kmirror.storage.log_cleaner import CleaningJob, LogCleaner
 
 LONGEST_PAUSE_MS: Final = 300
-"""Then one looks whether the job was aborted, or log.cleaner.io.max.bytes.per.second changed."""
+"""After such a pause the task looks whether the job was aborted, or whether
+log.cleaner.io.max.bytes.per.second has changed.
+"""
 
 
 class LogCleanerTasks:
-    """`log.cleaner.threads` tasks, each with a job of its own; the setting can change."""
+    """Owns the `log.cleaner.threads` tasks, each with a job of its own; the setting can change."""
 
     def __init__(self, runtime: Runtime, scope: TaskScope, cleaner: LogCleaner) -> None:
         self._runtime = runtime
@@ -31,7 +33,7 @@ class LogCleanerTasks:
         cleaner.dead_threads = lambda: sum(life.is_down for life in self._lives.values())
 
     def resize(self) -> None:
-        """Begin those that are missing; those that are too many end themselves, after their jobs."""
+        """Starts missing tasks; surplus tasks end themselves after their jobs."""
         for number in range(self._cleaner.config.threads):
             task = self._tasks.get(number)
             if task is None or task.done():
@@ -42,9 +44,11 @@ class LogCleanerTasks:
 
 
 async def run_log_cleaner(runtime: Runtime, cleaner: LogCleaner, number: int = 0) -> None:
-    """Clean as long as there are more cleaners than `number`; log.cleaner.backoff.ms between looks
-    when nothing is to be done. A job that ends before any of its work is followed by a pause:
-    whatever ends the next one as soon would keep everything else on the node waiting.
+    """Cleans as long as there are more cleaners than `number`.
+
+    Waits for log.cleaner.backoff.ms when there is nothing to do. A job that ends before it has done
+    any work is followed by a pause: if the next job ended as soon, it would starve everything else
+    on the node.
     """
     while number < cleaner.config.threads:
         job = cleaner.next_job()
@@ -55,7 +59,7 @@ async def run_log_cleaner(runtime: Runtime, cleaner: LogCleaner, number: int = 0
 
 
 async def _run_job(runtime: Runtime, job: CleaningJob) -> bool:
-    """Whether anything was done, or waited for."""
+    """Runs a job; returns whether it did anything, or waited for anything."""
     has_begun = False
     while job.advance():
         has_begun = True

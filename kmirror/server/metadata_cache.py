@@ -1,8 +1,8 @@
-"""What request handlers ask of the cluster's metadata: the current image, seen from one listener
+"""The cluster's metadata for request handlers: the current image, as seen from one listener
 (Kafka's `KRaftMetadataCache`).
 
-`image` is replaced by the broker's metadata publisher; nothing here changes it. A broker that is
-fenced, or has no endpoint for the listener asked about, is not alive for that listener's clients.
+The broker's metadata publisher replaces `image`; nothing here changes it. A broker that is fenced,
+or has no endpoint for the listener in question, is not alive for that listener's clients.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Node(NamedTuple):
 
 class MetadataCache:
     def __init__(self, kraft_version: Callable[[], int] = lambda: 0) -> None:
-        """`kraft_version` is that of the metadata log, which no image holds."""
+        """`kraft_version` returns the version of the metadata log, which no image holds."""
         self.image: MetadataImage = MetadataImage.EMPTY
         self._kraft_version = kraft_version
 
@@ -62,7 +62,7 @@ class MetadataCache:
         return broker is not None and not broker.fenced
 
     def alive_node(self, broker_id: int, listener_name: str) -> Node | None:
-        """The broker's endpoint for `listener_name`; None when it is fenced or does not have that
+        """Returns the broker's endpoint for `listener_name`; None if it is fenced or lacks that
         listener.
         """
         broker = self.image.cluster.broker(broker_id)

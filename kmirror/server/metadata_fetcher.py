@@ -1,12 +1,12 @@
-"""How a broker learns the cluster's metadata: it fetches `__cluster_metadata` from the active
-controller.
+"""Fetches `__cluster_metadata` from the active controller, by which a broker learns the cluster's
+metadata.
 
-The observer's half of Kafka's `KafkaRaftClient`, without a copy of the log on the broker's disk:
-Fetch from the offset that the loader wants next; only what lies below the high watermark is loaded.
-When the log no longer holds that offset the controller names a snapshot, which is fetched in pieces
-(FetchSnapshot) and replaces the image. After a lost connection or a controller restart the loop
-goes on where it was; an image never goes back, because the controller commits what it has flushed
-and nothing else.
+This is the observer's half of Kafka's `KafkaRaftClient`, without a copy of the log on the broker's
+disk. It fetches from the offset that the loader wants next, and loads only what lies below the high
+watermark. When the log no longer holds that offset, the controller names a snapshot, which is
+fetched in pieces (FetchSnapshot) and replaces the image. After a lost connection or a restart of
+the controller the loop goes on where it was. An image never goes back, because the controller
+commits only what it has flushed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class MetadataProgress:
-    """How far the metadata of this broker is, and who waits for it to get further."""
+    """Owns how far this broker's metadata is loaded, and the waiters for it to get further."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -56,14 +56,14 @@ class MetadataProgress:
         self._waiters = [(is_reached, reached) for is_reached, reached in self._waiters if not reached.done()]
 
     async def wait(self, is_reached: Callable[[int, int], bool]) -> None:
-        """Wait until the metadata is loaded so far: `is_reached(next offset, high watermark)`."""
+        """Waits until the metadata is far enough: `is_reached(next offset, high watermark)`."""
         if not is_reached(self.next_offset, self.high_watermark):
             reached: asyncio.Future[None] = self._runtime.create_future()
             self._waiters.append((is_reached, reached))
             await reached
 
     def fail(self, error: BaseException) -> None:
-        """Nobody needs to wait any longer."""
+        """Raises `error` in everything that waits."""
         for _, reached in self._waiters:
             if not reached.done():
                 reached.set_exception(error)
@@ -71,10 +71,10 @@ class MetadataProgress:
 
 
 class MetadataFetcher:
-    """Feeds `loader`; `run` never ends by itself.
+    """Feeds `loader`, and owns the leader epoch that it fetches in; `run` never ends by itself.
 
-    `on_progress(next_offset, high_watermark)` is called after each answer, `on_batch(records,
-    nanoseconds)` after what was in it took effect.
+    `on_progress(next_offset, high_watermark)` is called after each answer, and `on_batch(records,
+    nanoseconds)` after the records of an answer took effect.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class MetadataFetcher:
         if has_new_epoch:
             self._leader_epoch = partition.current_leader.leader_epoch
         if partition.error_code == Errors.FENCED_LEADER_EPOCH and has_new_epoch:
-            return  # in the epoch that the answer names it works; any other refusal is given time
+            return  # it works in the epoch that the answer names; after any other refusal we wait
         if partition.error_code:
             raise ApiException(Errors.for_code(partition.error_code))
         if partition.snapshot_id.end_offset >= 0:
@@ -149,7 +149,7 @@ class MetadataFetcher:
         )
 
     def _load(self, partition: PartitionData) -> None:
-        """Load whole batches below the high watermark; the rest is fetched again when it is
+        """Loads whole batches below the high watermark; the rest is fetched again once it is
         committed.
         """
         records = memoryview(partition.records or b"")  # type: ignore[arg-type]

@@ -1,13 +1,13 @@
-"""The registry as text for Prometheus and as JSON.
+"""Writes the metrics registry as text for Prometheus and as JSON.
 
 The series are those that Prometheus' JMX exporter makes of Kafka's MBeans without rules, so that
-what was built for those finds them here: domain, the value of `type` and the attribute are the
-name, all other properties of the MBean are labels.
+existing dashboards find them here. The domain, the value of `type` and the attribute form the name;
+all other properties of the MBean are labels.
 
     kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec,topic=t   attribute OneMinuteRate
     kafka_server_BrokerTopicMetrics_OneMinuteRate{name="BytesInPerSec",topic="t"} 12.5
 
-Attributes that are texts (versions, cluster ids) have no series; JSON has them.
+Attributes that are texts (versions, cluster ids) have no series, but JSON has them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _ILLEGAL = re.compile(r"[^a-zA-Z0-9_]+")
 
 
 def prometheus_steps(registry: MetricsRegistry) -> Generator[None, None, list[bytes]]:
-    """All numbers, grouped by series, in parts; yields after so many readings as take a few
-    milliseconds.
+    """Returns all numbers, grouped by series, in parts.
+
+    It yields after as many readings as take a few milliseconds.
     """
     series: dict[str, list[str]] = {}
     for count, (name, metric) in enumerate(registry, 1):
@@ -51,7 +52,7 @@ def prometheus_steps(registry: MetricsRegistry) -> Generator[None, None, list[by
 
 
 def json_steps(registry: MetricsRegistry) -> Generator[None, None, list[bytes]]:
-    """`{mbean: {attribute: value}}` in parts; what is not a number is null."""
+    """Returns `{mbean: {attribute: value}}` in parts; NaN and infinite values are null."""
     beans: dict[str, dict[str, Value | None]] = {}
     for count, (name, metric) in enumerate(registry, 1):
         attributes = {name.attribute: metric.value()} if name.attribute else metric.attributes()
@@ -69,7 +70,7 @@ def json_steps(registry: MetricsRegistry) -> Generator[None, None, list[bytes]]:
 
 
 def whole(steps: Generator[None, None, list[bytes]]) -> str:
-    """All steps at once, as text."""
+    """Runs all steps at once; returns the text."""
     while True:
         try:
             next(steps)

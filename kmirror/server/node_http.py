@@ -1,12 +1,12 @@
-"""What a node tells over HTTP, when `kmirror.http.listener=host:port` is set (a setting of ours;
+"""What a node serves over HTTP when `kmirror.http.listener=host:port` is set (a setting of ours;
 Kafka has JMX instead).
 
     /metrics         all metrics for Prometheus                /health/live    200 while the loop turns
     /metrics.json    all metrics by MBean                      /health/ready   200 when the node serves, else 503 with the reasons
     /health          both as JSON; its status is that of ready
 
-Ready is a broker that is registered and not fenced, has read the metadata up to the high watermark
-it knows, and has no log directory offline; a controller is ready when it is active.
+A broker is ready when it is registered and not fenced, has read the metadata up to the high
+watermark it knows, and has no log directory offline. A controller is ready when it is active.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def parse_http_listener(text: str) -> tuple[str, int]:
 
 
 class NodeHttp:
-    """The endpoint of one node. `reasons` says why the node is not ready; nothing when it is."""
+    """Owns a node's HTTP server. `reasons` returns why the node is not ready; empty if it is."""
 
     def __init__(self, runtime: Runtime, listener: str, metrics: MetricsRegistry, reasons: Callable[[], list[str]]) -> None:
         host, port = parse_http_listener(listener)

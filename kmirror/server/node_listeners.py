@@ -1,4 +1,6 @@
-"""The listeners of a node: what it binds, what it advertises, and which are the controller's."""
+"""The listeners of a node: which it binds, which it advertises, and which belong to the
+controller.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,18 @@ from kmirror.server.listeners import SECURITY_PROTOCOLS, Listener, parse_listene
 
 
 class NodeListeners:
-    """Read from a node's settings; ConfigError with Kafka's text where they name no listener."""
+    """The listeners in a node's settings; ConfigError with Kafka's text if the settings name
+    none.
+    """
 
     def __init__(self, config: AbstractConfig) -> None:
         self.controller_names = [name.upper() for name in config.get_list("controller.listener.names")]
         self.inter_broker_name = str(
             config.get_string("inter.broker.listener.name") or config.get_string("security.inter.broker.protocol")
         ).upper()
-        """The listener named so, or the one advertised with `security.inter.broker.protocol`."""
+        """`inter.broker.listener.name`, or the listener named like
+        `security.inter.broker.protocol`.
+        """
         self._protocols = _effective_protocol_map(config, self.controller_names)
         self.all = parse_listeners(config.get_list("listeners"), self._protocols)
         self.broker = [listener for listener in self.all if listener.name not in self.controller_names]
@@ -23,7 +29,7 @@ class NodeListeners:
         self.advertised = self._effective_advertised(config.get_list("advertised.listeners"))
 
     def security_protocol_of(self, listener_name: str) -> str:
-        """Of any listener, this node's own or not."""
+        """Returns the protocol of any listener, whether or not it is this node's own."""
         protocol = self._protocols.get(listener_name, listener_name)
         if protocol not in SECURITY_PROTOCOLS:
             raise ConfigError(f"No security protocol defined for listener {listener_name}")

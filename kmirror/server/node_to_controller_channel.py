@@ -1,8 +1,8 @@
-"""A broker's way to the active controller: its own requests as they are, clients' requests inside
-an Envelope.
+"""How a broker reaches the active controller: its own requests are sent plainly, those of clients
+inside an Envelope.
 
-A request is retried while the controller cannot be reached or says that it is not the active one,
-until the caller's time is up (Kafka's `NodeToControllerChannelManager`). A forwarded request is
+A request is retried until the caller's time is up, while the controller cannot be reached or says
+that it is not the active one (Kafka's `NodeToControllerChannelManager`). A forwarded request is
 sent as the bytes of a whole request with its header, together with the client's principal and
 address; the envelope's answer holds the bytes of the response. Forwarded requests have a connection
 of their own: a controller answers in order, and a slow CreateTopics must not hold up heartbeats.
@@ -43,8 +43,10 @@ class NodeToControllerChannel:
         self._request_timeout_ms = request_timeout_ms
 
     async def send(self, message: Any, *, timeout_ms: int | None = None, connection_key: str = "") -> Any:
-        """The response; ApiException REQUEST_TIMED_OUT, or UNSUPPORTED_VERSION when the controller
-        does not serve the API.
+        """Returns the response.
+
+        ApiException: REQUEST_TIMED_OUT, or UNSUPPORTED_VERSION when the controller does not serve
+        the API.
         """
         limit_ms = self._request_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = self._runtime.clock.monotonic_ms() + limit_ms
@@ -64,9 +66,7 @@ class NodeToControllerChannel:
             await self._runtime.sleep_ms(RETRY_BACKOFF_MS)
 
     async def forward(self, request: Request) -> Any:
-        """The controller's response to a client's request, as a message of the same API and
-        version.
-        """
+        """Returns the controller's response to a client's request, in the same API and version."""
         assert BROKER_API_TABLE[request.api_key].answered_by is AnsweredBy.CONTROLLER, f"{request.api_key!r} is not the controller's"
         header = RequestHeader(request.api_key, request.api_version, request.correlation_id, request.client_id)
         frame = b"".join(_as_bytes(part) for part in encode_request(header, request.message))
@@ -89,7 +89,9 @@ def _as_bytes(part: Buffer | FileSlice) -> bytes:
 
 
 def _principal_bytes(request: Request) -> bytes:
-    """Kafka's `DefaultKafkaPrincipalBuilder.serialize`: a version and the message."""
+    """Returns what Kafka's `DefaultKafkaPrincipalBuilder.serialize` does: a version and the
+    message.
+    """
     out = Writer()
     principal = DefaultPrincipalData(
         type=request.principal.principal_type, name=request.principal.name, token_authenticated=request.principal.token_authenticated
@@ -99,7 +101,7 @@ def _principal_bytes(request: Request) -> bytes:
 
 
 def _address_bytes(address: str) -> bytes:
-    """A textual IPv4 or IPv6 address as Java's `InetAddress.getAddress`; loopback where there is
+    """Returns an IPv4 or IPv6 address as Java's `InetAddress.getAddress` does; loopback if there is
     none.
     """
     try:

@@ -1,9 +1,9 @@
-"""Log directories that fail while a broker runs.
+"""Handles log directories that fail while a broker runs.
 
-The partitions of such a directory go offline here at once; the controller elects others for them
-when a heartbeat has told it, and has to know in time (`log.dir.failure.timeout.ms`), for until then
-clients are sent to a leader that has no log. A broker whose last directory failed, or that cannot
-tell, ends.
+The partitions of such a directory go offline here at once. The controller elects other leaders when
+a heartbeat has told it. It has to learn this in time (`log.dir.failure.timeout.ms`), because until
+then clients are sent to a leader that has no log. A broker whose last directory failed, or that
+cannot tell the controller, ends.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 
 class OfflineLogDirs:
-    """`watch` comes before the logs are loaded; `lifecycle` is there as soon as the broker
-    registers.
+    """Owns the list of the broker's log directories from which it tells the failed ones.
+
+    Call `watch` before the logs are loaded, and set `lifecycle` as soon as the broker registers.
     """
 
     def __init__(self, runtime: Runtime, config: KafkaConfig, *, on_fatal: Callable[[str], None], is_closed: Callable[[], bool]) -> None:
@@ -40,14 +41,15 @@ class OfflineLogDirs:
         self._all = list(replica_manager.log_manager.directory_ids())
 
     def directory_ids(self) -> list[Uuid]:
-        """Of the directories that failed since the start."""
+        """Returns the ids of the directories that have failed since the start."""
         assert self._replica_manager is not None, "log directories were asked for before there were any"
         live = self._replica_manager.log_manager.directory_ids()
         return [directory_id for directory_id in self._all if directory_id not in live]
 
     def on_failure(self, log_dir: str, error: OSError) -> None:
-        """While the logs are loaded the log manager is on a worker, and what follows belongs to the
-        loop.
+        """Handles a failure, on the loop.
+
+        While the logs are loaded the log manager calls this from a worker.
         """
         if self.is_loading:
             self._runtime.call_later_ms(0, lambda: self._handle(log_dir))

@@ -1,5 +1,5 @@
-"""End offsets of partitions, whoever leads them (Kafka's `NetworkPartitionMetadataClient`): the lag
-of share groups needs them.
+"""Returns end offsets of partitions, whoever leads them (Kafka's `NetworkPartitionMetadataClient`);
+the lag of share groups needs them.
 
 A partition that this broker leads is asked directly, the others with one ListOffsets request per
 leader. The end is the high watermark.
@@ -43,7 +43,7 @@ class PartitionMetadataClient:
         self._broker_id = broker_id
 
     async def list_end_offsets(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, EndOffset]:
-        """The end of each partition, or its error."""
+        """Returns the end of each partition, or its error."""
         ends: EndOffsets = {}
         by_leader: dict[int, list[TopicPartition]] = {}
         for topic_partition in partitions:

@@ -1,9 +1,9 @@
 """Hands out producer ids from blocks that the controller allocates (Kafka's
 `RPCProducerIdManager`).
 
-Ids of a block are used in order; when it is used up the next one is asked for, once, however many
-producers wait. A block that was not used up when the broker stops is lost, as in Kafka: ids are
-only ever unique, not dense.
+Ids of a block are used in order. When it is used up, the next one is requested once, however many
+producers wait. A block that is not used up when the broker stops is lost, as in Kafka: ids are
+unique, but not dense.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ class ProducerIdManager:
         self._end = 0
 
     async def generate(self) -> int:
-        """A producer id that no other producer of the cluster has; ApiException
-        COORDINATOR_LOAD_IN_PROGRESS (retriable) without one.
+        """Returns a producer id that no other producer of the cluster has.
+
+        ApiException: COORDINATOR_LOAD_IN_PROGRESS (retriable) if there is none.
         """
         async with self._lock:
             if self._next >= self._end:

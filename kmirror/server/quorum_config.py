@@ -7,7 +7,9 @@ from kmirror.common.errors import ConfigError
 
 
 class QuorumConfig:
-    """ConfigError, when asked, where an address is none."""
+    """The addresses of voters and bootstrap servers; reading them raises ConfigError for an invalid
+    one.
+    """
 
     def __init__(self, config: AbstractConfig) -> None:
         self._config = config

@@ -1,8 +1,8 @@
-"""What a request handler is given: who asked, what, over which listener, in which version.
+"""What a request handler gets: who asked, what, over which listener, in which version.
 
-`Request` is made by `KafkaApis` from the network's frame; handlers never see sockets. A handler
-returns the response message, or `NO_RESPONSE` (Produce with acks=0), or `CLOSE_CONNECTION` (an
-error that the client has no way of reading).
+`KafkaApis` makes a `Request` from the network's frame; handlers never see sockets. A handler
+returns the response message, `NO_RESPONSE` (Produce with acks=0), or `CLOSE_CONNECTION` (an error
+that the client has no way of reading).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Request:
     `message` is the generated class of `api_key`, read at `api_version`; `size_in_bytes` is the
     frame's.
 
-    `throttle_time_ms` is set by a handler that asks the quotas itself (fetch); for all others they
-    are asked after it.
+    `throttle_time_ms` is set by a handler that asks the quotas itself (fetch). For all other
+    handlers the quotas are asked afterwards.
     """
 
     api_key: ApiKeys

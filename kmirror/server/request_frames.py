@@ -1,5 +1,6 @@
-"""From a frame to the request that handlers see, and from their response to a frame: alike on
-brokers and on the controller's listener.
+"""Turns a frame into the request that handlers see, and their response into a frame.
+
+Brokers and the controller's listener share it.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ _log = logging.getLogger(__name__)
 
 
 def decode(context: RequestContext, timing: RequestTiming, *, is_served: bool) -> Request | Answer | CloseType:
-    """The request; what is not served, or cannot be read, closes the connection, except that
-    ApiVersions in a version that we do not know is answered in version 0, with those that we do
+    """Returns the request of a frame.
+
+    A request that is not served or cannot be read closes the connection. The exception is
+    ApiVersions in an unknown version, which is answered in version 0 with the versions that we
     know.
     """
     header = context.header
@@ -54,7 +57,7 @@ def decode(context: RequestContext, timing: RequestTiming, *, is_served: bool) -
 
 
 def _unsupported_api_versions() -> ApiVersionsResponse:
-    """The answer to a version of ApiVersions that we do not have, to be written in version 0."""
+    """Returns the answer to an unknown version of ApiVersions, to be written in version 0."""
     spec = API_TABLE[ApiKeys.API_VERSIONS]
     return ApiVersionsResponse(
         error_code=Errors.UNSUPPORTED_VERSION, api_keys=[ApiVersion(ApiKeys.API_VERSIONS, spec.lowest, spec.highest)]
@@ -62,7 +65,7 @@ def _unsupported_api_versions() -> ApiVersionsResponse:
 
 
 def encode(context: RequestContext, request: Request, response: Any) -> Parts | CloseType:
-    """The response's bytes; one that its version cannot carry closes the connection."""
+    """Returns the bytes of the response; CLOSE if its version cannot carry it."""
     try:
         return encode_response(request.api_key, request.api_version, request.correlation_id, response)
     except ApiException as error:

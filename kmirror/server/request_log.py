@@ -2,10 +2,10 @@
 completed request.
 
 The keys are those of Kafka's `RequestConvertToJson`: isForwarded, requestHeader, request, response,
-connection, the times in ms, securityProtocol, principal, listener, clientInformation. Record data
-is not written, only its size. Values of configs that are secret, or that this broker does not know,
-are `(redacted)`, as are salted passwords and the keys of delegation tokens (which Kafka writes). At
-any higher level a request costs one comparison.
+connection, the times in ms, securityProtocol, principal, listener, clientInformation. Only the size
+of record data is written, not the data. Configs that are secret, or that this broker does not know,
+appear as `(redacted)`, and so do salted passwords and the keys of delegation tokens (which Kafka
+writes). At any higher level a request costs one comparison.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _NS_IN_MS = 1_000_000.0
 
 
 def log_completed(request: Request, response: Any, *, throttle_time_ms: int, send_ns: int) -> None:
-    """One line about a request that is done."""
+    """Logs one line about a completed request."""
     REQUEST_LOGGER.debug("Completed request:%s", dumps(describe(request, response, throttle_time_ms=throttle_time_ms, send_ns=send_ns)))
 
 
 def describe(request: Request, response: Any, *, throttle_time_ms: int, send_ns: int) -> dict[str, Any]:
-    """The line's object; `response` is a message, or why there is none."""
+    """Returns the line's object; `response` is a message, or why there is none."""
     spec = API_TABLE[request.api_key]
     header: dict[str, Any] = {
         "requestApiKey": int(request.api_key),
@@ -112,7 +112,9 @@ def _redact_tokens(message: dict[str, Any]) -> None:
 
 
 def _redact_envelope(message: dict[str, Any]) -> None:
-    """What a broker forwards is logged by the broker that got it, without its secrets."""
+    """Redacts a forwarded request; the broker that got it from the client logs it without its
+    secrets.
+    """
     for name in ("requestData", "responseData"):
         if message.get(name):
             message[name] = REDACTED

@@ -5,11 +5,12 @@
     TotalTimeMs  RequestQueueTimeMs  LocalTimeMs  RemoteTimeMs  ThrottleTimeMs  ResponseQueueTimeMs  ResponseSendTimeMs  {request}
 
 Times are histograms in milliseconds, with fractions where Kafka rounds. The metrics of an API
+Times are histograms in milliseconds, with fractions where Kafka rounds. The metrics of an API
 appear with its first request; Kafka registers all of them at the start. A fetch counts as Fetch and
-as FetchConsumer or FetchFollower. Every error code of a response counts, NONE too. The response
-queue does not exist here: its time is always 0. The requests of mirroring also have
-MessageConversionsTimeMs and TemporaryMemoryBytes, as KIP-1279 says: nothing is converted, so every
-request adds a 0.
+as FetchConsumer or FetchFollower. Every error code of a response counts, including NONE. There is
+no response queue here, so its time is always 0. The requests of mirroring also have
+MessageConversionsTimeMs and TemporaryMemoryBytes, as KIP-1279 says; since nothing is converted,
+each request adds a 0.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ ErrorCounter = Callable[[Any, dict[int, int]], None]
 
 
 class RequestMetrics:
-    """The metrics of one API."""
+    """Owns the metrics of one API."""
 
     def __init__(self, registry: MetricsRegistry, api_name: str) -> None:
         self._registry = registry
@@ -84,15 +85,16 @@ class RequestMetrics:
             meter.mark_at(now_ms, count)
 
     def completed(self, row: tuple[float, ...]) -> None:
-        """Times in nanoseconds (of throttling in milliseconds) and the size, in the order of the
-        histograms.
+        """Adds a request: its times in nanoseconds (throttling in milliseconds) and its size.
+
+        The values are in the order of the histograms.
         """
         self._rows.add(row + self._no_conversions)
 
 
 class IdleMeter:
-    """The part of the time in which the loop did not work on requests, as a meter's attributes (1.0
-    is all of it).
+    """The share of time in which the loop did not work on requests, as a meter's attributes (1.0 is
+    all of it).
     """
 
     def __init__(self, *busy: Meter) -> None:
@@ -112,7 +114,7 @@ class IdleMeter:
 
 
 class RequestChannelMetrics:
-    """The metrics of all APIs of a node, and how busy its loop is with them."""
+    """Owns the metrics of all APIs of a node, and of how busy its loop is with them."""
 
     def __init__(self, registry: MetricsRegistry, clock: Clock) -> None:
         self._registry = registry
@@ -126,7 +128,7 @@ class RequestChannelMetrics:
         registry.gauge(MetricName(_GROUP, "SocketServer", "NetworkProcessorAvgIdlePercent"), both.value)
 
     def completed(self, request: Request, response: Any, *, throttle_time_ms: int, send_ns: int, is_for_controller: bool = False) -> None:
-        """One request is done; `response` is its message, or why there is none."""
+        """Counts a completed request; `response` is its message, or why there is none."""
         timing = request.timing
         if timing is None:
             return
@@ -160,7 +162,7 @@ def _names(request: Request) -> tuple[str, ...]:
 
 
 def error_counts(response: Any) -> dict[int, int]:
-    """How often each error code is in a response, wherever one can be."""
+    """Returns how often each error code occurs in a response, at any depth."""
     counts: dict[int, int] = {}
     count = _COUNTERS.get(type(response))
     if count is None:
@@ -173,8 +175,8 @@ _COUNTERS: dict[type, ErrorCounter] = {}
 
 
 def _counter_of(struct: type) -> ErrorCounter:
-    """A function that counts the error codes of a message class: its own, and those of the structs
-    in its lists.
+    """Returns a function that counts the error codes of a message class, including those of the
+    structs in its lists.
     """
     fields = msgspec.structs.fields(struct)
     has_error = any(field.name == "error_code" for field in fields)
@@ -198,7 +200,7 @@ def _count_nothing(message: Any, counts: dict[int, int]) -> None:
 
 
 def _struct_in_list(field_type: Any) -> type | None:
-    """The struct that a field of `list[Struct]` (or `list[Struct] | None`) holds."""
+    """Returns the struct in a field of type `list[Struct]` (or `list[Struct] | None`), or None."""
     for option in (field_type, *get_args(field_type)):
         if get_origin(option) is list:
             item = get_args(option)[0]

@@ -1,4 +1,4 @@
-"""What quotas say to a request that was answered, before its response leaves (Kafka's
+"""Applies the quotas to a request that was answered, before its response leaves (Kafka's
 `RequestHandlerHelper`, KIP-13, KIP-219).
 
     produce               bytes of the request, and (unless acks=0) its time
@@ -7,7 +7,7 @@
     everything else       its time; what the controller says about controller mutations comes with its response
 
 The greater throttle time wins, is written into the response, and mutes the connection for as long.
-Handlers know nothing of it but fetch. With no quota set this room is never entered.
+Only the handler of fetch knows about it. While no quota is set, this module is never entered.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from kmirror.server.request_metrics import error_counts
 from kmirror.wire.api_keys import API_TABLE, ApiKeys
 
 _SHARE_GROUP_STATE = frozenset(key for key in API_TABLE if "SHARE_GROUP_STATE" in key.name)
-"""Brokers' requests that Kafka 4.3 throttles like a client's, whatever their answer."""
+"""Requests between brokers that Kafka 4.3 throttles like a client's, whatever their answer."""
 _EXEMPT_INTER_BROKER = frozenset(key for key, spec in API_TABLE.items() if spec.cluster_action) - _SHARE_GROUP_STATE
 
 
 class RequestThrottler:
-    """Owned by `KafkaApis`."""
+    """Records each request with the quotas of the node; `KafkaApis` owns it."""
 
     def __init__(self, quotas: QuotaManagers, clock: Clock) -> None:
         self._quotas = quotas
         self._clock = clock
 
     def throttle(self, request: Request, response: Any) -> int:
-        """The time for which the connection is muted; in the response, too, where it has a place
-        for it.
+        """Returns how long the connection is muted, and writes it into the response if it has a
+        field for it.
         """
         if request.throttle_time_ms is not None:
             return request.throttle_time_ms
@@ -54,9 +54,9 @@ class RequestThrottler:
         return time_ms
 
     def throttle_fetch(self, request: Request, response_size: int) -> int:
-        """Of a consumer's fetch: the time for which it is throttled.
+        """Returns how long a consumer's fetch is throttled.
 
-        If it is, the bytes do not count, for they are not sent.
+        If it is throttled, the bytes do not count, because they are not sent.
         """
         quotas, now_ms = self._quotas, self._clock.monotonic_ms()
         principal, client_id = request.principal, request.client_id or ""
@@ -70,11 +70,11 @@ class RequestThrottler:
         return time_ms
 
     def fetch_limit(self, request: Request) -> float | None:
-        """Bytes that a consumer may fetch at once without certain throttling."""
+        """Returns the bytes that a consumer may fetch at once without certain throttling."""
         return self._quotas.fetch.max_value_in_quota_window(request.principal, request.client_id or "")
 
     def sent(self, request: Request, send_ns: int) -> None:
-        """Count the time after the judgement: encoding and sending."""
+        """Counts the time after the judgement: encoding and sending."""
         timing = request.timing
         if timing is not None and timing.judged_ns and self._quotas.request.enabled:
             time_ns = timing.local_ns - timing.judged_ns + send_ns
@@ -106,12 +106,13 @@ class RequestThrottler:
         manager.throttle(request.principal, request.client_id or "", time_ms, now_ms)
 
     def _is_exempt(self, request: Request, response: Any) -> bool:
-        """Between brokers; unless it was refused, for anybody can ask.
+        """Whether a request comes from a broker and was not refused; a refused one could be
+        anybody's.
 
-        A response without an error of its own (WriteTxnMarkers) says it of every partition.
+        A response without an error of its own (WriteTxnMarkers) has the refusal in every partition.
         """
         if request.api_key is ApiKeys.FETCH:
-            return True  # of a follower: a consumer's was judged by its handler
+            return True  # a follower's fetch: a consumer's is judged by its handler
         return request.api_key in _EXEMPT_INTER_BROKER and Errors.CLUSTER_AUTHORIZATION_FAILED not in error_counts(response)
 
     def _time_ns(self, request: Request) -> int:

@@ -1,9 +1,9 @@
-"""How long a request takes, and how long the process works on it: the numbers of RequestMetrics,
+"""How long a request takes, and how long the process works on it: the numbers for RequestMetrics,
 the request log and the request quota.
 
-A request is handled by a coroutine on the one loop. Every time it runs between two waits is a step;
+A request is handled by a coroutine on the one loop. Each run between two waits is a step, and
 `timed` adds up the time of the steps. That sum is Kafka's local time (and the thread time of the
-request quota); what passes between the steps is the remote time: waiting for replicas, for bytes to
+request quota). What passes between the steps is the remote time: waiting for replicas, for bytes to
 fetch, for the controller, for a disk flush on a worker.
 
     arrived ──queue── started ──local+remote── finished ──send── sent
@@ -29,7 +29,7 @@ class RequestTiming:
         self.judged_ns = 0
 
     def thread_time_ns(self, now_ns: int) -> int:
-        """Time of the steps until now; to be asked inside a step."""
+        """Returns the time of the steps until now; call it inside a step."""
         return self.local_ns + now_ns - self.step_started_ns
 
     @property

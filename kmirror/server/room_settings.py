@@ -1,4 +1,4 @@
-"""The settings of the rooms below, from the broker's properties."""
+"""Builds the settings of the packages below `server` from the broker's properties."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Levels of loggers at run time, as the BROKER_LOGGER config resource (Kafka's
 `RuntimeLoggerManager`, KIP-412, KIP-676).
 
-Names and levels are log4j's: `root` is the root logger, FATAL, ERROR, WARN, INFO, DEBUG and TRACE
-stand for Python's CRITICAL to DEBUG and a level below it. Removing a level lets the logger inherit
-that of its parent again; the root logger has none. Loggers belong to the process: nodes that share
-one share them.
+Names and levels are log4j's: `root` is the root logger, and FATAL, ERROR, WARN, INFO, DEBUG and
+TRACE stand for Python's CRITICAL to DEBUG and a level below it. Removing a level lets the logger
+inherit that of its parent again; the root logger has no parent. Loggers belong to the process, so
+nodes in one process share them.
 """
 
 from __future__ import annotations
@@ -37,16 +37,18 @@ def logger_levels() -> dict[str, str]:
 
 
 def level_name(logger: logging.Logger) -> str:
-    """The level in force, as log4j names it; one between two levels has the name of the next that
-    it lets through.
+    """Returns the level in force, as log4j names it.
+
+    A level between two of log4j's gets the name of the next higher one.
     """
     effective = logger.getEffectiveLevel()
     return next((name for name, level in sorted(LEVELS.items(), key=lambda item: item[1]) if level >= effective), "FATAL")
 
 
 def apply_changes(resource: Any, *, node_id: int, validate_only: bool) -> None:
-    """Carry out the changes of one BROKER_LOGGER resource; ApiException, and no change, when one of
-    them is not possible.
+    """Carries out the changes of one BROKER_LOGGER resource.
+
+    Raises ApiException, and changes nothing, if one of them is not possible.
     """
     _check_node_id(resource.resource_name, node_id)
     for change in resource.configs:

@@ -1,9 +1,8 @@
-"""At start: what holds secrets in this node's log directories is taken from everybody but its
-owner.
+"""Makes the files with secrets in this node's log directories private to their owner, at the start.
 
-New files are created so (`runtime.private_files`); this is for those of an older release, of Apache
-Kafka (a data directory may come from there), or of whoever copied a directory. A file that is not
-ours to change is logged and left: the node serves all the same.
+New files are created private (`runtime.private_files`). This is for files of an older release, of
+Apache Kafka (a data directory may come from there), or of somebody who copied a directory. A file
+that we may not change is logged and left alone: the node serves all the same.
 """
 
 from __future__ import annotations
@@ -19,9 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 def make_secret_files_private(files: FileSystem, log_dirs: Iterable[str]) -> None:
-    """`__cluster_metadata-0` and `bootstrap.checkpoint` of each directory that has them: 0700 and
-    0600.
-    """
+    """Sets `__cluster_metadata-0` and `bootstrap.checkpoint` of each directory to 0700 and 0600."""
     for log_dir in log_dirs:
         for path in (f"{log_dir}/{METADATA_LOG_FOLDER}", f"{log_dir}/{BOOTSTRAP_FILE_NAME}"):
             try:

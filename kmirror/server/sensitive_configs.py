@@ -1,5 +1,5 @@
 """Which configs are secrets (Kafka's `KafkaConfigSchema.isSensitive`): those of type PASSWORD, and
-those that nobody knows, for they might be one.
+unknown ones, because they might be secrets.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which versions of its APIs a broker listener serves: those of Kafka 4.3, and what mirroring adds.
+"""Which versions of its APIs a broker listener serves: those of Kafka 4.3, and those of mirroring.
 
-An unstable latest version, and the versions that KIP-1279 adds, are served with
-`unstable.api.versions.enable=true` only. Produce is advertised from version 0, because librdkafka
-takes a higher minimum for a broker it does not know (KAFKA-18659).
+An unstable latest version, and the versions that KIP-1279 adds, are served only with
+`unstable.api.versions.enable=true`. Produce is advertised from version 0, because librdkafka takes
+a broker with a higher minimum for one that it does not know (KAFKA-18659).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kmirror.wire.mirror_dialect import mirror_dialect
 
 
 class ServedRange(NamedTuple):
-    """An API, its lowest and highest version as advertised, and the lowest that is really served."""
+    """An API, the lowest and highest version advertised, and the lowest version really served."""
 
     api_key: ApiKeys
     advertised_lowest: int
@@ -40,7 +40,7 @@ class ServedVersions:
 
 
 def _range(api_key: ApiKeys, *, unstable: bool) -> ServedRange | None:
-    """None where every version is unstable, and those are not served."""
+    """Returns None if every version is unstable and unstable versions are not served."""
     spec = API_TABLE[api_key]
     highest = mirror_dialect().highest_version(api_key, mirroring=unstable)
     if spec.latest_unstable and highest == spec.highest and not unstable:

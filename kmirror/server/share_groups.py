@@ -1,7 +1,7 @@
-"""What a broker needs for share groups, put together: the share coordinator, and the group
-coordinator's way to it.
+"""What a broker needs for share groups: the share coordinator, and how the group coordinator
+reaches it.
 
-The requests to other share coordinators have a connection of their own to each broker: a write is
+Requests to other share coordinators have a connection of their own to each broker: a write is
 answered when the in-sync replicas have it, and a broker answers the requests of one connection one
 after the other.
 """
@@ -27,7 +27,9 @@ from kmirror.server.room_settings import share_coordinator_config
 
 
 class ShareGroups:
-    """Owner of the network client that it is given."""
+    """Owns the share coordinator, the offsets of share groups, and the network client that it is
+    given.
+    """
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Transactional batches before they are appended: guards, and what the transaction coordinator says
-(KIP-890).
+"""Checks transactional batches before they are appended: guards, and the answer of the transaction
+coordinator (KIP-890).
 
 The log hands out a *guard* for the first batch of a transaction in a partition and takes the batch
-only with it; a marker in between makes the guard worthless. So the order is: guard, question to the
+only with it. A marker in between makes the guard worthless. So the order is: take a guard, ask the
 coordinator, append. Two things make us begin again with a new guard:
 
 * The end of the transaction before is still being written: CONCURRENT_TRANSACTIONS. A producer of version 2 comes with its next
@@ -39,7 +39,7 @@ Guards = dict[TopicPartition, VerificationGuard]
 
 
 class Verified(NamedTuple):
-    """Guards to append with, and the answers of partitions that are not to be appended to."""
+    """Guards to append with, and the answers for partitions that must not be appended to."""
 
     guards: Guards
     refused: dict[TopicPartition, PartitionResponse]
@@ -60,7 +60,10 @@ class TransactionalWrite(NamedTuple):
 async def verify_batches(
     apis: KafkaApis, transactional_id: str, entries: Mapping[TopicPartition, Buffer], operation: TransactionSupportedOperation
 ) -> Verified:
-    """INVALID_PRODUCER_ID_MAPPING when the request mixes producers."""
+    """Verifies the batches of a request.
+
+    INVALID_PRODUCER_ID_MAPPING if the request mixes producers.
+    """
     headers = {partition: unpack_header(records, 0, 0) for partition, records in entries.items()}
     sequences = {
         partition: header.base_sequence for partition, header in headers.items() if header.is_transactional and header.has_producer_id
@@ -78,8 +81,10 @@ async def verify_batches(
 async def verify_partitions(
     apis: KafkaApis, write: TransactionalWrite, sequences: Mapping[TopicPartition, int]
 ) -> tuple[Guards, PartitionErrors]:
-    """Guards for partitions (with the sequence of the batch for each) that need one, and the errors
-    of those that may not be written.
+    """Returns guards for the partitions that need one, and errors for those that may not be written
+    to.
+
+    `sequences` holds the sequence of each partition's batch.
     """
     deadline_ms = apis.runtime.clock.monotonic_ms() + apis.config.get_int("add.partitions.to.txn.retry.backoff.max.ms")
     backoff_ms = apis.config.get_int("add.partitions.to.txn.retry.backoff.ms")
@@ -108,14 +113,14 @@ def _guards(apis: KafkaApis, write: TransactionalWrite, sequences: Mapping[Topic
         except ApiException as error:
             errors[partition] = error.error
             continue
-        if guard is not None:  # None: the transaction is going on in the partition already
+        if guard is not None:  # None: the transaction has already begun in the partition
             guards[partition] = guard
     return guards, errors
 
 
 def _is_current(apis: KafkaApis, write: TransactionalWrite, partition: TopicPartition, guard: VerificationGuard) -> bool:
-    """Whether an append with the guard would be taken, as far as the guard goes; an error of the
-    log is the append's to find.
+    """Whether the guard still allows an append; an error of the log is left for the append to
+    find.
     """
     try:
         log = _log(apis, partition)
@@ -138,8 +143,8 @@ def _manager(apis: KafkaApis) -> AddPartitionsToTxnManager:
 
 
 def _refusal(error: Errors, operation: TransactionSupportedOperation) -> PartitionResponse:
-    """Retriable errors of the coordinator become one that every producer retries without asking for
-    metadata.
+    """Turns retriable errors of the coordinator into one that every producer retries without asking
+    for metadata.
     """
     if error is Errors.INVALID_TXN_STATE:
         return PartitionResponse(error, error_message="Partition was not added to the transaction")

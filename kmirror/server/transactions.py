@@ -1,5 +1,5 @@
-"""What a broker needs for transactions, put together: the coordinator with its markers, and the
-verification of partitions.
+"""What a broker needs for transactions: the coordinator with its markers, and the verification of
+partitions.
 
 Markers and verifications have a connection of their own to each broker: a marker is answered when
 the in-sync replicas have it, and a broker answers the requests of one connection one after the
@@ -35,7 +35,7 @@ def transaction_config(config: KafkaConfig) -> TransactionConfig:
 
 
 class Transactions:
-    """Owner of the two network clients that it is given."""
+    """Owns the coordinator, the verification, and the two network clients that it is given."""
 
     def __init__(
         self,
@@ -74,8 +74,8 @@ class Transactions:
         )
 
     def reconfigure(self, config: KafkaConfig) -> None:
-        """The broker's settings are these from now on; of transactions', only whether partitions
-        are verified can change.
+        """Applies changed settings; for transactions only the verification of partitions can
+        change.
         """
         self._config = config
 

@@ -1,4 +1,4 @@
-"""What the tests of metadata synchronization begin with."""
+"""Fixtures for the tests of metadata synchronization."""
 
 from __future__ import annotations
 

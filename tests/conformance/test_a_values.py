@@ -1,5 +1,5 @@
-"""A: the values that fill the KIP's blanks and that no other test of the conformance suite shows
-under their number.
+"""Values that fill the KIP's blanks (section A), as far as no other test of the conformance suite
+shows them under their number.
 """
 
 from __future__ import annotations

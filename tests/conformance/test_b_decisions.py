@@ -1,5 +1,5 @@
-"""B: contradictions of the KIP's text whose decision no other test of the conformance suite shows
-under its number.
+"""Decisions about contradictions in the KIP's text (section B), as far as no other test of the
+conformance suite shows them under their number.
 """
 
 from __future__ import annotations

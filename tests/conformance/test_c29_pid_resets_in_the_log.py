@@ -1,5 +1,5 @@
-"""C29: the cleaner never drops a MIRROR_PID_RESET, an empty segment keeps it, and no consumer sees
-one.
+"""The cleaner never drops a MIRROR_PID_RESET, an empty segment keeps it, and no consumer sees one
+(C29).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Section C, the hazards of metadata sync: what is synced, what is never touched, what counts as a
+"""Hazards of metadata sync (section C): what is synced, what is never touched, and what counts as a
 failure.
 """
 

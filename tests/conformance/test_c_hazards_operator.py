@@ -1,5 +1,7 @@
-"""Hazards of section C that an operator meets, and what belongs to them in E9, E11: the tool warns,
-retries, keeps secrets; the documents say what cannot be repaired, and a command finds it.
+"""Hazards that an operator meets (section C, and what belongs to them in E9 and E11).
+
+The tool warns, retries and keeps secrets. The documents say what cannot be repaired, and a command
+finds it.
 """
 
 from __future__ import annotations

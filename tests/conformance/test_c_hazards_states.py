@@ -1,5 +1,5 @@
-"""Hazards of section C that are the state machine's and the coordinator's: a whole mirror on real
-logs, with a scripted source.
+"""Hazards of the state machine and the coordinator (section C), on a whole mirror with real logs
+and a scripted source.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every item of the checklist has a test (`make conformance` prints what they say)."""
+"""Every item of the checklist has a test (`make conformance` prints the results)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""D3-12 to D3-16: what a mirror does with what its source answers, whatever the source's age."""
+"""What a mirror does with the answers of its source, whatever the source's age (D3-12 to D3-16)."""
 
 from __future__ import annotations
 

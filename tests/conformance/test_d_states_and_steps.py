@@ -1,5 +1,7 @@
-"""D1, D3, D4 and D5 as they happen: one broker's whole mirror on real logs, its source scripted,
-its followers' fetches made by the test.
+"""The states of a mirrored partition and the steps between them, as they happen (D1, D3, D4, D5).
+
+One broker's whole mirror runs on real logs. Its source is scripted, and the test makes the fetches
+of its followers.
 """
 
 from __future__ import annotations

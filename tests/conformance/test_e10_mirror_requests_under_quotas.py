@@ -1,5 +1,6 @@
-"""THR7: what quotas say to the requests of mirroring, beside the request quota of
-test_e10_throttling.
+"""Mirror requests under client quotas: throttle times besides those of the request quota (THR7).
+
+The request quota itself is in test_e10_throttling.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""E10: the destination's throttle of mirrored partitions, and the source's quota on the fetcher's
-client id.
+"""The destination's throttle for mirrored partitions, and the source's quota on the fetcher's
+client id (E10).
 """
 
 from __future__ import annotations

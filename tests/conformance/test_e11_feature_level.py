@@ -1,5 +1,5 @@
-"""E11: the feature `mirror.version`, the unstable switches, and what is advertised and answered
-with and without them (RS15).
+"""The feature `mirror.version` and the unstable switches: what is advertised and answered with and
+without them (E11, RS15).
 """
 
 from __future__ import annotations

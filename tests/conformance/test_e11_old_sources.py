@@ -1,5 +1,5 @@
-"""UPG6, UPG8: sources of every age since 2.1 are asked in versions that they know, and what an age
-brings is used from there on.
+"""Sources of every age since 2.1 are asked in versions that they know, and what a later version
+adds is used as soon as the source has it (UPG6, UPG8).
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""E12 on two clusters: what a mirror does to the features that topics, producers and consumers have
-anyway. S5, and FM16's document.
+"""What a mirror does to existing features of topics, producers and consumers, on two clusters
+(E12).
+
+Also pause and resume (S5), and the document on unclean elections after the cut (FM16).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""How a mirror asks its source: RS14, sessions (FEA9), fetchers and their connections (FEA8,
-FEA10), client ids (THR5), failures E9.
+"""How a mirror asks its source: as a consumer (RS14), in sessions (FEA9), through fetchers with
+connections of their own (FEA8, FEA10), under predictable client ids (THR5), and past failures (E9).
 """
 
 from __future__ import annotations

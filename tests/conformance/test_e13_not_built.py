@@ -1,5 +1,5 @@
-"""E13: what the KIP rejects, leaves out or has superseded (NOT1 to NOT15) is not there: no API, no
-config, no topic, no byte of it.
+"""What the KIP rejects, leaves out or has superseded does not exist here: no API, no config, no
+topic, no byte of it (E13, NOT1 to NOT15).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Failover and failback between two clusters of three brokers, three replicas, over sockets: the
-KIP's scenarios byte for byte.
+"""The KIP's scenarios of failover and failback, compared byte for byte, between two clusters of
+three brokers with three replicas, over sockets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""S20: the mirror-state log that the KIP prints, byte for byte, and a destination's own."""
+"""The mirror-state log that the KIP prints, byte for byte, and a destination's own log (S20)."""
 
 from __future__ import annotations
 

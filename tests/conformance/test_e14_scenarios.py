@@ -1,5 +1,6 @@
-"""Scenarios of KIP-1279 with their expected results (of this project's list), through whole
-clusters; S11, S12, S15, S16 and S19 are in tests/conformance.
+"""Scenarios of KIP-1279 with the results that this project expects, through whole clusters.
+
+S11, S12, S15, S16 and S19 are in test_e14_synced_clusters.
 """
 
 from __future__ import annotations

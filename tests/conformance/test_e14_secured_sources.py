@@ -1,5 +1,5 @@
-"""S22, CFG5 to CFG7, FM11, D3-32, ACL37: sources of every security mode, through mirror configs
-alone. Kerberos: interop/kerberos.
+"""Sources of every security mode, reached through mirror configs alone (S22, CFG5 to CFG7, FM11,
+D3-32, ACL37). Kerberos is in interop/kerberos.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""E14, E3 and D3 of metadata sync on whole clusters: a source of two brokers, a destination of
-three, one mirror a test.
+"""Metadata sync on whole clusters: a source of two brokers, a destination of three, and one mirror
+per test (parts of E14, E3 and D3).
 
 S11, S12, S15, S16, S19; SYN4, SYN7, SYN14; D3-22, D3-32, D3-35, D3-36; FM9, FM14, FM20; CFG1 to
 CFG4.

@@ -1,4 +1,4 @@
-"""S7, S8, C36, RS13: unclean elections around a mirror, and what its followers are told."""
+"""Unclean elections around a mirror, and what its followers are told (S7, S8, C36, RS13)."""
 
 from __future__ import annotations
 

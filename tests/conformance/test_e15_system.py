@@ -1,7 +1,7 @@
-"""E15, the system tests of the KIP's plan (TST14 to TST17), as small as a test suite allows;
-`benches/` has the figures.
+"""The system tests of the KIP's plan, as small as a test suite allows (E15, TST14 to TST17).
 
-The link and the week are simulated: there a limit in seconds is no matter of the machine.
+`benches/` has the figures. The wide-area link and the week of mirroring are simulated, so that no
+limit in seconds depends on the machine.
 """
 
 from __future__ import annotations

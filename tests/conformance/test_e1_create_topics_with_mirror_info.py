@@ -1,4 +1,4 @@
-"""RS12: CreateTopics v8 with MirrorInfo, by bytes and by what the controller makes of it."""
+"""CreateTopics v8 with MirrorInfo: its bytes, and what the controller makes of it (RS12)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""E1, the wire: every field of the eleven RPCs (R1 to R124, `mirror_rpc_fields.txt`), with its
-place, type, default and nullability.
+"""Every field of the eleven RPCs on the wire, with its place, type, default and nullability (E1, R1
+to R124, `mirror_rpc_fields.txt`).
 
-The bytes expected are written by a few lines of this file, from the list alone. What the fields
-mean on a cluster is shown in test_e1_rpc_semantics.py and its neighbours.
+A few lines of this file write the expected bytes, from the list alone. What the fields mean on a
+cluster is shown in test_e1_rpc_semantics.py and its neighbours.
 """
 
 from __future__ import annotations

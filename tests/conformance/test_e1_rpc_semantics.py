@@ -1,5 +1,5 @@
-"""E1, the meaning: what the fields of the eleven RPCs say on a destination of two brokers (RS1 to
-RS7, and a request of each RPC).
+"""What the fields of the eleven RPCs mean on a destination of two brokers (E1, RS1 to RS7, and a
+request of each RPC).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""E2, the topic's and the broker's side (CFG8 to CFG12, CFG15, CFG19, CFG20), and the configs APIs
-that know mirrors (A2, A9).
+"""Configurations of topics and brokers (E2, CFG8 to CFG12, CFG15, CFG19, CFG20), and the configs
+APIs that know mirrors (A2, A9).
 """
 
 from __future__ import annotations

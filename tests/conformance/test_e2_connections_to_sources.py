@@ -1,5 +1,5 @@
-"""CFG16, CFG17: the broker's request.timeout.ms and socket.* hold for the connections of its
-mirrors.
+"""The broker's request.timeout.ms and socket.* apply to the connections of its mirrors (CFG16,
+CFG17).
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""E3, the rules of metadata sync, as far as one broker shows them: a scripted source, the real
-steps. On whole clusters: test_e3_e14_synced_clusters.
+"""The rules of metadata sync, as far as one broker shows them (E3): a scripted source, the real
+steps.
+
+Whole clusters are in test_e14_synced_clusters.
 """
 
 from __future__ import annotations

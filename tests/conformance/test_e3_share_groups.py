@@ -1,5 +1,7 @@
-"""SYN15 and what else of E3 concerns share groups: a scripted source, the real step, a group
-coordinator's shard. On whole clusters: test_e3_share_groups_on_clusters.
+"""Share groups in metadata sync (SYN15, E3): a scripted source, the real step, a group
+coordinator's shard.
+
+Whole clusters are in test_e3_share_groups_on_clusters.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""SYN15 on whole clusters: three brokers here and there, coordinators that move, a failover, and
-what a broker that comes back still knows.
+"""Share groups in metadata sync, on whole clusters (SYN15): three brokers on each side,
+coordinators that move, a failover, and what a broker that comes back still knows.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""E4 on the destination: what each request of mirroring needs, and what a grant has to look like
-(ACL7, ACL11 to ACL27, ACL35).
+"""What each request of mirroring needs on the destination, and what a grant has to look like (E4,
+ACL7, ACL11 to ACL27, ACL35).
 
-Requests are handed to the broker (or the controller) under a principal's name. A row is asked by
-users who have the permission by a literal, a prefixed and a `*` rule, and by users who have
-nothing, everything but it, it for another name, or it and a denial.
+Requests are handed to the broker (or the controller) under a principal's name. Each row is asked by
+users who have the permission by a literal, a prefixed and a `*` rule. It is also asked by users who
+have nothing, everything except the permission, the permission for another name, or the permission
+together with a denial.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""E4: what mirroring asks of a source under the mirror's principal (ACL1 to ACL10), and of its own
-cluster for the sync (ACL28 to ACL34, ACL36).
+"""What mirroring needs at a source under the mirror's principal (ACL1 to ACL10), and in its own
+cluster for the sync (E4, ACL28 to ACL34, ACL36).
 
-The first half asks request by request, with exactly the permission of the KIP's table and without
-it. The destination's own requests are brokers' requests: CLUSTER_ACTION is enough (B19), but only
-from the broker itself, never when it is forwarded for a client. The second half is a mirror that
-holds those permissions and nothing more at a source with an authorizer; each one is taken away and
-given back.
+The first half asks request by request, with exactly the permission in the KIP's table and without
+it. The destination's own requests are those of brokers: CLUSTER_ACTION is enough (B19), but only
+from the broker itself, never when a request is forwarded for a client. The second half is a mirror
+with just those permissions at a source with an authorizer; each permission is taken away and given
+back.
 """
 
 from __future__ import annotations

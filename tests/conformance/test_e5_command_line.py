@@ -1,5 +1,5 @@
-"""E5, the command line, each tool against clusters of three brokers: what the KIP prints is what is
-printed.
+"""The command line (E5): each tool, against clusters of three brokers, prints what the KIP
+prints.
 """
 
 from __future__ import annotations

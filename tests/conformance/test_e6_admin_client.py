@@ -1,5 +1,5 @@
-"""E6, the AdminClient's mirror calls, on three brokers: a result for each topic, descriptions
-merged from all brokers, errors that pass.
+"""The AdminClient's mirror calls on three brokers (E6): a result for each topic, descriptions
+merged from all brokers, and temporary errors.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""E7: the MBeans of mirroring, their values, and that they are seen over HTTP and by `kmirror
-metrics` (MET16: test_e10_throttling).
+"""The MBeans of mirroring and their values, also over HTTP and in `kmirror metrics` (E7; MET16 is
+in test_e10_throttling).
 """
 
 from __future__ import annotations

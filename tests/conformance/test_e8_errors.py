@@ -1,5 +1,5 @@
-"""E8: each error of mirroring, by the condition, the code, the message and the APIs that answer
-with it; B12 to B16, B30, C20.
+"""Each error of mirroring: its condition, code and message, and the APIs that answer with it (E8,
+B12 to B16, B30, C20).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""E9 and the RPC semantics of coordination: what happens to leaders, coordinators, replicas and
-open transactions.
+"""What happens to leaders, coordinators, replicas and open transactions (E9, and the RPC semantics
+of coordination).
 """
 
 from __future__ import annotations

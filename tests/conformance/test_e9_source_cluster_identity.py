@@ -1,6 +1,5 @@
-"""FM8, C13: another cluster behind a mirror's address.
-
-It is refused in every cycle and after a restart, until the known one is back.
+"""Another cluster behind a mirror's address is refused in every cycle and after a restart, until
+the known one is back (FM8, C13).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The MBeans of a node against those of Apache Kafka 4.3, by name and attribute; what is lacking is
-listed with its reason.
+"""Compares the MBeans of a node with those of Apache Kafka 4.3, by name and attribute.
 
-The lists say exactly what is lacking: a metric that appears must leave them, one that disappears
-fails the test.
+Missing ones are listed with the reason. The lists are exact: a metric that appears must leave them,
+and one that disappears fails the test.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""D6: the result of each request by the topic's present `mirror.name` and its partitions' states."""
+"""The result of each request, by the topic's present `mirror.name` and its partitions' states
+(D6).
+"""
 
 from __future__ import annotations
 

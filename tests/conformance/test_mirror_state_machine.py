@@ -1,7 +1,7 @@
-"""The table of states as a table: complete, within the valid transitions, and executed.
+"""The table of states is complete, stays within the valid transitions, and is executed.
 
-What its rows do is driven in `test_d_states_and_steps.py` and `test_d3_fetching.py`, by the rows'
-numbers.
+What its rows do is tested in `test_d_states_and_steps.py` and `test_d3_fetching.py`, under the
+rows' numbers.
 """
 
 from __future__ import annotations

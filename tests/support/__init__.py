@@ -1,1 +1,1 @@
-"""What tests share. Each room says what it holds; `waiting` has the limits of every wait."""
+"""What tests share. Each package says what it holds; `waiting` has the limits of every wait."""

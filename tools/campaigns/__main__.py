@@ -38,7 +38,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The exit code."""
+    """Runs a campaign; returns the exit code."""
     options = parse(arguments)
     logging.basicConfig(level=logging.ERROR)
     campaign, rounds = CAMPAIGNS[options.name]

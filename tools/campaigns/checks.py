@@ -27,8 +27,9 @@ COMPACTION = "compacted,control-only"
 
 
 def until(condition: Callable[[], object], limit_s: float) -> object:
-    """The first truthy value of `condition`, or the last one; what a broker cannot answer now
-    counts as none.
+    """Returns the first truthy value of `condition`, or the last value.
+
+    An error that a broker answers for now counts as no value.
     """
     deadline = time.monotonic() + limit_s
     while True:
@@ -41,7 +42,7 @@ def until(condition: Callable[[], object], limit_s: float) -> object:
 
 
 def everybody_in_sync(bootstrap_servers: str, *, limit_s: float = ISR_LIMIT_S) -> None:
-    """Every partition has a leader and all of its replicas in the ISR, within a minute."""
+    """Every partition has a leader, and all of its replicas are in the ISR, within a minute."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers} | QUIET)
     lacking: list[str] = ["no broker answered"]
 
@@ -59,7 +60,7 @@ def everybody_in_sync(bootstrap_servers: str, *, limit_s: float = ISR_LIMIT_S) -
 
 
 def everything_mirrored(destination: str, mirror: str, partitions: int, *, limit_s: float = MIRRORED_LIMIT_S) -> None:
-    """Every partition is MIRRORING without a lag."""
+    """Every partition is MIRRORING without lag."""
     rows: list[dict[str, Any]] = []
 
     def level() -> bool:
@@ -86,8 +87,9 @@ def mirror_verifies(destination: str, mirror: str) -> None:
 
 
 def replicas_equal(log_dirs: Sequence[Path], *, only_common: bool = False) -> None:
-    """The data directories of stopped brokers have the same partitions, with the same bytes;
-    `only_common`: one may lack some.
+    """The data directories of stopped brokers have the same partitions, with the same bytes.
+
+    With `only_common` a directory may lack some partitions.
     """
     for other in log_dirs[1:]:
         with contextlib.redirect_stdout(io.StringIO()) as output, contextlib.redirect_stderr(output):
@@ -101,7 +103,7 @@ def replicas_equal(log_dirs: Sequence[Path], *, only_common: bool = False) -> No
 
 
 def goes_on_mirroring(servers: str, mirror: str, source: str, partitions: Mapping[str, int], *, limit_s: float = ISR_LIMIT_S) -> None:
-    """What the source has now the mirror has soon, whoever leads its partitions then."""
+    """The mirror soon has what the source has now, whoever leads its partitions then."""
     wanted = [TopicPartition(topic, number) for topic, count in partitions.items() for number in range(count)]
     ends = call(source, lambda admin: admin.list_offsets(wanted, isolation_level=1))
     late: dict[str, tuple[int, int]] = {}
@@ -119,8 +121,9 @@ def goes_on_mirroring(servers: str, mirror: str, source: str, partitions: Mappin
 def read_all(
     bootstrap_servers: str, topic: str, partitions: int, *, isolation: str
 ) -> tuple[dict[Place, tuple[bytes, bytes]], dict[int, int]]:
-    """Every record of a topic by its place: (key, value), empty for null; and where each partition
-    begins.
+    """Returns every record of a topic by its place, and where each partition begins.
+
+    A record is (key, value), with empty bytes for null.
     """
     consumer = Consumer(
         {"bootstrap.servers": bootstrap_servers, "group.id": "campaign", "enable.auto.commit": False, "isolation.level": isolation}
@@ -146,8 +149,8 @@ def read_all(
 
 
 def nothing_missing(bootstrap_servers: str, topic: str, partitions: int, acknowledged: Mapping[Place, bytes]) -> None:
-    """Every acknowledged record of a topic without compaction is at its place, unless retention
-    took it.
+    """Every acknowledged record of a topic without compaction is at its place, unless retention has
+    removed it.
     """
     found, starts = read_all(bootstrap_servers, topic, partitions, isolation="read_committed")
     wanted = {place: value for place, value in acknowledged.items() if place[0] == topic and place[2] >= starts[place[1]]}
@@ -156,14 +159,14 @@ def nothing_missing(bootstrap_servers: str, topic: str, partitions: int, acknowl
 
 
 def same_last_values(source: str, destination: str, topic: str, partitions: int) -> None:
-    """Of a compacted topic: what a reader of either cluster knows of each key at the end."""
+    """Readers of either cluster end with the same value of each key of a compacted topic."""
     known = [last_values(read_all(servers, topic, partitions, isolation="read_committed")[0]) for servers in (source, destination)]
     differing = sorted(name for name in known[0].keys() | known[1].keys() if known[0].get(name) != known[1].get(name))
     assert not differing, f"{len(differing)} keys of {topic} differ, of {len(known[0])}: {differing[:5]}"
 
 
 def last_values(records: Mapping[Place, tuple[bytes, bytes]]) -> dict[tuple[int, bytes], bytes]:
-    """The value of each key of each partition; keys that were deleted last are left out."""
+    """Returns the value of each key of each partition, without keys that were deleted last."""
     values: dict[tuple[int, bytes], bytes] = {}
     for (_, partition, _), (key, value) in sorted(records.items()):
         values[partition, key] = value
@@ -171,7 +174,7 @@ def last_values(records: Mapping[Place, tuple[bytes, bytes]]) -> dict[tuple[int,
 
 
 def strays(log_dirs: Iterable[Path]) -> set[str]:
-    """Logs that a broker set aside because the controller does not know them."""
+    """Returns the logs that a broker set aside because the controller does not know them."""
     return {path.name for log_dir in log_dirs for path in log_dir.glob("*-stray*")}
 
 
@@ -181,7 +184,7 @@ def no_strays(log_dirs: Iterable[Path]) -> None:
 
 
 def no_tracebacks(log_files: Iterable[Path]) -> None:
-    """No node wrote of an error that nobody awaited."""
+    """No node has logged an error that nobody awaited."""
     found = [f"{path}: {line[:200]}" for path in log_files if path.exists() for line in path.read_text(errors="replace").splitlines()
              if line.startswith("Traceback ")]  # fmt: skip
     assert not found, f"{len(found)} tracebacks in logs: {found[:3]}"

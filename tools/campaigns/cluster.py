@@ -1,8 +1,8 @@
-"""`EmbeddedCluster` with a controller that can be killed and stalled, too: it is a process of its
-own, or in that of broker 1.
+"""`EmbeddedCluster` whose controller can also be killed and stalled: it is a process of its own, or
+part of broker 1's process.
 
-kmirror's quorum has one voter, so there is nobody to take over: while the controller is away
-nothing changes, and then everything goes on.
+kmirror's quorum has one voter, so nobody can take over: while the controller is away nothing
+changes, and afterwards everything goes on.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kmirror.node_process import NodeProcess
 START_LIMIT_S = 60
 POLL_S = 0.05
 CONTROLLER_INDEX = SEPARATE_CONTROLLER_ID - 1
-"""The controller's in `node_config`."""
+"""The controller's index in `node_config`."""
 
 
 class Cluster(EmbeddedCluster):
@@ -52,11 +52,11 @@ class Cluster(EmbeddedCluster):
         return self.controller.folder / "server.log"
 
     def kill_controller(self) -> None:
-        """SIGKILL; one that has ended by itself is taken note of."""
+        """Sends SIGKILL; also handles a controller that has ended by itself."""
         self._call(self.controller.kill())
 
     def start_controller(self) -> None:
-        """KmirrorError with the last line of its log if it refuses."""
+        """Starts the controller; KmirrorError with the last line of its log if it refuses."""
         self._call(self._start_node(self.controller) if self.combined else self._start_controller())
 
     def stall(self, node: EmbeddedNode, seconds: float) -> None:
@@ -66,8 +66,9 @@ class Cluster(EmbeddedCluster):
 
     @contextmanager
     def stalled(self, node: EmbeddedNode, limit_s: float) -> Iterator[None]:
-        """The node stands still in the block, for `limit_s` at most: what the block waits for may
-        need it.
+        """The node stands still in the block, but for `limit_s` at most.
+
+        What the block waits for may need the node.
         """
         pid = _process(node).pid
         goes_on = threading.Timer(limit_s, os.kill, (pid, signal.SIGCONT))
@@ -81,7 +82,7 @@ class Cluster(EmbeddedCluster):
             os.kill(pid, signal.SIGCONT)
 
     def controller_ends(self, limit_s: float) -> bool:
-        """Whether its process ends by itself within `limit_s`."""
+        """Whether the controller's process ends by itself within `limit_s`."""
         pid = _process(self.controller).pid
         deadline = time.monotonic() + limit_s
         while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -99,8 +100,9 @@ class Cluster(EmbeddedCluster):
             self._controller = self.nodes[0]
 
     async def _start_server(self, node: EmbeddedNode) -> None:
-        """Called for the controller, before brokers are started, which must know its port; its
-        first start is in here.
+        """Called for the controller before the brokers, which must know its port.
+
+        The controller's first start happens here.
         """
         if node.controller_port:
             return

@@ -1,7 +1,7 @@
-"""Topics that the controller said it had created: each must be there ever after, under its id.
+"""Topics that the controller said it had created: each must exist from then on, under its id.
 
-A creation whose answer was lost or an error counts as neither. Ids are learned when the cluster is
-whole.
+A creation without an answer, or with an error, counts neither way. Ids are read when the cluster is
+complete.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class CreatedTopics:
         return len(self._ids)
 
     def create(self) -> str | None:
-        """One more; why not, if it was refused."""
+        """Creates one more topic; returns the reason if it was refused."""
         self._number += 1
         topic = NewTopic(f"{self._prefix}-{self._number:04d}", 1, self._replicas)
         try:
@@ -46,12 +46,12 @@ class CreatedTopics:
         return None
 
     def create_until_refused(self, limit: int) -> str | None:
-        """Why the first of `limit` was refused, if any was."""
+        """Creates up to `limit` topics; returns why the first was refused, if any was."""
         return next((reason for _ in range(limit) if (reason := self.create())), None)
 
     @contextmanager
     def meanwhile(self) -> Iterator[None]:
-        """Some are created while the block runs."""
+        """Creates topics while the block runs."""
         ended = threading.Event()
 
         def work() -> None:
@@ -68,8 +68,9 @@ class CreatedTopics:
             thread.join()
 
     def check(self, bootstrap_servers: str, *, limit_s: float = LISTED_LIMIT_S) -> None:
-        """They are what the brokers at `bootstrap_servers` know; one that has just started knows
-        what the controller told it.
+        """The brokers at `bootstrap_servers` know exactly these topics.
+
+        A broker that has just started knows what the controller told it.
         """
         lacking, changed = ["no broker answered"], list[str]()
 

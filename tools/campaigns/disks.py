@@ -1,11 +1,11 @@
 """Disks that fill, turn read-only, come back empty or not at all: small tmpfs under two of the
 destination's three brokers and its controller.
 
-Broker 2 has its one log directory on such a disk, broker 3 its second of two, the controller its
-metadata log (`metadata_disk`). A round breaks one disk, lets the mirror go on for a while, mends
-the disk and starts the broker again. What must hold meanwhile: the other brokers go on mirroring, a
+Broker 2 has its only log directory on such a disk, broker 3 the second of its two, and the
+controller its metadata log (`metadata_disk`). A round breaks one disk, lets the mirror go on for a
+while, mends the disk and starts the broker again. Meanwhile the other brokers go on mirroring, a
 broker that cannot use its disk takes the directory offline or refuses to start, and no log is
-emptied for it. It needs root, for it mounts.
+emptied because of it. The campaign needs root, because it mounts disks.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Disk:
         _mount("-t", "tmpfs", "-o", f"size={SIZE_MB}m,mode=0755", "tmpfs", str(self.path))
 
     def fill(self, spare_bytes: int = 0) -> None:
-        """Until there is no room, or no more than that."""
+        """Fills the disk until no more than `spare_bytes` are free."""
         status = os.statvfs(self.path)
         with contextlib.suppress(OSError), (self.path / "filler").open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, max(1, status.f_bavail * status.f_frsize))
@@ -75,7 +75,7 @@ class Disk:
         subprocess.run(["umount", "-l", str(self.path)], check=False, capture_output=True)
 
     def log_bytes(self) -> int:
-        """What lies in the logs of the campaign's topics."""
+        """Returns the size of the logs of the campaign's topics."""
         return sum(path.stat().st_size for path in self.log_dir.glob("c-*/*.log"))
 
 
@@ -132,7 +132,7 @@ def _title(case: Callable[[], None]) -> str:
 
 
 def _equal_over_two(stage: Stage, *log_dirs: Path) -> None:
-    """Each partition of broker 3 is in one of its directories."""
+    """Compares when each partition of broker 3 may be in either of its directories."""
     for log_dir in log_dirs:
         checks.replicas_equal([stage.destination.log_dir(0), log_dir], only_common=True)
 
@@ -183,7 +183,7 @@ class _Play:
         self._restart(1)
 
     def the_disk_is_taken_away(self) -> None:
-        """While the broker writes to it; what is there afterwards is another one."""
+        """Takes the disk away while the broker writes to it; what comes back is another disk."""
         self._only.unmount()
         self._goes_on()
         self._stage.destination.kill_node(1)
@@ -191,7 +191,7 @@ class _Play:
         self._restart(1)
 
     def one_of_two_disks_came_back_unformatted(self) -> None:
-        """A directory without meta.properties is not used: it may be a mount that is missing."""
+        """Does not use a directory without meta.properties: the mount may be missing."""
         self._stage.destination.kill_node(2)
         self._second.empty()
         properties = self._stage.destination.nodes[2].folder / "server.properties"
@@ -202,12 +202,12 @@ class _Play:
         self._restart(2)
 
     def _goes_on(self) -> None:
-        """The brokers whose disks are sound go on mirroring."""
+        """The brokers with intact disks go on mirroring."""
         time.sleep(GOES_ON_S)
         self._run.promise("the mirror goes on without the disk", self._stage.goes_on_mirroring)
 
     def _start_in_vain(self) -> None:
-        """It refuses, or serves with the directory offline; both are right."""
+        """The broker refuses to start, or serves with the directory offline; both are right."""
         try:
             self._stage.destination.start_node(1)
         except KmirrorError as error:

@@ -2,9 +2,9 @@
 load on whoever is writable.
 
 A round: load at the reference while we mirror it; failover to us; load at ours; failback to the
-reference; failover to it again. Every one is graceful (the load ends, the mirror is level), so
-nothing that was ever acknowledged may be missing on either side at the end. Where the reference
-sticks it is restarted, as its operators would have to.
+reference; failover to it again. Every one is graceful (the load has ended and the mirror has no
+lag), so no record that was ever acknowledged may be missing on either side at the end. When the
+reference gets stuck, it is restarted, as its operators would have to do.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """SIGKILL and SIGSTOP of the destination's brokers and its controller, again and again, under load
 at an Apache Kafka 4.3 source.
 
-A round: one broker (of ten rounds one, two of them) is killed and started again at once or after
-the others have taken over; or it is stopped for longer or shorter than its session lasts, so that
-it comes back as a leader that was deposed unaware; or the source is killed and started again.
+In a round one broker (in one round of ten, two of them) is killed and started again at once or
+after the others have taken over. Or it is stopped for longer or shorter than its session lasts, so
+that it comes back as a leader that does not know it was deposed. Or the source is killed and
+started again.
 
-Of ten rounds three are the controller's, the one voter of its quorum. It is killed while it creates
-topics; it stands still for so long that no broker has a session when it goes on, be it alone or
-while a broker is killed. `--combined` puts it into the process of broker 1.
+Three rounds of ten hit the controller, the one voter of its quorum. It is killed while it creates
+topics. Or it stands still, alone or while a broker is killed, for so long that no broker has a
+session when it goes on. `--combined` puts it into the process of broker 1.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""A flaky link between the clusters: the source's brokers are reached through a proxy of ours only.
+"""A flaky link between the clusters: the source's brokers can be reached only through a proxy of
+ours.
 
 The source (Apache Kafka 4.3) has a second listener, which it advertises at the proxy's address; its
-own clients use the first. A round makes the link late, trickling, silent (half-open: nobody is
-told), resets its connections in the midst of what they carry, or has nobody listen; for some
-seconds, then it heals. At the end everything is mirrored, as ever.
+own clients use the first. For some seconds a round delays the link, makes it trickle, silences it
+(half-open: nobody is told), resets its connections in the middle of what they carry, or has nobody
+listen. Then the link heals. At the end everything is mirrored, as always.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tools.campaigns.run import Run
 from tools.campaigns.stage import mirrored_from_apache
 
 PATIENCE = {"request.timeout.ms": "5000", "replica.fetch.wait.max.ms": "500"}
-"""A connection that is silent is given up after 5 s, so that a round of some seconds shows it."""
+"""A silent connection is given up after 5 s, so that a round of some seconds shows it."""
 
 
 def campaign(run: Run) -> None:

@@ -1,12 +1,12 @@
 """Load from librdkafka, remembered record by record: idempotent and transactional producers until
 they are ended.
 
-What counts as acknowledged: a record whose delivery was reported, and of a transaction only when
-its commit was. A transaction whose end is not known (the commit failed, or its answer was lost)
-counts as neither. `acknowledged` maps (topic, partition, offset) to the value.
+A record counts as acknowledged when its delivery was reported, and a record of a transaction only
+when the commit was. A transaction with an unknown end (the commit failed, or its answer was lost)
+counts neither way. `acknowledged` maps (topic, partition, offset) to the value.
 
-The rate is bounded, for what is tested is what breaks, not speed: two cores carry brokers of three
-clusters and their load.
+The rate is bounded, because the campaign tests failures and not speed: two cores carry the brokers
+of three clusters and their load.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Load:
             thread.start()
 
     def end(self) -> dict[Place, bytes]:
-        """Everything is acknowledged or refused from now on."""
+        """Ends the load; from now on every record is acknowledged or refused."""
         self._ended.set()
         for thread in self._threads:
             thread.join()

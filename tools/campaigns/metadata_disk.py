@@ -1,10 +1,10 @@
-"""The disk of `__cluster_metadata` breaks: a small tmpfs under the controller's `metadata.log.dir`,
-which is nothing else's.
+"""The disk of `__cluster_metadata` breaks: a small tmpfs that holds only the controller's
+`metadata.log.dir`.
 
-What must hold: the controller ends, or refuses to start, with one line that names what failed. It
-takes nothing for corruption. The brokers go on mirroring without it. When the disk is mended and
-the controller started again, each topic that it ever acknowledged is there under its id, so is the
-mirror, and no broker sets a log aside as `-stray`.
+The controller must end, or refuse to start, with one line that names what failed, and must not take
+the failure for corruption. The brokers go on mirroring without it. When the disk is mended and the
+controller started again, each topic that it ever acknowledged exists under its id, the mirror
+exists, and no broker sets a log aside as `-stray`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tools.campaigns.stage import BROKERS, Stage
 END_LIMIT_S = 30
 CREATED_FIRST = 3
 CREATED_AT_MOST = 1000
-"""The records of so many do not fit into what the last pages of a full disk have left."""
+"""The records of so many topics do not fit into the last pages of a full disk."""
 PAGE, SPARE_PAGES = 4096, 12
 NO_SPACE, READ_ONLY, NOT_FORMATTED, NO_NODE_ID = "No space left", "Read-only", "No `meta.properties` found", "node ID not found"
 NO_SNAPSHOT = "while writing snapshot"
@@ -81,7 +81,9 @@ class MetadataDisk:
             self._disk.read_only(on=False)
 
     def the_metadata_disk_has_an_empty_meta_properties(self) -> None:
-        """What a power loss may leave of a file; the directory must not pass for a new one."""
+        """Empties meta.properties, as a power loss may; the directory must not pass for a new
+        one.
+        """
         with self._away():
             path = self._disk.log_dir / META_PROPERTIES
             content = path.read_bytes()
@@ -90,7 +92,7 @@ class MetadataDisk:
             path.write_bytes(content)
 
     def the_metadata_disk_is_missing_at_the_start(self) -> None:
-        """The directory is there, and empty: a mount that did not happen."""
+        """Empties the directory, as if a mount had not happened."""
         with self._away():
             kept = self._disk.log_dir.with_name("kept")
             self._disk.log_dir.rename(kept)
@@ -110,8 +112,9 @@ class MetadataDisk:
 
     @contextmanager
     def _away(self) -> Iterator[None]:
-        """The controller is killed while it creates topics; the block breaks and mends the disk;
-        then it must be as before.
+        """Kills the controller while it creates topics; everything must be as before at the end.
+
+        The block breaks and mends the disk.
         """
         self._create()
         with self._stage.created.meanwhile():
@@ -154,12 +157,13 @@ class MetadataDisk:
         return self._cluster.controller_log.stat().st_size
 
     def _said(self, said: int) -> str:
-        """What was logged from byte `said` on."""
+        """Returns what was logged from byte `said` on."""
         return self._cluster.controller_log.read_bytes()[said:].decode(errors="replace")
 
     def _named(self, said: int, named: str) -> list[str]:
-        """The errors that were logged from byte `said` on; each names what failed, and there is no
-        traceback.
+        """Returns the errors that were logged from byte `said` on.
+
+        Each must name what failed, and there must be no traceback.
         """
         text = self._said(said)
         errors = [line.partition(" ERROR ")[2] for line in text.splitlines() if " ERROR " in line]
@@ -172,6 +176,6 @@ class MetadataDisk:
         assert len(errors) == 1, f"its log says: {errors}"
 
     def _contents(self) -> dict[str, bytes]:
-        """Of the logs and snapshots, whose beginning stays what it is."""
+        """Returns the bytes of the logs and snapshots; what is there must stay as a beginning."""
         found = [*self._disk.log_dir.rglob("*.log"), *self._disk.log_dir.rglob("*.checkpoint")]
         return {path.name: path.read_bytes() for path in found}

@@ -26,7 +26,9 @@ _RESET = struct.pack("ii", 1, 0)
 
 
 class Proxy:
-    """Forwards `127.0.0.1:port` to `target_port`, from `listen` on."""
+    """Owns the connections through it; forwards `127.0.0.1:port` to `target_port`, from `listen`
+    on.
+    """
 
     def __init__(self, target_port: int, *, seed: int, port: int = 0) -> None:
         self.port = port
@@ -44,14 +46,14 @@ class Proxy:
         self.listen()
 
     def listen(self) -> None:
-        """Be reachable (again), at the port that it had."""
+        """Listens (again) at the port that it had."""
         if self._listening is None:
             self._listening = socket.create_server(("127.0.0.1", self.port))
             self.port = self._listening.getsockname()[1]
             threading.Thread(target=self._accept, args=(self._listening,), daemon=True).start()
 
     def refuse(self) -> None:
-        """New connections are refused; those that stand go on."""
+        """Refuses new connections; existing ones go on."""
         listening, self._listening = self._listening, None
         if listening is not None:
             with contextlib.suppress(OSError):
@@ -59,7 +61,7 @@ class Proxy:
             listening.close()
 
     def reset(self) -> int:
-        """End every connection with RST; how many there were."""
+        """Ends every connection with RST; returns how many there were."""
         with self._lock:
             links, self._links = self._links, set()
         for link in links:
@@ -70,7 +72,10 @@ class Proxy:
         return len(links) // 2
 
     def heal(self) -> None:
-        """A good link. What stood silent is reset: bytes that were swallowed do not come back."""
+        """Makes the link good again.
+
+        Connections that stood silent are reset: bytes that were swallowed do not come back.
+        """
         was_silent = self.silent
         self.delay_s = self.jitter_s = 0.0
         self.silent = self.trickle = False

@@ -1,4 +1,4 @@
-"""One run of a campaign: its folder, its chance, what it saw, and what was broken."""
+"""One run of a campaign: its folder, its random source, its counts, and the broken promises."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 class CannotRunError(Exception):
-    """The campaign needs what this machine has not; the text says what."""
+    """The campaign needs something that this machine lacks; the text says what."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Run:
         print(f"{time.monotonic() - self.started:8.1f} s  {text}", flush=True)
 
     def broken(self, problem: str) -> None:
-        """A promise that was not kept; the campaign goes on as far as it can."""
+        """Records a promise that was not kept; the campaign goes on as far as it can."""
         self.say(f"BROKEN: {problem}")
         self.problems.append(problem)
 
@@ -48,7 +48,7 @@ class Run:
         self.counts[what] = self.counts.get(what, 0) + number
 
     def promise(self, what: str, check: Callable[[], object]) -> bool:
-        """Run `check`; an AssertionError of its is a broken promise."""
+        """Runs `check`; an AssertionError means a broken promise."""
         try:
             check()
         except AssertionError as error:
@@ -73,9 +73,9 @@ Campaign = Callable[[Run], None]
 
 
 def perform(name: str, campaign: Campaign, *, rounds: int, seed: int, options: argparse.Namespace, folder: Path | None = None) -> Run:
-    """Run `campaign` to its end.
+    """Runs `campaign` to its end.
 
-    A campaign that breaks off is a broken promise, too; its folder stays.
+    A campaign that breaks off counts as a broken promise, too; its folder stays.
     """
     given = folder is not None
     folder = folder or Path(tempfile.mkdtemp(prefix=f"kmirror-campaign-{name}-"))

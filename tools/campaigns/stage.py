@@ -1,9 +1,9 @@
-"""What most campaigns play on: Apache Kafka 4.3 as the source, three brokers of ours that mirror
+"""The setting of most campaigns: Apache Kafka 4.3 as the source, three brokers of ours that mirror
 it, and load at the source.
 
-Three topics of two partitions: `c-plain` with retention by size, `c-compact` compacted, `c-txn`
-with transactions. Segments are small and cleaners hasty, so that a campaign of minutes rolls,
-cleans and deletes.
+Three topics have two partitions each: `c-plain` with retention by size, `c-compact` compacted,
+`c-txn` with transactions. Segments are small and cleaners run often, so that a campaign of minutes
+rolls, cleans and deletes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ DESTINATION = FAST_MIRROR | HASTY | {
 
 @dataclass
 class Stage:
-    """A mirror under load. `finish` ends the load and looks at every promise."""
+    """A mirror under load; `finish` ends the load and checks every promise."""
 
     run: Run
     source: KafkaPeer
@@ -58,7 +58,7 @@ class Stage:
         checks.goes_on_mirroring(self.destination.bootstrap_servers, MIRROR, self.source.bootstrap_servers, partitions)
 
     def nothing_forgotten(self, node: int) -> None:
-        """Of what the controller acknowledged, as a broker knows it that has just started."""
+        """A broker that has just started knows everything that the controller acknowledged."""
         self.destination.kill_node(node)
         self.destination.start_node(node)
         address = f"{HOST}:{self.destination.nodes[node].port}"
@@ -67,9 +67,9 @@ class Stage:
         self.run.promise("no partition of the mirror is forgotten", lambda: checks.described(address, MIRROR, count))
 
     def finish(self, log_dirs: Sequence[Path] | None = None) -> None:
-        """Every promise, once the load has ended and what was broken is mended.
+        """Checks every promise, once the load has ended and the damage is mended.
 
-        `log_dirs`: the brokers', where they have others.
+        `log_dirs` are the brokers' directories, if they have others than usual.
         """
         run, servers = self.run, self.destination.bootstrap_servers
         acknowledged = self.load.end()

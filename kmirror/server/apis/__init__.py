@@ -1,11 +1,11 @@
 """Request handlers of a broker, one module per family of APIs.
 
-In: a `Request` (decoded message, version, who asks) and the broker's parts. Out: a response
-message, NO_RESPONSE or CLOSE_CONNECTION; or an `ApiException`, which becomes the API's error
-response.
+In: a `Request` (decoded message, version, who asks) and the broker's parts (`KafkaApis`). Out: a
+response message, NO_RESPONSE or CLOSE_CONNECTION; or an `ApiException`, which becomes the API's
+error response.
 
-A handler authorizes, checks what needs no state, asks the room that owns the state, and builds the
-response. A module opens with its API keys and the versions it serves.
+A handler authorizes, checks what needs no state, asks the package that owns the state, and builds
+the response. Each module's docstring begins with its API keys and the versions that it serves.
 
 Start reading: `produce.py` and `fetch.py`; `mirror.py` for KIP-1279.
 

@@ -2,9 +2,9 @@
 
 Served: v1-v3 each (v1 pattern types, v2 flexible, v3 resource type USER).
 
-DescribeAcls is answered by every broker from its metadata and needs DESCRIBE on the cluster; the
-other two are forwarded: the controller checks ALTER on the cluster and writes. Without
-`authorizer.class.name` all three are SECURITY_DISABLED. UNKNOWN (0) as a type, an operation or a
+Every broker answers DescribeAcls from its metadata; it needs DESCRIBE on the cluster. The other two
+are forwarded: the controller checks ALTER on the cluster and writes. Without
+`authorizer.class.name` all three answer SECURITY_DISABLED. UNKNOWN (0) as a type, an operation or a
 permission closes the connection, as in Kafka, which cannot read such a request.
 """
 

@@ -1,9 +1,9 @@
 """AlterReplicaLogDirs (key 34). Served: v1-v2 (v2 flexible).
 
-Moves the replicas of this broker to other log directories (`replica.alter_log_dirs`); answered when
-the moves have begun, their progress is in DescribeLogDirs (`isFuture`). A partition that is not
-here yet gets its directory when it comes, and answers REPLICA_NOT_AVAILABLE. Needs Alter on the
-cluster.
+Moves replicas of this broker to other log directories (`replica.alter_log_dirs`). The answer comes
+when the moves have begun; DescribeLogDirs shows their progress (`isFuture`). A partition that is
+not here yet answers REPLICA_NOT_AVAILABLE, and is put into the directory when it arrives. Needs
+Alter on the cluster.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """ApiVersions (key 18). Served: v0-v4 (v3 client software, features; v4 features of minimum 0).
 
-What is advertised is what the broker serves by its table of APIs, in the versions that
-`served_versions` gives. Asked in a version above ours, the answer (`request_frames`) is in version
-0 with UNSUPPORTED_VERSION and our own range of this API, so that the client can step down. A client
+The broker advertises what it serves by its table of APIs, in the versions that `served_versions`
+gives. A request in a version above ours is answered (by `request_frames`) in version 0 with
+UNSUPPORTED_VERSION and our own range of this API, so that the client can step down. A client
 software name that is not `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` is INVALID_REQUEST
 (KIP-511). Features with minimum level 0 are left out below v4, whose clients cannot read them.
 """

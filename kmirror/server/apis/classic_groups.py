@@ -71,7 +71,7 @@ async def handle_leave_group(apis: KafkaApis, request: Request) -> LeaveGroupRes
         response = await coordinator_of(apis).leave_group(message)
     except ApiException as error:
         response = LeaveGroupResponse(error_code=error.error)
-        if error.error is Errors.UNKNOWN_MEMBER_ID:  # no such group: said of each member, as Kafka does
+        if error.error is Errors.UNKNOWN_MEMBER_ID:  # there is no such group: each member gets the error, as in Kafka
             unknown = [MemberResponse(member.member_id, member.group_instance_id, error.error) for member in message.members]
             response = LeaveGroupResponse(members=unknown)
     if request.api_version < LEAVE_SEVERAL_VERSION:

@@ -5,8 +5,8 @@
 | ConsumerGroupHeartbeat | 0-1 | v1 SubscribedTopicRegex, and the member makes its own id (KIP-1082) |
 | ConsumerGroupDescribe | 0-1 | v1 MemberType (KIP-1099) |
 
-UNSUPPORTED_VERSION while the feature group.version is 0, or when
-`group.coordinator.rebalance.protocols` leaves "consumer" out: the gate CONSUMER_GROUPS in
+Answers UNSUPPORTED_VERSION while the feature group.version is 0, or when
+`group.coordinator.rebalance.protocols` does not contain "consumer": the gate CONSUMER_GROUPS in
 `broker_api_table`.
 """
 

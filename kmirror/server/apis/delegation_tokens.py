@@ -1,11 +1,11 @@
 """CreateDelegationToken (key 38), RenewDelegationToken (39), ExpireDelegationToken (40),
 DescribeDelegationToken (41).
 
-Served: v1-v3, v1-v2, v1-v2, v1-v3 (v2 flexible; v3 tokens for somebody else, with their requester).
-The first three are forwarded, the last is answered from the metadata. Nobody may ask on a PLAINTEXT
-listener, as an anonymous client of an SSL one, or when logged in with a token:
-DELEGATION_TOKEN_REQUEST_NOT_ALLOWED. A token is shown to its owner, requester and renewers, and to
-those with DESCRIBE on the token or DESCRIBE_TOKENS on its owner.
+Served: v1-v3, v1-v2, v1-v2, v1-v3 (v2 flexible; v3 tokens on behalf of another user, and the
+requester in descriptions). The first three are forwarded; the last is answered from the metadata.
+All four answer DELEGATION_TOKEN_REQUEST_NOT_ALLOWED on a PLAINTEXT listener, to an anonymous client
+of an SSL listener, and to a client that logged in with a token. A token is shown to its owner, its
+requester and its renewers, and to those with DESCRIBE on the token or DESCRIBE_TOKENS on its owner.
 """
 
 from __future__ import annotations

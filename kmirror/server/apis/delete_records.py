@@ -1,9 +1,10 @@
 """DeleteRecords (key 21). Served: v0-v2 (v2 flexible).
 
 Raises the log start offset (offset -1: to the high watermark) and answers with the low watermark
-when all live replicas did the same. A topic that is only compacted answers POLICY_VIOLATION, an
-internal one INVALID_TOPIC_EXCEPTION unless the client is the admin client, a read-only mirror
-partition READ_ONLY_TOPIC (NOT_LEADER_OR_FOLLOWER while its state is not known).
+when all live replicas have done the same. A topic whose only cleanup policy is compaction answers
+POLICY_VIOLATION. An internal topic answers INVALID_TOPIC_EXCEPTION unless the client is the admin
+client. A read-only mirror partition answers READ_ONLY_TOPIC (NOT_LEADER_OR_FOLLOWER while its state
+is not known).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """DescribeClientQuotas (key 48). Served: v0-v1 (v1 is flexible).
 
-Answered from this broker's metadata, after DescribeConfigs on the cluster was checked. A filter has
-components: an entity type with a name, with its default, or with any name; `strict` leaves out
-entities that have more types than the filter.
+Answered from this broker's metadata; needs DescribeConfigs on the cluster. A filter has components:
+an entity type with a name, with its default, or with any name. `strict` leaves out entities that
+have more types than the filter.
 """
 
 from __future__ import annotations

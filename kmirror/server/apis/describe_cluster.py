@@ -1,7 +1,7 @@
 """DescribeCluster (key 60, KIP-700). Served: v0-v2 (v1 endpoint type, v2 fenced brokers).
 
 A broker answers for brokers only: endpoint type 2 (controllers) is MISMATCHED_ENDPOINT_TYPE here.
-As in Metadata, the controller's id is that of any live broker.
+As in Metadata, the controller id is the id of any live broker.
 """
 
 from __future__ import annotations

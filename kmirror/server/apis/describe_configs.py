@@ -7,9 +7,10 @@ Served: v1-v4, v5 with mirroring (its bytes are those of v4; type 64 is allowed 
 
 Resources: topics (2), this broker (4) or, with an empty name, the cluster-wide dynamic defaults,
 loggers of this broker (8), client metrics (16), groups (32), mirrors (64). `mirror.name` and a
-mirror's remembered source cluster are never shown; passwords are null and sensitive, as is a server
-property that we do not know, since it might be one. A broker other than this one, or a name that is
-no id: INVALID_REQUEST; topics that do not exist UNKNOWN_TOPIC_OR_PARTITION, mirrors UNKNOWN_MIRROR.
+mirror's remembered source cluster are never shown. Passwords are null and sensitive, and so is an
+unknown server property, since it might be a password. A broker other than this one, or a name that
+is not an id, answers INVALID_REQUEST; a topic that does not exist UNKNOWN_TOPIC_OR_PARTITION; a
+mirror that does not exist UNKNOWN_MIRROR.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ async def handle_describe_configs(apis: KafkaApis, request: Request) -> Describe
 def describe_configs(
     message: DescribeConfigsRequest, config: KafkaConfig, image: MetadataImage, *, check: Callable[[DescribeConfigsResource], None]
 ) -> DescribeConfigsResponse:
-    """What a node with this config knows; `check` raises for a resource that the caller may not
-    see.
+    """Describes what a node with this config knows; `check` raises for a resource that the caller
+    may not see.
     """
     views = ConfigViews(config, image)
     return DescribeConfigsResponse(results=[_describe(message, views, config.node_id, resource, check) for resource in message.resources])

@@ -2,10 +2,10 @@
 
 Served: v1-v5 (v3 top-level error, v4 sizes of the volume, v5 cordoned).
 
-One result a log directory, offline ones with KAFKA_STORAGE_ERROR; sizes are bytes of the segments.
-`topics` null is all partitions. The offset lag is how far the high watermark lies ahead of the
-log's end; of a log that is being moved here (`isFuture`) what it still has to copy. No directory is
-ever cordoned.
+There is one result per log directory; an offline one answers KAFKA_STORAGE_ERROR. Sizes are the
+bytes of the segments. A null `topics` means all partitions. The offset lag is how far the high
+watermark lies ahead of the log's end. For a log that is being moved here (`isFuture`) it is what is
+still to be copied. No directory is ever cordoned.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def _describe(apis: KafkaApis, log_dir: str, wanted: dict[str, set[int]] | None)
 
 
 def _offset_lag(apis: KafkaApis, log: UnifiedLog) -> int:
-    """Of a future log: what it has still to copy; of a current one: what is committed and not here."""
+    """Returns what a future log has still to copy, or how far the high watermark is ahead of a
+    current one.
+    """
     current = apis.replica_manager.log_manager.get_log(log.topic_partition)
     if log.is_future:
         return -1 if current is None else current.log_end_offset - log.log_end_offset

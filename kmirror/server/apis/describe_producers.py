@@ -1,8 +1,8 @@
 """DescribeProducers (key 61, KIP-664). Served: v0.
 
-The producers that this replica's log remembers, with their last sequence and open transaction; a
-follower answers, too (the tool's --broker-id). No replica here: NOT_LEADER_OR_FOLLOWER; no such
-topic: UNKNOWN_TOPIC_OR_PARTITION.
+Describes the producers that this replica's log remembers, with their last sequence and open
+transaction. A follower answers, too (the tool's --broker-id). Without a replica here the answer is
+NOT_LEADER_OR_FOLLOWER; for a topic that does not exist UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def _describe(apis: KafkaApis, topic_partition: TopicPartition) -> PartitionResp
 
 
 def _unknown_text(apis: KafkaApis, topic_partition: TopicPartition) -> str | None:
-    """Kafka explains an unknown topic, but not an unknown partition of a known one."""
+    """Returns Kafka's text for an unknown topic; Kafka has none for an unknown partition of a known
+    topic.
+    """
     is_known = apis.metadata_cache.image.topics.topic(topic_partition.topic) is not None
     return None if is_known else Errors.UNKNOWN_TOPIC_OR_PARTITION.message
 

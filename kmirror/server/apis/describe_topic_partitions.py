@@ -1,8 +1,8 @@
 """DescribeTopicPartitions (key 75, KIP-966). Served: v0.
 
-Topics in alphabetical order, from the cursor on, at most `response_partition_limit` partitions (and
-never more than `max.request.partition.size.limit`); where that cuts, `next_cursor` says where to go
-on. No topics asked for is all topics.
+Lists topics in alphabetical order from the cursor on, with at most `response_partition_limit`
+partitions (and never more than `max.request.partition.size.limit`). When that cuts the list,
+`next_cursor` says where to go on. A request that names no topics means all topics.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def _names(apis: KafkaApis, message: DescribeTopicPartitionsRequest) -> list[str
 def _describe(
     apis: KafkaApis, request: Request, image: TopicImage, first: int, limit: int
 ) -> tuple[DescribeTopicPartitionsResponseTopic, int | None]:
-    """The topic's partitions from `first` on, at most `limit`, and the first one that did not fit."""
+    """Returns at most `limit` of the topic's partitions from `first` on, and the first that did not
+    fit.
+    """
     numbers = [number for number in sorted(image.partitions) if number >= first]
     partitions = []
     for number in numbers[:limit]:

@@ -1,11 +1,11 @@
-"""DescribeTransactions (key 65, v0) and ListTransactions (key 66, v0-v2), of administrators
+"""DescribeTransactions (key 65, v0) and ListTransactions (key 66, v0-v2), for administrators
 (KIP-664).
 
     ListTransactions   v1   longer open than a duration (KIP-994)      v2   ids by an RE2 pattern (KIP-1152)
 
-DescribeTransactions answers for ids that this broker coordinates, ListTransactions lists those of
-all partitions of `__transaction_state` that it leads. State names that nobody knows come back as
-unknown; what the client may not describe is left out.
+DescribeTransactions answers for ids that this broker coordinates. ListTransactions lists those of
+all partitions of `__transaction_state` that the broker leads. It returns unknown names of states as
+unknown, and leaves out what the client may not describe.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ async def handle_list_transactions(apis: KafkaApis, request: Request) -> list_tr
 
 
 def _matcher(pattern: str | None) -> Callable[[str], bool] | None:
-    """Whether a whole id matches; INVALID_REGULAR_EXPRESSION for a pattern that RE2 does not read."""
+    """Returns a function that matches a whole id; INVALID_REGULAR_EXPRESSION for a pattern that RE2
+    cannot read.
+    """
     if not pattern:
         return None
     import re2

@@ -11,15 +11,16 @@ Served: v4-v18, v19 with mirroring.
     v12  last fetched epoch, divergence     v19  mirror leader epochs (KIP-1279)
 
 Behaviour
-* records leave as slices of the log's files; nothing of them is read here
+* records are sent as slices of the log's files; this module never reads them
 * below v10 a topic whose broker compression is zstd answers UNSUPPORTED_COMPRESSION_TYPE
 * up to v5 KAFKA_STORAGE_ERROR becomes NOT_LEADER_OR_FOLLOWER, which those clients know
-* a session's error is the response's only content
-* a consumer above its quota is answered at once, without data and with the throttle time; nobody is given more in one answer than fits
-  the window of the quota, for that would never get through
-* a consumer is told no leader epoch above the partition's own (`replica.client_epochs`); one that keeps or compares the log is sent it as it is:
-  a replica, who marks the request (`wire.log_reader_tag`), who tells its last fetched epoch, whose client id is a mirror fetcher's in the KIP
-* from v11 on a consumer may read from a follower; the leader names a better one where `replica.selector.class` knows one
+* a session error is the only content of its response
+* a consumer above its quota is answered at once, without data and with the throttle time; no answer is larger than the window of the
+  quota, because such an answer would always be throttled
+* a consumer is told no leader epoch above the partition's own (`replica.client_epochs`). A client that keeps or compares the log gets it
+  unchanged: a replica, a client that marks its request (`wire.log_reader_tag`) or sends its last fetched epoch, and one whose client id is
+  that of a mirror fetcher in the KIP
+* from v11 on a consumer may read from a follower; the leader names a better replica if `replica.selector.class` finds one
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ FIRST_VERSION_WITH_REPLICA_STATE = 15
 FIRST_VERSION_WITH_LEADER = 16
 LAST_VERSION_WITHOUT_STORAGE_ERROR = 5
 _MIRROR_FETCHER = re.compile(r"broker-\d+-fetcher-\d+-mirror-.+")
-"""Client id of a mirror's fetcher, as the KIP's example of a quota at the source has it (A12)."""
+"""Client id of a mirror's fetcher, as in the KIP's example of a quota at the source (A12)."""
 MAX_INT = 2**31 - 1
 
 
@@ -121,7 +122,7 @@ async def handle_fetch(apis: KafkaApis, request: Request) -> FetchResponse:
 
 
 def _client_metadata(request: Request, message: FetchRequest) -> ClientMetadata | None:
-    """Who the consumer is; None below v11: then it reads from leaders only."""
+    """Returns who the consumer is; None below v11, whose consumers read from leaders only."""
     if request.api_version < FIRST_VERSION_WITH_RACK:
         return None
     return ClientMetadata(
@@ -138,16 +139,18 @@ def _is_log_reader(request: Request, message: FetchRequest) -> bool:
 
 
 def _quota_limit(apis: KafkaApis, request: Request, replica_id: int) -> int:
-    """The most that a consumer can be sent without certain throttling: more would never get through
-    a quota.
+    """Returns the most bytes that a consumer can be sent without certain throttling.
+
+    A larger response would never get through a quota.
     """
     limit = apis.throttler.fetch_limit(request) if replica_id < 0 and apis.quotas.enabled else None
     return MAX_INT if limit is None else min(int(limit), MAX_INT)
 
 
 def _response_size(apis: KafkaApis, request: Request, results: FetchResults, *, is_full: bool) -> int:
-    """Bytes of the response that would be sent; of a session's, only partitions with data or an
-    error are counted.
+    """Returns the bytes of the response that would be sent.
+
+    In a session's response only partitions with data or an error count.
     """
     sent = results if is_full else [(topic, data) for topic, data in results if data.error is not Errors.NONE or data.records is not None]
     response = _answer(apis, request, FetchSelection(Errors.NONE, 0, sent))
@@ -162,7 +165,7 @@ def _replica(message: FetchRequest, api_version: int) -> tuple[int, int]:
 
 
 def _topic_names(apis: KafkaApis, message: FetchRequest) -> dict[Uuid, str]:
-    """Names of the ids that the request, or an earlier one of its session, uses."""
+    """Returns the names of the topic ids that the request or an earlier one of its session uses."""
     by_id = apis.metadata_cache.image.topics.by_id
     session = apis.fetch_manager.cache.get(message.session_id) if message.session_id else None
     ids = [topic.topic_id for topic in message.topics] + [topic.topic_id for topic in message.forgotten_topics_data]

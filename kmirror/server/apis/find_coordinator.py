@@ -87,8 +87,10 @@ def _find(apis: KafkaApis, request: Request, key_type: int, key: str) -> tuple[E
 
 
 def _mirror_partition(apis: KafkaApis, key: str) -> int | None:
-    """Where the states of mirrors are, which is not asked of how many partitions their topic has
-    now.
+    """Returns the partition of `__mirror_state` that holds this key's state.
+
+    It follows from the number of partitions with which the topic was created, not from the present
+    one.
     """
     manager = apis.mirror
     if manager is None or manager.image().topics.topic(MIRROR_STATE_TOPIC_NAME) is None:

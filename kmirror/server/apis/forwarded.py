@@ -1,12 +1,12 @@
-"""Requests that the controller answers: changes of metadata, and what only the controller knows.
+"""Requests that the controller answers: changes of metadata, and questions that only it can answer.
 
-`broker_api_table` says which APIs they are. The controller authorises and answers; its
-response goes to the client as it is. When no controller answers in time, the client is told
+`broker_api_table` says which APIs these are. The controller authorizes and answers, and the client
+gets its response unchanged. When no controller answers in time, the client is told
 REQUEST_TIMED_OUT.
 
-Most are forwarded as they come. AlterConfigs and IncrementalAlterConfigs are looked at first: a
-broker refuses what its own settings forbid, and changes the levels of its loggers itself. The
-mirror's own checks stand in `mirror` and `mirror_guard`, those of ACLs and delegation tokens in
+Most requests are forwarded unchanged. AlterConfigs and IncrementalAlterConfigs are checked here
+first: a broker refuses what its own settings forbid, and changes the levels of its loggers itself.
+The checks for mirrors are in `mirror` and `mirror_guard`, those for ACLs and delegation tokens in
 `acls` and `delegation_tokens`.
 """
 
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 
 async def handle_alter_configs(apis: KafkaApis, request: Request) -> Any:
-    """AlterConfigs and IncrementalAlterConfigs: what this broker refuses, and the levels of its
-    loggers, stay here; the rest goes on.
+    """AlterConfigs and IncrementalAlterConfigs.
+
+    This broker answers for what it refuses and for the levels of its loggers; the rest is
+    forwarded.
     """
     message = request.message
     resources = list(message.resources)
@@ -65,8 +67,8 @@ async def handle_alter_configs(apis: KafkaApis, request: Request) -> Any:
 
 
 def _check_logger(apis: KafkaApis, request: Request, resource: Any) -> None:
-    """The levels of loggers are this broker's own, so it authorises itself what the controller
-    never sees.
+    """Authorizes a change of logger levels, which are this broker's own and never reach the
+    controller.
     """
     if resource.resource_type == RESOURCE_BROKER_LOGGER and not apis.auth.may_on_cluster(request, AclOperation.ALTER_CONFIGS):
         raise ApiException(Errors.CLUSTER_AUTHORIZATION_FAILED, "")

@@ -1,4 +1,4 @@
-"""The broker's group coordinator, as the handlers of groups get at it."""
+"""Helpers with which the handlers for groups reach the broker's group coordinator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def authorize_group(apis: KafkaApis, request: Request, operation: AclOperation, 
 
 
 def coordinator_of(apis: KafkaApis) -> GroupCoordinator:
-    """The group coordinator; COORDINATOR_NOT_AVAILABLE on a broker that has none."""
+    """Returns the group coordinator; COORDINATOR_NOT_AVAILABLE on a broker that has none."""
     coordinator = apis.group_coordinator
     if coordinator is None:
         raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
@@ -30,8 +30,9 @@ def coordinator_of(apis: KafkaApis) -> GroupCoordinator:
 
 
 def requester_of(apis: KafkaApis, request: Request) -> Requester:
-    """Who asks, as groups remember it, and which topics it may describe (for patterns that are
-    resolved after its request).
+    """Returns who asks, as groups remember it, and which topics the client may describe.
+
+    The topics are needed for patterns that are resolved after the request.
     """
 
     def describable_topics(names: Iterable[str]) -> Iterable[str]:

@@ -6,8 +6,8 @@
 | OffsetFetch | 1-10 | v2 all topics, v7 require_stable, v8 several groups, v9 member and epoch, v10 topic ids |
 | OffsetDelete | 0 | KIP-496 |
 
-A committed leader epoch is stored as it came. OffsetFetch tells none above the partition's own of a
-topic with a `mirror.name` (`replica.client_epochs`).
+A committed leader epoch is stored unchanged. For a topic with a `mirror.name`, OffsetFetch returns
+no epoch above the partition's own (`replica.client_epochs`).
 """
 
 from __future__ import annotations
@@ -65,8 +65,10 @@ MAX_INT = 2**31 - 1
 
 
 def _is_brokers_own(apis: KafkaApis, request: Request) -> bool:
-    """What a broker asks for itself, which is the sync of a mirror's group offsets, needs
-    CLUSTER_ACTION and nothing more.
+    """Whether a broker asks on its own behalf, which only the sync of a mirror's group offsets
+    does.
+
+    Such a request needs CLUSTER_ACTION and nothing more.
     """
     if apis.auth.authorizer is None or request.listener_name != apis.config.inter_broker_listener_name:
         return False
@@ -78,8 +80,8 @@ def _topics(apis: KafkaApis) -> TopicsImage:
 
 
 async def handle_offset_commit(apis: KafkaApis, request: Request) -> OffsetCommitResponse:
-    """Topics that may not be read, unknown topics and partitions get their error here; what is left
-    goes to the coordinator.
+    """Answers for unknown topics and partitions and for topics that the client may not read; the
+    coordinator gets the rest.
     """
     message: OffsetCommitRequest = request.message
     is_own = _is_brokers_own(apis, request)
@@ -117,7 +119,7 @@ async def handle_offset_commit(apis: KafkaApis, request: Request) -> OffsetCommi
 
 
 def _split(partitions: list[P], image: TopicImage | None) -> tuple[list[P], list[P]]:
-    """Partitions of a request that the topic has, and those that it has not."""
+    """Splits a request's partitions into those that the topic has and those that it does not."""
     known: list[P] = []
     unknown: list[P] = []
     for partition in partitions:
@@ -126,7 +128,7 @@ def _split(partitions: list[P], image: TopicImage | None) -> tuple[list[P], list
 
 
 def _add_refused(answered: list[Any], refused: list[Any]) -> None:
-    """One entry a topic, whether all of its partitions are of one kind or not."""
+    """Merges the refused topics into the answered ones, so that each topic has one entry."""
     by_topic = {(topic.name, getattr(topic, "topic_id", None)): topic for topic in answered}
     for topic in refused:
         key = (topic.name, getattr(topic, "topic_id", None))
@@ -165,9 +167,7 @@ async def handle_offset_fetch(apis: KafkaApis, request: Request) -> OffsetFetchR
 
 
 async def _fetch_group(apis: KafkaApis, request: Request, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-    """Topics that may not be described are refused where they were asked for, and left out of "all
-    topics".
-    """
+    """Refuses a named topic that the client may not describe; "all topics" omits such topics."""
     is_own = _is_brokers_own(apis, request)
     if not is_own and not apis.authorize(request, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id):
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=Errors.GROUP_AUTHORIZATION_FAILED)
@@ -218,18 +218,16 @@ async def _fetch_group(apis: KafkaApis, request: Request, group: OffsetFetchRequ
 
 
 def _of_topic(committed: FetchedOffset, image: TopicImage | None) -> FetchedOffset:
-    """An offset that was committed for another topic of the same name is none of the topic that was
-    asked for by its id.
-    """
+    """Returns None for an offset that was committed for another topic of the same name."""
     if image is None or not isinstance(committed, OffsetAndMetadata):
         return committed
     return committed if committed.topic_id in (Uuid.ZERO, image.id) else None
 
 
 def _largest_epoch(apis: KafkaApis, topic: str, partition: int) -> int:
-    """Up to which a client is told committed epochs: in a mirror the partition's own.
+    """Returns the largest committed epoch that a client is told: for a mirror the partition's own.
 
-    Elsewhere it is told what was committed, as Kafka does.
+    Elsewhere the client is told what was committed, as in Kafka.
     """
     image = apis.metadata_cache.image
     if association_of(image.configs.topic(topic)) is None:
@@ -267,7 +265,9 @@ def _refused_topic(topic: OffsetFetchRequestTopics, error: Errors) -> OffsetFetc
 def _as_single_group(
     group: OffsetFetchResponseGroup, api_version: int, asked: list[OffsetFetchRequestTopics] | None
 ) -> OffsetFetchResponse:
-    """Before v8 there is one group, and before v2 its error stands in every partition."""
+    """Builds the response of every version: below v8 there is one group, and below v2 each
+    partition holds its error.
+    """
     if group.error_code and api_version < OFFSET_FETCH_TOP_ERROR_VERSION:
         group.topics = [
             OffsetFetchResponseTopics(
@@ -301,7 +301,9 @@ def _as_single_group(
 
 
 async def handle_offset_delete(apis: KafkaApis, request: Request) -> OffsetDeleteResponse:
-    """Topics that may not be read and partitions that do not exist are answered here."""
+    """Answers for topics that may not be read and partitions that do not exist; the coordinator
+    gets the rest.
+    """
     message: OffsetDeleteRequest = request.message
     refused: list[OffsetDeleteResponseTopic] = []
     accepted: list[OffsetDeleteRequestTopic] = []

@@ -1,8 +1,8 @@
-"""Questions about groups: ListGroups (0-5), DescribeGroups (0-6); and DeleteGroups (0-2).
+"""Questions about groups, ListGroups (0-5) and DescribeGroups (0-6), and DeleteGroups (0-2).
 
-ListGroups filters by state (KIP-518) and type (KIP-848). The other APIs of groups: the rebalance
-protocols stand in `classic_groups` and `consumer_groups`, offsets in `group_offsets`, share groups
-in `share_groups`. Streams groups are not served.
+ListGroups filters by state (KIP-518) and type (KIP-848). The other APIs for groups are elsewhere:
+the rebalance protocols in `classic_groups` and `consumer_groups`, offsets in `group_offsets`, share
+groups in `share_groups`. Streams groups are not served.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The current leader of a partition for a client that asked the wrong broker (KIP-951), and the
-endpoints to reach it.
+"""The current leader of a partition, and its endpoints, for a client that asked the wrong broker
+(KIP-951).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ NO_LEADER = (-1, -1)
 
 
 class LeaderEndpoints:
-    """Collects each leader's node once; `nodes` goes into the response beside the partitions."""
+    """Collects the node of each leader once; `nodes` goes beside the partitions in the response."""
 
     def __init__(self, metadata_cache: MetadataCache, listener_name: str) -> None:
         self._metadata_cache = metadata_cache
@@ -23,7 +23,7 @@ class LeaderEndpoints:
         return list(self._nodes.values())
 
     def add(self, topic_partition: TopicPartition) -> tuple[int, int]:
-        """(leader id, leader epoch) by our metadata; (-1, -1) when it knows none."""
+        """Returns (leader id, leader epoch) by our metadata, or (-1, -1) if it knows no leader."""
         registration = self._metadata_cache.partition(topic_partition)
         if registration is None:
             return NO_LEADER

@@ -1,8 +1,8 @@
 """ListConfigResources (key 74; ListClientMetricsResources before KIP-1142). Served: v0-v1.
 
-v0 lists client-metrics subscriptions. v1 lists what is asked for (nothing: all): topics, brokers,
-broker loggers, client metrics, groups with configs of their own, and mirrors (type 64, with
-mirroring). A type that is unknown: UNSUPPORTED_VERSION.
+v0 lists client-metrics subscriptions. v1 lists the types that are asked for (all if none is named):
+topics, brokers, broker loggers, client metrics, groups with configs of their own, and mirrors (type
+64, with mirroring). An unknown type is UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations

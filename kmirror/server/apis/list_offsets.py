@@ -7,13 +7,13 @@ Served: v1-v11.
     v5   OFFSET_NOT_AVAILABLE               v10  timeout
     v7   max timestamp (KIP-734)            v11  earliest pending upload (KIP-1023)
 
-Timestamps: -1 latest (high watermark, or last stable offset when read_committed; log end for
-followers), -2 earliest, -3 of the largest timestamp, -4 earliest local (= earliest: there are no
-tiers), -5 and -6 (nothing is tiered: offset -1). A consumer is told no leader epoch above the
-partition's own (`replica.client_epochs`). Only leaders answer, to the replica id -2 (debugging) any
-replica does. A partition named twice answers INVALID_REQUEST, once; a negative timestamp that the
-version does not know UNSUPPORTED_VERSION. Below v5 OFFSET_NOT_AVAILABLE becomes
-LEADER_NOT_AVAILABLE.
+Timestamps: -1 latest (the high watermark; the last stable offset for read_committed; the log end
+for followers), -2 earliest, -3 the record with the largest timestamp, -4 earliest local (the same
+as earliest, since there are no tiers), -5 and -6 (nothing is tiered: offset -1). A consumer is told
+no leader epoch above the partition's own (`replica.client_epochs`). Only leaders answer, except to
+the replica id -2 (debugging), which any replica answers. A partition that is named twice is
+answered once, with INVALID_REQUEST. A negative timestamp that the version does not know answers
+UNSUPPORTED_VERSION. Below v5 OFFSET_NOT_AVAILABLE becomes LEADER_NOT_AVAILABLE.
 """
 
 from __future__ import annotations

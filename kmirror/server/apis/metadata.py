@@ -7,11 +7,11 @@
     v7   leader epochs
 
 Behaviour
-* no list of topics (null; in v0 an empty one) is all topics
-* an unknown name: created when `auto.create.topics.enable` and the request allow it, and UNKNOWN_TOPIC_OR_PARTITION until it
-  is there; a name that cannot be one INVALID_TOPIC_EXCEPTION; an unknown id UNKNOWN_TOPIC_ID
-* the controller's id is that of any live broker, since clients cannot talk to the controller (KRaft)
-* v0 leaves out nothing: replicas that are not alive make REPLICA_NOT_AVAILABLE; below v6 LISTENER_NOT_FOUND is LEADER_NOT_AVAILABLE
+* a null list of topics (in v0 an empty one) means all topics
+* a topic with an unknown name is created when `auto.create.topics.enable` and the request allow it, and answers
+  UNKNOWN_TOPIC_OR_PARTITION until it exists; an invalid name is INVALID_TOPIC_EXCEPTION; an unknown id is UNKNOWN_TOPIC_ID
+* the controller id is the id of any live broker, since clients cannot talk to the controller (KRaft)
+* v0 leaves out nothing: a partition with a dead replica is REPLICA_NOT_AVAILABLE; below v6 LISTENER_NOT_FOUND is LEADER_NOT_AVAILABLE
 """
 
 from __future__ import annotations

@@ -5,24 +5,24 @@
     98 ListMirrors    from the metadata image, any broker
     99 DescribeMirrors  only partitions that this broker leads; clients ask every broker and merge
 
-Order of checks (A15): feature (UNSUPPORTED_VERSION), permission on the mirror (143), mirror name or
-existence (135, 136), then per topic: Read (29), existence (3; AddTopicsToMirror creates a topic
-that the source has), topic id (103), `mirror.name` and partition states (`mirror.topic_requests`;
-one question to each coordinator for all topics). A topic that fails here is not forwarded. Every
-requested topic gets one result: a topic that is named twice, or by name and by id, gets one, an id
-that nobody has one without a name.
+The checks have a fixed order (A15): feature (UNSUPPORTED_VERSION), permission on the mirror (143),
+mirror name or existence (135, 136), then for each topic Read (29), existence (3; AddTopicsToMirror
+creates a topic that the source has), topic id (103), `mirror.name` and partition states
+(`mirror.topic_requests`; each coordinator is asked once for all topics). A topic that fails here is
+not forwarded. Every requested topic gets one result. A topic that is named twice, or both by name
+and by id, also gets one; an unknown id gets one without a name.
 
-A mirror named in DescribeMirrors gets an entry (C7) with 143 where it may not be seen, so that a
-missing ACL never looks like "no last mirror epoch", with 136 where it does not exist, and with
-COORDINATOR_NOT_AVAILABLE while a state is not loaded. One client gets the 136 of a mirror that it
-names alone as the response's ErrorCode, without an entry: a Java client. Those that know this API
-are the KIP's reference implementation, which reads entries only: it takes a missing one for "no
-such mirror there", and one with an error for a reason to ask again for ever, so that it could never
-begin to mirror from us. Why a partition does not move, and the lag that was known last, are tagged
-fields outside the KIP's schema (`wire.mirror_tags`). IncludeAuthorizedOperations is accepted and
-ignored (B24). The gate MIRRORING in `broker_api_table` has the check of the feature. The
-inter-broker APIs 100 and 101 are in `mirror_states`, and 105 is plainly forwarded; what deleting
-and growing topics look at is in `mirror_guard`.
+Every mirror that DescribeMirrors names gets an entry (C7). The entry has error 143 if the client
+may not see the mirror, so that a missing ACL never looks like "no last mirror epoch". It has 136 if
+the mirror does not exist, and COORDINATOR_NOT_AVAILABLE while a state is not loaded. There is one
+exception: a Java client that names a single unknown mirror gets 136 as the response's ErrorCode,
+without an entry. The Java clients that know this API are the KIP's reference implementation, which
+reads entries only. It takes a missing entry for "no such mirror there", but an entry with an error
+makes it ask again for ever, so that it could never begin to mirror from us. The reason why a
+partition does not move, and the last known lag, are tagged fields outside the KIP's schema
+(`wire.mirror_tags`). IncludeAuthorizedOperations is accepted and ignored (B24). The gate MIRRORING
+in `broker_api_table` checks the feature. The inter-broker APIs 100 and 101 are in `mirror_states`,
+and 105 is forwarded without checks. `mirror_guard` has the checks for deleting and growing topics.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ JAVA_CLIENT = "apache-kafka-java"
 
 
 class _StateCheck(NamedTuple):
-    """The partitions of `topic`, under the mirror that it belongs to, have to be in one of the
-    states `allowed`.
+    """The partitions of `topic`, under the mirror that it belongs to, must be in one of the states
+    `allowed`.
     """
 
     topic: str
@@ -67,7 +67,7 @@ class _StateCheck(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """What tells the four topic requests apart on the wire."""
+    """What distinguishes the four topic requests on the wire."""
 
     request: TopicRequest
     response: Any
@@ -109,7 +109,7 @@ async def handle_delete_mirror(apis: KafkaApis, request: Request) -> Any:
 
 
 async def handle_topics(apis: KafkaApis, request: Request) -> Any:
-    """Add, remove, pause and resume."""
+    """AddTopicsToMirror, RemoveTopicsFromMirror, PauseMirrorTopics and ResumeMirrorTopics."""
     manager = mirror_of(apis)
     kind = _KINDS[request.api_key]
     mirror_name = request.message.mirror_name
@@ -193,8 +193,9 @@ def _described(manager: MirrorManager, name: str) -> describe_mirrors.DescribedM
 
 
 async def _topic_errors(manager: MirrorManager, kind: TopicRequest, mirror_name: str, topics: Mapping[str, Uuid]) -> dict[str, Errors]:
-    """Checks 5 to 8 of A15: the error of each topic (name -> id, zero where none was given) that
-    has one.
+    """Checks existence, topic id, `mirror.name` and states of the topics (5 to 8 in A15).
+
+    `topics` maps names to ids, zero where the request has none. Returns the errors found, by topic.
     """
     image = manager.image()
     errors: dict[str, Errors] = {}
@@ -217,8 +218,8 @@ async def _topic_errors(manager: MirrorManager, kind: TopicRequest, mirror_name:
 
 
 async def _states_errors(manager: MirrorManager, kind: TopicRequest, checks: Sequence[_StateCheck]) -> dict[str, Errors]:
-    """The error of each topic with a partition in a state that is not allowed, or whose coordinator
-    gives none.
+    """Returns the error of each topic with a partition whose state is not allowed or cannot be
+    read.
     """
     allowed = {check.topic: check.allowed for check in checks if check.allowed != ANY_STATE}
     wanted = [
@@ -259,7 +260,7 @@ def _check_exists(manager: MirrorManager, name: str) -> None:
 
 
 def _topic_name(image: MetadataImage, topic: Any) -> str:
-    """A topic without a name is found by its id (RS2)."""
+    """Returns the name of a topic of the request, which may give only its id (RS2)."""
     if topic.topic_name:
         return str(topic.topic_name)
     found = image.topics.topic_by_id(topic.topic_id)

@@ -1,17 +1,18 @@
 """DeleteTopics (20) and CreatePartitions (37) on a cluster with mirrors: READ_ONLY_TOPIC unless
 every partition is STOPPED (B30, D3-34).
 
-The controller does not know the states of partitions: it refuses both for a topic whose
-`mirror.name` is `X` or `X.paused`, and does both for one of `X.removed`. The broker that takes the
-request knows more, so it looks before it forwards:
+The controller does not know the states of partitions. It refuses both requests for a topic whose
+`mirror.name` is `X` or `X.paused`, and executes both for `X.removed`. The broker that takes the
+request knows more, so it checks the states before it forwards:
 
     mirror.name      every partition STOPPED      else
     X[.paused]       done in the broker's name    READ_ONLY_TOPIC             (STOPPED: its source topic is gone)
     X….removed       forwarded                    READ_ONLY_TOPIC
 
-What is not STOPPED is not forwarded, whatever its name is: a removal that overtakes the request
-would have the controller do it. What is done in the broker's name was authorised here, as the
-controller would have. Brokers' own requests go to the controller directly and are exempt.
+A topic that is not STOPPED is not forwarded, whatever its `mirror.name` is: a removal that
+overtakes the request would let the controller execute it. What is done in the broker's name is
+authorized here as the controller would do it. Requests of brokers go to the controller directly and
+are exempt.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from kmirror.wire.messages.delete_topics import DeletableTopicResult, DeleteTopi
 
 
 class _Way(Enum):
-    """What becomes of a topic of the request."""
+    """What happens to a topic of the request."""
 
     FORWARDED = "forwarded"
     OWN = "in the broker's name"
@@ -53,7 +54,7 @@ async def handle_delete_topics(apis: KafkaApis, request: Request) -> Any:
     for state, name in asked:
         way = ways.get(name, _Way.FORWARDED)
         topic = manager.image().topics.topic(name)
-        if isinstance(way, _Way) or topic is None:  # (None: somebody else has deleted it while its states were asked for)
+        if isinstance(way, _Way) or topic is None:  # (None: the topic was deleted while its states were asked for)
             (own if way is _Way.OWN else forwarded).append(state)
         else:
             refused.append(DeletableTopicResult(name=name, topic_id=topic.id, error_code=way, error_message=way.message))
@@ -103,7 +104,7 @@ def _enabled_mirror(apis: KafkaApis) -> MirrorManager | None:
 
 
 def _topic_name(manager: MirrorManager, state: Any) -> str:
-    """Of a topic to be deleted, by name or by id; "" where the id is nobody's."""
+    """Returns the name of a topic to be deleted, given by name or id; "" for an unknown id."""
     if state.name:
         return str(state.name)
     topic = manager.image().topics.topic_by_id(state.topic_id)
@@ -116,12 +117,16 @@ def _may_delete(apis: KafkaApis, request: Request, topic: str) -> bool:
 
 
 def _may(apis: KafkaApis, request: Request, operation: AclOperation, topic: str) -> bool:
-    """Who may not is refused by the controller, and told nothing here."""
+    """Whether the client has the permission; if not, the controller refuses, and nothing is said
+    here.
+    """
     return apis.auth.authorize(request, operation, ResourceType.TOPIC, topic, log_if_denied=False)
 
 
 async def _ways(manager: MirrorManager, topics: Iterable[str]) -> dict[str, _Way | Errors]:
-    """What becomes of each topic of a mirror; topics of none are left out (they are forwarded)."""
+    """Returns what happens to each topic of a mirror; others are left out, since they are
+    forwarded.
+    """
     image = manager.image()
     mirrors = image.configs.mirror_names()
     associations = {name: association_of(image.configs.topic(name)) for name in sorted(topics)}

@@ -1,12 +1,12 @@
 """Handlers of the brokers' own mirroring APIs: 100 ReadMirrorStates, 101 WriteMirrorStates (v0).
 
 Both need mirror.version 1 (UNSUPPORTED_VERSION) and ClusterAction on the cluster
-(CLUSTER_AUTHORIZATION_FAILED), which `broker_api_table` says. States are those of partitions that
-this broker coordinates; the others get NOT_COORDINATOR each (RS8), and State 16 means "none" or
-"leave it" (RS9). A write of PREPARING or STOPPING over the same state appends a record: only a new
-leader asks that (D3-28). LastMirrorEpoch -2 is kmirror's "store -1", and tags say of each partition
-which state a write follows on and in which leader epoch (`state_offset_tag`); brokers of one
-cluster run one program.
+(CLUSTER_AUTHORIZATION_FAILED), as `broker_api_table` says. The requests are about partitions that
+this broker coordinates; every other partition gets NOT_COORDINATOR (RS8). State 16 means "none" in
+an answer and "leave it" in a write (RS9). A write of PREPARING or STOPPING over the same state
+appends a record; only a new leader asks for that (D3-28). LastMirrorEpoch -2 is kmirror's own
+"store -1". Tags say for each partition which state a write follows, and in which leader epoch
+(`state_offset_tag`); all brokers of a cluster run the same program.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ REWRITTEN_STATES = (MirrorPartitionState.PREPARING, MirrorPartitionState.STOPPIN
 
 
 def mirror_of(apis: KafkaApis) -> MirrorManager:
-    """The broker's mirror; ApiException UNSUPPORTED_VERSION on a broker that has none."""
+    """Returns the broker's mirror manager; ApiException UNSUPPORTED_VERSION on a broker that has
+    none.
+    """
     if apis.mirror is None:
         raise ApiException(Errors.UNSUPPORTED_VERSION, MIRRORING.refusal)
     return apis.mirror

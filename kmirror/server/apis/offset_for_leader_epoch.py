@@ -1,9 +1,9 @@
 """OffsetForLeaderEpoch (key 23). Served: v2-v4 (v3 replica id, v4 flexible).
 
-The end offset of the largest epoch that is not above the one asked for; -1 / -1 when that is
-unknown. Only the leader answers; a current leader epoch that is not ours gives FENCED_LEADER_EPOCH
-or UNKNOWN_LEADER_EPOCH. The `replica_id` makes no difference here: what is asked needs Describe on
-the topic, or ClusterAction.
+Returns the end offset of the largest epoch that is not above the requested one, or -1 / -1 if that
+is unknown. Only the leader answers. A current leader epoch that is not ours gives
+FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH. `replica_id` makes no difference here: every request
+needs Describe on the topic, or ClusterAction.
 """
 
 from __future__ import annotations

@@ -9,13 +9,13 @@ KAFKA-18659) but answered by closing the connection, as Kafka 4 does.
     v8   record errors (KIP-467)                    v13  topics by id (KIP-516)
 
 Behaviour
-* exactly one batch of magic 2 a partition, else INVALID_RECORD; zstd below v7: UNSUPPORTED_COMPRESSION_TYPE
-* acks 0 answers nothing; when a partition failed, the connection is closed, which is all a client can notice
-* a read-only mirror partition: READ_ONLY_TOPIC, or NOT_LEADER_OR_FOLLOWER while its state is not known
-* a producer above its quota is answered as ever, with the throttle time; its connection is muted (`server.request_throttling`)
-* internal topics: only for the client id `__admin_client`
+* each partition has exactly one batch of magic 2, otherwise INVALID_RECORD; zstd below v7 is UNSUPPORTED_COMPRESSION_TYPE
+* acks 0 gets no response; if a partition failed, the connection is closed, which is all that a client can notice
+* a read-only mirror partition answers READ_ONLY_TOPIC, or NOT_LEADER_OR_FOLLOWER while its state is not known
+* a producer above its quota is answered as usual, with the throttle time, and its connection is muted (`server.request_throttling`)
+* only the client id `__admin_client` may write to internal topics
 * transactional batches: the client needs WRITE on the transactional id, and the transaction coordinator is asked about the
-  partition before the first batch (`server.transaction_verification`): it must be in the transaction, or is added to it (v12 on)
+  partition before the first batch (`server.transaction_verification`): it must be in the transaction, or is added to it (from v12 on)
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ async def _verify_transaction(apis: KafkaApis, request: Request, entries: dict[T
 def _check_topic(
     apis: KafkaApis, request: Request, topic: TopicProduceData, entries: dict[TopicPartition, Buffer], refused: dict[int, PartitionResponse]
 ) -> None:
-    """Sort a topic's partitions into what is appended and what is refused before (by the identity
-    of its data).
+    """Sorts a topic's partitions into those to append and those already refused (by the identity of
+    their data).
     """
     topic_error = Errors.NONE
     if request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
@@ -136,8 +136,9 @@ def _check_topic(
 
 
 def _malformed(records: Buffer, error: ApiException) -> PartitionResponse:
-    """The answer for bytes that are not one batch of magic 2; Kafka sends the text only if the
-    first batch is corrupt.
+    """Returns the answer for bytes that are not one batch of magic 2.
+
+    Kafka sends the text only if the first batch is corrupt.
     """
     try:
         classify_records(records)

@@ -1,9 +1,9 @@
-"""SaslHandshake (key 17) and SaslAuthenticate (36) where no login is expected: ILLEGAL_SASL_STATE,
-the connection stays.
+"""SaslHandshake (key 17) and SaslAuthenticate (36) where no login is expected: they answer
+ILLEGAL_SASL_STATE, and the connection stays open.
 
-Served: v0-v1 and v0-v2. The logins themselves are the network's
-(`network.security.sasl_server_authenticator`); here come those on a listener without SASL, a
-SaslAuthenticate after the login, and a SaslHandshake too soon after the last.
+Served: v0-v1 and v0-v2. `network.security.sasl_server_authenticator` handles the logins themselves.
+This module gets the requests on a listener without SASL, a SaslAuthenticate after the login, and a
+SaslHandshake that follows the last one too soon.
 """
 
 from __future__ import annotations

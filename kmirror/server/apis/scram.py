@@ -1,8 +1,9 @@
 """DescribeUserScramCredentials (key 50) and AlterUserScramCredentials (51). Served: v0 each.
 
-Described by every broker from its metadata, to those with DESCRIBE on the cluster: the mechanisms
-and iterations of users, all of them when none is named; a user without credentials is
-RESOURCE_NOT_FOUND, one named twice DUPLICATE_RESOURCE. Alterations are forwarded.
+Every broker describes from its metadata, for clients with DESCRIBE on the cluster. It returns the
+mechanisms and iterations of the named users, or of all users if none is named. A user without
+credentials is RESOURCE_NOT_FOUND, one who is named twice DUPLICATE_RESOURCE. Alterations are
+forwarded.
 """
 
 from __future__ import annotations

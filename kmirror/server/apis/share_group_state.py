@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def _coordinator(apis: KafkaApis) -> ShareCoordinator:
-    """ApiException COORDINATOR_NOT_AVAILABLE on a broker that has none."""
+    """Returns the share coordinator; COORDINATOR_NOT_AVAILABLE on a broker that has none."""
     coordinator = apis.share_coordinator
     if coordinator is None:
         raise ApiException(Errors.COORDINATOR_NOT_AVAILABLE, "Share coordinator is not available.")

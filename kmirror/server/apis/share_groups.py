@@ -1,4 +1,4 @@
-"""Share groups (KIP-932) as far as their offsets need them.
+"""Share groups (KIP-932), as far as their offsets need them.
 
 | API | key | versions | authorised by |
 |---|---|---|---|
@@ -7,9 +7,9 @@
 | AlterShareGroupOffsets | 91 | 0 | Read Group, Read Topic |
 | DeleteShareGroupOffsets | 92 | 0 | Delete Group, Read Topic |
 
-UNSUPPORTED_VERSION while the feature share.version is 0 (the gate SHARE_GROUPS in
-`broker_api_table`). Topics that may not be described are left out of "all topics" and refused where
-they were asked for. Not served: ShareGroupHeartbeat, ShareFetch, ShareAcknowledge.
+Answers UNSUPPORTED_VERSION while the feature share.version is 0 (the gate SHARE_GROUPS in
+`broker_api_table`). A topic that the client may not describe is refused if it is named, and left
+out of "all topics". Not served: ShareGroupHeartbeat, ShareFetch, ShareAcknowledge.
 """
 
 from __future__ import annotations

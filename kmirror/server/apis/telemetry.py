@@ -1,8 +1,8 @@
 """GetTelemetrySubscriptions (key 71) and PushTelemetry (key 72), KIP-714. Served: v0 of both.
 
 Served and advertised only where a receiver takes what clients push (the gate TELEMETRY in
-`broker_api_table`), as Kafka does with its reporters. Nobody needs a permission for them: what a
-client may push is decided by the subscriptions.
+`broker_api_table`), as Kafka does with its reporters. They need no permission: the subscriptions
+decide what a client may push.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Metadata and DescribeTopicPartitions say of a partition, seen from one listener."""
+"""What Metadata and DescribeTopicPartitions return about a partition, seen from one listener."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ NO_LEADER_ID = -1
 
 
 def is_internal(topic: str | None) -> bool:
-    """Topics of the coordinators, which clients cannot write to."""
+    """Whether the topic belongs to a coordinator; clients cannot write to such topics."""
     return topic in INTERNAL_TOPICS
 
 
 class PartitionView(NamedTuple):
-    """One partition as a listener's clients see it."""
+    """One partition as the clients of a listener see it."""
 
     error: Errors
     leader_id: int
@@ -28,8 +28,10 @@ class PartitionView(NamedTuple):
 def view_partition(
     cache: MetadataCache, registration: PartitionRegistration, listener_name: str, *, listener_errors: bool = True
 ) -> PartitionView:
-    """`listener_errors`: a live leader without this listener is LISTENER_NOT_FOUND, else (old
-    clients) LEADER_NOT_AVAILABLE.
+    """Returns the partition's view.
+
+    With `listener_errors` a live leader without this listener is LISTENER_NOT_FOUND; without it,
+    for old clients, it is LEADER_NOT_AVAILABLE.
     """
     offline = [replica for replica in registration.replicas if _is_offline(cache, registration, replica, listener_name)]
     if cache.alive_node(registration.leader, listener_name) is not None:

@@ -8,11 +8,11 @@ AddOffsetsToTxn, EndTxn.
 | AddOffsetsToTxn (25) | 0-4 | v2 PRODUCER_FENCED |
 | EndTxn (26) | 0-5 | v2 PRODUCER_FENCED, v5 transactions v2: the answer carries the id and epoch to go on with |
 
-Below the version that brought it, PRODUCER_FENCED is said as INVALID_PRODUCER_EPOCH. Where a
-partition of AddPartitionsToTxn is refused (authorization, unknown), the others are not added
-either: OPERATION_NOT_ATTEMPTED. InitProducerId without a transactional id is for idempotent
-producers: a new id with epoch 0, whoever asks. keepPreparedTxn (v6) answers UNSUPPORTED_VERSION, as
-in Kafka 4.3.
+Below the version that brought it, PRODUCER_FENCED becomes INVALID_PRODUCER_EPOCH. If one partition
+of AddPartitionsToTxn is refused (authorization, unknown), the others are not added either and get
+OPERATION_NOT_ATTEMPTED. InitProducerId without a transactional id is for idempotent producers and
+returns a new id with epoch 0, whoever asks. keepPreparedTxn (v6) answers UNSUPPORTED_VERSION, as in
+Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def transaction_coordinator(apis: KafkaApis) -> TransactionCoordinator:
 
 
 def offsets_partition(apis: KafkaApis, group_id: str) -> TopicPartition:
-    """The partition of `__consumer_offsets` of a group.
+    """Returns a group's partition of `__consumer_offsets`.
 
     Before the topic exists it is the one that the group will have: some clients (aiokafka) add a
-    group's offsets to a transaction before anybody looked for its coordinator.
+    group's offsets to a transaction before anybody has looked for its coordinator.
     """
     topic = apis.metadata_cache.image.topics.topic(GROUP_METADATA_TOPIC_NAME)
     partition_count = apis.config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
@@ -167,7 +167,7 @@ async def _ask_coordinator(
         return await coordinator.verify_partitions(*producer, partitions)
     error = await coordinator.add_partitions(*producer, partitions, client_transaction_version=TRANSACTIONS_V2)
     if error is Errors.UNSUPPORTED_VERSION:
-        raise ApiException(error)  # transaction.version is 0 here: said of the whole request, as Kafka does
+        raise ApiException(error)  # transaction.version is 0 here: an error of the whole request, as in Kafka
     return dict.fromkeys(partitions, error)
 
 
@@ -176,7 +176,7 @@ def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> list[TopicPartitio
 
 
 def _refused(apis: KafkaApis, partitions: list[TopicPartition], allowed: set[str]) -> dict[TopicPartition, Errors]:
-    """The answer when not all partitions may be added; empty when they may."""
+    """Returns the answers when some partitions may not be added; empty when all may."""
     errors: dict[TopicPartition, Errors] = {}
     for partition in partitions:
         if partition.topic not in allowed:

@@ -5,8 +5,8 @@
     v4   TRANSACTION_ABORTABLE                      v5   transactions v2: the partition of the group is added implicitly (KIP-890)
 
 The offsets are written as a transactional batch of the producer into the group's partition of
-`__consumer_offsets` and count once the transaction commits. The batch is the partition's first of
-the transaction as any other is, so the transaction coordinator is asked before.
+`__consumer_offsets`, and they count once the transaction commits. That batch may be the first of
+the transaction in this partition, so the transaction coordinator is asked before the append.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _without(topics: list[TxnOffsetCommitRequestTopic], refused: Results) -> lis
 
 
 async def _commit(apis: KafkaApis, message: TxnOffsetCommitRequest, operation: TransactionSupportedOperation) -> TxnOffsetCommitResponse:
-    """Guard, question to the transaction coordinator, append."""
+    """Takes a guard, asks the transaction coordinator, and appends."""
     if not message.group_id:
         raise ApiException(Errors.INVALID_GROUP_ID)
     if apis.group_coordinator is None:
@@ -113,9 +113,11 @@ async def _commit(apis: KafkaApis, message: TxnOffsetCommitRequest, operation: T
 
 
 def _translated(error: ApiException) -> ApiException:
-    """Errors of the log and of the question, in the words of group coordinators."""
+    """Translates errors of the log and of the coordinator's answer into those of group
+    coordinators.
+    """
     if error.error is Errors.NETWORK_EXCEPTION:
-        return ApiException(Errors.COORDINATOR_LOAD_IN_PROGRESS, error.message)  # retried without looking for the coordinator again
+        return ApiException(Errors.COORDINATOR_LOAD_IN_PROGRESS, error.message)  # retried without a new FindCoordinator
     if error.error in _NOT_AVAILABLE:
         return ApiException(Errors.COORDINATOR_NOT_AVAILABLE, error.message)
     if error.error in _NOT_COORDINATOR:

@@ -1,18 +1,18 @@
-"""WriteTxnMarkers (key 27), of transaction coordinators and of `kafka-transactions abort`.
+"""WriteTxnMarkers (key 27), sent by transaction coordinators and by `kafka-transactions abort`.
 
 Served: v1-v2.
 
     v2   the transaction version: in version 2 a marker's epoch is above the epoch of the data (KIP-1228)
 
-A marker ends a producer's transaction in each partition named; it is answered when the in-sync
-replicas have it. Errors are each partition's own: a newer coordinator or epoch was seen
-(TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH), no leader here. Markers for
-`__consumer_offsets` go through the group coordinator, where pending offsets come into force with
-them.
+A marker ends a producer's transaction in each partition that it names. The answer comes when the
+in-sync replicas have it. Each partition has its own error: a newer coordinator or epoch was seen
+(TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH), or the leader is not here. Markers for
+`__consumer_offsets` go through the group coordinator, where they put pending offsets into force.
 
-A partition that mirrors another cluster takes its markers from there: nothing is appended, and the
-answer is success, or a transaction that was open when the topic became a mirror would never be
-completed (C41). While it is not known whether it mirrors: NOT_LEADER_OR_FOLLOWER.
+A partition that mirrors another cluster takes its markers from there. Nothing is appended, and the
+answer is success: otherwise a transaction that was open when the topic became a mirror would never
+be completed (C41). While it is not known whether the partition mirrors, the answer is
+NOT_LEADER_OR_FOLLOWER.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ async def handle_write_txn_markers(apis: KafkaApis, request: Request) -> WriteTx
 
 
 class _Append:
-    """One marker in all its partitions: appended when this is made, known how it went in `result`."""
+    """One marker, appended to all its partitions on construction; `result` tells when it is
+    done.
+    """
 
     def __init__(self, apis: KafkaApis, marker: WritableTxnMarker) -> None:
         self._apis = apis
@@ -75,7 +77,7 @@ class _Append:
         )
 
     def _mirror_answer(self, topic_partition: TopicPartition) -> Errors | None:
-        """What to say of a partition that is led here and is read-only; None of any other."""
+        """Returns the answer for a read-only partition that is led here; None for any other."""
         partition = self._apis.replica_manager.get_partition(topic_partition)
         if partition is None or not partition.is_leader or not partition.is_read_only:
             return None

@@ -1,21 +1,22 @@
-"""One kind of client quota on one broker: who is over it, and for how long it must wait (Kafka's
-`ClientQuotaManager`, KIP-13, KIP-124).
+"""One kind of client quota on one broker: who exceeds it, and for how long the client must wait
+(Kafka's `ClientQuotaManager`, KIP-13, KIP-124).
 
 A quota belongs to a user, a client id, both, or the default of either. A request counts against the
-first that exists of
+first of these that exists:
 
     user + client id · user + default client · user · default user + client id · default user + default client · default user ·
     client id · default client
 
-and the level that it is found on says what is shared: a user's quota is one rate for all its client
+The level at which it is found says what is shared: a user's quota is one rate for all its client
 ids, a default user's quota is one rate for each user. So the rate is kept by the tags (user,
-client-id), of which one may be empty; they are also the tags of the metrics. While only one level
-was ever used, the tags follow from that level without a search.
+client-id), one of which may be empty; they are also the tags of the metrics. As long as only one
+level has been used, the tags follow from that level without a search.
 
-A value is recorded first and judged afterwards, so a request that is too large is served and what
-comes next waits. The time to wait brings the rate back to its bound when nothing else comes. Once a
-quota was set for a kind, rates are kept until the node restarts, as in Kafka; before that nothing
-is recorded, and asking costs one comparison. Rates that nobody used for an hour are forgotten.
+A value is recorded first and judged afterwards, so a request that is too large is served and the
+next one waits. The time to wait brings the rate back to its bound if nothing else comes. Once a
+quota has been set for a kind, rates are kept until the node restarts, as in Kafka; before that
+nothing is recorded, and a check costs one comparison. Rates that nobody has used for an hour are
+forgotten.
 
 `quota.window.num` samples of `quota.window.size.seconds` each make the window.
 """
@@ -35,8 +36,8 @@ from kmirror.common.sensors import Avg, MetricConfig, QuotaViolation, Rate, Sens
 INACTIVE_SENSOR_EXPIRATION_MS = 3_600_000
 SWEEP_INTERVAL_MS = 30_000
 MAX_REMEMBERED_CLIENTS = 10_000
-"""Clients make up their ids as they like, so what is only remembered to save a search is dropped
-from time to time.
+"""Clients choose their ids freely, so what is remembered only to save a search is dropped from time
+to time.
 """
 
 
@@ -60,7 +61,7 @@ class _Default(enum.Enum):
 
 DEFAULT: Final = _Default.DEFAULT
 EntityName = str | _Default | None
-"""A user or client id; DEFAULT; or None where a quota does not say."""
+"""A user or client id; DEFAULT; or None if the quota does not name one."""
 
 _USERS, _CLIENT_IDS, _USERS_WITH_CLIENT_IDS = 2, 1, 4
 
@@ -73,7 +74,10 @@ class ClientSensors(NamedTuple):
 
 
 class ClientQuotaManager:
-    """Quotas of one `QuotaType`. Users and client ids are asked for as requests have them."""
+    """Owns the quotas of one `QuotaType` and the rates of its clients.
+
+    Users and client ids are passed as requests have them.
+    """
 
     def __init__(self, quota_type: QuotaType, window: QuotaWindow, metrics: MetricsRegistry, clock: Clock) -> None:
         self.quota_type = quota_type
@@ -90,16 +94,16 @@ class ClientQuotaManager:
 
     @property
     def enabled(self) -> bool:
-        """Whether a quota of this kind was ever set since the node started."""
+        """Whether a quota of this kind has been set since the node started."""
         return self._levels_used != 0
 
     # --- quotas
     # -----------------------------------------------------------------------------------------------------
 
     def update_quota(self, user: EntityName, client_id: EntityName, bound: float | None) -> None:
-        """Set the quota of an entity; None removes it.
+        """Sets the quota of an entity; None removes it.
 
-        Rates that are kept already get their new bound at once.
+        Existing rates get their new bound at once.
         """
         if user is None and client_id is None:
             raise ValueError("a quota belongs to a user, a client id, or both")
@@ -115,7 +119,7 @@ class ClientQuotaManager:
                     metric.config.quota = self._limit(tags)
 
     def quota(self, user: str, client_id: str) -> float | None:
-        """The bound that applies to a client; None: no bound."""
+        """Returns the bound that applies to a client; None means no bound."""
         return self._limit(self._tags(user, client_id))
 
     def _tags(self, user: str, client_id: str) -> tuple[str, str]:
@@ -149,7 +153,7 @@ class ClientQuotaManager:
     # --------------------------------------------------------------------------------------------------
 
     def maybe_record_and_get_throttle_time_ms(self, principal: KafkaPrincipal, client_id: str, value: float, now_ms: int) -> int:
-        """Count `value`; the time to wait for the rate to be within its bound again, 0 when it is."""
+        """Counts `value`; returns the ms to wait until the rate is within its bound again, or 0."""
         if not self._levels_used:
             return 0
         sensor = self.sensors(principal, client_id).quota
@@ -158,21 +162,22 @@ class ClientQuotaManager:
         return 0 if violation is None else self._throttle_time_ms(violation, now_ms)
 
     def record_no_throttle(self, principal: KafkaPrincipal, client_id: str, value: float, now_ms: int) -> None:
-        """Count `value` for the next judgement; a negative one takes back what was counted (a
-        throttled fetch is not sent).
+        """Counts `value` for the next judgement.
+
+        A negative value takes back what was counted (a throttled fetch is not sent).
         """
         if self._levels_used:
             self.sensors(principal, client_id).quota.record(value, now_ms)
 
     def max_value_in_quota_window(self, principal: KafkaPrincipal, client_id: str) -> float | None:
-        """What can be recorded at once without certain throttling; None: anything."""
+        """Returns what can be recorded at once without certain throttling; None means anything."""
         if not self._levels_used:
             return None
         bound = self.quota(principal.name, client_id)
         return None if bound is None else bound * (self.window.samples - 1) * self.window.size_seconds
 
     def throttle(self, principal: KafkaPrincipal, client_id: str, throttle_time_ms: int, now_ms: int) -> None:
-        """Take note that a client's connection is muted."""
+        """Records that a client's connection is muted."""
         self.sensors(principal, client_id).throttle_time.record(throttle_time_ms, now_ms)
         self._queue_size()
         self._throttled_until_ms.append(now_ms + throttle_time_ms)
@@ -211,7 +216,7 @@ class ClientQuotaManager:
             self._by_client.clear()
 
     def _queue_size(self) -> int:
-        """Connections that are muted now."""
+        """Returns the number of connections that are muted now."""
         now_ms = self._clock.monotonic_ms()
         self._throttled_until_ms = deque(until_ms for until_ms in self._throttled_until_ms if until_ms > now_ms)
         return len(self._throttled_until_ms)
@@ -233,7 +238,7 @@ class ClientQuotaManager:
 
 
 def sanitize(user: str) -> str:
-    """A user in the tags of metrics: percent-encoded, as Kafka does so that any name fits a JMX
-    name.
+    """Returns a user for the tags of metrics: percent-encoded as in Kafka, so that any name fits a
+    JMX name.
     """
     return quote(user, safe="").replace("~", "%7E")

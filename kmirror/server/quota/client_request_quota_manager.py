@@ -1,12 +1,12 @@
-"""Quota on request time (Kafka's `ClientRequestQuotaManager`, KIP-124): the share of a second that
-a client's requests are worked on.
+"""Quota on request time: the share of a second that is spent on a client's requests (Kafka's
+`ClientRequestQuotaManager`, KIP-124).
 
 Kafka counts the time of its network and request threads, so 100% is one thread of `num.io.threads +
-num.network.threads`. Here one loop serves everybody: counted is the time of the steps in which a
-request is decoded, handled and answered, without what it waits for, and 100% is the whole loop. The
-throttle time is at most one window, for a client must be able to heartbeat.
+num.network.threads`. Here one loop serves everybody, and 100% is the whole loop. What counts is the
+time of the steps in which a request is decoded, handled and answered, without the waits between
+them. The throttle time is at most one window, because a client must be able to send heartbeats.
 
-What brokers ask of each other is exempt and goes to `exempt-request-time`.
+Requests between brokers are exempt; their time goes to `exempt-request-time`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class ClientRequestQuotaManager(ClientQuotaManager):
         self._exempt.add(sensor_metric(QuotaType.REQUEST.value, "exempt-request-time"), Rate())
 
     def record_time(self, principal: KafkaPrincipal, client_id: str, time_ns: int, now_ms: int) -> int:
-        """Count the time of a request; the time to wait."""
+        """Counts the time of a request; returns the time to wait."""
         return self.maybe_record_and_get_throttle_time_ms(principal, client_id, time_ns * NANOS_TO_PERCENTAGE_PER_SECOND, now_ms)
 
     def record_time_no_throttle(self, principal: KafkaPrincipal, client_id: str, time_ns: int, now_ms: int) -> None:
-        """Count time after the request was judged: writing the response."""
+        """Counts the time spent after the request was judged: writing the response."""
         self.record_no_throttle(principal, client_id, time_ns * NANOS_TO_PERCENTAGE_PER_SECOND, now_ms)
 
     def record_exempt(self, time_ns: int, now_ms: int) -> None:

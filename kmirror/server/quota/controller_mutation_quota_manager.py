@@ -1,10 +1,10 @@
-"""Quota on changes of topics (Kafka's `ControllerMutationQuotaManager`, KIP-599): partitions
-created or deleted a second, as a token bucket.
+"""Quota on changes of topics: partitions created or deleted per second, as a token bucket (Kafka's
+`ControllerMutationQuotaManager`, KIP-599).
 
 The bucket holds `controller.quota.window.num` windows' worth of the rate, so an idle client may
 create many partitions at once. A strict quota (newer clients) refuses every change while the bucket
-is in debt, and never one because it is large; a permissive one takes what comes and throttles while
-in debt. The throttle time is what is left of it when the response leaves.
+is in debt, but never refuses a change because it is large. A permissive quota accepts every change
+and throttles while in debt. The throttle time is what is left of it when the response leaves.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""All client quotas of a node, and how a change of the metadata reaches them (Kafka's
+"""All client quotas of a node, and how metadata changes reach them (Kafka's
 `QuotaFactory.QuotaManagers`, `ClientQuotaMetadataManager`).
 
-Broker and controller role of one process share them, as Kafka's combined nodes share the sensors;
-both publish the same changes. Windows: `quota.window.*`, for controller mutations
-`controller.quota.window.*`.
+The broker and controller roles of one process share them, as Kafka's combined nodes share the
+sensors, and both publish the same changes. The windows are `quota.window.*`, and
+`controller.quota.window.*` for controller mutations.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class QuotaManagers:
         self.enabled = False
 
     def update(self, entity: ClientQuotaEntity, key: str, value: float | None) -> None:
-        """A quota of an entity changed; None: it was removed.
+        """Applies a changed quota of an entity; None means that it was removed.
 
         Quotas that this version does not know are ignored, as in Kafka.
         """
@@ -83,7 +83,7 @@ class QuotaManagers:
 
 
 class DynamicClientQuotaPublisher:
-    """A `MetadataPublisher`: quotas as they are set, and the connection rates of the broker's
+    """A `MetadataPublisher` that applies client quotas, and the connection rates in the broker's
     dynamic configs.
     """
 
@@ -102,8 +102,10 @@ class DynamicClientQuotaPublisher:
             self._apply_connection_rates(image)
 
     def _apply_connection_rates(self, image: MetadataImage) -> None:
-        """Values that are no numbers are refused before they get here, but for those of a listener:
-        they leave the rates as they are.
+        """Applies the connection rates; a listener's rate that is not a number leaves all of them
+        unchanged.
+
+        Other values that are not numbers are refused before they get here.
         """
         props = {**self._config.props, **image.configs.cluster_default(), **image.configs.broker(self._config.node_id)}
         try:

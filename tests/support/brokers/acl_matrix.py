@@ -1,11 +1,11 @@
-"""The ACL matrix: each API as somebody who has every permission but one, on Apache Kafka and on
-kmirror.
+"""The ACL matrix: each API, called by users who have every permission but one, on Apache Kafka and
+on kmirror.
 
-A `Case` is a request and the permissions that Kafka looks at for it, as words ("READ TOPIC a"). Its
+A `Case` is a request and the permissions that Kafka checks for it, as words ("READ TOPIC a"). Its
 variants are: all of them, each of them missing, none. Every variant is a user of its own, whose
-rules are made before anything is asked. Both brokers are asked the same requests in the same order,
-so what an answer hides or tells must be the same; `outcome` keeps of an answer what permissions can
-change: error codes and texts, names, bit fields and the number of entries.
+rules are created before anything is asked. Both brokers get the same requests in the same order, so
+what an answer hides or reveals must be the same. `outcome` keeps only what permissions can change
+in an answer: error codes and texts, names, bit fields and the number of entries.
 
 `tests/golden/acl_matrix.json` holds Apache Kafka 4.3's outcomes.
 tests/interop/apache/test_acl_matrix.py asks it again (and writes the file when KMIRROR_RECORD is
@@ -73,8 +73,9 @@ class Variant(NamedTuple):
 
 
 def variants() -> list[Variant]:
-    """All users of the matrix; what is refused comes first, since what is allowed may change
-    something.
+    """Returns all users of the matrix.
+
+    What is refused comes first, since an allowed request may change something.
     """
     made: list[Variant] = []
     for number, case in enumerate(CASES):
@@ -95,7 +96,7 @@ def users() -> list[str]:
 
 
 def message_of(api_key: ApiKeys, fields: Fields) -> Any:
-    """The request of an API from plain data; what is not named has its default."""
+    """Builds an API's request from plain data; fields that are not named have their defaults."""
     return _built(API_TABLE[api_key].request, fields)
 
 
@@ -105,7 +106,7 @@ def _built(cls: Any, fields: Fields) -> Any:
 
 
 def _value(hint: Any, value: Any) -> Any:
-    """`value` with the dicts in it as the structs that `hint` names."""
+    """Returns `value` with its dicts converted into the structs that `hint` names."""
     if isinstance(value, dict):
         return _built(next(cls for cls in (hint, *get_args(hint)) if hasattr(cls, "__struct_fields__")), value)
     if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -115,7 +116,7 @@ def _value(hint: Any, value: Any) -> Any:
 
 
 def run(side: Side) -> dict[str, Any]:
-    """Set up, ask everything; the outcomes by case and variant."""
+    """Sets everything up and asks everything; returns the outcomes by case and variant."""
     set_up(side)
     outcomes: dict[str, Any] = {}
     for variant in variants():
@@ -133,13 +134,13 @@ KEPT = {
     "endpoint_type", "transaction_state", "group_state", "feature", "response_data", "mirror_name", "path", "token_requester_principal_name",
 }  # fmt: skip
 DROPPED = {"node_endpoints", "configs", "synonyms", "brokers", "log_dirs", "nodes", "members", "api_keys", "current_voters", "observers"}
-"""Long lists that say nothing of permissions, or that brokers fill differently."""
+"""Long lists that say nothing about permissions, or that brokers fill differently."""
 REQUEST = re.compile(r"Request .*( needs \w+ permission\.)")
 
 
 def outcome(value: Any, side: Side) -> Any:
-    """What is kept of an answer: structures as dicts without what they leave at 0, lists in order
-    of their text.
+    """Returns what is kept of an answer: structures as dicts without zero fields, lists in the
+    order of their text.
     """
     if hasattr(value, "__struct_fields__"):
         found = {}
@@ -179,8 +180,9 @@ TOPICS = ("a", "b", "del-1", "del-2", "del-3", "del-4")
 
 
 def set_up(side: Side) -> None:
-    """Topics, groups, transactional ids, the coordinators' topics, and every user's rules; returns
-    when all of it is known to the broker.
+    """Creates topics, groups, transactional ids, the coordinators' topics, and every user's rules.
+
+    Returns when the broker knows all of it.
     """
     topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in TOPICS]
     created = side.ask(None, ApiKeys.CREATE_TOPICS, 7, message_of(ApiKeys.CREATE_TOPICS, {"topics": topics, "timeout_ms": 30000}))
@@ -261,7 +263,7 @@ def _share_state(**data: Any) -> Callable[[Side], Fields]:
 
 
 def sasl_plain_frames(user: str) -> Iterator[tuple[ApiKeys, int, Any]]:
-    """The two requests by which a connection becomes `user`'s."""
+    """Returns the two requests by which a connection logs in as `user`."""
     yield ApiKeys.SASL_HANDSHAKE, 1, message_of(ApiKeys.SASL_HANDSHAKE, {"mechanism": "PLAIN"})
     token = b"\0" + user.encode() + b"\0" + PASSWORD.encode()
     yield ApiKeys.SASL_AUTHENTICATE, 2, message_of(ApiKeys.SASL_AUTHENTICATE, {"auth_bytes": token})

@@ -1,8 +1,8 @@
 """A broker without sockets: real logs in a temporary folder, a clock that is moved by hand,
 metadata by records.
 
-Not for concurrency and not for time: timers run only in `ManualRuntime.advance`. What is awaited
-must be complete by then.
+Not for concurrency and not for time: timers run only in `ManualRuntime.advance`, and whatever is
+awaited must be complete by then.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ManualRuntime:
         self.environment: dict[str, str] = {}
         self.failure_count = 0
         self.expected_failures: list[str] | None = None
-        """A test that expects some sets a list; what was reported is there."""
+        """Reported failures; a test that expects some sets a list."""
         self._timers: list[tuple[float, int, ManualTimer, Callable[[], object]]] = []
         self._count = 0
 
@@ -107,7 +107,7 @@ class ManualRuntime:
 
 
 class FakeController:
-    """A `ForwardingChannel` that answers from `answers` and keeps what it was asked."""
+    """A `ForwardingChannel` that answers from `answers` and keeps the requests."""
 
     def __init__(self) -> None:
         self.sent: list[Any] = []
@@ -124,7 +124,7 @@ class FakeController:
 
 
 class BrokerWorld:
-    """Broker 1 of a cluster; `others` are brokers that exist in the metadata only."""
+    """Owns broker 1 of a cluster; `others` are brokers that exist only in the metadata."""
 
     def __init__(
         self, log_dir: str, *, props: dict[str, str] | None = None, others: tuple[int, ...] = (), files: FileSystem | None = None
@@ -177,7 +177,7 @@ class BrokerWorld:
         return RegisterBrokerRecord(broker_id=broker_id, broker_epoch=10, end_points=[endpoint], fenced=False, rack=f"r{broker_id}")
 
     def apply(self, *records: Any) -> None:
-        """Replay metadata records and tell cache and replica manager, as the broker's publisher
+        """Replays metadata records and tells cache and replica manager, as the broker's publisher
         does.
         """
         delta = MetadataDelta(self.cache.image)
@@ -234,7 +234,7 @@ class BrokerWorld:
         return self.replica_manager.partitions[TopicPartition(topic, number)]
 
     async def ask(self, api_key: ApiKeys, message: Any, version: int, *, client_id: str = "test") -> Any:
-        """The handler's answer to a message, without bytes in between."""
+        """Returns the handler's answer to a message, without bytes in between."""
         request = Request(
             api_key=api_key, api_version=version, correlation_id=1, client_id=client_id, message=message, listener_name="PLAINTEXT"
         )

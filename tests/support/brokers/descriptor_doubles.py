@@ -1,8 +1,8 @@
-"""A process that has no file descriptor left.
+"""A process without any free file descriptor.
 
-Descriptors are counted by process, and threads that earlier tests left (a client of librdkafka
-lives on for a while, and connects) take and free them at any moment. So a test of this kind has a
-process of its own.
+Descriptors are counted by process. Threads that earlier tests left (a client of librdkafka lives on
+for a while, and connects) take and free them at any moment, so such a test has a process of its
+own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ALONE = "KMIRROR_TEST_ALONE"
 
 
 def in_a_process_of_its_own(test: Callable[P, None]) -> Callable[P, None]:
-    """The test, run by a pytest that runs nothing else."""
+    """Runs the test in a pytest of its own that runs nothing else."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -43,8 +43,8 @@ def in_a_process_of_its_own(test: Callable[P, None]) -> Callable[P, None]:
 
 @contextmanager
 def all_descriptors_taken() -> Iterator[None]:
-    """The limit is lowered to what is open and a little more, and the rest is taken, as by clients'
-    connections.
+    """Lowers the limit to a little more than what is open, and takes the rest, as clients'
+    connections would.
     """
     gc.collect()  # what earlier tests left open would be closed at any moment
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,21 +1,21 @@
-"""Mutated request frames against an embedded broker, and what must not come of them.
+"""Sends mutated request frames to an embedded broker, and checks that nothing bad comes of them.
 
 The frames are those of the golden captures (12-wire, and the mirror APIs' of 20-reference) and one
-of every API and version with every list filled; names and ids of topics in them are those of topics
-that the broker has, so that handlers go all the way. A `Mutator` changes bits, bytes, numbers and
-lengths, cuts, repeats and splices, and makes one frame claim to be another API or version.
-Everything follows from the seed.
+of every API and version with every list filled. Names and ids of topics in them are those of topics
+that the broker has, so that handlers run to their end. A `Mutator` changes bits, bytes, numbers and
+lengths, cuts, repeats and splices, and makes one frame claim to be another API or version. The seed
+decides everything.
 
-A `Campaign` sends them over real sockets, several to a connection, to the broker's and the
-controller's listener; a frame that comes after one that closed the connection is sent again. A part
-of them (`in_process`) is handed to the listeners' frame handlers without a socket, which costs a
-third. Beside it an `Observer` produces and fetches on a connection of its own. Afterwards: nothing
-unexpected was logged, no task and no connection is left, the observer was never disturbed, the
-broker serves.
+A `Campaign` sends them over real sockets, several per connection, to the broker's and the
+controller's listener. A frame that comes after one that closed the connection is sent again. A part
+of the frames (`in_process`) is handed to the listeners' frame handlers without a socket, which
+costs a third. An `Observer` produces and fetches on a connection of its own meanwhile. In the end
+nothing unexpected was logged, no task and no connection is left over, the observer was never
+disturbed, and the broker serves.
 
-Left out is only what a client may do to any broker and what ends the campaign by its nature
-(`is_allowed_harm`): well-formed requests that delete or reconfigure the observer's topic,
-unregister or fence brokers, change features, settings of brokers or quotas, make thousands of
+The only frames left out are those that any client may send to harm a broker and that would end the
+campaign (`is_allowed_harm`): well-formed requests that delete or reconfigure the observer's topic,
+unregister or fence brokers, change features, settings of brokers or quotas, create thousands of
 partitions, or wait for minutes.
 """
 
@@ -60,7 +60,8 @@ MAX_WAIT_MS = 20
 FEW_PARTITIONS = 8
 Handler = Callable[[memoryview, int, Any], Awaitable[Any]]
 LAST_FRAME = struct.pack(">hhih", ApiKeys.API_VERSIONS, 0, 0x7EADBEEF, -1)
-"""Ends a burst: when it is answered, everything before it was dealt with, also what has no answer.
+"""Ends a burst: its answer shows that everything before it was handled, also requests without an
+answer.
 """
 INTERESTING = (0, 1, -1, 2, 127, 128, 255, 256, 32767, -32768, 65535, 2**31 - 1, -(2**31), 2**31, 2**63 - 1, -(2**63), 0x01010101)
 
@@ -70,7 +71,7 @@ INTERESTING = (0, 1, -1, 2, 127, 128, 255, 256, 32767, -32768, 65535, 2**31 - 1,
 
 
 def captured_frames() -> list[bytes]:
-    """Every distinct request of the captures, without its length."""
+    """Returns every distinct request of the captures, without its length."""
     frames: dict[bytes, None] = {}
     folder = golden_dir() / "12-wire"
     for name in recordings(folder, ".jsonl"):
@@ -107,7 +108,7 @@ def _filled_field(name: str, hint: Any, topic_ids: list[Uuid]) -> Any:
 
 
 def filled_frames(topic_ids: list[Uuid]) -> list[bytes]:
-    """Every API in every version, as far as the version can carry what its fields hold."""
+    """Returns every API in every version, as far as the version can carry what its fields hold."""
     frames = []
     for api_key, spec in API_TABLE.items():
         for version in range(spec.lowest, spec.highest + 1):
@@ -126,7 +127,7 @@ def encode(api_key: ApiKeys, version: int, message: Any, correlation_id: int = 1
 
 
 def decoded(frame: bytes) -> tuple[RequestHeader, Any] | None:
-    """Header and message of a frame that can be read; None for any other."""
+    """Returns header and message of a frame that can be read; None for any other."""
     try:
         header, position = read_request_header(memoryview(frame))
         return header, read_request(header, memoryview(frame), position)
@@ -135,7 +136,7 @@ def decoded(frame: bytes) -> tuple[RequestHeader, Any] | None:
 
 
 def localised(frame: bytes, chance: random.Random, topic_ids: list[Uuid]) -> bytes:
-    """The frame with topics of this broker, and with waits that are short."""
+    """Returns the frame with topics of this broker, and with short waits."""
     read = decoded(frame)
     if read is None:
         return frame
@@ -193,8 +194,8 @@ class Mutator:
         return bytes(frame)
 
     def _with_other_values(self, frame: bytes) -> bytes:
-        """A well-formed frame with values that nobody expects, so that more than the decoder is
-        tried.
+        """Returns a well-formed frame with unexpected values, so that more than the decoder is
+        tested.
         """
         read = decoded(frame)
         if read is None:
@@ -294,8 +295,8 @@ WAITS = ("max_wait_ms", "timeout_ms", "session_timeout_ms", "rebalance_timeout_m
 
 
 def is_allowed_harm(frame: bytes) -> bool:
-    """Whether a well-formed request would do to the campaign what any client may do to a broker
-    without access control.
+    """Whether a well-formed request does what any client may do to a broker without access control,
+    and would disturb the campaign.
     """
     if OBSERVED.encode() in frame:
         return True
@@ -324,8 +325,9 @@ def is_allowed_harm(frame: bytes) -> bool:
 
 
 class Observer(threading.Thread):
-    """Produces and fetches on one connection; `problems` says what went wrong, `slowest_s` how long
-    a round trip took at most.
+    """Produces and fetches on one connection.
+
+    `problems` says what went wrong, `slowest_s` is the longest round trip.
     """
 
     def __init__(self, port: int) -> None:
@@ -388,16 +390,17 @@ def _read(connection: socket.socket, size: int) -> bytes:
 
 
 EXPECTED_ERRORS = ("Error processing append operation on partition",)
-"""Kafka, too, logs as errors what producers do wrong."""
+"""Kafka also logs what producers do wrong as errors."""
 
 
 WORK_OF_MIRRORS = ("mirror", "connect-")
-"""Tasks that stay because well-formed frames made mirrors, which look for their sources for ever.
+"""Tasks that stay because well-formed frames created mirrors, which look for their sources for
+ever.
 """
 
 
 class Faults(logging.Handler):
-    """Remembers what was logged that must not be: errors, and anything with a traceback."""
+    """Collects log records that must not occur: errors, and anything with a traceback."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -431,7 +434,7 @@ class Outcome:
 
 
 class Campaign:
-    """One embedded broker and the frames for it."""
+    """Owns one embedded broker and the frames for it."""
 
     def __init__(self, seed: int, *, mirroring: bool = True) -> None:
         self.cluster = EmbeddedCluster(
@@ -525,7 +528,7 @@ class Campaign:
         return sum(row[1][-5:] in ports and row[3] in ("01", "08") for row in rows if len(row) > 3)
 
     def _settled(self, before: dict[str, float]) -> dict[str, float]:
-        """Measured when nothing is left over, or after a while."""
+        """Measures when nothing is left over, or after a while."""
         deadline = time.monotonic() + 20
         while True:
             after = self._measure()
@@ -543,7 +546,7 @@ class Campaign:
 
 @dataclass
 class NoConnection:
-    """What a frame handler looks at of its connection."""
+    """The part of a connection that a frame handler looks at."""
 
     connection_id: str
     client_address: str = "127.0.0.1"
@@ -600,9 +603,9 @@ class _Sender:
         return frame
 
     async def _hand_over(self, burst: list[bytes], listener: int) -> int:
-        """What the connection's task does with each frame, without a connection.
+        """Does with each frame what the connection's task does, without a connection.
 
-        What escapes there, escapes here, too.
+        An exception that escapes there escapes here, too.
         """
         outcome = self._outcome
         connection = NoConnection(f"no socket {outcome.in_process}")

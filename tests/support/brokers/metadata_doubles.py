@@ -1,6 +1,6 @@
 """A controller's managers without log and loop: decisions are replayed into the image at once.
 
-Not for durability or timing.
+Not for tests of durability or timing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CLUSTER_ID = "test-cluster"
 
 
 class ScriptedClock:
-    """Gives the times it was made with, one after the other, and fails when there are no more."""
+    """Returns the times it was made with, one after the other; fails when there are no more."""
 
     def __init__(self, *times_ms: int) -> None:
         self._times_ms = list(times_ms)

@@ -1,10 +1,11 @@
-"""A broker with two log directories and one partition that is moved between them, step by step,
-beside a model of what its log holds.
+"""A broker with two log directories and one partition that moves between them, step by step, beside
+a model of what its log holds.
 
-Time stands still until `advance`; the controller accepts a move when `accept` says so. `restart` is
-a crash of the process on the same directories; what a power loss brings back of the future log is
-put there by `remember_future` and `restart(old_future=True)`. Batches have values of their own in
-equal epochs, as those of a mirror have after a failback: offsets and epochs tell nothing.
+Time stands still until `advance`; the controller accepts a move when `accept` is called. `restart`
+is a crash of the process on the same directories. What a power loss brings back of the future log
+is recorded by `remember_future` and put there by `restart(old_future=True)`. Batches have different
+values in equal epochs, as those of a mirror have after a failback, so offsets and epochs alone tell
+nothing.
 """
 
 from __future__ import annotations
@@ -158,7 +159,9 @@ class MoveMachine:
         self.world.apply(change)
 
     def remember_future(self) -> None:
-        """What is on disk of the future log now is what a power loss brings back (`old_future`)."""
+        """Remembers what is on disk of the future log, for a power loss to bring back
+        (`old_future`).
+        """
         shutil.rmtree(self._root / "old", ignore_errors=True)
         future = self.future
         if future is not None and not future.is_deferred:
@@ -177,7 +180,7 @@ class MoveMachine:
         self._start()
 
     async def finish(self) -> None:
-        """Until there is no future log any more."""
+        """Runs until there is no future log any more."""
         for _ in range(400):
             if self.future is None:
                 return

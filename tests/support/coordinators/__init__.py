@@ -1,1 +1,1 @@
-"""The shards of the group, share and transaction coordinators, outside of a broker."""
+"""The shards of the group, share and transaction coordinators, outside a broker."""

@@ -1,5 +1,5 @@
-"""A group coordinator's shard outside of a broker: its records go into a list, its timers fire when
-the test says how time goes.
+"""A group coordinator's shard outside a broker: its records go into a list, and its timers fire as
+the test moves the time.
 """
 
 from __future__ import annotations
@@ -163,8 +163,8 @@ REQUESTER = Requester("client", "/127.0.0.1")
 
 
 class ConsumerClient:
-    """A member that speaks KIP-848 by the book: takes what it is given, gives up at once what it is
-    told to.
+    """A member that follows KIP-848 exactly: it takes what it is given, and gives up at once what
+    it is told to.
     """
 
     def __init__(self, harness: ShardHarness, group_id: str = "g", *, topics: list[str] | None = None, **options: Any) -> None:
@@ -241,8 +241,8 @@ def converge(harness: ShardHarness, *members: ConsumerClient, rounds: int = 12) 
 class ClassicClient:
     """A member of the classic protocol.
 
-    Eager: it gives everything up before it joins again. Cooperative: it keeps what it has, says so
-    with its join, and joins once more when it was made to give something up. As the leader it
+    An eager member gives everything up before it joins again. A cooperative one keeps what it has,
+    says so when it joins, and joins once more if it had to give something up. As the leader it
     spreads partitions evenly.
     """
 
@@ -330,8 +330,9 @@ class ClassicClient:
         self._run(lambda: groups.sync(request, respond), lambda error: respond(SyncGroupResponse(error_code=error)))
 
     def _assign(self, joined: JoinGroupResponse) -> dict[str, bytes]:
-        """What each member gets: as even as it goes, keeping owners; and nothing yet that somebody
-        else still has.
+        """Returns what each member gets: as even as possible, with owners kept.
+
+        A partition that another member still has is assigned to nobody yet.
         """
         image = self.harness.shard.groups.groups.image
         subscriptions = {member.member_id: deserialize_subscription(bytes(member.metadata)) for member in joined.members}

@@ -1,5 +1,7 @@
-"""A share coordinator's shard outside of a broker: its records go into a list, time goes as the
-test says. And the way from a group coordinator's shard to a share coordinator that is a dict.
+"""A share coordinator's shard outside a broker: its records go into a list, and the test moves the
+time.
+
+Also a double of the group coordinator's way to a share coordinator, which is a dict.
 """
 
 from __future__ import annotations

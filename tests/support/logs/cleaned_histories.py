@@ -1,4 +1,4 @@
-"""Two logs with a common past, which cleaners went through: random cases, and what a mirror or a
+"""Two logs with a common past that cleaners have gone through: random cases, and what a mirror or a
 follower must have in the end.
 
 The oracle is brute force: it knows both histories whole, before any cleaner. A history is a list of

@@ -1,9 +1,9 @@
-"""One wrong thing in a pair of clusters that `cluster_stories` told, and what the tools must say of
-it: which file, partition, kind and offset.
+"""Damages one thing in a pair of clusters from `cluster_stories`, and says what the tools must
+report: which file, partition, kind and offset.
 
-A damage is chosen by `random` among all the places of its kind; `Nowhere` where a story has none.
-Only what contradicts the bytes is done: a leader epoch that is one lower at a place where it could
-have been so is no damage to anybody.
+A damage is chosen by `random` among all the places of its kind; `Nowhere` is raised if a story has
+none. Only what contradicts the bytes is damage: a leader epoch that is one lower, where it could
+have been so, is not.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Replica:
 
 
 class Clusters:
-    """`folder/A` and `folder/B`, and the hand that chooses."""
+    """`folder/A` and `folder/B`, and the random source of the damage."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder = folder
@@ -120,7 +120,7 @@ class Clusters:
         return Replica(self.folder / side / f"node-{node}" / str(name), name)
 
     def replicas(self, *names: TopicPartition) -> list[Replica]:
-        """All of these partitions that have batches, in any order."""
+        """Returns all replicas of these partitions that have batches, in random order."""
         found = [self.replica(side, node, name) for side in "AB" for node in (1, 2) for name in names]
         found = [one for one in found if one.folder.is_dir() and one.segments]
         self.random.shuffle(found)
@@ -144,7 +144,7 @@ def patch(path: Path, position: int, data: bytes) -> None:
 
 
 def sealed(data: bytearray) -> bytes:
-    """With the CRC of its bytes."""
+    """Returns the batch with the CRC of its bytes."""
     struct.pack_into(">I", data, 17, crc32c(bytes(data[21:])))
     return bytes(data)
 
@@ -187,7 +187,7 @@ def tail_missing(clusters: Clusters) -> Expected:
 
 
 def beyond_end(replica: Replica, end: int) -> Expected:
-    """What is said of a log that ends too early."""
+    """Returns what must be reported about a log that ends too early."""
     names = ("replication-offset-checkpoint", "recovery-point-offset-checkpoint")
     files = [replica.folder.parent / name for name in names]
     return replica.expected("checkpoints beyond_end, producers beyond_end", *files, *replica.folder.glob("*.snapshot"), offset=end)
@@ -400,7 +400,7 @@ def group_beyond_end(clusters: Clusters) -> Expected:
 
 
 def end_of(clusters: Clusters, side: str, name: TopicPartition) -> int:
-    """Where the longest replica of a side ends."""
+    """Returns where the longest replica of a side ends."""
     return max(replica.log_end for node in (1, 2) if (replica := clusters.replica(side, node, name)).segments)
 
 
@@ -437,7 +437,7 @@ def segment_deleted(clusters: Clusters) -> Expected:
 
 
 def _with_other_times(one: Placed) -> bytes:
-    """The batch with other timestamps, a sound one."""
+    """Returns a valid batch that differs only in its timestamps."""
     data = bytearray(one.data)
     for position in (27, 35):
         struct.pack_into(">q", data, position, struct.unpack_from(">q", data, position)[0] - 1)
@@ -502,7 +502,7 @@ DAMAGES: Final[dict[str, Callable[[Clusters], Expected]]] = {
 
 def is_named(expected: Expected, findings: list[dict[str, Any]], report: dict[str, Any]) -> bool:
     """Whether one of the `findings` of verify-logs, or of the differences in the `report` of
-    kafka-log-diff, says it all.
+    kafka-log-diff, names everything expected.
     """
     if expected.tool == VERIFY:
         return any(_says(expected, finding) for finding in findings)

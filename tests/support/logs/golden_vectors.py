@@ -1,4 +1,4 @@
-"""Where the golden vectors are: `golden_dir()` gives a folder in the layout that the `README.md`
+"""Finds the golden vectors: `golden_dir()` returns a folder in the layout that the `README.md`
 inside it describes.
 
 The vectors are committed as archives beside the golden tests and unpacked once into the cache
@@ -20,7 +20,7 @@ from functools import lru_cache
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 ARCHIVES = ("apache-kafka-4.3.0.tar.xz", "apache-kafka-4.3.0-transactions.tar.xz", "reference-2026-04.tar")
 COMMITTED = not os.environ.get("KMIRROR_GOLDEN_DIR")
-"""Whether these are the vectors of the repository, of which more is known than of others."""
+"""Whether these are the repository's vectors, about which more is known than about others."""
 
 
 @lru_cache(maxsize=1)

@@ -91,10 +91,11 @@ def numbered(prefix: str, count: int) -> list[str]:
 
 
 def wait_for(what: str, condition: Callable[[], T | None], timeout_s: float = REACHED_S) -> T:
-    """The first truthy value of `condition`; broker errors while waiting count as not yet.
+    """Returns the first truthy value of `condition`; broker errors while waiting count as "not
+    yet".
 
-    So does librdkafka's answer that it has none: a metadata request that a killed broker took with
-    it is retried on that broker only.
+    So does librdkafka's error that it got no answer: a metadata request that was lost with a killed
+    broker is retried on that broker only.
     """
     deadline = time.monotonic() + timeout_s
     last: object = None
@@ -114,8 +115,8 @@ def wait_for(what: str, condition: Callable[[], T | None], timeout_s: float = RE
 
 
 def with_a_restart(check: Callable[[float], object], restart: Callable[[], None], *, patience_s: float, timeout_s: float) -> None:
-    """`check` of what the reference reaches, which sticks at times and is restarted then, as its
-    operators would have to.
+    """Runs `check` about the reference, and restarts the reference if it gets stuck, as its
+    operators would have to do.
     """
     try:
         check(patience_s)
@@ -250,14 +251,16 @@ def produce_numbered(
 
 
 def produce_when_taken(bootstrap_servers: str, topic: str, value: str, *, partition: int = 0) -> None:
-    """One record to a peer that answers READ_ONLY_TOPIC for a moment although it said STOPPED: the
-    reference, above all when it has been restarted since. Ours may not.
+    """Sends one record to a peer that answers READ_ONLY_TOPIC for a moment although it reported
+    STOPPED.
+
+    That is the reference, above all after a restart. Our brokers may not do this.
     """
     wait_for(f"{topic}-{partition} to take records", lambda: produce(bootstrap_servers, topic, [value], partition=partition) == [])
 
 
 def produce_once_writable(bootstrap_servers: str, topic: str, first: int, count: int, *, codec: str = "none", partitions: int = 1) -> None:
-    """As `produce_numbered`, to such a peer."""
+    """Does what `produce_numbered` does, at such a peer."""
     for partition in range(partitions):
         produce_when_taken(bootstrap_servers, topic, f"v{first + partition}", partition=partition)
     produce_numbered(bootstrap_servers, topic, first + partitions, count - partitions, codec=codec, partitions=partitions)

@@ -160,7 +160,7 @@ class MirrorMachine(BrokerWorld):
             safeguards=safeguards,
         )
         self.followers: set[int] = set()
-        """Brokers that have caught up whenever time passes."""
+        """Brokers that have caught up each time that time passes."""
         self.apply(FeatureLevelRecord(name="mirror.version", feature_level=1))
         self._make_state_topic(state_partitions, state_leader)
         bootstrap = ",".join(f"{host}:{port}" for host, port in self.source.addresses.values())

@@ -47,7 +47,7 @@ def mirrored_topic(pair: Pair, name: str, *, records: int = 30) -> None:
 
 
 def assert_equal_everywhere(pair: Pair, *folders: str) -> None:
-    """Six replicas of each partition, the same bytes."""
+    """The six replicas of each partition have the same bytes."""
     for folder in folders:
         logs = [cluster.log_dir(node) for cluster in pair for node in range(3)]
         wait_for(f"equal logs of {folder}", lambda logs=logs, folder=folder: len({log_bytes(log, folder) for log in logs}) == 1)

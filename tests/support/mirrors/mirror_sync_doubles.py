@@ -123,7 +123,7 @@ class SourceDouble:
         return made
 
     def asked_for(self, api_key: ApiKeys) -> list[int]:
-        """The brokers that got requests of this API."""
+        """Returns the brokers that got requests of this API."""
         return [node for node, key, _ in self.asked if key is api_key]
 
     # --- NetworkClient

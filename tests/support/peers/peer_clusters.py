@@ -98,7 +98,9 @@ def _end(data: bytes) -> str:
 def assert_replicas_equal(
     peers: PeerCluster, ours: EmbeddedCluster, folders: Sequence[str], *, replicas: int, timeout_s: float = REACHED_S
 ) -> None:
-    """Each of our replicas, of which there are so many, gets exactly the bytes that the peers have."""
+    """Each of our replicas gets exactly the bytes of the peers; `replicas` says how many
+    there are.
+    """
     for folder in folders:
         nodes = [node for node in range(len(ours.nodes)) if (ours.log_dir(node) / folder).exists()]
         assert len(nodes) == replicas

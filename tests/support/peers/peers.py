@@ -37,7 +37,7 @@ LOG4J = """<Configuration status="ERROR"><Appenders><Console name="out" target="
 
 
 def require(condition: object, reason: str) -> None:
-    """Skip the test for `reason`, or fail it where CI says that nothing may be missing."""
+    """Skips the test for `reason`, or fails it in CI, where nothing may be missing."""
     if condition:
         return
     if os.environ.get("KMIRROR_REQUIRE_INTEROP"):

@@ -1,5 +1,5 @@
-"""HTML pages as a test reads them: well formed, self-contained, their text, their links and the
-geometry of their pictures.
+"""Reads HTML pages for tests: whether they are well formed and self-contained, their text, their
+links and the geometry of their pictures.
 """
 
 from __future__ import annotations

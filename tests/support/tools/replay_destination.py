@@ -38,7 +38,7 @@ AT_ONCE = Schedule(0, 0, None)
 
 
 class Died(Exception):
-    """The process is no more."""
+    """The simulated process has died."""
 
 
 def row(record: Record) -> Row:

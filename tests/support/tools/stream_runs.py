@@ -57,7 +57,7 @@ class StreamRun:
         return self.read(self.tasks(start, end))
 
     def batch(self, limit: ReadLimit | None = None) -> Rows:
-        """The next batch; empty if there is nothing new."""
+        """Returns the next batch; empty if there is nothing new."""
         start, end = self.plan(limit)
         if start == end:
             return []

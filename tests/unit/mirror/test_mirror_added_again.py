@@ -1,5 +1,6 @@
-"""A topic that is added again to a mirror keeps what the source still has of it: remove and add
-emptied it and copied it anew.
+"""A topic that is added to a mirror again keeps what the source still has of it.
+
+Once, a removal and an addition emptied the topic and copied it anew.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A replica that was built from a leader has that leader's holes, and a cleaner of its own that has
-been nowhere.
+"""A replica that was built from a leader has that leader's holes, while its own cleaner has cleaned
+nothing yet.
 
-A cut there takes a key's new value, and the old one is gone for it: the source's has to be copied.
+A cut there takes a key's new value, and the old value is already missing: it has to be copied from
+the source.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A6: where a mirror partition's state and a mirror's sync live."""
+"""Where the state of a mirrored partition and the sync of a mirror live (A6)."""
 
 from __future__ import annotations
 

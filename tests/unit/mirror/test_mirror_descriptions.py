@@ -1,4 +1,4 @@
-"""What is told of partitions that do not move: why, what to do, and no lag that is not known."""
+"""How partitions that do not move are described: why, what to do, and no lag that is not known."""
 
 from __future__ import annotations
 

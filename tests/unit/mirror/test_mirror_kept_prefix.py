@@ -1,8 +1,8 @@
-"""PREPARING without a last mirror epoch keeps what is proven to be the source's, whichever way led
-there; what results is the KIP's full copy.
+"""PREPARING without a last mirror epoch keeps what is proven to be the source's, however the
+partition got there; the result is the KIP's full copy.
 
-Where an equal batch proves no more than itself (nothing says that the log grew from the source's)
-and where cleaners may have been about, every batch is compared.
+Every batch is compared where an equal batch proves only itself (nothing says that the log grew from
+the source's) and where cleaners may have been at work.
 """
 
 from __future__ import annotations

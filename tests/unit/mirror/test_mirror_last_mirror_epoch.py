@@ -1,5 +1,5 @@
-"""D5 step 1: which answers of the source give a last mirror epoch, which none, and which refuse
-(C6, C7, C34).
+"""Which answers of the source give a last mirror epoch, which give none, and which refuse (D5 step
+1, C6, C7, C34).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Writes of states that are carried out late, twice, or not at all: what is stored, and what the
-leader of the partition makes of it.
+partition's leader makes of it.
 """
 
 from __future__ import annotations

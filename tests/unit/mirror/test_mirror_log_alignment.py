@@ -1,4 +1,4 @@
-"""Pure decisions about cuts and epochs: C2, C3, C35, D4, D5."""
+"""Pure decisions about cuts and epochs (C2, C3, C35, D4, D5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Where our log and the source's part, among cleaners: what is cut, and above all what is not."""
+"""Where our log and the source's part when cleaners have run: what is cut, and above all what is
+not.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Config sync as a pure function (C16, C17, SYN6), and what sources have that is not valid here."""
+"""Config sync as a pure function (C16, C17, SYN6), and configs of a source that are not valid
+here.
+"""
 
 from __future__ import annotations
 

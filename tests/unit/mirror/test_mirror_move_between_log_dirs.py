@@ -1,4 +1,4 @@
-"""A partition becomes a mirror while it is on its way to another log directory."""
+"""A partition becomes a mirror while it is being moved to another log directory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Sources that answer what no broker should: the partition concerned waits or fails, says why, and
+"""Sources that answer what no broker should. The partition concerned waits or fails, says why, and
 keeps its log; its neighbour goes on.
 
-Every scenario mirrors `t`, the topic in trouble, and `u`, which is well, through one fetcher.
+Every scenario mirrors two topics through one fetcher: `t`, which has the trouble, and `u`, which
+has none.
 """
 
 from __future__ import annotations

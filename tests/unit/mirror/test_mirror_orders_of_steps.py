@@ -1,6 +1,7 @@
-"""What has to be so before the next step is taken: a bump that is heard of, bytes that are on disk,
-a source that need not answer, a flag that holds for every kind of batch, tombstones that are in the
-log. Each was once taken away without any test noticing.
+"""What has to hold before the next step is taken: a leader knows of its bump, bytes are on disk, a
+source need not answer, a flag holds for every kind of batch, tombstones are in the log.
+
+Each of these was once taken away without any test noticing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a leader's driver does with a leader epoch: of its own bumps, of others, of an unclean
-election.
+"""What a leader's driver does with a new leader epoch: from its own bump, from another's, or from
+an unclean election.
 """
 
 from __future__ import annotations

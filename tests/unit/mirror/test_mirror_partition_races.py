@@ -1,4 +1,4 @@
-"""What the driver of a partition must not lose while it waits: a change of leader, a failing disk,
+"""What the driver of a partition must not miss while it waits: a change of leader, a failing disk,
 an answer that cannot be read.
 """
 

@@ -1,5 +1,5 @@
-"""`__mirror_state`: the KIP's bytes (A7), and what a shard makes of them (C1, C25, D2, D3-33,
-D3-34).
+"""The KIP's bytes in `__mirror_state` (A7), and what a coordinator's shard makes of them (C1, C25,
+D2, D3-33, D3-34).
 """
 
 from __future__ import annotations

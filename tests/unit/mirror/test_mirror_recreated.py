@@ -1,5 +1,5 @@
-"""A mirror that was deleted and created again under its name before a broker heard of either:
-nothing of the old one is its own.
+"""A mirror is deleted and created again under its name before a broker hears of either: nothing of
+the old mirror belongs to the new one.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Clients of sources: what is wrong with a mirror's security is its reason, and tells nothing of
-its secrets.
+"""Clients of sources: an error in a mirror's security is reported as its reason, without any of its
+secrets.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""`__mirror_state` grows, or goes, underneath: the states of mirrors stay where they were put, and
-what a failed-over topic got is not cut.
+"""`__mirror_state` grows or vanishes: the states of mirrors stay where they were put, and the
+records that a failed-over topic has taken are not cut.
 """
 
 from __future__ import annotations

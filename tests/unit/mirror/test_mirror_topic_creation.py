@@ -1,4 +1,4 @@
-"""AddTopicsToMirror of a topic that this cluster lacks: what is waited for after it was made."""
+"""AddTopicsToMirror of a topic that this cluster lacks: what is awaited after its creation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mirror does not follow a source that lost its log: it fails with a reason, and keeps
+"""A mirror does not follow a source that lost its log: it fails with a reason and keeps
 everything.
 """
 
