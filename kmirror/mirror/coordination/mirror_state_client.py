@@ -61,8 +61,7 @@ class MirrorStateClient:
         return result
 
     async def read_one(self, partition: MirrorPartitionId) -> StoredState:
-        """As `read` for one partition, batched with other reads that are due now; raises the error.
-        """
+        """As `read` for one partition, batched with other current reads; raises the error."""
         key = StateRequestKey(partition.mirror_name, self._coordinator.coordinator_broker(partition))
         return await self.reads.submit(key, partition.key)
 

@@ -283,7 +283,8 @@ class MirrorFetcher:
         return due, wait_ms, max_bytes
 
     async def _wait(self, pause_ms: int) -> None:
-        """Waits until a partition is added, the first delay ends, or the throttle's pause is over.
+        """Waits until a partition is added, the first delay ends, or the throttle allows a
+        fetch.
         """
         waiter: asyncio.Future[None] = self._runtime.create_future()
         self._waiter = waiter
