@@ -11,12 +11,13 @@ mirrors (C15). Only these are deleted:
 
 Rules on the cluster, a mirror, a delegation token or a user are never deleted. Rules on the literal
 name of a paused or removed topic of the mirror are left as they are (B48). Two mirrors that select
-the same rules from different sources overwrite each other; creating such a mirror logs a warning
-(C33). What an owner has seen is lost with its ownership, because no record has room for it: a rule
-of kind b that is deleted at the source while the owner changes (or restarts) stays here. That is
-the safe choice: the KIP's "in destination but not in source" is also true of every rule of this
-cluster's own. If this cluster has no authorizer, or the mirror's filter is empty, the source is not
-asked. A source without an authorizer, or one that does not show us its rules, is an error.
+the same rules from different sources overwrite each other; the controller logs a warning when it
+creates or alters such a mirror (C33). What an owner has seen is lost with its ownership, because no
+record has room for it: a rule of kind b that is deleted at the source while the owner changes (or
+restarts) stays here. That is the safe choice: the KIP's "in destination but not in source" is also
+true of every rule of this cluster's own. If this cluster has no authorizer, or the mirror's filter
+is empty, the source is not asked. A source without an authorizer, or one that does not show us its
+rules, is an error.
 """
 
 from __future__ import annotations
