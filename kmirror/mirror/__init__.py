@@ -6,9 +6,10 @@ In: metadata deltas from `server`, the answers of source clusters, requests of t
 `__mirror_state`, requests to the controller, to other brokers and to the coordinators of groups.
 
 Start with `mirror_state_machine` (what can happen to a partition) and `mirror_manager` (what a
-broker has). `server` uses what stands here, the records' rules of `coordination`, and
-`source.channels`; `cli` uses `logs`, to compare logs as fetchers do. Each room imports only from
-the rooms below it:
+broker has). `server` imports the modules of this folder and, from `coordination`,
+`mirror_coordinator_shard` and `state_offset_tag`; `cli` imports `logs` and
+`source.source_end_point`, to compare logs as fetchers do. Each subpackage imports only from those
+below it:
 
     sync           topics, configs, ACLs and group offsets follow the source's
     partition      the driver of one mirrored partition: the state table executed
@@ -17,6 +18,6 @@ the rooms below it:
     source         connections to the source, and what is known of it
     coordination   the states of partitions in `__mirror_state`
 
-What all of them share stands beside them: `mirror_state_machine`, `mirror_safeguards`, `ports`,
-`request_batcher`.
+Modules that all of them share are in this folder: `mirror_state_machine`, `mirror_safeguards`,
+`ports`, `request_batcher`.
 """

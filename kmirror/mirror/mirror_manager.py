@@ -6,9 +6,9 @@
     await manager.shutdown()                     before the replica manager's
 
 It has one `MirrorPartition` per mirrored partition that this broker leads, one `Mirror` per mirror
-it has to do with, the coordinator's shards, the fetchers, and the metadata manager. It works over
-`Runtime` and `NetworkClient` alone, so it runs under the simulator unchanged. While mirror.version
-is 0 it does nothing.
+that it is involved in, the mirror coordinator, the fetchers, and the metadata manager. It uses only
+`Runtime` and `NetworkClient` for time and I/O, so it runs unchanged in the simulator. While
+mirror.version is 0 it does nothing.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 
 class MirrorManager:
-    """Everything of mirroring on one broker."""
+    """Owns everything that mirroring needs on one broker."""
 
     def __init__(
         self,
@@ -147,8 +147,8 @@ class MirrorManager:
     # ---------------------------------------------------------------------------------------------------------
 
     async def shutdown(self) -> None:
-        """Stop fetching and driving; states stay as they are and are taken up again by the next
-        leader.
+        """Stops the fetchers and drivers; states stay as they are, and the next leader goes on from
+        them.
         """
         drivers = [driver for topic in sorted(self._partitions) for _, driver in sorted(self._partitions[topic].items())]
         self._partitions.clear()
@@ -208,8 +208,8 @@ class MirrorManager:
                 self._forget_deleted_topic(association.mirror_name, topic)
 
     def _are_states_lost(self, image: MetadataImage) -> bool:
-        """Whether there is another `__mirror_state` than before: what the leaders know of it is not
-        there.
+        """Whether `__mirror_state` is another topic than before: then the states that leaders know
+        are no longer stored.
         """
         topic = image.topics.topic(MIRROR_STATE_TOPIC_NAME)
         if topic is None:
@@ -262,14 +262,16 @@ class MirrorManager:
         self._scope.spawn(driver.close(), name=f"close-{topic}-{number}")
 
     def _forget_deleted_topic(self, mirror_name: str, topic: str) -> None:
-        """D3-34, by the sync owner of the mirror: coordinators forget topics that are gone."""
+        """If this broker is the mirror's sync owner, has the coordinators forget a deleted topic
+        (D3-34).
+        """
         if self.coordinator.sync_owner(mirror_name) == self._config.broker_id:
             name = f"forget-{topic}"
             forgetting = Supervised(self._runtime, partial(self._forget_topic, mirror_name, topic), name=f"mirror/{name}", may_return=True)
             self._scope.spawn(forgetting.run(), name=name)
 
     async def _forget_topic(self, mirror_name: str, topic: str) -> None:
-        """Every broker is told, each until it has heard it or is gone."""
+        """Tells every broker, again and again until it has answered or is gone."""
         waiting = [broker.id for broker in self._image.cluster.unfenced_brokers()]
         while waiting and mirror_name in self._topics.mirror_names and self._image.topics.topic(topic) is None:
             for broker_id in list(waiting):
@@ -284,13 +286,15 @@ class MirrorManager:
                 waiting = [broker_id for broker_id in waiting if broker_id in alive]
 
     def _reconnect(self, mirror_name: str) -> None:
-        """D3-32: the mirror's configs changed; its fetchers are made anew."""
+        """Has the mirror's partitions fetched over new connections, since its configs changed
+        (D3-32).
+        """
         for driver in self.led_partitions(mirror_name):
             self.fetchers.remove_partition(driver.id.topic_partition)
             driver.wake()
 
     def register_metrics(self, metrics: MetricsRegistry) -> None:
-        """Show the MBeans of E7."""
+        """Registers the mirror's MBeans (E7)."""
         register_mirror_metrics(
             metrics,
             self._config.broker_id,
@@ -302,7 +306,7 @@ class MirrorManager:
         )
 
     def _mirrored_lags(self) -> list[MirroredPartitionLag]:
-        """Of what is being mirrored, also while no fetcher has it."""
+        """The lag of every partition in MIRRORING, even while no fetcher has it."""
         now_ms = self._runtime.clock.monotonic_ms()
         return [
             MirroredPartitionLag(driver.id.topic_partition, driver.progress.fetcher_name, lag_of(driver, self.fetchers, now_ms))
@@ -332,7 +336,7 @@ class MirrorManager:
         return mirror
 
     def topics_of(self, mirror_name: str) -> list[str]:
-        """Topics whose `mirror.name` names this mirror, with whatever suffix, sorted."""
+        """Topics whose `mirror.name` names this mirror, with or without a suffix, sorted."""
         return self._topics.topics_of(mirror_name)
 
     def led_partitions(self, mirror_name: str) -> list[MirrorPartition]:
@@ -343,17 +347,17 @@ class MirrorManager:
         return self._partitions.get(topic_partition.topic, {}).get(topic_partition.partition)
 
     def topic_count(self, mirror_name: str) -> int:
-        """Topics with `X` and `X.paused` (RS4)."""
+        """The number of topics with `X` or `X.paused` (RS4)."""
         return self._topics.active_count(mirror_name)
 
     def source_cluster_id(self, mirror_name: str) -> str:
-        """The remembered cluster id of the source, "" until it is known."""
+        """The stored cluster id of the source, "" until it is known."""
         known = self._image.configs.mirror(mirror_name).get(SOURCE_CLUSTER_ID_CONFIG)
         mirror = self._mirrors.get(mirror_name)
         return known or (mirror.source_cluster_id if mirror is not None else "")
 
     def describe(self, mirror_name: str) -> list[PartitionDescription]:
-        """The mirror's partitions that this broker leads.
+        """Describes the mirror's partitions that this broker leads.
 
         ApiException COORDINATOR_NOT_AVAILABLE while a state is not loaded (D5).
         """

@@ -1,4 +1,4 @@
-"""The MBeans of mirroring on one broker (E7 of the KIP decisions), read when somebody looks.
+"""The MBeans of mirroring on one broker (E7 of the KIP decisions), computed when they are read.
 
     kafka.server.mirror:type=MirrorFetcherManager     MaxLag, MaxLagAgeMs, MinFetchRate, DeadThreadCount, FailedPartitionsCount
                                                       (clientId=MirrorReplica)
@@ -10,15 +10,14 @@
 `kafka.server:type=MirrorReplication`, the bytes a second of throttled partitions, is registered by
 the throttle itself.
 
-One collector gives all of it: nothing is registered for a partition or a fetcher, so nothing has to
-be taken away when one goes. What is counted while mirroring works is counted once a fetch
-(`FetcherStats`, `ClientMetrics`), never once a record. A partition counts as failing while it is
-FAILED, and while it has a reason why it cannot go on (a source that does not answer, a step that is
-tried again).
+One collector yields all of them: nothing is registered for a single partition or fetcher, so
+nothing has to be removed when one ends. Counters are updated once a fetch (`FetcherStats`,
+`ClientMetrics`), never once a record. A partition counts as failing while it is FAILED, and while
+it has a reason why it cannot go on (a source that does not answer, a step that is retried).
 
-A lag that is not known now is shown as it was known last, and its age beside it says so: while the
-source is down MaxLag and ConsumerLag stand still and the ages grow. -1 is a lag, and an age, that
-was never known.
+A lag that is not known now is shown as it was last known, with its age beside it: while the source
+is down, MaxLag and ConsumerLag stand still and the ages grow. -1 means that a lag, or its age, was
+never known.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ class PartitionView(Protocol):
 
 
 class SyncErrorsView(Protocol):
-    """How many steps of the metadata syncs failed so far."""
+    """How many steps of the metadata syncs have failed so far."""
 
     @property
     def metadata_refresh(self) -> int: ...
@@ -108,7 +107,9 @@ class SyncErrorsView(Protocol):
 
 
 def fetcher_readings(broker_id: int, fetchers: Iterable[RunningFetcherView]) -> Iterator[Reading]:
-    """MET2, MET4, MET6, MET7, MET11."""
+    """The metrics of fetchers: MinFetchRate (MET2), DeadThreadCount (MET4), bytes and requests a
+    second (MET6, MET7), and those of each connection (MET11).
+    """
     rates, dead = list[float](), 0
     for running in fetchers:
         key, fetcher = running.key, running.fetcher
@@ -129,11 +130,11 @@ def fetcher_readings(broker_id: int, fetchers: Iterable[RunningFetcherView]) -> 
 
 
 def lag_readings(lags: Iterable[MirroredPartitionLag]) -> Iterator[Reading]:
-    """MET1, MET3, and the age of both.
+    """MaxLag (MET1) and ConsumerLag (MET3), and the ages of both.
 
-    MaxLag is 0 where nothing is mirrored, and -1 where no lag was ever known. MaxLagAgeMs is the
-    age of the oldest lag that is known, and -1 where none is: one partition that never had one
-    would hide a source that is away from all others.
+    Both maxima are 0 if nothing is mirrored. MaxLag is -1 if no lag was ever known. MaxLagAgeMs is
+    the age of the oldest known lag, or -1 if none is known. A partition whose lag was never known
+    does not count: it would hide an unreachable source from all others.
     """
     greatest: int | None = None
     oldest_ms: int | None = None
@@ -150,7 +151,9 @@ def lag_readings(lags: Iterable[MirroredPartitionLag]) -> Iterator[Reading]:
 
 
 def partition_readings(partitions: Iterable[PartitionView]) -> Iterator[Reading]:
-    """MET5 and MET17 to MET23, in one pass."""
+    """FailedPartitionsCount (MET5) and the number of partitions in each state (MET17 to MET23), in
+    one pass.
+    """
     states: Counter[MirrorPartitionState] = Counter()
     failing = 0
     for partition in partitions:
@@ -162,7 +165,7 @@ def partition_readings(partitions: Iterable[PartitionView]) -> Iterator[Reading]
 
 
 def sync_readings(errors: SyncErrorsView) -> Iterator[Reading]:
-    """MET12 to MET15."""
+    """The error counters of the metadata syncs (MET12 to MET15)."""
     for name, value in (
         ("MetadataRefreshError", errors.metadata_refresh),
         ("TopicConfigMetadataSyncError", errors.topic_config),
@@ -182,7 +185,9 @@ def register_mirror_metrics(
     partitions: Callable[[], Iterable[PartitionView]],
     sync_errors: SyncErrorsView,
 ) -> None:
-    """Show all of it in `registry` as long as the broker lives, and nothing while mirroring is off."""
+    """Registers one collector for all of them in `registry`; it yields nothing while mirroring is
+    off.
+    """
 
     def collect() -> Iterator[Reading]:
         if not is_enabled():

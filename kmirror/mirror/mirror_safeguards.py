@@ -1,7 +1,7 @@
 """The rules that keep a mirror from losing data, each with a switch (decision 14).
 
 All are on. Switching one off shows the hole it closes: the simulator's ablations do that and its
-checkers must notice. Never switch one off anywhere else; the broker has no setting for them.
+checkers must notice. Never switch one off anywhere else; the broker has no settings for them.
 """
 
 from __future__ import annotations
@@ -14,25 +14,27 @@ class MirrorSafeguards:
     """Which safeguards are on."""
 
     lso_truncation: bool = True
-    """D4 step 3: cut to the LSO fixpoint before a stopped mirror becomes writable."""
+    """Cut to the LSO fixpoint before a stopped mirror becomes writable (D4 step 3)."""
 
     lso_fixpoint: bool = True
-    """C2: repeat the cut until LSO = LEO; a single cut can leave a hanging transaction."""
+    """Repeat the cut until LSO = LEO; a single cut can leave a hanging transaction (C2)."""
 
     pid_reset_after_bump: bool = True
-    """D4 step 2 before 6: the reset is appended in the new leader epoch (reference deviation 1)."""
+    """The reset is appended in the new leader epoch (D4 step 2 before 6; reference deviation 1)."""
 
     read_only_enforced: bool = True
-    """D1: clients' writes are refused in every state but STOPPED."""
+    """Clients' writes are refused in every state but STOPPED (D1)."""
 
     lme_truncation: bool = True
-    """D5 step 4: PREPARING cuts to the last mirror epoch."""
+    """PREPARING cuts to the last mirror epoch (D5 step 4)."""
 
     bump_after_cut: bool = True
-    """D5 step 4, F1: an epoch bump after every cut of a leader, before anything is appended."""
+    """The epoch is bumped after every cut of a leader, before anything is appended (D5 step
+    4, F1).
+    """
 
     first_fetch_verified: bool = True
-    """C36b: the last local batch is compared with the source's before the first append."""
+    """The last local batch is compared with the source's before the first append (C36b)."""
 
     loss_refused: bool = True
     """A source that lost its log is not followed (mirror.max.truncation.records): the partition
@@ -45,13 +47,13 @@ class MirrorSafeguards:
     """
 
     definite_answers_only: bool = True
-    """C6, C7: only a definite -1 truncates to zero; silence and errors are retried."""
+    """Only a definite -1 truncates to zero; silence and errors are retried (C6, C7)."""
 
     loop_refused: bool = True
-    """C34: PREPARING waits while the source mirrors the same topic from us."""
+    """PREPARING waits while the source mirrors the same topic from us (C34)."""
 
     state_rewritten_on_election: bool = True
-    """D3-28, D3-29: a new leader appends the state again before acting on it (F19)."""
+    """A new leader appends the state again before acting on it (D3-28, D3-29, F19)."""
 
 
 ALL_SAFEGUARDS = MirrorSafeguards()

@@ -14,22 +14,22 @@ rules make it safe:
   without any of these are pairs in which nothing is to be done (`IGNORED`) or which must not happen (`ILLEGAL`: logged).
 
 The work of a state (aligning, fetching, stopping) goes on while the machine is in it, and ends in
-an event of its own: `MirrorPartition` has it by state. What else can happen to a partition changes
-no state, and `ELSEWHERE` says who deals with it.
+an event of its own; `MirrorPartition.WORK` lists it by state. Everything else that can happen to a
+partition changes no state, and `ELSEWHERE` says which code handles it.
 
 `VALID_TRANSITIONS` says which state may follow which and is what WriteMirrorStates checks; the
 table's rows stay inside it (asserted by the tests). The same state again is always allowed and
-writes nothing, except where a row says `REWRITE_STATE`: after gaining leadership in PREPARING and
-STOPPING the same state is appended as a new record first, so that an isolated old coordinator
-cannot answer with a state that has passed (F19).
+writes nothing, except where a row says `REWRITE_STATE`: after gaining leadership in PREPARING or
+STOPPING, the leader first appends the same state as a new record, so that an isolated old
+coordinator cannot answer with an outdated state (F19).
 
 Numbers such as D3-16 are rules of docs/RULES.md, whose diagram of the states is drawn from this
-table (`tools/state_diagram.py`). A storage error is the replica's, not the partition's: nothing is
-written, for FAILED would outlive the leader whose disk it was, and healthy replicas take over
-(D3-37). The KIP's FAILED for it would need an operator where an election does. Known holes,
-inherent in the KIP: failback discards what lies beyond the failover point; the cut at STOPPING
-discards open transactions and what is interleaved with them; a cycle over three clusters empties
-all three.
+table (`tools/state_diagram.py`). A storage error concerns the replica, not the partition: nothing
+is written, because FAILED would outlive the leader whose disk it was, and healthy replicas take
+over (D3-37). With FAILED, as in the KIP, an operator would be needed where an election is enough.
+Known holes, inherent in the KIP: failback discards what lies beyond the failover point; the cut at
+STOPPING discards open transactions and what is interleaved with them; a cycle over three clusters
+empties all three.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class MirrorEvent(Enum):
 
 
 class MirrorGuard(Enum):
-    """What tells rows of one (state, event) pair apart."""
+    """The condition that distinguishes the rows of one (state, event) pair."""
 
     ALWAYS = "always"
     SOURCE_TOPIC_SAME = "the source topic exists with the local topic id, or the source has no ids"
@@ -133,10 +133,10 @@ class Row(NamedTuple):
     event: MirrorEvent
     guard: MirrorGuard
     first: tuple[MirrorAction, ...]
-    """Before the next state is committed, in that order."""
+    """The actions before the next state is committed, in order."""
     next_state: MirrorPartitionState | None
     then: tuple[MirrorAction, ...]
-    """After it, in that order. The last one says when the next step is due."""
+    """The actions after that, in order. The last one says when the next step is due."""
 
     @property
     def is_empty(self) -> bool:
@@ -144,8 +144,8 @@ class Row(NamedTuple):
 
 
 class Elsewhere(NamedTuple):
-    """A rule that moves no machine: what happens, and the `module:name` in `kmirror.mirror` that
-    deals with it.
+    """A rule that changes no state: what happens, and the `module:name` in `kmirror.mirror` that
+    handles it.
     """
 
     number: str
@@ -173,16 +173,16 @@ VALID_TRANSITIONS: Final[dict[MirrorPartitionState, frozenset[MirrorPartitionSta
     _S.STOPPED: frozenset({_S.PREPARING, _S.FAILED}),
     _S.FAILED: frozenset({_S.STOPPING}),
 }
-"""D2.
+"""Which state may follow which (D2).
 
-Of UNKNOWN's, STOPPING needs `.removed` and STOPPED needs D3-20b; of MIRRORING's, PREPARING needs
-D3-31.
+From UNKNOWN, STOPPING needs `.removed` and STOPPED needs the reset to be the last batch (D3-20b).
+From MIRRORING, PREPARING needs an unclean election (D3-31).
 """
 
 
 def is_valid_transition(current: MirrorPartitionState, following: MirrorPartitionState) -> bool:
-    """Whether `following` may be written while `current` is stored; the same state again always
-    may.
+    """Whether `following` may be written while `current` is stored; the same state may always be
+    written again.
     """
     return current is following or following in VALID_TRANSITIONS[current]
 
@@ -264,7 +264,7 @@ ELSEWHERE: Final = (
     Elsewhere("D3-34", "the destination topic is deleted", "mirror_manager:MirrorManager._forget_deleted_topic"),
     Elsewhere("D3-35", "another source cluster answers", "source.mirror:Mirror.check_not_suspended"),
 )
-"""Rules of D3 that commit no state; each is code of its own."""
+"""Rules of D3 that commit no state; each has code of its own."""
 
 
 def _build_table() -> dict[tuple[MirrorPartitionState, MirrorEvent], tuple[Row, ...]]:
@@ -284,8 +284,8 @@ TABLE: Final = _build_table()
 
 
 def lookup(state: MirrorPartitionState, event: MirrorEvent, guard: MirrorGuard = MirrorGuard.ALWAYS) -> Row:
-    """The one row of (state, event) under `guard`; a pair that does not look at the guard ignores
-    it.
+    """The one row of (state, event) under `guard`, which is ignored if the pair's only row holds
+    always.
     """
     rows = TABLE[(state, event)]
     if len(rows) == 1 and rows[0].guard is MirrorGuard.ALWAYS:
@@ -306,7 +306,7 @@ class WantedState(Enum):
 
     @property
     def event(self) -> MirrorEvent:
-        """The level, of a topic that is mirrored."""
+        """The level that a mirrored topic's `mirror.name` stands for."""
         assert isinstance(self.value, MirrorEvent), "a topic of no mirror has no machine"
         return self.value
 

@@ -1,5 +1,5 @@
-"""Which topics belong to which mirror, kept up to date from metadata deltas: a delta costs its
-changes, not the number of topics.
+"""Which topics belong to which mirror, kept up to date from metadata deltas: the cost of a delta
+depends on its changes, not on the number of topics.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class MirroredTopics:
         self._topics: dict[str, dict[str, None]] = {}
 
     def topics_of(self, mirror_name: str) -> list[str]:
-        """Topics whose `mirror.name` names this mirror, with whatever suffix, sorted."""
+        """Topics whose `mirror.name` names this mirror, with or without a suffix, sorted."""
         return sorted(self._topics.get(mirror_name, ()))
 
     def load(self, image: MetadataImage) -> dict[str, set[int] | None]:
-        """Take everything from `image`; all mirrored topics are in the result."""
+        """Takes everything from `image`; returns all mirrored topics."""
         self.mirror_names = set(image.configs.mirror_names())
         names = {resource.name for resource in image.configs.resources if resource.type == RESOURCE_TOPIC}
         for name in names | set(self.associations):
@@ -35,10 +35,10 @@ class MirroredTopics:
         return dict.fromkeys(self.associations, ALL_PARTITIONS)
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> dict[str, set[int] | None]:
-        """Take what the delta changed.
+        """Takes what the delta changed.
 
-        The mirrored topics (before or after) that it touched, and which of their partitions (None:
-        all).
+        Returns the mirrored topics (before or after) that it touched, and which of their partitions
+        (None: all).
         """
         touched: dict[str, set[int] | None] = {}
         for resource in delta.configs.changed:
@@ -58,9 +58,9 @@ class MirroredTopics:
         return touched
 
     def recreated(self, delta: MetadataDelta, image: MetadataImage) -> set[str]:
-        """Mirrors that were there and are there, but not the same: deleted and created again within
-        one delta. A snapshot tells no deletions; there a mirror that no longer knows the source it
-        belonged to is another one.
+        """Mirrors that existed before and exist now, but were deleted and created again within one
+        delta. A snapshot shows no deletions; there, a mirror whose stored source cluster id changed
+        or is gone counts as a new one.
         """
         found = set()
         for resource in delta.configs.changed:
@@ -85,7 +85,7 @@ class MirroredTopics:
         touched.update(dict.fromkeys(self._topics.get(mirror_name, ()), ALL_PARTITIONS))
 
     def _take(self, topic: str, image: MetadataImage) -> bool:
-        """Whether the topic is or was mirrored."""
+        """Takes one topic; returns whether it is or was mirrored."""
         before = self.associations.get(topic)
         after = association_of(image.configs.topic(topic)) if image.topics.topic(topic) is not None else None
         if before is not None and (after is None or after.mirror_name != before.mirror_name):
@@ -103,5 +103,5 @@ class MirroredTopics:
             del self._topics[mirror_name]
 
     def active_count(self, mirror_name: str) -> int:
-        """Topics with `X` and `X.paused` (RS4)."""
+        """The number of topics with `X` or `X.paused` (RS4)."""
         return sum(1 for topic in self._topics.get(mirror_name, ()) if not self.associations[topic].removed)

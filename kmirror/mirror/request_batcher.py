@@ -1,15 +1,15 @@
-"""Requests of many partitions, sent together (RS10): what ten thousand partitions ask at once must
-not be ten thousand requests.
+"""Requests of many partitions, sent together (RS10): ten thousand partitions that ask at once must
+not cause ten thousand requests.
 
     batcher = RequestBatcher(runtime, "states", send)
     answer = await batcher.submit(key, item)        send(key, items) -> one answer an item, in their order
 
-Items of one key (a mirror and its coordinator's broker, say) that come in one turn of the loop, or
-while `max_in_flight` requests of that key are under way, go with the next request. So a lone item
-is sent at once, and under load the requests grow by themselves; keys do not wait for each other, so
-one slow broker or source delays its own items alone. An error of `send` is the answer of all its
-items; an answer that is an exception is raised at its item. An item whose caller was cancelled is
-not sent any more.
+Items with the same key (for example a mirror and its coordinator's broker) that arrive in one turn
+of the loop, or while `max_in_flight` requests for that key are under way, go into the next request.
+So a lone item is sent at once, and requests grow under load. Keys do not wait for each other, so a
+slow broker or source delays only its own items. An error of `send` is the answer to all its items;
+an answer that is an exception is raised for its item. An item whose caller was cancelled is not
+sent.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ class BatcherClosedError(KmirrorError):
 
 
 class UnansweredError(KmirrorError):
-    """A program error, which is reported, ended the request; nobody must wait for it."""
+    """A program error, which is reported, ended the request, so its callers must not wait any
+    longer.
+    """
 
 
 class _Lane(Generic[I, R]):
-    """What waits and what is under way of one key."""
+    """The pending items and the number of requests under way for one key."""
 
     __slots__ = ("in_flight", "pending")
 
@@ -49,7 +51,7 @@ class _Lane(Generic[I, R]):
 
 
 class RequestBatcher(Generic[K, I, R]):
-    """One kind of request."""
+    """One kind of request; owns the items that wait for it, by key."""
 
     def __init__(
         self,
@@ -71,7 +73,7 @@ class RequestBatcher(Generic[K, I, R]):
         self._scope = TaskScope(runtime, name)
 
     async def submit(self, key: K, item: I) -> R:
-        """The answer for `item`; whatever `send` raised otherwise."""
+        """Returns the answer for `item`, or raises what `send` raised."""
         if self._scope.closed:
             raise BatcherClosedError(f"{self._name} is closed")
         lane = self._lanes.get(key)
@@ -85,7 +87,7 @@ class RequestBatcher(Generic[K, I, R]):
         return await future
 
     async def close(self) -> None:
-        """Whoever waits gets BatcherClosedError."""
+        """Ends all requests; every waiting caller gets BatcherClosedError."""
         await self._scope.cancel()
         for lane in self._lanes.values():
             for _, future in lane.pending:
@@ -93,7 +95,7 @@ class RequestBatcher(Generic[K, I, R]):
         self._lanes.clear()
 
     async def _drain(self, key: K, lane: _Lane[I, R]) -> None:
-        """Send what there is, again and again, until there is nothing."""
+        """Sends pending items until there are none left."""
         try:
             while lane.pending:
                 batch: list[tuple[I, asyncio.Future[R]]] = []

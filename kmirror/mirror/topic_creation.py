@@ -1,10 +1,10 @@
 """Creating the topics of an AddTopicsToMirror that this cluster does not have yet, from the
 source's metadata (B17).
 
-Same name, same topic id where the source has ids, same partition count, the source's dynamic
-configs less the excluded ones; replication factor of this cluster's default. A topic that the
-source does not have either is the request's error; an internal one is not created, for none can be
-mirrored.
+A topic is created with the same name, the same topic id (if the source has ids), the same partition
+count, the source's dynamic configs except the excluded ones, and this cluster's default replication
+factor. A topic that the source does not have either is an error of the request. Internal topics are
+not created, because they cannot be mirrored.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ _log = logging.getLogger(__name__)
 async def create_missing_topics(
     manager: MirrorManager, runtime: Runtime, controller: ControllerChannel, mirror_name: str, names: list[str], *, timeout_ms: int
 ) -> dict[str, Errors]:
-    """Create those of `names` that are missing here; the error of each that could not be.
+    """Creates the topics of `names` that are missing here; returns an error for each that could not
+    be created.
 
-    Waits until this broker sees them, and the coordinators of their states: one that has not heard
-    of a topic yet says that there is none.
+    Waits until this broker and the coordinators of their states see them: a coordinator that has
+    not heard of a topic yet says that it does not exist.
     """
     missing = [name for name in names if manager.image().topics.topic(name) is None]
     errors = {name: Errors.INVALID_TOPIC_EXCEPTION for name in missing if name in INTERNAL_TOPICS}
@@ -68,8 +69,8 @@ async def create_missing_topics(
 
 
 async def _source_configs(mirror: Mirror, source: SourceCluster, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-    """What the source tells of the topics' configs; without it a topic is made all the same, and
-    the sync goes on asking.
+    """The topics' configs at the source. A topic whose configs are missing is created anyway, and
+    the config sync keeps asking.
     """
     try:
         configs, failures = await describe_topic_configs(source, topics)

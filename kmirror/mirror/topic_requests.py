@@ -1,12 +1,12 @@
-"""What an administrative request may do to a topic, by its present `mirror.name` and its
-partitions' states: D6 as data.
+"""What an administrative request may do to a topic, by its current `mirror.name` and its
+partitions' states: the rules of D6 as data.
 
-A request names mirror X. The name decides first (B52), with one error code per topic; where the
-name allows the request, the states of all partitions must be among those listed, else
-INVALID_REQUEST (for Delete: MIRROR_NOT_EMPTY). Remove asks for no states: the state machine stops a
-partition from any of them (B3), and a failover must not wait for a coordinator. The broker that
-received the request looks at both, the controller at the name again; a race between the two is
-harmless, because the partition's state machine looks a third time (B10).
+A request names mirror X. The name decides first, with one error code per topic (B52). If the name
+allows the request, the states of all partitions must be among those listed; otherwise the error is
+INVALID_REQUEST (for Delete: MIRROR_NOT_EMPTY). Remove needs no particular state: the state machine
+stops a partition from any of them (B3), and a failover must not wait for a coordinator. The broker
+that received the request checks both, and the controller checks the name again. A race between the
+two is harmless, because the partition's state machine checks a third time (B10).
 """
 
 from __future__ import annotations

@@ -1,24 +1,25 @@
-"""The fetcher framework: one task that fetches partitions from one leader and hands what comes to
+"""The fetcher framework: one task that fetches partitions from one leader and passes the data to
 its owner's hooks.
 
 The owner's `FetcherHooks` (`ReplicaFetcher`, `ReplicaAlterLogDirs`) say what to do with data and
-how to cut; the `LeaderEndPoint` says how to ask: a broker of this cluster, or anything else that
-answers alike. The loop:
+how to cut; the `LeaderEndPoint` says how to ask: a broker of this cluster, or this broker's own
+logs. The loop:
 
     fetch everything that is not delayed -> per partition: append, or truncate where it diverges, or move into range, or
     back off -> again
 
 Adding and removing partitions works at any time and at once. An answer is used only for a partition
-that was not touched since it was asked for; so data that was in flight when a partition was
-removed, or added anew in another epoch, is dropped. Delayed partitions are left out until their
-time has come; with nothing to fetch the task sleeps.
+that was not touched since the request; so data in flight is dropped if the partition was removed,
+or added again in another epoch. Delayed partitions are left out until their time has come; with
+nothing to fetch the task sleeps.
 
-Thousands of partitions may be followed of which few move. So what is due is kept (`_due`) and not
+There may be thousands of partitions, of which few move. So the due ones are kept (`_due`) and not
 computed, and the leader's end point is told which partitions were touched since the last request:
-the cost of a round is that of what changed.
+the cost of a round depends only on what changed.
 
 Failures, as Kafka's `AbstractFetcherThread` has them. No answer at all (`LeaderUnavailableError`):
-every partition asked backs off. What goes wrong with one partition is that one's; the others go on:
+every partition asked backs off. An error with one partition affects only that one; the others go
+on:
 
     the leader refuses it, in a fetch or a ListOffsets     it backs off; with FENCED_LEADER_EPOCH it leaves the fetcher, for the metadata
                                                            bring the new epoch (not where epochs may begin anew)
@@ -26,16 +27,16 @@ every partition asked backs off. What goes wrong with one partition is that one'
     anything else while its data are taken over            it leaves the fetcher (`on_partition_failed`), until metadata add it again
     anything else while it is moved into range             it backs off
 
-An error that only a mistake in the program makes is reported besides (`Runtime.report_failure`).
-The task itself runs under a `Supervised`: whatever ends it is reported, and it begins again with
-the partitions it has.
+An error that only a program mistake can cause is also reported (`Runtime.report_failure`). The task
+itself runs under a `Supervised`: whatever ends it is reported, and it starts again with the
+partitions it has.
 
-A leader that has not read the metadata yet which we have read answers UNKNOWN_LEADER_EPOCH, and the
-like. It needs milliseconds, and a new leader's producers (acks=all) wait for us; so it is asked
-again soon, and then in times that double up to the backoff (Kafka waits for the whole of
+A leader that has not yet read metadata which we have read answers UNKNOWN_LEADER_EPOCH, or the
+like. It needs only milliseconds, and a new leader's producers (acks=all) wait for us. So it is
+asked again soon, and then at intervals that double up to the backoff (Kafka waits for the whole of
 `replica.fetch.backoff.ms`, a second, and then for the request under way). There is one request at a
-time; one that goes out while such a partition waits asks the leader to wait for news of the others
-only until then.
+time; while such a partition waits, a request asks the leader to wait for news of the other
+partitions only until that retry is due.
 """
 
 from __future__ import annotations
@@ -55,12 +56,13 @@ from kmirror.runtime.supervision import Supervised
 _log = logging.getLogger(__name__)
 
 PASSING_ERRORS = frozenset((Errors.CORRUPT_MESSAGE, Errors.INVALID_RECORD, Errors.KAFKA_STORAGE_ERROR))
-"""Errors of this side that may pass: what is fetched again may be sound, and a disk that fails for
-good is dealt with by its owner."""
+"""Errors on this side that may pass: the data may be sound when fetched again, and the owner
+handles a disk that fails for good.
+"""
 LEADER_IS_BEHIND = frozenset(
     (Errors.UNKNOWN_LEADER_EPOCH, Errors.NOT_LEADER_OR_FOLLOWER, Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.UNKNOWN_TOPIC_ID)
 )
-"""Errors that a broker gives which has not read yet that it leads."""
+"""Errors from a broker that has not yet read that it is the leader."""
 FIRST_RETRY_MS = 10
 
 
@@ -71,7 +73,9 @@ def fetcher_id(topic_partition: TopicPartition, count: int) -> int:
 
 
 class AbstractFetcher:
-    """`name` is for logs; `backoff_ms` is how long a partition stays out after an error."""
+    """Owns the fetch states of its partitions, and the task. `name` is for logs; `backoff_ms` is
+    how long a partition stays out after an error.
+    """
 
     def __init__(self, runtime: Runtime, name: str, leader: LeaderEndPoint, hooks: FetcherHooks, *, backoff_ms: int) -> None:
         self.name = name
@@ -104,7 +108,9 @@ class AbstractFetcher:
         return self._states.get(topic_partition)
 
     def add_partitions(self, partitions: Mapping[TopicPartition, PartitionFetchState]) -> None:
-        """Fetch these from now on; one that is fetched already in the same epoch keeps its place."""
+        """Fetches these from now on; a partition that is already fetched in the same epoch keeps
+        its position.
+        """
         for topic_partition, state in partitions.items():
             known = self._states.get(topic_partition)
             if known is None or known.current_leader_epoch != state.current_leader_epoch or known.topic_id != state.topic_id:
@@ -112,7 +118,7 @@ class AbstractFetcher:
         self._wake.set()
 
     def remove_partitions(self, partitions: list[TopicPartition]) -> dict[TopicPartition, PartitionFetchState]:
-        """Fetch these no more, from this moment; the states of those that were fetched."""
+        """Stops fetching these at once; returns the states of those that were fetched."""
         removed = {topic_partition: self._remove(topic_partition) for topic_partition in partitions}
         return {topic_partition: state for topic_partition, state in removed.items() if state is not None}
 
@@ -141,11 +147,11 @@ class AbstractFetcher:
 
     @property
     def is_dead(self) -> bool:
-        """Whether its task ended though nobody ended it, and has not begun again."""
+        """Whether its task ended although nobody ended it, and has not been restarted."""
         return self._life.is_down
 
     def _on_end(self, error: Exception) -> None:
-        """What the leader was told last is not known any more."""
+        """Has the next request carry everything, since what the leader was last told is unknown."""
         self._ask_all = True
 
     async def shutdown(self) -> None:
@@ -203,8 +209,7 @@ class AbstractFetcher:
         return min(waiting, default=None)
 
     def _what_to_ask(self) -> tuple[dict[TopicPartition, PartitionFetchState], Collection[TopicPartition] | None]:
-        """What is due and need not wait for a throttle, and what of it was touched; the touches
-        begin anew."""
+        """The due partitions that no throttle holds back, and those touched since the last call."""
         touched: Collection[TopicPartition] | None
         touched, self._touched = self._touched, {}
         if not self._hooks.is_throttled:
@@ -252,9 +257,10 @@ class AbstractFetcher:
             self._fail(topic_partition, state, ApiException(Errors.UNKNOWN_SERVER_ERROR, repr(error)))
 
     def _on_refusal(self, topic_partition: TopicPartition, state: PartitionFetchState, error: Errors) -> None:
-        """The leader's. A mirror topic that was deleted and made anew has its source's id again,
-        and its epochs begin anew: a leader that is behind leads the topic that is gone, in a higher
-        epoch, so that a fenced epoch may pass there."""
+        """Handles an error from the leader. A mirror topic that was deleted and recreated has its
+        source's id again, and its epochs start again: a leader that is behind still leads the old
+        topic, in a higher epoch, so a fenced epoch may pass there.
+        """
         if error is Errors.FENCED_LEADER_EPOCH and not self._hooks.may_epochs_begin_anew:
             self._fail(topic_partition, state, ApiException(error))
             return
@@ -265,7 +271,7 @@ class AbstractFetcher:
     def _on_failure(
         self, topic_partition: TopicPartition, state: PartitionFetchState, failure: KmirrorError | OSError, *, is_moving: bool
     ) -> None:
-        """Ours."""
+        """Handles an error on this side."""
         code = Errors.KAFKA_STORAGE_ERROR if isinstance(failure, OSError) else Errors.UNKNOWN_SERVER_ERROR
         error = failure if isinstance(failure, ApiException) else ApiException(code, str(failure))
         if is_moving or error.error in PASSING_ERRORS:
@@ -275,7 +281,7 @@ class AbstractFetcher:
             self._fail(topic_partition, state, error)
 
     def _tell_once(self, topic_partition: TopicPartition, text: str) -> None:
-        """Until it is fetched again, or for another reason not."""
+        """Logs a failure once, until the partition is fetched again or fails for another reason."""
         if self._told.get(topic_partition) != text:
             self._told[topic_partition] = text
             _log.warning("[%s] Error processing data for partition %s: %s", self.name, topic_partition, text)
@@ -304,8 +310,9 @@ class AbstractFetcher:
             self._set(topic_partition, advanced)
 
     async def _look_for_the_end(self, topic_partition: TopicPartition, state: PartitionFetchState) -> None:
-        """There was no news: the leader's log may end where we asked, and an idle leader would
-        never say so."""
+        """Asks for the leader's end after an answer without news: its log may end where we asked,
+        and an idle leader would never say so.
+        """
         end_offset = await _offset(self._leader.fetch_latest_offset(topic_partition, state.current_leader_epoch))
         end_offset = min(end_offset, state.fetch_offset + 1)  # its log may go on with a hole that its cleaner left
         start_offset = await _offset(self._leader.fetch_earliest_offset(topic_partition, state.current_leader_epoch))
@@ -316,8 +323,9 @@ class AbstractFetcher:
             self._process_data(topic_partition, state, nothing)
 
     async def _move_into_range(self, topic_partition: TopicPartition, state: PartitionFetchState) -> None:
-        """Our end lies behind the leader's end: cut to it. Else the leader's log starts behind our
-        end: start there anew."""
+        """Handles OFFSET_OUT_OF_RANGE: if our log ends after the leader's, cuts it to the leader's
+        end; if the leader's log starts after our end, starts again there.
+        """
         log_end_offset = self._hooks.log_end_offset(topic_partition)
         leader_end_offset = await _offset(self._leader.fetch_latest_offset(topic_partition, state.current_leader_epoch))
         if self._states.get(topic_partition) is not state:
@@ -351,15 +359,16 @@ class AbstractFetcher:
             self._set(topic_partition, replace(state, delayed_until_ms=until_ms, retry_ms=retry_ms))
 
     def _fail(self, topic_partition: TopicPartition, state: PartitionFetchState, error: ApiException) -> None:
-        """Unless the partition went, or was added in another epoch, while we waited: then the error
-        is not that one's."""
+        """Fails the partition, unless it was removed, or added in another epoch, while we waited:
+        then the error does not concern it.
+        """
         if self._states.get(topic_partition) is state:
             self._remove(topic_partition)
             self._hooks.on_partition_failed(topic_partition, error)
 
 
 async def _offset(question: Awaitable[int]) -> int:
-    """The leader's answer to a ListOffsets; its error is told from those of this side."""
+    """The leader's answer to a ListOffsets; its errors are kept apart from those on this side."""
     try:
         return await question
     except ApiException as error:

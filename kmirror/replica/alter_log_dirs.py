@@ -10,13 +10,14 @@ broker leads the partition or follows it. When it has caught up
     ACCEPTED   caught up again: the future log takes the place of the current one
 
 The future log must be a beginning of the current one, and be on disk before it takes the current
-one's place; how that is known stands in `log_dir_move`.
+one's place; `log_dir_move` says how that is known.
 
-The controller comes first, or a failure of the old directory right after the change would make it
-elect others for nothing. A move that is given up after the controller was asked tells it the old
-directory again. Appends go on all the time; the change itself is one step of the loop. A future log
-that is found at start is followed on. The copying is throttled by
-`replica.alter.log.dirs.io.max.bytes.per.second`; the cleaner keeps away from what is being moved.
+The controller is asked first; otherwise a failure of the old directory right after the change would
+make it elect other leaders needlessly. If a move is given up after that, the controller is told the
+old directory again. Appends continue throughout; the change itself is one step of the loop. The
+move of a future log that is found at start continues. The copying is throttled by
+`replica.alter.log.dirs.io.max.bytes.per.second`; the cleaner leaves partitions alone that are being
+moved.
 """
 
 from __future__ import annotations
@@ -49,10 +50,9 @@ _log = logging.getLogger(__name__)
 
 
 class ReplicaAlterLogDirs:
-    """The moves of one broker, and the hooks of their fetchers.
-
-    `on_assignment` is set by `server`; without it nobody is asked. `on_replaced` is called when a
-    partition has another log than before.
+    """Owns the moves of one broker and their fetchers, and is the fetchers' hooks. `server` sets
+    `on_assignment`; without it nobody is asked. `on_replaced` is called when a partition's log was
+    replaced.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ReplicaAlterLogDirs:
     ) -> None:
         self.on_assignment: AssignmentListener | None = None
         self.failed: dict[TopicPartition, None] = {}
-        """Moves that an error ended which does not pass."""
+        """Moves that ended with a permanent error."""
         self._config = config
         self._runtime = runtime
         self._log_manager = log_manager
@@ -108,8 +108,9 @@ class ReplicaAlterLogDirs:
         self.resume(partition)
 
     def resume(self, partition: Partition) -> None:
-        """Follow the partition's future log if it has one (also in a new leader epoch), once it is
-        known to be a beginning of the current one."""
+        """Continues the partition's move if it has a future log (also in a new leader epoch), once
+        that log is known to be a beginning of the current one.
+        """
         topic_partition = partition.topic_partition
         future = self._log_manager.future_log(topic_partition)
         log = partition.log
@@ -146,7 +147,7 @@ class ReplicaAlterLogDirs:
         fetcher.add_partitions({topic_partition: state})
 
     def cancel(self, topic_partition: TopicPartition) -> None:
-        """Give the move up and drop the future log, if there is one."""
+        """Gives up the move and deletes the future log, if there is one."""
         move = self._moves.get(topic_partition)
         self._forget(topic_partition)
         if self._log_manager.future_log(topic_partition) is not None:
@@ -176,7 +177,7 @@ class ReplicaAlterLogDirs:
     # -------------------------------------------------------------------------------------------------------
 
     def _fetcher_of(self, topic_partition: TopicPartition) -> AbstractFetcher:
-        """One of num.replica.alter.log.dirs.threads."""
+        """The fetcher of a partition: one of num.replica.alter.log.dirs.threads."""
         number = fetcher_id(topic_partition, self._config.num_replica_alter_log_dirs_threads)
         fetcher = self._fetchers.get(number)
         if fetcher is None:
@@ -194,7 +195,9 @@ class ReplicaAlterLogDirs:
 
     @property
     def dead_fetcher_count(self) -> int:
-        """Fetchers whose task ended though nobody ended it, and has not begun again yet."""
+        """The number of fetchers whose task ended although nobody ended it, and has not been
+        restarted.
+        """
         return sum(fetcher.is_dead for fetcher in self._fetchers.values())
 
     def kill(self) -> None:
@@ -211,7 +214,7 @@ class ReplicaAlterLogDirs:
         return log
 
     def is_unverified(self, topic_partition: TopicPartition) -> bool:
-        """Whether it is not known yet that the future log is a beginning of the current one."""
+        """Whether the future log is not yet known to be a beginning of the current one."""
         move = self._moves.get(topic_partition)
         return move is not None and move.is_unverified
 
@@ -311,8 +314,9 @@ class ReplicaAlterLogDirs:
 
 
 def _take_over_empty_epoch(log: UnifiedLog, future: UnifiedLog) -> None:
-    """A leader's present epoch begins before there is a batch in it; a follower that asks for it
-    must find it behind the change, too."""
+    """Copies a leader epoch without batches: a leader's current epoch begins before it has a batch,
+    and a follower that asks for it must still find it after the change.
+    """
     latest = log.latest_epoch
     if latest is not None and (future.latest_epoch is None or latest > future.latest_epoch):
         future.maybe_assign_epoch_start_offset(latest, future.log_end_offset)

@@ -2,13 +2,13 @@
 request in flight at a time.
 
 A proposal (`AlterPartitionItem`) is fixed when it is made: leader epoch, partition epoch, and the
-ISR with the broker epochs in which its members fetched. It is sent unchanged however often it
-takes, so a proposal that was overtaken by other metadata is refused by the controller, and never
-applied to a state in which nobody made it.
+ISR with the broker epochs in which its members fetched. It is sent unchanged as often as needed. So
+if other metadata overtook a proposal, the controller refuses it, and it is never applied to a state
+for which it was not made.
 
-What a request that failed as a whole (no answer, a stale broker epoch) means is not known, so it is
-sent again after a pause. The answer for one partition goes to whoever proposed, who tells by
-identity whether it still waits for it. A newer proposal for a partition takes the place of the
+If a request fails as a whole (no answer, a stale broker epoch), its outcome is unknown, so it is
+sent again after a pause. The answer for one partition goes to its proposer, which checks by
+identity whether it still waits for that proposal. A newer proposal for a partition replaces the
 older one.
 """
 
@@ -81,7 +81,7 @@ class AlterPartitionItem:
 
 
 class IsrMeters:
-    """MBeans of `kafka.server:type=ReplicaManager` about changes of ISRs."""
+    """Owns the meters of ISR changes (MBeans of `kafka.server:type=ReplicaManager`)."""
 
     def __init__(self, registry: MetricsRegistry) -> None:
         def meter(name: str) -> Meter:
@@ -96,8 +96,9 @@ class IsrMeters:
 
 
 class AlterPartitionManager:
-    """`send` asks the controller (ApiException when it cannot be reached); `broker_epoch_of` knows
-    the brokers' registrations."""
+    """Owns the proposals that are not answered yet. `send` asks the controller (ApiException if it
+    cannot be reached); `broker_epoch_of` returns a broker's registered epoch.
+    """
 
     def __init__(
         self,
@@ -116,11 +117,11 @@ class AlterPartitionManager:
 
     @property
     def broker_epoch(self) -> int:
-        """Of this broker."""
+        """The epoch of this broker."""
         return self._broker_epoch_of(self._broker_id)
 
     def submit(self, item: AlterPartitionItem) -> None:
-        """Propose; the answer comes to `item.on_answer` later."""
+        """Sends a proposal; the answer goes to `item.on_answer` later."""
         self._unanswered[item.key] = item
         if self._task is None or self._task.done():
             self._task = Supervised(self._runtime, self._send_all, name="alter-partition", may_return=True).start()
@@ -136,7 +137,7 @@ class AlterPartitionManager:
                 await self._runtime.sleep_ms(RETRY_BACKOFF_MS)
 
     async def _exchange(self, batch: list[AlterPartitionItem]) -> bool:
-        """Whether every item was answered, and none of them is to be sent again."""
+        """Sends a batch; returns whether every item was answered and none has to be sent again."""
         try:
             response = await self._send(self._request(batch))
         except KmirrorError as error:

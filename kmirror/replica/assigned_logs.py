@@ -1,8 +1,8 @@
-"""The logs of this broker's replicas, each in the directory that the metadata assigns.
+"""The logs of this broker's replicas, each in the directory that the metadata assigns to it.
 
-A log is made as soon as its partition is assigned, for followers too, so that its high watermark is
-in the checkpoint from the beginning. When the log lies in another directory than the metadata say,
-the controller is told so (`on_assignment`).
+A log is created as soon as its partition is assigned, for followers too, so that its high watermark
+is in the checkpoint from the beginning. If the log is in another directory than the metadata says,
+the controller is told (`on_assignment`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ _log = logging.getLogger(__name__)
 
 
 class AssignedLogs:
-    """Opens, makes and deletes them. The checkpoints of high watermarks are read once for each
-    delta."""
+    """Opens, creates and deletes the logs. It owns the checkpoints of high watermarks as read, once
+    for each delta.
+    """
 
     def __init__(self, log_manager: LogManager, broker_id: int) -> None:
         self.on_assignment: AssignmentListener | None = None
@@ -31,7 +32,7 @@ class AssignedLogs:
         self._checkpointed: dict[str, dict[TopicPartition, int]] = {}
 
     def begin_delta(self) -> None:
-        """The checkpoints may have been written since the last delta: read them anew."""
+        """Has the checkpoints read again, since they may have been written after the last delta."""
         self._checkpointed = {}
 
     def get_or_create(self, topic: TopicIdPartition, registration: PartitionRegistration) -> UnifiedLog:
@@ -52,8 +53,9 @@ class AssignedLogs:
         return log
 
     def _maybe_take_over_future_log(self, topic_partition: TopicPartition, directory: Uuid) -> None:
-        """The old directory was lost after the controller took the new one: what was being moved is
-        what there is."""
+        """Takes the future log as the log, if the old directory was lost after the controller took
+        the new one.
+        """
         future = self._log_manager.future_log(topic_partition)
         if future is None or self._log_manager.get_log(topic_partition) is not None:
             return

@@ -2,8 +2,8 @@
 connection.
 
 The client's half of KIP-227 is `_Session`: the first request is full and asks for a session; while
-the leader keeps it, requests carry only partitions whose state changed and those that are gone. Any
-error of the session begins a new one.
+the leader keeps it, requests carry only partitions whose state changed or that were removed. After
+any error of the session a new one begins.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ _FAILURES = (DisconnectError, RequestTimeoutError, UnsupportedVersionError, Prot
 
 
 class _Session:
-    """What the leader knows of us: its session's id, the epoch of the next request, what was sent
-    last (`names` by topic id)."""
+    """What the leader's session has: its id, the epoch of the next request, and what was last sent
+    (`names` by topic id).
+    """
 
     def __init__(self) -> None:
         self.id = INVALID_SESSION_ID
@@ -37,14 +38,15 @@ class _Session:
         self.names: dict[Uuid, str] = {}
 
     def reset(self) -> None:
-        """Begin a new session with the next request, closing the old one."""
+        """Has the next request close this session and begin a new one."""
         self.epoch = INITIAL_EPOCH
 
     def difference(
         self, partitions: Mapping[TopicPartition, PartitionFetchState], touched: Collection[TopicPartition] | None
     ) -> tuple[dict[TopicPartition, PartitionFetchState], dict[TopicPartition, PartitionFetchState]]:
-        """What is asked differently than before, and what is asked no more; a topic of another id
-        is both."""
+        """The partitions that are asked differently than before, and those no longer asked; a topic
+        with a new id is in both.
+        """
         candidates = list({**self.sent, **partitions}) if touched is None else touched
         changed: dict[TopicPartition, PartitionFetchState] = {}
         forgotten: dict[TopicPartition, PartitionFetchState] = {}
@@ -75,8 +77,9 @@ class _Session:
 
 
 class BrokerLeaderEndPoint:
-    """`broker_epoch` is that of this broker (the fetcher); the leader checks it before it lets us
-    into the ISR."""
+    """Owns the connection and the session. `broker_epoch` is that of this broker (the fetcher); the
+    leader checks it before it lets us into the ISR.
+    """
 
     def __init__(
         self, client: NetworkClient, host: str, port: int, config: ReplicaConfig, *, broker_epoch: int, request_timeout_ms: int
@@ -191,7 +194,7 @@ class BrokerLeaderEndPoint:
 
 
 def _asks_alike(sent: PartitionFetchState | None, state: PartitionFetchState) -> bool:
-    """Whether the leader's session knows already what we want of a partition."""
+    """Whether the leader's session already has our current request for a partition."""
     return sent is state or (
         sent is not None
         and sent.fetch_offset == state.fetch_offset

@@ -58,18 +58,18 @@ class BrokerTopicStats:
             meters.remove()
 
     def appended(self, topic: str, *, size_in_bytes: int, messages: int) -> None:
-        """A produce went into the log."""
+        """Counts a produce that was appended."""
         for meters in (self.topic(topic), self.all_topics):
             meters.bytes_in.mark(size_in_bytes)
             meters.messages_in.mark(messages)
 
     def fetched(self, topic: str, *, size_in_bytes: int) -> None:
-        """A consumer was sent `size_in_bytes` of log."""
+        """Counts `size_in_bytes` of log sent to a consumer."""
         self.topic(topic).bytes_out.mark(size_in_bytes)
         self.all_topics.bytes_out.mark(size_in_bytes)
 
     def not_sent(self, results: FetchResults) -> None:
-        """A consumer is not sent what was counted as fetched, because a quota throttles it."""
+        """Takes back what was counted as fetched, if a quota keeps it from being sent."""
         for topic, data in results:
             if data.records is not None:
                 self.fetched(topic.topic, size_in_bytes=-data.size_in_bytes)

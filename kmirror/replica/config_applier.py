@@ -1,10 +1,11 @@
-"""Dynamic configs that replication lives by: throttles, the configs of topics' logs, and
+"""Applies the dynamic configs that replication uses: throttles, the configs of topics' logs, and
 `mirror.name`.
 
 Kafka has `BrokerConfigHandler` and `TopicConfigHandler` for this.
 
-Read-only by default: a partition whose topic gets a `mirror.name` answers NOT_LEADER_OR_FOLLOWER to
-clients until `mirror` has loaded its state. When the name goes away it becomes writable (C38).
+A partition is read-only by default: if its topic gets a `mirror.name`, it answers
+NOT_LEADER_OR_FOLLOWER to clients until `mirror` has loaded its state. When the name goes away it
+becomes writable (C38).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kmirror.storage.log_manager import LogManager
 
 
 class ConfigApplier:
-    """Hands each changed config to the part that it is for."""
+    """Passes each changed config to the part that uses it; owns no configs."""
 
     def __init__(self, broker_id: int, log_manager: LogManager, hosted: HostedPartitions, quotas: ReplicationQuotaManagers) -> None:
         self._broker_id = broker_id
@@ -53,7 +54,7 @@ class ConfigApplier:
                 self._apply_mirror_name(topic, has_mirror_name=MIRROR_NAME_CONFIG in configs)
 
     def _apply_mirror_name(self, topic: TopicImage, *, has_mirror_name: bool) -> None:
-        """`mirror.name` came or went on a topic that is here already."""
+        """Applies a `mirror.name` that was set or removed on a topic that is already here."""
         for number in topic.partitions:
             partition = self._hosted.get(TopicPartition(topic.name, number))
             if partition is None or partition.has_mirror_name == has_mirror_name:

@@ -21,7 +21,9 @@ class DeleteRecordsPartitionStatus(Struct):
 
 
 class DelayedDeleteRecords(DelayedOperation):
-    """`results` holds the partitions that are done; the future gets it when all are."""
+    """Owns one waiting DeleteRecords. `results` holds the partitions that are done; the future gets
+    it when all are.
+    """
 
     def __init__(
         self,

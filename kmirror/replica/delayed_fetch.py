@@ -1,14 +1,14 @@
 """Waits until a fetch has `min_bytes` to answer with, or until its max wait is over; then reads
 (again).
 
-Nothing is read while it waits: whether there is enough is told from offsets and their positions in
-the segments. It is also over as soon as something changed that the fetcher must hear of: this
-broker leads a partition no more, an epoch is fenced, the log was truncated or rolled, the fetcher's
-epoch diverges. Bytes of a partition that the follower has to wait for (`must_wait`: a throttle) do
-not count.
+Nothing is read while it waits: offsets and their positions in the segments show whether there is
+enough. The wait also ends as soon as something changed that the fetcher must hear of: this broker
+no longer leads a partition, an epoch is fenced, the log was truncated or rolled, or the fetcher's
+epoch diverges. Bytes of a partition that a throttle holds back (`must_wait`) do not count.
 
-A follower waits for hundreds of partitions at once, and each of them changes by itself: what each
-has is remembered, so that a change costs the look at one partition and not at all of them.
+A follower waits for hundreds of partitions at once, and each of them changes separately. The bytes
+available in each are remembered, so that a change needs a look at one partition and not at all of
+them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kmirror.storage.log_offset_metadata import LogOffsetMetadata
 
 
 class FetchPartitionStatus(Struct, frozen=True):
-    """Where the first read of a partition began (None: it could not be told), and what was asked."""
+    """Where the first read of a partition began (None: unknown), and what was asked."""
 
     topic_partition: TopicPartition
     start: LogOffsetMetadata | None
@@ -67,7 +67,7 @@ class DelayedFetch(DelayedOperation):
         return status is not None and (self._look_at(status) or self._complete_if_enough())
 
     def _look_at(self, status: FetchPartitionStatus) -> bool:
-        """Count what this partition has now; True if that completed the fetch."""
+        """Counts what this partition has now; True if that completed the fetch."""
         available = self._available_bytes(status)
         if available is None:
             return self.force_complete()
@@ -79,8 +79,9 @@ class DelayedFetch(DelayedOperation):
         return self._accumulated >= self._params.min_bytes and self.force_complete()
 
     def _available_bytes(self, status: FetchPartitionStatus) -> int | None:
-        """Bytes that a read would find; None when the fetch must be answered now, whatever it
-        finds."""
+        """The bytes that a read would find; None if the fetch must be answered now, whatever a read
+        finds.
+        """
         partition = self._get_partition(status.topic_partition)
         start = status.start
         if partition is None or start is None:

@@ -1,10 +1,11 @@
 """A fetch of a follower with a session that waits until one of its partitions has news for it.
 
 `DelayedFollowerFetch` waits for any partition of its session. It is told of each change
-(`on_changes`), reads what the changed partition would give, and is over when that is enough, an
-error, or a divergence. So a fetch costs what has changed, however many partitions are followed; an
-idle one costs a timer. A fetch that is content with any batch (replica.fetch.min.bytes is 1 by
-default) does not read twice: that there is a batch can be seen without reading.
+(`on_changes`), reads what the changed partition would return, and ends when that is enough, an
+error, or a divergence. So the cost of a fetch depends on what changed, not on the number of
+followed partitions; an idle one costs a timer. A fetch that any batch satisfies
+(replica.fetch.min.bytes is 1 by default) does not read twice: whether there is a batch is known
+without reading.
 """
 
 from __future__ import annotations
@@ -31,13 +32,15 @@ class FollowedPartitions(Protocol):
     follower: FollowerSession
 
     def info(self, key: PartitionKey) -> FetchInfo | None:
-        """What is fetched of a partition; None when the session does not have it."""
+        """The fetch parameters of a partition; None if the session does not have it."""
         ...
 
 
 class DelayedFollowerFetch(DelayedOperation):
-    """`look` reads one partition, `must_wait` is the throttle; `answer` gets all that has to be
-    read again at the end."""
+    """One waiting fetch: owns the partitions looked at and the bytes each has. `look` reads one
+    partition, `must_wait` is the throttle; `answer` is given all partitions to read again at the
+    end.
+    """
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class DelayedFollowerFetch(DelayedOperation):
         return sum(self._sizes.values()) >= self._min_bytes and self.force_complete()
 
     def on_changes(self, changed: Sequence[tuple[PartitionKey, Partition]]) -> None:
-        """Partitions changed together: what the fetch is answered with then holds all of them."""
+        """Looks at partitions that changed together, so that one answer holds all of them."""
         has_news = False
         for key, partition in changed:
             has_news |= self._look_again(key, partition)
@@ -75,7 +78,9 @@ class DelayedFollowerFetch(DelayedOperation):
             self.try_complete()
 
     def _look_again(self, key: PartitionKey, partition: Partition) -> bool:
-        """Whether the fetch is over by what there is to say of the partition, whatever its size."""
+        """Looks at one partition; returns whether it ends the fetch (an error or a divergence),
+        whatever its size.
+        """
         info = self._followed.info(key)
         if info is None:
             return False
@@ -107,9 +112,8 @@ class DelayedFollowerFetch(DelayedOperation):
 
 
 class FollowerFetchPurgatory:
-    """The fetches that wait, and the order in which partitions changed last (`changes`).
-
-    `note_changes` is called for every change of a partition that a follower could have to hear of.
+    """Owns the waiting fetches, and the order in which partitions last changed (`changes`).
+    `note_changes` is called for every change of a partition that may concern a follower.
     """
 
     def __init__(self, timers: Timers) -> None:
@@ -130,7 +134,7 @@ class FollowerFetchPurgatory:
                 operation.on_changes(changed)
 
     def watch(self, operation: DelayedFollowerFetch) -> None:
-        """Tell the fetch of changes until `forget`, or until its time is up."""
+        """Tells the fetch of changes until `forget`, or until its time is up."""
         self._waiting[operation] = None
         operation.start_timer(self._timers)
 

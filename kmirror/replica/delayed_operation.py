@@ -3,8 +3,8 @@
 A `DelayedOperation` is completed exactly once: by `try_complete` (its condition holds) or by its
 deadline, whichever is first. The purgatory keeps, per key, the operations that a change of that key
 may complete; whoever changes something (a log appended, a high watermark moved, a partition lost)
-calls `check_and_complete(key)`. Kafka's class is made for threads and needs a lock per operation;
-here everything happens on one loop, so a completion is a flag and a call.
+calls `check_and_complete(key)`. Kafka's class is built for threads and needs a lock per operation;
+here everything runs on one loop, so completing an operation takes a flag and a call.
 
 Completed operations are dropped from a key's list when that key is next checked, and swept from all
 lists when more than `PURGE_INTERVAL` have accumulated, so a quiet key does not hold them for ever.
@@ -84,7 +84,7 @@ OperationT = TypeVar("OperationT", bound=DelayedOperation)
 
 
 class DelayedOperationPurgatory(Generic[OperationT]):
-    """Where delayed operations of one kind wait; each under one key or several."""
+    """Owns the delayed operations of one kind that wait, each under one or several keys."""
 
     def __init__(self, name: str, timers: Timers) -> None:
         self.name = name
@@ -104,7 +104,7 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         return False
 
     def check_and_complete(self, key: Hashable) -> int:
-        """Try the operations under `key`; the number completed by it."""
+        """Tries the operations under `key`; returns the number completed."""
         watching = self._watchers.get(key)
         if not watching:
             return 0

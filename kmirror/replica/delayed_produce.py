@@ -1,10 +1,10 @@
 """Waits until the ISR has what a produce with acks=-1 appended, per partition, or until the
 request's time is up.
 
-A partition is done when its high watermark reaches the offset behind the appended records, when
-this broker stops leading it, or when somebody fails it (`fail_partition`: the partition became
-read-only, or its log is about to be cut). What is not done at the deadline answers
-REQUEST_TIMED_OUT; its records stay in the log and may still be replicated.
+A partition is done when its high watermark reaches the offset after the appended records, when this
+broker stops leading it, or when `fail_partition` ends its wait (the partition became read-only, or
+its log is about to be cut). Partitions not done at the deadline answer REQUEST_TIMED_OUT; its
+records stay in the log and may still be replicated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kmirror.replica.replica_types import PartitionResponse
 
 
 class ProducePartitionStatus(Struct):
-    """`required_offset` is the offset behind the last appended record."""
+    """The wait of one partition; `required_offset` is the offset after the last appended record."""
 
     response: PartitionResponse
     partition: Partition
@@ -31,7 +31,9 @@ class ProducePartitionStatus(Struct):
 
 
 class DelayedProduce(DelayedOperation):
-    """`responses` holds the partitions that failed at once, too; the future gets all of them."""
+    """Owns one waiting produce. `responses` also holds the partitions that failed at once; the
+    future gets all of them.
+    """
 
     def __init__(
         self,

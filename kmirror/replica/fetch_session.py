@@ -1,5 +1,5 @@
-"""Incremental fetch sessions (KIP-227): what a fetcher asked for is remembered, so that it sends
-and gets only changes.
+"""Incremental fetch sessions (KIP-227): the broker remembers what a fetcher asked for, so that
+requests and responses carry only changes.
 
 A full fetch (epoch 0) opens a session when the cache has room; the response carries its id. From
 then on requests carry only partitions that changed or are forgotten, with the epoch counted up by
@@ -11,8 +11,8 @@ Errors of the session, as Kafka's: an unknown id FETCH_SESSION_ID_NOT_FOUND, an 
 INVALID_FETCH_SESSION_EPOCH, a session opened with topic names used with ids (or the reverse)
 FETCH_SESSION_TOPIC_ID_ERROR.
 
-Of a follower's session only the partitions that `follower_session` names are read and answered; of
-any other's, all of them.
+In a follower's session only the partitions that `follower_session` names are read and answered; in
+any other session, all of them.
 
 The cache has `max.incremental.fetch.session.cache.slots` slots. A new session takes a free one, or
 that of the session idle for longer than two minutes, or that of a smaller (or unprivileged) one
@@ -63,7 +63,7 @@ class CachedPartition(Struct):
     mirror_leader_epoch: int = -1
 
     def note_answer(self, data: FetchPartitionData) -> bool:
-        """Remember what is answered; whether there is anything to answer."""
+        """Remembers what is answered; returns whether there is anything to answer."""
         must_respond = (
             data.size_in_bytes > 0
             or self.high_watermark != data.high_watermark
@@ -81,7 +81,9 @@ class CachedPartition(Struct):
 
 
 class FetchSession(Struct):
-    """`partitions` is ordered: the next to be read comes first."""
+    """One session, which owns its partitions. `partitions` is ordered: the next to be read comes
+    first.
+    """
 
     id: int
     privileged: bool
@@ -114,7 +116,7 @@ class FetchSession(Struct):
                 self.follower.forget(key, cached.topic)
 
     def name_topics(self, names: Mapping[Uuid, str]) -> None:
-        """Topic ids that were not known when the partitions came, and are now."""
+        """Fills in topic names that were not known when the partitions were added."""
         for key in list(self.nameless):
             cached = self.partitions[key]
             if cached.topic.topic_id in names:
@@ -138,20 +140,20 @@ class FetchContext(Protocol):
     followed: FollowedPartitions | None
 
     def fetch_infos(self, topic_names: Mapping[Uuid, str]) -> FetchInfos:
-        """What to read, in order. A topic id that is not known has the name ""."""
+        """What to read, in order. A topic with an unknown id has the name ""."""
         ...
 
     def select(self, results: FetchResults) -> FetchSelection:
-        """Of what was read, what to send; remembers it as sent."""
+        """Selects what to send from what was read, and remembers it as sent."""
         ...
 
     def throttled(self) -> FetchSelection:
-        """What a quota leaves of the answer: nothing is sent, nothing remembered."""
+        """The answer while a quota throttles: nothing is sent, and nothing remembered."""
         ...
 
 
 class SessionErrorContext:
-    """The session is not usable: nothing is read, the error is all there is."""
+    """The session is not usable: nothing is read, and only the error is sent."""
 
     followed: FollowedPartitions | None = None
 
@@ -248,7 +250,7 @@ class IncrementalFetchContext:
 
 
 def _place(follower: FollowerSession, key: PartitionKey, data: FetchPartitionData) -> None:
-    """Whether and when to look again after an answer."""
+    """Settles or unsettles a partition after an answer."""
     if data.is_settled:
         follower.settle(key)
     elif data.size_in_bytes > 0 or key not in follower.to_look:
@@ -268,8 +270,9 @@ class FollowedSession:
 
 
 class FetchSessionCache:
-    """Sessions by id, least recently used first. `changes`: with it, followers' sessions read only
-    what changed."""
+    """Owns the sessions by id, least recently used first. If `changes` is given, followers'
+    sessions read only what changed.
+    """
 
     def __init__(
         self, max_entries: int, clock: Clock, random: Random, *, eviction_ms: int = MIN_EVICTION_MS, changes: PartitionChanges | None = None
@@ -296,7 +299,7 @@ class FetchSessionCache:
         self._sessions.pop(session_id, None)
 
     def touch(self, session: FetchSession) -> None:
-        """It is used now: move it behind all others."""
+        """Marks the session as used now, by moving it behind all others."""
         session.last_used_ms = self._clock.monotonic_ms()
         session.cached_size = len(session.partitions)
         self._sessions[session.id] = self._sessions.pop(session.id)
@@ -343,7 +346,7 @@ class FetchSessionCache:
 
 
 class FetchManager:
-    """Makes the context of each fetch request."""
+    """Makes the context of each fetch request; owns the cache and its metrics."""
 
     def __init__(self, cache: FetchSessionCache, metrics: MetricsRegistry) -> None:
         self.cache = cache

@@ -1,4 +1,4 @@
-"""What a fetcher asks of its owner: how data are taken over, how a log is cut, and what must wait."""
+"""What a fetcher asks of its owner: to append data, to cut a log, and what must wait."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from kmirror.replica.replica_types import DivergingEpoch
 
 
 class FetcherHooks(Protocol):
-    """All synchronous.
-
-    What they raise is the partition's alone (`abstract_fetcher` has the table).
+    """All methods are synchronous. What they raise concerns one partition only (see the table in
+    `abstract_fetcher`).
     """
 
     def process_partition_data(
         self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData
     ) -> tuple[int, int | None]:
-        """Append; the next offset to fetch, and the epoch of the last batch there is."""
+        """Appends the data; returns the next offset to fetch, and the epoch of the last batch."""
         ...
 
     def next_mirror_leader_epoch(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData) -> int:
-        """What the next fetch says of the epochs it may bring (KIP-1279); -1 of a partition that is
-        no mirror's."""
+        """The mirror leader epoch of the next fetch, up to which batches may be appended
+        (KIP-1279); -1 for a partition that no mirror has.
+        """
         ...
 
     def truncate(self, topic_partition: TopicPartition, diverging: DivergingEpoch) -> tuple[int, int | None]:
-        """Cut the local log to where it leaves the leader's; the next offset and last epoch."""
+        """Cuts the local log where it diverges from the leader's; returns the next offset and the
+        last epoch.
+        """
         ...
 
     def truncate_to(self, topic_partition: TopicPartition, offset: int) -> tuple[int, int | None]: ...
@@ -39,13 +41,14 @@ class FetcherHooks(Protocol):
     def log_end_offset(self, topic_partition: TopicPartition) -> int: ...
 
     def log_start_offset(self, topic_partition: TopicPartition) -> int:
-        """Ours; goes to the leader with the next fetch, so that it knows what DeleteRecords has
-        reached."""
+        """Our log start offset, which the next fetch tells the leader, so that it knows how far
+        DeleteRecords has got.
+        """
         ...
 
     @property
     def is_throttled(self) -> bool:
-        """Whether `must_wait` may say so of any partition."""
+        """Whether `must_wait` may be true for any partition."""
         ...
 
     def must_wait(self, topic_partition: TopicPartition, state: PartitionFetchState) -> bool:
@@ -54,14 +57,15 @@ class FetcherHooks(Protocol):
 
     @property
     def may_epochs_begin_anew(self) -> bool:
-        """Whether a topic may be made anew with the id that it had."""
+        """Whether a topic may be recreated with the same id."""
         ...
 
     def unverified(self) -> Collection[TopicPartition]:
-        """Partitions of which it matters whether the leader's log ends where we ask (it may be a
-        partition of another fetcher)."""
+        """Partitions for which it matters whether the leader's log ends where we ask (some may
+        belong to other fetchers).
+        """
         ...
 
     def on_partition_failed(self, topic_partition: TopicPartition, error: ApiException) -> None:
-        """The partition left the fetcher because of an error that does not pass."""
+        """The partition left the fetcher because of a permanent error."""
         ...

@@ -1,4 +1,4 @@
-"""What the metadata make followers do: begin, stop and go on fetching (a port of
+"""What metadata makes followers do: begin, stop and continue fetching (a port of
 `MetadataApplier`).
 
 `ReplicaFetcherManager` implements it. A broker without peers has no fetchers.
@@ -13,8 +13,7 @@ from kmirror.common.uuid import Uuid
 
 
 class InitialFetchState(NamedTuple):
-    """Where a follower begins: the leader, the epoch it follows it in, and the first offset to
-    fetch."""
+    """Where a follower begins: the leader, the leader epoch, and the first offset to fetch."""
 
     topic_id: Uuid
     leader_id: int
@@ -23,14 +22,14 @@ class InitialFetchState(NamedTuple):
 
 
 class FetcherManager(Protocol):
-    """The fetchers of followers ; absent on a broker without peers."""
+    """The fetchers of followers; absent on a broker without peers."""
 
     def add_fetcher_for_partitions(self, partitions: dict[TopicPartition, InitialFetchState]) -> None: ...
 
     def remove_fetcher_for_partitions(self, partitions: list[TopicPartition]) -> None: ...
 
     def on_brokers_changed(self) -> None:
-        """Leaders that were not known may be known now."""
+        """Brokers changed: leaders that were not known may be known now."""
         ...
 
     def shutdown_idle_fetchers(self) -> None:

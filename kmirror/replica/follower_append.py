@@ -1,9 +1,9 @@
-"""How a copy of a log takes the batches of the log that it follows: a follower, and the future log
-of a move (Kafka's `Partition. appendRecordsToFollowerOrFutureReplica`).
+"""How a copy of a log (a follower's, or the future log of a move) appends the batches of the log
+that it follows (Kafka's `Partition.appendRecordsToFollowerOrFutureReplica`).
 
-A log may begin in the middle of a batch (DeleteRecords). Whoever copies it from there gets the
-whole batch, which begins below the copy's end as long as the copy is empty; then the copy begins
-with the batch, and its log start lies in the middle as well.
+A log may begin in the middle of a batch (DeleteRecords). A copy from there receives the whole
+batch, which begins below the end of a copy that is still empty. Then the copy begins with that
+batch, and its log start also lies in the middle of it.
 """
 
 from __future__ import annotations

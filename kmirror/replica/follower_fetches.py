@@ -1,7 +1,7 @@
 """Fetches of followers with a session: only the partitions that changed are read.
 
-The rest is waited for without being touched (`delayed_follower_fetch`). Which partitions changed
-since the follower's last fetch is known from its session (`follower_session`).
+The fetch waits for the others without reading them (`delayed_follower_fetch`). The follower's
+session knows which partitions changed since its last fetch (`follower_session`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from kmirror.runtime.api import Runtime
 
 
 class FollowerFetches:
-    """`expirations` counts fetches that waited in vain."""
+    """Answers such fetches; the waiting ones belong to the purgatory. `expirations` counts fetches
+    that timed out.
+    """
 
     def __init__(
         self, runtime: Runtime, hosted: HostedPartitions, reads: LogReads, purgatory: FollowerFetchPurgatory, expirations: Meter
@@ -32,8 +34,9 @@ class FollowerFetches:
         self._expirations = expirations
 
     def fetch(self, params: FetchParams, followed: FollowedPartitions, fetch_infos: FetchInfos) -> asyncio.Future[FetchResults]:
-        """As `ReplicaManager.fetch_messages`; `fetch_infos` are those partitions of the session
-        that have to be looked at."""
+        """As `ReplicaManager.fetch_messages`; `fetch_infos` are the partitions of the session that
+        have to be looked at.
+        """
         reads, follower = self._reads, followed.follower
         future: asyncio.Future[FetchResults] = self._runtime.create_future()
         for topic in follower.take_forgotten():

@@ -1,20 +1,18 @@
-"""A follower's fetch session, as the leader works on it: only partitions that something happened to
-are looked at.
+"""A follower's fetch session as the leader handles it: only partitions that changed are looked at.
 
 A broker follows thousands of partitions over one session, and most of them are idle.
 `PartitionChanges` keeps the order in which partitions changed last (an append, a watermark, a role,
 a cut); a `FollowerSession` holds the partitions that the next fetch has to look at: those that
 changed since the last one, those that the request changes, and those that a look did not *settle*.
-A look settles a partition when there is nothing left to say: the follower is in the ISR and has
+A look settles a partition if there is nothing left to report: the follower is in the ISR and has
 everything, and there was no error. Every `FULL_LOOK_INTERVAL_MS` everything is looked at, which is
-also how slow news travel (a log start offset moved by retention).
+also how less urgent news arrives (a log start offset moved by retention).
 
-A settled partition is fetched by every fetch of its session without being looked at, so its
-follower is caught up each time. `Replica` therefore refers to the session and takes `last_fetch_ms`
-for the time at which it was caught up last. The next look, which any change brings about before the
-follower's next fetch, ends that; so does the request that forgets the partition (the follower
-cannot go on with it, or a throttle holds it back), or a replica that is fetched no more would stay
-in the ISR.
+Every fetch of its session covers a settled partition without a look at it, so its follower is
+caught up each time. `Replica` therefore refers to the session and takes `last_fetch_ms` as the time
+at which it was last caught up. The next look ends that; any change causes one before the follower's
+next fetch. A request that forgets the partition (the follower cannot go on with it, or a throttle
+holds it back) also ends it; otherwise a replica that is no longer fetched would stay in the ISR.
 """
 
 from __future__ import annotations
@@ -25,13 +23,13 @@ from kmirror.common.topic_partition import TopicIdPartition
 from kmirror.common.uuid import Uuid
 
 PartitionKey = tuple[Uuid | str, int]
-"""Of a session's partition: (topic id, or name where the request has no ids, number)."""
+"""The key of a session's partition: (topic id, or name if the request has no ids, number)."""
 
 FULL_LOOK_INTERVAL_MS = 5_000
 
 
 class PartitionChanges:
-    """Which partitions changed, the last change last."""
+    """Owns the order in which partitions last changed, the latest change last."""
 
     def __init__(self) -> None:
         self.sequence = 0
@@ -47,7 +45,9 @@ class PartitionChanges:
         self._last.pop(key, None)
 
     def since(self, sequence: int) -> list[PartitionKey]:
-        """What changed after `sequence`, oldest first; the cost is that of what it returns."""
+        """The partitions that changed after `sequence`, oldest first; the cost depends only on
+        their number.
+        """
         found: list[PartitionKey] = []
         for key in reversed(self._last):
             if self._last[key] <= sequence:
@@ -58,8 +58,9 @@ class PartitionChanges:
 
 
 class FollowerSession:
-    """What has to be looked at; `last_fetch_ms` is when the follower's last fetch was read
-    (monotonic)."""
+    """Owns which partitions of one session have to be looked at; `last_fetch_ms` is when the
+    follower's last fetch was read (monotonic).
+    """
 
     __slots__ = ("_changes", "_forgotten", "_next_full_look_ms", "_seen", "last_fetch_ms", "to_look")
 
@@ -72,7 +73,7 @@ class FollowerSession:
         self.to_look: dict[PartitionKey, None] = dict.fromkeys(keys)
 
     def collect(self, partitions: Container[PartitionKey], every_key: Iterable[PartitionKey], now_ms: int) -> list[PartitionKey]:
-        """What this fetch looks at, in the order in which it has waited."""
+        """The partitions that this fetch looks at, those waiting longest first."""
         if now_ms >= self._next_full_look_ms:
             self._next_full_look_ms = now_ms + FULL_LOOK_INTERVAL_MS
             for key in every_key:
@@ -88,16 +89,16 @@ class FollowerSession:
         self.to_look.pop(key, None)
 
     def forget(self, key: PartitionKey, topic: TopicIdPartition) -> None:
-        """The follower fetches it no more."""
+        """Notes that the follower no longer fetches the partition."""
         self.to_look.pop(key, None)
         self._forgotten.append(topic)
 
     def take_forgotten(self) -> list[TopicIdPartition]:
-        """What was forgotten since the last call."""
+        """Returns what was forgotten since the last call."""
         forgotten, self._forgotten = self._forgotten, []
         return forgotten
 
     def unsettle(self, key: PartitionKey) -> None:
-        """Look at it, after those that wait already."""
+        """Has the partition looked at, after those that already wait."""
         self.to_look.pop(key, None)
         self.to_look[key] = None

@@ -17,7 +17,7 @@ from kmirror.storage.log_manager import LogManager
 
 
 class HighWatermarkCheckpoints:
-    """The task that writes, and the write that is under way on a worker."""
+    """Owns the task that writes, and the write that is under way on a worker."""
 
     def __init__(self, runtime: Runtime, log_manager: LogManager, hosted: HostedPartitions, *, interval_ms: int) -> None:
         self._runtime = runtime
@@ -31,12 +31,14 @@ class HighWatermarkCheckpoints:
         self._task = Supervised(self._runtime, self._run, name="highwatermark-checkpoint").start()
 
     def cancel(self) -> None:
-        """Write no more of them; a write on a worker is not stopped by that."""
+        """Stops the task; a write that is under way on a worker goes on."""
         if self._task is not None:
             self._task.cancel()
 
     async def write_last(self) -> None:
-        """After `cancel`: write once more, when the worker is done with the same files."""
+        """Writes once more, after `cancel` and after the worker has finished with the same
+        files.
+        """
         if self._write is not None:
             await self._write
         for log_dir, high_watermarks in self._by_log_dir().items():

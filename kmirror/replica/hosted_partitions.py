@@ -2,8 +2,8 @@
 `allPartitions`).
 
 A partition is *online* when its log is served here, or *offline* when the directory of its log has
-failed; of the latter only the topic id is kept, which tells it from a new topic of the same name.
-`MetadataApplier` adds and removes partitions; everything else looks them up.
+failed; for an offline one only the topic id is kept, to distinguish it from a new topic of the same
+name. `MetadataApplier` adds and removes partitions; everything else looks them up.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from kmirror.replica.partition import Partition
 
 
 class HostedPartitions:
-    """`online` and `offline` never have a partition both; `metadata` tells a partition of other
-    brokers from one that does not exist."""
+    """Owns the hosted partitions; none is in both `online` and `offline`. `metadata` distinguishes
+    a partition of other brokers from one that does not exist.
+    """
 
     def __init__(self, metadata: MetadataView) -> None:
         self.online: dict[TopicPartition, Partition] = {}
@@ -29,8 +30,9 @@ class HostedPartitions:
         return self.online.get(topic_partition)
 
     def get_or_exception(self, topic_partition: TopicPartition) -> Partition:
-        """ApiException KAFKA_STORAGE_ERROR for a partition that is offline; NOT_LEADER_OR_FOLLOWER
-        or UNKNOWN_TOPIC_OR_PARTITION for one that is not hosted here."""
+        """The partition; ApiException KAFKA_STORAGE_ERROR if it is offline; NOT_LEADER_OR_FOLLOWER
+        or UNKNOWN_TOPIC_OR_PARTITION if it is not hosted here.
+        """
         partition = self.online.get(topic_partition)
         if partition is not None:
             return partition
@@ -44,7 +46,7 @@ class HostedPartitions:
         self.online[partition.topic_partition] = partition
 
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
-        """The partition is deleted; what was online of it is returned, and leads no more."""
+        """Removes a deleted partition; returns it if it was online, and then it no longer leads."""
         partition = self.online.pop(topic_partition, None)
         self.offline.pop(topic_partition, None)
         if partition is not None:
@@ -52,7 +54,9 @@ class HostedPartitions:
         return partition
 
     def mark_offline(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
-        """Its log directory has failed: it leads no more, and its log is not touched again."""
+        """Marks a partition whose log directory has failed: it no longer leads, and its log is not
+        touched again.
+        """
         partition = self.online.pop(topic_partition, None)
         if partition is not None:
             partition.leader_id = None

@@ -33,8 +33,9 @@ class RefusedByLeaderError(KmirrorError):
 @dataclass(frozen=True, slots=True)
 class PartitionFetchState:
     """What is fetched next. Immutable: a new state means that answers to the old one are void.
-    Times are monotonic ms; `retry_ms` is how long the partition waited for a leader that is behind
-    us, the last time, and 0 once it was fetched."""
+    Times are monotonic ms; `retry_ms` is how long the partition last waited for a leader that is
+    behind us, and 0 once it was fetched.
+    """
 
     topic_id: Uuid
     fetch_offset: int
@@ -72,9 +73,9 @@ class LeaderEndPoint(Protocol):
     ) -> Mapping[TopicPartition, FetchData]:
         """A partition without news may be missing from the answer.
 
-        `touched`: what came, went or changed since the last call (None: everything may have).
-        `partitions` may change while this waits. `max_wait_ms`: news are waited for no longer than
-        that, where it is less than what is configured.
+        `touched`: partitions added, removed or changed since the last call (None: any may have).
+        `partitions` may change while this waits. `max_wait_ms`: the longest wait for news, if it is
+        less than the configured one.
         """
         ...
 

@@ -14,12 +14,15 @@ from kmirror.runtime.api import Runtime
 from kmirror.storage.fetch_data_info import FetchIsolation
 
 IDLE_MS = 50
-"""How long a round waits when nothing was copied: for the controller, or for the next append."""
+"""How long a round waits (for the controller, or for the next append) if the last one copied
+nothing.
+"""
 
 
 class LocalLeaderEndPoint:
-    """`is_unverified`: the future log is still being compared, so only offsets are told of the
-    current one."""
+    """Reads the current logs; owns no log. `is_unverified`: the future log is still being compared,
+    so the answer has only the current one's offsets.
+    """
 
     def __init__(
         self, runtime: Runtime, hosted: HostedPartitions, is_unverified: Callable[[TopicPartition], bool], *, max_bytes: int

@@ -1,7 +1,7 @@
 """Appends of clients and coordinators to the partitions that this broker leads.
 
-Each partition is appended to by itself, and its error is its own. With acks=-1 the answer waits in
-the purgatory of produces until the ISR has what was appended (`delayed_produce`).
+Each partition is appended to separately, and has an error of its own. With acks=-1 the answer waits
+in the purgatory of produces until the ISR has the appended records (`delayed_produce`).
 """
 
 from __future__ import annotations
@@ -36,14 +36,17 @@ _CLIENT_MISTAKES = frozenset(
         Errors.READ_ONLY_TOPIC,
     )
 )
-"""Errors that are expected to happen: no line in the log, and no offset in the answer (Kafka's
-UNKNOWN_LOG_APPEND_INFO)."""
+"""Errors that are expected: they log only at debug level, and the answer has no offsets (Kafka's
+UNKNOWN_LOG_APPEND_INFO).
+"""
 
 _log = logging.getLogger(__name__)
 
 
 class LogAppends:
-    """`expirations` counts produces whose time was up before the ISR had them."""
+    """Appends to hosted partitions; waiting produces belong to the purgatories. `expirations`
+    counts produces that timed out before the ISR had them.
+    """
 
     def __init__(
         self, runtime: Runtime, hosted: HostedPartitions, purgatories: Purgatories, stats: BrokerTopicStats, *, expirations: Meter
@@ -65,8 +68,8 @@ class LogAppends:
         verification_guards: Mapping[TopicPartition, VerificationGuard] | None = None,
         transaction_version: int = 0,
     ) -> asyncio.Future[dict[TopicPartition, PartitionResponse]]:
-        """Append now; the future is done at once unless `required_acks` is -1 and a follower still
-        has to fetch it.
+        """Appends now; the future is done at once unless `required_acks` is -1 and a follower still
+        has to fetch the records.
 
         Every error is in its partition's response. A buffer of `entries` is patched in place and
         must not be used again. `verification_guards` are those of verified transactions;
@@ -141,8 +144,9 @@ class LogAppends:
         return response, partition
 
     def _refused(self, topic_partition: TopicPartition, error: ApiException) -> PartitionResponse:
-        """Kafka tells the client the text only of record errors; the log start offset where the
-        partition was reached."""
+        """The response of a refused append. As in Kafka, the client gets a text only for record
+        errors, and the log start offset if the partition was reached.
+        """
         partition = self._hosted.online.get(topic_partition)
         log = None if partition is None or not partition.is_leader else partition.log
         if error.error in _CLIENT_MISTAKES:

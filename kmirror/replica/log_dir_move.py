@@ -1,17 +1,18 @@
-"""The move of one partition to another log directory of its broker: how far it is, and what is
-known of its future log.
+"""The move of one partition to another log directory of its broker: how far it has got, and what is
+known about its future log.
 
-*A future log is a beginning of the current one, batch for batch.* It was copied from it, and a cut
-of the current log is made in the future one first, in the same step (`LogManager`). A restart may
-find another one: a power loss brings back what was cut, or the cut of the current log was the last
-thing that happened. So a future log that is found is compared before it is followed on, header by
-header from its start, and cut where the two differ; in a new leader epoch, and right before the
-change, the last batch is. Equal ends and equal epochs, which is what Kafka asks, say little in a
-mirror: a failback cuts and copies other batches in equal epochs.
+*A future log is a beginning of the current one, batch for batch.* It was copied from the current
+one, and a cut of the current log is first made in the future one, in the same step (`LogManager`).
+A restart may find a different state: a power loss may bring back what was cut, or the cut of the
+current log was the last thing that happened. So a future log that is found at start is compared
+header by header from its start, before the move continues, and cut where the two differ. In a new
+leader epoch, and right before the change, only the last batch is compared. Equal ends and equal
+epochs, which Kafka requires, prove little in a mirror: a failback cuts and copies other batches in
+equal epochs.
 
-*What was synced stays so.* A broker may have told somebody that a record is on its disk, and a
-partition with one replica has no other. So the future log is synced before it takes the current
-one's place, as far as that one was. (Kafka renames it as it is.)
+*What was synced stays synced.* A broker may have acknowledged that a record is on its disk, and a
+partition with one replica has no other copy. So before the future log takes the current one's
+place, it is synced at least as far as the current one was. (Kafka renames it as it is.)
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class MoveStage(enum.Enum):
-    """Where the move is; `alter_log_dirs` has the picture."""
+    """The stage of a move; see the diagram in `alter_log_dirs`."""
 
     COPYING = 0
     ASSIGNING = 1
@@ -42,9 +43,9 @@ class MoveStage(enum.Enum):
 
 
 class LogDirMove:
-    """`log` is the partition's current log everywhere, `future` the one that shall take its place.
-
-    `original_directory`: what the controller is told again when the move is given up.
+    """Owns one move's stage, how far its logs were compared, and its sync. `log` is always the
+    partition's current log, `future` the one that is to take its place. `original_directory`: what
+    the controller is told again if the move is given up.
     """
 
     def __init__(self, topic: TopicIdPartition, original_directory: Uuid | None, future: UnifiedLog) -> None:
@@ -52,8 +53,9 @@ class LogDirMove:
         self.original_directory = original_directory
         self.stage = MoveStage.COPYING
         self._compare_from: int | None = None if future.is_empty else future.log_start_offset
-        """Up to here the future log is known to be the current one's beginning; None when all of it
-        is."""
+        """The future log is known to be the current one's beginning up to this offset; None if all
+        of it is.
+        """
 
         self._flush_task: asyncio.Task[None] | None = None
 
@@ -62,17 +64,18 @@ class LogDirMove:
 
     @property
     def is_unverified(self) -> bool:
-        """Whether it is not known yet that the future log is a beginning of the current one."""
+        """Whether the future log is not yet known to be a beginning of the current one."""
         return self._compare_from is not None
 
     def on_future_log_cut(self, end_offset: int) -> None:
-        """The future log was cut with the current one: what was compared behind its new end counts
-        no more."""
+        """The future log was cut with the current one: a comparison beyond its new end no longer
+        counts.
+        """
         if self._compare_from is not None:
             self._compare_from = min(self._compare_from, end_offset)
 
     def bring_into_range(self, log: UnifiedLog, future: UnifiedLog) -> None:
-        """A future log that is found may end behind the current one, or begin elsewhere."""
+        """Cuts or restarts a future log that ends after the current one, or begins elsewhere."""
         if future.log_end_offset > log.log_end_offset:
             future.truncate_to(log.log_end_offset, at_batch_boundary=True)
         if log.log_start_offset < future.log_start_offset or log.log_start_offset > future.log_end_offset:
@@ -81,8 +84,9 @@ class LogDirMove:
         future.maybe_increment_log_start_offset(log.log_start_offset, LogStartOffsetIncrementReason.LEADER_OFFSET_INCREMENTED)
 
     def compare_ends(self, log: UnifiedLog, future: UnifiedLog) -> bool:
-        """Whether the future log's last batch is the current one's too. If not, all of it is
-        compared."""
+        """Whether the future log's last batch is also in the current one. If not, all of it is
+        compared.
+        """
         last = future.last_batch()
         if last is None or (theirs := log.batch_containing(last.base_offset)) is not None and _is_equal(last, theirs):
             return True
@@ -90,8 +94,9 @@ class LogDirMove:
         return False
 
     def compare_some(self, log: UnifiedLog, future: UnifiedLog) -> None:
-        """Go on comparing from where the logs are known to be equal; at a difference, cut the
-        future log."""
+        """Continues comparing from where the logs are known to be equal; cuts the future log at a
+        difference.
+        """
         assert self._compare_from is not None, "compares a future log that is verified"
         begin = max(self._compare_from, log.log_start_offset)  # what lies before may be gone from the current log already
         theirs = log.batch_headers(begin)
@@ -112,10 +117,10 @@ class LogDirMove:
     # --------------------------------------------------------------------------------------------
 
     def is_synced(self, log: UnifiedLog, future: UnifiedLog, runtime: Runtime) -> bool:
-        """Whether the future log has on its disk what the current one has on its own.
+        """Whether the future log is synced at least as far as the current one.
 
-        A worker syncs what was copied; what was appended meanwhile is little, and is synced at
-        once: under steady load there would always be some.
+        A worker syncs what was copied. What was appended meanwhile is little, and is synced on the
+        spot, because under steady load there would always be some.
         """
         if future.recovery_point >= log.recovery_point:
             return True
@@ -135,7 +140,9 @@ async def _flush(future: UnifiedLog, runtime: Runtime) -> None:
 
 
 def _is_equal(ours: BatchHeader, theirs: BatchHeader | None) -> bool:
-    """Whether two headers are of the same bytes: the CRC has all that is not named here."""
+    """Whether two headers belong to the same bytes: the CRC covers the fields that are not compared
+    here.
+    """
     return theirs is not None and (ours.base_offset, ours.size_in_bytes, ours.partition_leader_epoch, ours.crc) == (
         theirs.base_offset,
         theirs.size_in_bytes,

@@ -1,8 +1,8 @@
-"""Reading for fetches: what each partition gives, within the fetch's limits, and waiting until that
+"""Reads for fetches: what each partition returns within the fetch's limits, and the wait until that
 is enough.
 
-A read of a follower also says what the follower has (`Partition.update_follower_fetch_state`); a
-throttled one of a follower that is not in sync gives nothing; a consumer whom another replica
+A follower's read also says what the follower has (`Partition.update_follower_fetch_state`). A
+throttled read of a follower that is not in sync returns nothing. A consumer that another replica
 serves better is sent there.
 """
 
@@ -34,8 +34,10 @@ _log = logging.getLogger(__name__)
 
 
 class LogReads:
-    """`leader_quota` throttles followers; `broker_of` gives registered brokers; `expirations`
-    counts fetches that waited in vain, by whether a follower did."""
+    """Reads hosted partitions; waiting fetches belong to the purgatory. `leader_quota` throttles
+    followers; `broker_of` returns registered brokers; `expirations` counts fetches that timed out,
+    by whether a follower sent them.
+    """
 
     def __init__(
         self,
@@ -59,8 +61,9 @@ class LogReads:
         self._expirations = expirations
 
     def fetch_messages(self, params: FetchParams, fetch_infos: FetchInfos) -> asyncio.Future[FetchResults]:
-        """Read now, or when there are `params.min_bytes`, or after `params.max_wait_ms`. The order
-        of `fetch_infos` is kept."""
+        """Reads now, or when there are `params.min_bytes`, or after `params.max_wait_ms`. The order
+        of `fetch_infos` is kept.
+        """
         future: asyncio.Future[FetchResults] = self._runtime.create_future()
         reads = self.read_from_log(params, fetch_infos)
         if params.max_wait_ms <= 0 or not fetch_infos or _is_answer(reads, params.min_bytes):
@@ -93,8 +96,8 @@ class LogReads:
         """One read per partition, within `params.max_bytes` over all (the first batch may exceed
         it).
 
-        The first read of a fetch moves the follower's state; one after waiting says nothing new
-        about the follower.
+        The first read of a fetch updates the follower's state; a read after the wait says nothing
+        new about the follower.
         """
         results: list[LogReadResult] = []
         remaining_bytes = params.max_bytes
@@ -169,7 +172,7 @@ class LogReads:
             result.records = None
 
     def fetch_results(self, params: FetchParams, fetch_infos: FetchInfos, reads: list[LogReadResult]) -> FetchResults:
-        """What was read, as an answer; it counts as sent."""
+        """Turns what was read into an answer, and counts it as sent."""
         is_from_follower = params.is_from_follower
         results: FetchResults = []
         for (topic, fetch), read in zip(fetch_infos, reads, strict=True):
@@ -187,8 +190,9 @@ class LogReads:
         return results
 
     def _hide_epochs(self, topic_partition: TopicPartition, data: FetchPartitionData, records: FileSlice) -> None:
-        """In the same step as the read, so that the log and its leader epoch are those that were
-        read."""
+        """Hides leader epochs from a client, in the same step as the read, so that the log and its
+        leader epoch are those that were read.
+        """
         partition = self._hosted.online[topic_partition]
         try:
             data.records = ClientEpochs.records(records, partition.local_log, partition.leader_epoch)
@@ -196,8 +200,9 @@ class LogReads:
             data.error, data.records = error.error, None
 
     def record_throttled_replication(self, results: FetchResults) -> None:
-        """What a follower is sent of throttled partitions counts, also when the follower is in
-        sync."""
+        """Counts what a follower is sent of throttled partitions, even if the follower is
+        in sync.
+        """
         quota = self._leader_quota
         if quota.is_unused:
             return
@@ -214,8 +219,9 @@ class LogReads:
 
 
 def _is_answer(reads: list[LogReadResult], min_bytes: int) -> bool:
-    """Whether a fetch has something to say right away: enough bytes, an error, a divergence, or a
-    better replica."""
+    """Whether a fetch is answered right away: enough bytes, an error, a divergence, or a better
+    replica.
+    """
     if sum(read.size_in_bytes for read in reads) >= min_bytes:
         return True
     return any(read.error is not Errors.NONE or read.diverging_epoch is not None or read.preferred_read_replica >= 0 for read in reads)

@@ -4,14 +4,15 @@ The batches of a mirror topic carry epochs of another cluster, so equal epochs d
 batches: a follower that was away while its leader cut the log and copied another history sees no
 divergence, and would join the ISR with batches of its own. So in each leader epoch a follower first
 fetches from the base offset of its last batch and compares what comes with what it has. Every topic
-is verified, at every feature level: one that is in no mirror now may have been in one while this
-follower was away (F5), and so may a cluster that has lowered mirror.version since. It costs the
-last batch once more a partition and leader epoch.
+is verified, at every feature level: a topic that is in no mirror now may have been in one while
+this follower was away (F5), even in a cluster that has lowered mirror.version since. The cost is
+one more fetch of the last batch per partition and leader epoch.
 
-*What a batch of the leader proves.* Two batches that overlap are of one history when they agree in
-what no cleaner changes (`same_batch`); then everything before them is of one history too, for a log
-grows in order. Else everything from there on is not. Where the leader has no batch, a cleaner was
-there: offsets are contiguous otherwise. Such a hole proves nothing of our batches in it.
+*What a batch of the leader proves.* Two overlapping batches belong to one history if they agree in
+everything that no cleaner changes (`same_batch`). Then everything before them also belongs to one
+history, because a log grows in order. Otherwise nothing from there on does. Where the leader has no
+batch, a cleaner has been at work, because offsets are otherwise contiguous. Such a hole proves
+nothing about our batches in it.
 
     our last batch is equal              verified: what comes behind it is appended
     nothing of ours is different         verified: what lies in the leader's holes stays, tombstones above all
@@ -23,17 +24,18 @@ there: offsets are contiguous otherwise. Such a hole proves nothing of our batch
     our own cleaner was behind the cut   start over: it dropped what the records replaced that go now
 
 To find the equal one we go back 1, 2, 4 ... batches, and compare forward from there. The leader's
-log start and an answer that ends before our log are borders like any other. An empty log whose end
-lies above the leader's log start begins there, or the records between would be skipped.
+log start, and an answer that ends before our log, limit the comparison like any other border. An
+empty log whose end lies above the leader's log start begins there; otherwise the records in between
+would be skipped.
 
-An answer without records from below the leader's high watermark says nothing: it had no room, or
-the leader is throttled, and is asked for again; in the end it is taken for a hole up to the
-leader's end. No answer at all, from a leader that has no news, may mean that its log ends there;
-then it is asked for its end (`AbstractFetcher`). A batch that is damaged at the leader says nothing
-of ours, which may be the only good one: it is an error, and is asked for again.
+An answer without records, from below the leader's high watermark, proves nothing: the response had
+no room, or the leader throttles us. We ask again, and finally take it as a hole up to the leader's
+end. No answer at all, from a leader without news, may mean that its log ends there; then we ask for
+its end (`AbstractFetcher`). A batch that is damaged at the leader says nothing about ours, which
+may be the only good one: it is an error, and we ask again.
 
-Known hole, Kafka's own: a tombstone behind our log's end that the leader has dropped before we
-fetched it (delete.retention.ms) is missed.
+A known hole, which Kafka has too: we miss a tombstone after our log's end that the leader dropped
+before we fetched it (delete.retention.ms).
 """
 
 from __future__ import annotations
@@ -52,21 +54,24 @@ KIND_FLAGS = CONTROL_FLAG | TRANSACTIONAL_FLAG
 
 
 class Verified(NamedTuple):
-    """The log is good up to `keep_until`; of the answer, the records from `append_from` (a
-    position) on follow it."""
+    """The log is good up to `keep_until`; the answer's records from `append_from` (a position) on
+    follow it.
+    """
 
     keep_until: int
     append_from: int | None = None
 
 
 class StartOver(NamedTuple):
-    """The log is not the leader's, or not known how far: empty it, to go on at `offset`."""
+    """The log is not the leader's, or it is unknown how far it is: empty it, and go on at
+    `offset`.
+    """
 
     offset: int
 
 
 class CompareAt(NamedTuple):
-    """Not known yet: fetch from `offset` and compare."""
+    """Not decided yet: fetch from `offset` and compare."""
 
     offset: int
 
@@ -76,9 +81,9 @@ def same_batch(ours: BatchHeader, theirs: RecordBatch) -> bool:
 
     A cleaner keeps offsets, epoch, producer and kind. It takes records out, which lowers the count
     and may lower the largest timestamp, and it notes when tombstones may go. Where it has done
-    neither, the CRC tells, in compacted topics too. What the topic's policy is now says nothing: it
-    may have been compacted before. CORRUPT_MESSAGE: they differ, and the other side's is damaged,
-    which says nothing of ours.
+    neither, the CRC decides, in compacted topics too. The topic's current policy does not matter:
+    it may have been compacted before. CORRUPT_MESSAGE: they differ, and the other side's batch is
+    damaged, which says nothing about ours.
     """
     is_equal = ours.crc == theirs.crc and ours.max_timestamp == theirs.max_timestamp
     is_same = _same_origin(ours, theirs) and (is_equal or _may_be_cleaned(ours, theirs))
@@ -88,7 +93,7 @@ def same_batch(ours: BatchHeader, theirs: RecordBatch) -> bool:
 
 
 def _same_origin(ours: BatchHeader, theirs: RecordBatch) -> bool:
-    """What a cleaner leaves as it was."""
+    """Whether everything that a cleaner never changes is equal."""
     return (
         ours.base_offset == theirs.base_offset
         and ours.last_offset == theirs.last_offset
@@ -101,7 +106,7 @@ def _same_origin(ours: BatchHeader, theirs: RecordBatch) -> bool:
 
 
 def _may_be_cleaned(ours: BatchHeader, theirs: RecordBatch) -> bool:
-    """Whether a cleaner can be why two batches of one origin differ."""
+    """Whether a cleaner can explain the difference between two batches of one origin."""
     our_missing = ours.last_offset_delta + 1 - ours.record_count
     their_missing = theirs.last_offset_delta + 1 - theirs.record_count
     if our_missing and their_missing:
@@ -115,15 +120,16 @@ def _may_be_cleaned(ours: BatchHeader, theirs: RecordBatch) -> bool:
 
 
 class Overlap(NamedTuple):
-    """The first batch of ours that overlaps one of theirs, from where the comparison began."""
+    """A batch of ours that overlaps one of theirs, and whether the two are the same."""
 
     ours: BatchHeader
     is_same: bool
 
 
 def overlaps(ours: Iterator[BatchHeader], theirs: Iterable[RecordBatch]) -> Iterator[Overlap]:
-    """Walk along two logs in the order of their offsets. What lies in a hole of the other side is
-    passed over; the walk ends with the first pair that differs, or with either side."""
+    """Walks along two logs in offset order. Batches in a hole of the other side are skipped; the
+    walk ends at the first pair that differs, or at the end of either side.
+    """
     our = next(ours, None)
     for batch in theirs:
         while our is not None and our.last_offset < batch.base_offset:
@@ -144,36 +150,40 @@ EMPTY_ANSWERS_ASKED_AGAIN = 10
 
 @dataclass(slots=True)
 class _Progress:
-    """How far one log's verification is."""
+    """How far the verification of one log has got."""
 
     cleaned_until: Callable[[], int]
-    """Where the part of our log ends that our own cleaner has been through."""
+    """The offset up to which our own cleaner has been through our log."""
 
     begin: int
-    """Where the present way forward began: at this batch of ours."""
+    """The batch of ours at which the current pass forward began."""
 
     stride: int = 1
     """How many batches the next step back takes."""
 
     equal: BatchHeader | None = None
-    """The last batch of ours that is known to be the leader's; then the way leads forward only."""
+    """The last batch of ours that is known to be the leader's; once there is one, the comparison
+    only goes forward.
+    """
 
     has_difference: bool = False
     empty_answers: int = 0
 
 
 class LogVerification:
-    """The partitions whose logs are not verified yet."""
+    """Owns the progress of the partitions whose logs are not verified yet."""
 
     def __init__(self) -> None:
         self._pending: dict[TopicPartition, _Progress] = {}
         self.of_batches: dict[TopicPartition, None] = {}
-        """Those whose logs are not empty: what the leader has there, or that its log ends before,
-        has to be heard."""
+        """Unverified partitions with batches: for these the leader has to say what it has there, or
+        that its log ends before.
+        """
 
     def begin(self, topic_partition: TopicPartition, log: UnifiedLog, *, cleaned_until: Callable[[], int] = lambda: 0) -> int:
-        """From now on answers go to `check`; the offset to fetch from first. `cleaned_until`: how
-        far our own cleaner has been."""
+        """Begins a verification: from now on answers go to `check`. Returns the offset to fetch
+        from first. `cleaned_until`: how far our own cleaner has been.
+        """
         last = log.last_batch()
         offset = log.log_end_offset if last is None else max(last.base_offset, log.log_start_offset)
         self._pending[topic_partition] = _Progress(cleaned_until, offset)
@@ -189,10 +199,11 @@ class LogVerification:
         self.of_batches.pop(topic_partition, None)
 
     def is_worth_asking_again(self, topic_partition: TopicPartition, *, is_throttled: bool) -> bool:
-        """After an answer without records from an offset below the leader's high watermark: other
-        partitions may have taken the room of the response. Or the leader's cleaner took the
-        batches, so this ends, but not while the topic is throttled, when most answers are like
-        that."""
+        """Whether to ask again after an answer without records from below the leader's high
+        watermark: other partitions may have filled the response. The number of attempts is limited,
+        because the leader's cleaner may have removed the batches; but not while the topic is
+        throttled, when most answers are empty.
+        """
         if is_throttled:
             return True
         progress = self._pending[topic_partition]
@@ -209,9 +220,10 @@ class LogVerification:
         leader_log_start_offset: int,
         leader_has_more: bool = False,
     ) -> Verified | StartOver | CompareAt:
-        """What an answer to a fetch from `fetch_offset` says about `log`. `leader_has_more`: its
-        log goes on behind `fetch_offset` whatever the answer has. CORRUPT_MESSAGE: a batch that
-        differs is damaged."""
+        """What an answer to a fetch from `fetch_offset` says about `log`. `leader_has_more`: the
+        leader's log goes on after `fetch_offset`, whatever the answer has. CORRUPT_MESSAGE: a batch
+        that differs is damaged.
+        """
         last = log.last_batch()
         if last is None or last.last_offset < fetch_offset:
             return StartOver(leader_log_start_offset) if leader_log_start_offset < fetch_offset else Verified(fetch_offset, 0)
@@ -233,8 +245,9 @@ class LogVerification:
         return self._all_there_is(last, theirs)
 
     def _all_there_is(self, last: BatchHeader, theirs: list[RecordBatch]) -> Verified:
-        """Nothing is different up to our end. A gap behind our last batch, which our cleaner left,
-        is fetched again."""
+        """The verdict if nothing differs up to our end. A gap after our last batch, which our
+        cleaner left, is fetched again.
+        """
         position = 0
         for batch in theirs:
             if batch.base_offset >= last.next_offset:
@@ -256,7 +269,7 @@ class LogVerification:
         return Verified(equal.next_offset)
 
     def _step_back(self, progress: _Progress, log: UnifiedLog, leader_log_start_offset: int) -> CompareAt | None:
-        """Compare from an earlier batch on; None when there is none that the leader may have."""
+        """Compares from an earlier batch on; None if there is none that the leader may have."""
         candidate: BatchHeader | None = None
         offset = progress.begin
         for _ in range(progress.stride):

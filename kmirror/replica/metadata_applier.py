@@ -2,10 +2,12 @@
 `ReplicaManager.applyDelta`).
 
 Order, as in Kafka: deletions first (a topic may come back under the same name), then configs, then
-leaders, then followers. One partition whose log cannot be worked on keeps no other from its role.
+leaders, then followers. A partition whose log cannot be used does not keep the others from their
+roles.
 
-Read-only by default: a partition whose topic has a `mirror.name` answers NOT_LEADER_OR_FOLLOWER to
-clients from the moment this broker leads it until `mirror` has loaded its state (C38).
+Partitions are read-only by default: one whose topic has a `mirror.name` answers
+NOT_LEADER_OR_FOLLOWER to clients from the moment this broker leads it until `mirror` has loaded its
+state (C38).
 """
 
 from __future__ import annotations
@@ -36,8 +38,9 @@ _log = logging.getLogger(__name__)
 
 
 class MetadataApplier:
-    """`fetcher_manager` is set by `server`, on a broker with peers; `create_partition` makes one
-    without a log."""
+    """Gives partitions their roles; the parts that it is given own them. `server` sets
+    `fetcher_manager` on a broker with peers; `create_partition` makes a partition without a log.
+    """
 
     def __init__(
         self,
@@ -166,15 +169,17 @@ class MetadataApplier:
         self._purgatories.complete_delayed(topic_partition)
 
     def _shall_stop_fetching(self, registration: PartitionRegistration) -> bool:
-        """Without a leader there is nobody to fetch from; a broker that leaves does not come back
-        into an ISR."""
+        """Whether to stop fetching: without a leader there is nobody to fetch from, and a broker in
+        controlled shutdown does not come back into an ISR.
+        """
         us = self._metadata.broker(self._broker_id)
         is_leaving = us is not None and us.in_controlled_shutdown and self._broker_id not in registration.isr
         return not registration.has_leader or is_leaving
 
     def _get_or_create_partition(self, topic: TopicIdPartition) -> Partition | None:
-        """None for a partition in an offline log directory; a new topic of the same name is another
-        partition."""
+        """The partition; None if it is in an offline log directory. A new topic of the same name is
+        another partition.
+        """
         topic_partition = topic.topic_partition
         offline_id = self._hosted.offline.get(topic_partition)
         if offline_id is not None:
@@ -190,7 +195,9 @@ class MetadataApplier:
         return partition
 
     def _skip(self, topic: TopicIdPartition, error: ApiException) -> None:
-        """One partition's log cannot be worked on; the others of the delta are not touched by that."""
+        """Skips one partition whose log cannot be used; the others of the delta are not
+        affected.
+        """
         _log.error("Skipped the state change of %s: %s", topic, error.message)
         if error.error is Errors.KAFKA_STORAGE_ERROR:
             if self.fetcher_manager is not None:
@@ -205,8 +212,9 @@ class MetadataApplier:
         self._purgatories.complete_delayed(topic_partition)
 
     def handle_log_dir_failure(self, log_dir: str) -> None:
-        """Every partition with its log there goes offline: it answers KAFKA_STORAGE_ERROR, and is
-        fetched no more."""
+        """Takes every partition with its log there offline: it answers KAFKA_STORAGE_ERROR, and is
+        no longer fetched.
+        """
         failed = self._hosted.online_in(log_dir)
         if self.fetcher_manager is not None:
             self.fetcher_manager.remove_fetcher_for_partitions(list(failed))

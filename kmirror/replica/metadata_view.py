@@ -1,4 +1,5 @@
-"""What replication asks of the cluster's metadata: the image that `MetadataApplier` applied last.
+"""What replication reads from the cluster's metadata: the image that `MetadataApplier` applied
+last.
 
 It is a view of its own, not the broker's metadata cache: what a partition may ask about followers
 never runs ahead of the roles that partitions have been given.
@@ -14,8 +15,9 @@ from kmirror.metadata.registrations import BrokerRegistration
 
 
 class MetadataView:
-    """The `BrokersView` of all partitions. `MetadataApplier` sets `image` before it acts on a
-    delta."""
+    """The `BrokersView` of all partitions; owns the applied image. `MetadataApplier` sets `image`
+    before it acts on a delta.
+    """
 
     def __init__(self) -> None:
         self.image = MetadataImage.EMPTY
@@ -39,7 +41,8 @@ class MetadataView:
         return None if broker is None or broker.fenced else broker.epoch
 
     def is_replica_eligible(self, broker_id: int, broker_epoch: int, directory_id: Uuid) -> bool:
-        """Whether it may join an ISR: registered, active, (unless -1) fetching in the broker epoch
-        that is registered, and with its directory online."""
+        """Whether the broker may join an ISR: it is registered and active, it fetches in its
+        registered broker epoch (-1: any), and its directory is online.
+        """
         broker = self.image.cluster.broker(broker_id)
         return broker is not None and broker.active and broker_epoch in (-1, broker.epoch) and broker.has_online_dir(directory_id)

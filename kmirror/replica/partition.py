@@ -1,9 +1,9 @@
 """One partition as this broker sees it: role, epochs, high watermark, and who may write.
 
-Who changes what. `ReplicaManager.apply_delta` makes it leader or follower (epochs and assignment
+Who changes what: `ReplicaManager.apply_delta` makes it leader or follower (epochs and assignment
 come from the metadata image); appends and fetches move the log and with it the high watermark;
-`mirror` sets the read-only reason and the mirror leader epoch. All of it on the loop, so every
-check and its use are one step.
+`mirror` sets the read-only reason. All of this runs on the loop, so every check and its use are one
+step.
 
 The rules that matter:
 
@@ -47,14 +47,16 @@ from kmirror.wire.messages.alter_partition import AlterPartitionResponsePartitio
 
 
 class ReadOnlyReason(enum.Enum):
-    """Why clients may not write, and the error that tells them."""
+    """Why clients may not write, and the error that they get."""
 
     MIRROR_TOPIC = Errors.READ_ONLY_TOPIC
     MIRROR_STATE_UNKNOWN = Errors.NOT_LEADER_OR_FOLLOWER
 
 
 class Partition:
-    """Leader or follower of one partition; `log` is None until it has been made one of them."""
+    """Owns the role, epochs, replicas and read-only reason of one partition; `log` is None until it
+    was made leader or follower.
+    """
 
     def __init__(
         self,
@@ -78,8 +80,9 @@ class Partition:
         self.leader_epoch_start_offset: int | None = None
         self.has_mirror_name = False
         self.on_follower_change: Callable[[], None] | None = None
-        """Called when a follower has fetched or the ISR has changed, while somebody waits for that
-        (`mirror` in D4 and D5)."""
+        """Called when a follower has fetched or the ISR has changed, if somebody waits for that
+        (`mirror` in D4 and D5).
+        """
         self._read_only_reason: ReadOnlyReason | None = None
         self._config = config
         self._clock = clock
@@ -119,7 +122,7 @@ class Partition:
 
     @property
     def leader_log(self) -> UnifiedLog:
-        """The log where this broker leads; ApiException NOT_LEADER_OR_FOLLOWER otherwise."""
+        """The log, if this broker leads; ApiException NOT_LEADER_OR_FOLLOWER otherwise."""
         if not self.is_leader:
             raise ApiException(
                 Errors.NOT_LEADER_OR_FOLLOWER,
@@ -128,11 +131,11 @@ class Partition:
         return self.local_log
 
     def readable_log(self, *, fetch_only_leader: bool) -> UnifiedLog:
-        """The log for reading: of the leader alone, or also of a follower."""
+        """The log for reading: only if this broker leads, or also if it follows."""
         return self.leader_log if fetch_only_leader else self.local_log
 
     def make_leader(self, registration: PartitionRegistration, log: UnifiedLog) -> bool:
-        """Lead from `registration` on; True when this broker did not lead before."""
+        """Makes this broker the leader; True if it did not lead before."""
         if registration.partition_epoch < self.partition_epoch:
             return False
         is_new_leader = not self.is_leader
@@ -148,7 +151,9 @@ class Partition:
         return is_new_leader
 
     def make_follower(self, registration: PartitionRegistration, log: UnifiedLog) -> bool:
-        """Follow `registration.leader`; True when the leader epoch is new: fetching starts anew."""
+        """Follows `registration.leader`; True if the leader epoch is new, so that fetching starts
+        again.
+        """
         if registration.partition_epoch < self.partition_epoch:
             return False
         is_new_leader_epoch = registration.leader_epoch > self.leader_epoch
@@ -205,9 +210,10 @@ class Partition:
         self._on_read_only(self.topic_partition)
 
     def on_leader_log_cut(self) -> None:
-        """The leader's own log was cut: its epoch begins at the new end at the latest, or clients
-        and followers would wait for the offsets that are gone (ListOffsets OFFSET_NOT_AVAILABLE, no
-        ISR expansion)."""
+        """The leader's own log was cut: its epoch now begins at the new end at the latest.
+        Otherwise clients and followers would wait for offsets that are gone (ListOffsets
+        OFFSET_NOT_AVAILABLE, no ISR expansion).
+        """
         if self.leader_epoch_start_offset is not None:
             self.leader_epoch_start_offset = min(self.leader_epoch_start_offset, self.leader_log.log_end_offset)
         self._on_progress(self.topic_partition)
@@ -259,7 +265,7 @@ class Partition:
     def append_records_to_mirror_leader(self, records: Buffer, *, source_leader_epoch: int) -> LogAppendInfo:
         """Append a source cluster's bytes unchanged; our own ISR moves the high watermark.
 
-        The caller tells those who wait, once for all that it appends (`complete_delayed_together`).
+        The caller notifies waiters once for all its appends (`complete_delayed_together`).
         """
         log = self.leader_log
         info = log.append_as_follower(records, leader_epoch=source_leader_epoch)
@@ -271,7 +277,7 @@ class Partition:
 
     @property
     def effective_min_isr(self) -> int:
-        """min.insync.replicas, or the number of replicas where that is smaller."""
+        """min.insync.replicas, or the number of replicas if that is smaller."""
         return min(self.local_log.config.min_in_sync_replicas, len(self.replicas.assigned))
 
     @property
@@ -320,14 +326,15 @@ class Partition:
         session: FollowerSession | None = None,
         fetch_offset_metadata: LogOffsetMetadata | None = None,
     ) -> None:
-        """A follower fetched: it has what lies before, so ISR and watermarks may move.
+        """A follower fetched: it has everything before the fetch offset, so the ISR and watermarks
+        may move.
 
         `fetch_offset_metadata`: where the read found the fetch offset, so that a watermark that
         moves there need not be looked up.
 
-        ApiException for a follower that is not assigned (it may know of a reassignment before us:
-        then it shall try again, with UNKNOWN_LEADER_EPOCH) and for a fetch of an incarnation of the
-        broker that is gone.
+        ApiException for a follower that is not assigned (it may know of a reassignment before us,
+        and then has to retry: UNKNOWN_LEADER_EPOCH), and for a fetch from an earlier incarnation of
+        the broker.
         """
         replica = self.replicas.remote.get(replica_id)
         if replica is None:

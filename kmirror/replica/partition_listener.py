@@ -22,7 +22,7 @@ class PartitionListener(Protocol):
 
 
 class PartitionListeners:
-    """The listeners of each partition, in the order in which they came."""
+    """Owns the listeners of each partition, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._listeners: dict[TopicPartition, list[PartitionListener]] = {}

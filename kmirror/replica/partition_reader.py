@@ -117,8 +117,9 @@ def _read_log(
 
 
 def _mirror_leader_epoch(log: UnifiedLog, fetch: FetchPartition) -> int:
-    """To a follower that asks: the latest epoch of our log, up to which it may append (KIP-1279,
-    MLE)."""
+    """What a follower that asks is told: the latest epoch of our log, up to which it may append
+    (KIP-1279, MLE).
+    """
     return NO_MIRROR_LEADER_EPOCH if fetch.mirror_leader_epoch < 0 else log.latest_epoch or 0
 
 
@@ -140,8 +141,9 @@ def read_elsewhere(partition: Partition, fetch: FetchPartition, preferred_read_r
 
 
 def diverging_epoch(partition: Partition, log: UnifiedLog, fetch_offset: int, last_fetched_epoch: int) -> DivergingEpoch | None:
-    """Where the fetcher's log left ours, or None; ApiException OFFSET_OUT_OF_RANGE when that cannot
-    be said."""
+    """Where the fetcher's log diverges from ours, or None; ApiException OFFSET_OUT_OF_RANGE if that
+    is unknown.
+    """
     end = _end_offset_for_epoch(partition, log, last_fetched_epoch)
     if end.leader_epoch < 0 or end.end_offset < 0:
         raise ApiException(
@@ -175,7 +177,7 @@ def _end_offset_for_epoch(partition: Partition, log: UnifiedLog, leader_epoch: i
 
 
 def fetchable_end_offset(log: UnifiedLog, isolation: FetchIsolation) -> LogOffsetMetadata:
-    """Up to where a fetch of this isolation may read."""
+    """The offset up to which a fetch of this isolation may read."""
     if isolation is FetchIsolation.LOG_END:
         return log.log_end_offset_metadata
     return log.high_watermark_metadata if isolation is FetchIsolation.HIGH_WATERMARK else log.last_stable_offset_metadata

@@ -1,7 +1,7 @@
 """The purgatories of one broker: everything that waits for something to happen to a partition.
 
-Whoever moves a log, a watermark or a role calls `complete_delayed(topic_partition)`, in the same
-step; then whatever waits for that partition looks again.
+Code that changes a log, a watermark or a role calls `complete_delayed(topic_partition)` in the same
+step; then every operation that waits for that partition checks again.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from kmirror.runtime.api import Runtime
 
 
 class Purgatories:
-    """`fetches` holds those of consumers and of followers without a session; the others are in
-    `follower_fetches`."""
+    """Owns the purgatories. `fetches` holds the fetches of consumers and of followers without a
+    session; other followers' are in `follower_fetches`.
+    """
 
     def __init__(self, runtime: Runtime, hosted: HostedPartitions) -> None:
         self.produces: DelayedOperationPurgatory[DelayedProduce] = DelayedOperationPurgatory("Produce", runtime)
@@ -35,8 +36,9 @@ class Purgatories:
         self.complete_delayed_together([topic_partition])
 
     def complete_delayed_together(self, topic_partitions: Sequence[TopicPartition]) -> None:
-        """The same for partitions that changed in one step: a follower's fetch that waits for some
-        of them is answered with all."""
+        """As `complete_delayed`, for partitions that changed in one step: a follower's fetch that
+        waits for some of them is answered with all of them.
+        """
         partitions = [self._online[each] for each in topic_partitions if each in self._online]
         self.follower_fetches.note_changes(partitions)
         for topic_partition in topic_partitions:

@@ -1,6 +1,6 @@
 """DeleteRecords: raises a log's start offset, and waits until live followers did the same.
 
-Read-only partitions, internal topics and logs that are not deleted from refuse it.
+Read-only partitions, internal topics and logs whose policy does not delete refuse it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ HIGH_WATERMARK_OFFSET: Final = -1
 
 
 class RecordDeletions:
-    """`note_changes` tells the sessions of followers, which fetch the new log start offset then."""
+    """Raises log start offsets; the waiting operations belong to the purgatory. `note_changes`
+    tells followers' sessions, which then fetch the new log start offset.
+    """
 
     def __init__(
         self,

@@ -1,9 +1,10 @@
-"""What the leader of a partition knows of one follower (Kafka's `Replica` and its `ReplicaState`).
+"""What the leader of a partition knows about one follower (Kafka's `Replica` and its
+`ReplicaState`).
 
-A follower is *caught up* when its log end offset equals the leader's, or when the last time it was
-so lies at most `replica.lag.time.max.ms` back. The time is set backwards: when a fetch asks for an
-offset at or beyond the leader's end at the time of the *previous* fetch, the follower was caught up
-at that previous time.
+A follower is *caught up* when its log end offset equals the leader's, or if that was last so at
+most `replica.lag.time.max.ms` ago. The time is set in retrospect: if a fetch asks for an offset at
+or beyond the leader's end at the time of the *previous* fetch, the follower was caught up at that
+previous time.
 
 While `session` is set the follower is caught up each time the session fetches, whether or not this
 partition is looked at (`follower_session`).
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
 
 
 class BrokersView(Protocol):
-    """What a leader asks of the metadata about followers."""
+    """What a leader asks the metadata about followers."""
 
     def is_replica_eligible(self, broker_id: int, broker_epoch: int, directory_id: Uuid) -> bool:
-        """May be in an ISR: neither fenced nor leaving, fetching in the broker epoch that is
-        registered (-1: any), and with the directory of its log online. (Kafka does not look at the
-        directory, and so waits for a replica that cannot come.)"""
+        """Whether the broker may be in an ISR: it is neither fenced nor leaving, fetches in its
+        registered broker epoch (-1: any), and the directory of its log is online. (Kafka does not
+        check the directory, and so waits for a replica that cannot come.)
+        """
         ...
 
     def alive_broker_epoch(self, broker_id: int) -> int | None:
@@ -37,7 +39,7 @@ class BrokersView(Protocol):
 
 @dataclass(slots=True)
 class Replica:
-    """A remote replica; times are monotonic milliseconds of the leader."""
+    """Owns what is known about a remote replica; times are monotonic milliseconds of the leader."""
 
     broker_id: int
     log_end_offset: int = UNKNOWN_OFFSET
@@ -47,13 +49,14 @@ class Replica:
     last_caught_up_time_ms: int = 0
     broker_epoch: int = -1
     has_fetched_in_epoch: bool = False
-    """Whether `log_end_offset` was said in the current leader epoch: what was said before may have
-    been cut since."""
+    """Whether `log_end_offset` was reported in the current leader epoch: the log may have been cut
+    since an earlier report.
+    """
     session: FollowerSession | None = None
 
     @property
     def caught_up_time_ms(self) -> int:
-        """When it was caught up last."""
+        """When the replica was last caught up."""
         return self.last_caught_up_time_ms if self.session is None else max(self.last_caught_up_time_ms, self.session.last_fetch_ms)
 
     def update_fetch_state(
@@ -81,15 +84,16 @@ class Replica:
         self.broker_epoch = broker_epoch
 
     def end_session(self) -> None:
-        """What its session fetches from now on says nothing of this partition; it was caught up
-        with the last fetch until now."""
+        """Ends the link to the session: its later fetches say nothing about this partition, which
+        was caught up at its last fetch until now.
+        """
         if self.session is not None:
             self.last_caught_up_time_ms = self.caught_up_time_ms
             self.last_fetch_time_ms = max(self.last_fetch_time_ms, self.session.last_fetch_ms)
             self.session = None
 
     def reset(self, *, leader_log_end_offset: int, now_ms: int, is_new_leader: bool, is_follower_in_sync: bool) -> None:
-        """A new leader epoch: nothing that was known of the follower's log holds any more."""
+        """A new leader epoch began: what was known about the follower's log no longer holds."""
         self.session = None
         self.has_fetched_in_epoch = False
         if is_new_leader:

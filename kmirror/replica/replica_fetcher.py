@@ -3,8 +3,8 @@
 
 A follower appends the leader's bytes as they are, takes over its high watermark and log start, and
 cuts its log where the leader says that it diverges. In a mirror partition the batches carry epochs
-of the source cluster; the bound for them is then the mirror leader epoch that the leader answers
-with (KIP-1279), not the leader epoch. Equal epochs do not mean equal batches there, so followers
+of the source cluster; they may be appended up to the mirror leader epoch in the leader's answers
+(KIP-1279), not up to the leader epoch. Equal epochs do not mean equal batches there, so followers
 verify their logs in each new leader epoch (`log_verification`).
 """
 
@@ -27,9 +27,8 @@ _log = logging.getLogger(__name__)
 
 
 class ReplicaFetcher:
-    """The hooks of a follower.
-
-    Partitions that failed are in `failed` until they are added again.
+    """The hooks of a follower; owns the verification of logs. Partitions that failed are in
+    `failed` until they are added again.
     """
 
     def __init__(self, replica_manager: ReplicaManager) -> None:
@@ -38,12 +37,14 @@ class ReplicaFetcher:
         self.failed: dict[TopicPartition, Errors] = {}
         self.verification = LogVerification()
         self._fetched_from_before: set[TopicPartition] = set()
-        """Verified by an answer whose rest could not be appended: the fetcher asks from that
-        answer's offset once more."""
+        """Partitions verified by an answer whose rest could not be appended: the fetcher asks from
+        that answer's offset once more.
+        """
 
     def first_fetch_offset(self, topic_partition: TopicPartition, fetch_offset: int) -> int:
-        """Where a new leader epoch begins: at the last batch, for the log has to be verified;
-        `fetch_offset` is where it ends."""
+        """Where fetching begins in a new leader epoch: at the last batch, because the log has to be
+        verified; `fetch_offset` is where the log ends.
+        """
         self.verification.end(topic_partition)
         self._fetched_from_before.discard(topic_partition)
         return self._begin_verification(topic_partition)
@@ -72,8 +73,8 @@ class ReplicaFetcher:
                 f"Offset mismatch for partition {topic_partition}: fetched offset = {state.fetch_offset}, log end offset = {log.log_end_offset}.",
             )
         if data.records:
-            # C36: batches of a mirror carry the source's epochs. What lies above the epoch we asked
-            # with comes again with the next one.
+            # A mirror's batches carry the source's epochs; those above the epoch that we asked with
+            # come again in the next answer (C36).
             bound = state.mirror_leader_epoch if state.mirror_leader_epoch >= 0 else state.current_leader_epoch
             partition.append_records_to_follower(data.records, leader_epoch=bound)
             self._replica_manager.stats.replication_bytes_in.mark(len(data.records))
@@ -88,16 +89,20 @@ class ReplicaFetcher:
         return log.log_end_offset, log.latest_epoch
 
     def first_mirror_leader_epoch(self, topic_partition: TopicPartition) -> int:
-        """Where a fetch of a mirror's partition begins: at 0; the leader's answer then says more."""
+        """The mirror leader epoch of the first fetch: 0 for a mirror's partition, until the
+        leader's answer has a higher one; -1 for others.
+        """
         return 0 if self._partition(topic_partition).has_mirror_name else NO_MIRROR_LEADER_EPOCH
 
     def next_mirror_leader_epoch(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData) -> int:
-        """The largest epoch that the leader told."""
+        """The largest mirror leader epoch that the leader has answered with."""
         first = self.first_mirror_leader_epoch(topic_partition)
         return first if first < 0 else max(first, state.mirror_leader_epoch, data.mirror_leader_epoch)
 
     def _verify(self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData) -> tuple[int, int | None]:
-        """Compare what came with what is there; then go on as usual, or compare on."""
+        """Compares the answer with our log; then fetching goes on as usual, or the comparison
+        continues.
+        """
         log = self._partition(topic_partition).local_log
         leader_has_more = data.high_watermark > state.fetch_offset
         if not data.records and leader_has_more:
@@ -131,8 +136,9 @@ class ReplicaFetcher:
         return moved
 
     def truncate(self, topic_partition: TopicPartition, diverging: DivergingEpoch) -> tuple[int, int | None]:
-        """To the smaller end of the common epoch; where we do not have that epoch, to the end of
-        the one before it."""
+        """Cuts to the smaller end of the common epoch; if the log has no entry to tell its end, to
+        the high watermark at most.
+        """
         log = self._partition(topic_partition).local_log
         ours = log.end_offset_for_epoch(diverging.epoch)
         if ours is None:
@@ -165,7 +171,7 @@ class ReplicaFetcher:
         return not self._quota.is_unused
 
     def must_wait(self, topic_partition: TopicPartition, state: PartitionFetchState) -> bool:
-        """The follower's throttle, for a replica that is behind (or does not know yet)."""
+        """Whether the follower's throttle holds back a replica that is behind, or may be."""
         is_in_sync = state.lag is not None and state.lag <= 0
         return not is_in_sync and self._quota.must_wait(topic_partition)
 

@@ -1,8 +1,8 @@
 """The fetchers of all partitions that this broker follows (Kafka's `ReplicaFetcherManager`).
 
 Fetchers are keyed by (fetcher id, leader); a partition's fetcher id is its hash modulo
-`num.replica.fetchers`. A partition that cannot begin, because its log cannot be read now, is tried
-again after the backoff, and keeps no other from beginning.
+`num.replica.fetchers`. A partition that cannot begin because its log cannot be read now is tried
+again after the backoff, and does not keep others from beginning.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ _log = logging.getLogger(__name__)
 
 
 class ReplicaFetcherManager:
-    """`connect(leader_id, fetcher_id)` gives the end point of a leader, None when it is not known
-    (then its metadata comes later); `address_of(leader_id)` where it is reached now."""
+    """Owns the fetchers, and the partitions that wait for a leader's address or for a retry.
+    `connect(leader_id, fetcher_id)` returns the end point of a leader, None if its metadata is not
+    known yet; `address_of(leader_id)` returns its current address.
+    """
 
     def __init__(
         self,
@@ -45,8 +47,9 @@ class ReplicaFetcherManager:
         self._endings = TaskScope(runtime, "fetchers")
 
     def lags(self) -> list[tuple[str, TopicPartition, int]]:
-        """Of every partition that is fetched: its fetcher's name, and how many records it is behind
-        the leader's high watermark."""
+        """For every fetched partition: its fetcher's name, and how many records it is behind the
+        leader's high watermark.
+        """
         return [
             (fetcher.name, topic_partition, max(0, state.lag or 0))
             for fetcher in self._fetchers.values()
@@ -55,12 +58,14 @@ class ReplicaFetcherManager:
 
     @property
     def failed_partition_count(self) -> int:
-        """Partitions that left their fetcher because of an error that does not pass."""
+        """The number of partitions that left their fetcher because of a permanent error."""
         return len(self._hooks.failed)
 
     @property
     def dead_fetcher_count(self) -> int:
-        """Fetchers whose task ended though nobody ended it, and has not begun again yet."""
+        """The number of fetchers whose task ended although nobody ended it, and has not been
+        restarted.
+        """
         return sum(fetcher.is_dead for fetcher in self._fetchers.values())
 
     def fetcher_id(self, topic_partition: TopicPartition) -> int:
@@ -96,8 +101,9 @@ class ReplicaFetcherManager:
         )
 
     def _on_no_beginning(self, topic_partition: TopicPartition, initial: InitialFetchState, failure: KmirrorError | OSError) -> None:
-        """Its log could not be read: tried again as long as that may pass and nobody says
-        otherwise."""
+        """Handles a log that could not be read: tries again if the error may pass, unless the
+        partition is removed or added otherwise meanwhile.
+        """
         code = Errors.KAFKA_STORAGE_ERROR if isinstance(failure, OSError) else Errors.UNKNOWN_SERVER_ERROR
         error = failure if isinstance(failure, ApiException) else ApiException(code, str(failure))
         if error.error not in PASSING_ERRORS:
@@ -113,14 +119,15 @@ class ReplicaFetcherManager:
         self._runtime.call_later_ms(self._replica_manager.config.replica_fetch_backoff_ms, try_again)
 
     def on_brokers_changed(self) -> None:
-        """Partitions whose leader was not known when they were to be fetched begin when it is."""
+        """Begins to fetch partitions whose leader was not known before and is known now."""
         known = {each: initial for each, initial in self._without_leader.items() if self._address_of(initial.leader_id) is not None}
         if known:
             self.add_fetcher_for_partitions(known)
 
     def spread_anew(self) -> None:
-        """num.replica.fetchers changed: every partition goes to the fetcher that its name hashes to
-        now."""
+        """Moves every partition to the fetcher that its name now hashes to, after
+        num.replica.fetchers changed.
+        """
         fetched = {
             topic_partition: InitialFetchState(state.topic_id, leader_id, state.current_leader_epoch, state.fetch_offset)
             for (_, leader_id), fetcher in self._fetchers.items()
@@ -130,14 +137,15 @@ class ReplicaFetcherManager:
         self.add_fetcher_for_partitions(fetched)
 
     def _forget(self, topic_partition: TopicPartition) -> None:
-        """It neither waits for anything nor has failed."""
+        """Drops a partition from those that wait or have failed."""
         self._without_leader.pop(topic_partition, None)
         self._to_retry.pop(topic_partition, None)
         self._hooks.failed.pop(topic_partition, None)
 
     def _running_fetcher(self, fetcher_id: int, leader_id: int) -> AbstractFetcher | None:
-        """The fetcher of this leader, unless the leader came back at another address: then it is
-        ended."""
+        """The fetcher of this leader; if the leader came back at another address, ends the fetcher
+        and returns None.
+        """
         fetcher = self._fetchers.get((fetcher_id, leader_id))
         if fetcher is None or self._address_of(leader_id) == self._addresses.get((fetcher_id, leader_id)):
             return fetcher

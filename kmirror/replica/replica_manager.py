@@ -1,4 +1,5 @@
-"""All partitions of one broker: the face of `replica`, and the place where its parts are wired.
+"""All partitions of one broker: the interface of `replica`, and the place where its parts are wired
+together.
 
     hosted_partitions           which partitions are here
     metadata_applier            what the metadata make of them: leaders, followers, logs, configs
@@ -9,10 +10,10 @@
     high_watermark_checkpoints  what is known of high watermarks after a restart
 
 Everything is synchronous except waiting. `append_records` and `fetch_messages` do their work when
-called and return a future that is done already when there is nothing to wait for; otherwise a
-`Delayed*` operation in a purgatory, keyed by partition, completes it. Whoever moves a log or a
-watermark calls `complete_delayed(topic_partition)`. Read-only rules live in `Partition`; they only
-become error codes on the way.
+called, and return a future that is already done if there is nothing to wait for; otherwise a
+`Delayed*` operation in a purgatory, keyed by partition, completes it. Code that moves a log or a
+watermark calls `complete_delayed(topic_partition)`. The read-only rules are in `Partition`; here
+their exceptions only become error codes.
 """
 
 from __future__ import annotations
@@ -51,10 +52,11 @@ from kmirror.storage.log_manager import LogManager
 
 
 class ReplicaManager:
-    """`log_manager` is started before and shut down after this by its owner.
+    """Owns all parts of replication on one broker, and the task that shrinks ISRs. The owner of
+    `log_manager` starts it before this and shuts it down after.
 
-    What is called for each batch goes straight to the part that does it: such names of this class
-    (`append_records`, `get_partition`, ...) are the part's own methods.
+    Methods called for each batch (`append_records`, `get_partition`, ...) are attributes that refer
+    directly to the methods of the part that does the work.
     """
 
     def __init__(
@@ -173,8 +175,9 @@ class ReplicaManager:
         self._metadata_applier.fetcher_manager = fetcher_manager
 
     def set_assignment_listener(self, on_assignment: AssignmentListener) -> None:
-        """Told of each log that is, or shall be, in another directory than the metadata says. Call
-        it before the first delta."""
+        """Sets the listener that is told of each log that is, or is to be, in another directory
+        than the metadata says. Call it before the first delta.
+        """
         self._logs.on_assignment = on_assignment
         self.alter_log_dirs.on_assignment = on_assignment
 
@@ -206,7 +209,7 @@ class ReplicaManager:
     # -------------------------------------------------------------------------------------------------
 
     def maybe_add_listener(self, topic_partition: TopicPartition, listener: PartitionListener) -> bool:
-        """False when the partition is not hosted here."""
+        """Adds a listener; False if the partition is not hosted here."""
         if topic_partition not in self.partitions:
             return False
         self._listeners.add(topic_partition, listener)
@@ -221,8 +224,8 @@ class ReplicaManager:
         """Read now, or when there are `params.min_bytes`, or after `params.max_wait_ms`. The order
         of `fetch_infos` is kept.
 
-        With `followed`, a follower's session, other partitions of it are waited for as well, and
-        may come in the results.
+        With `followed`, a follower's session, the wait also covers other partitions of the session,
+        and these may be in the results.
         """
         if followed is not None:
             return self._follower_fetches.fetch(params, followed, fetch_infos)

@@ -1,5 +1,6 @@
-"""MBeans of `ReplicaManager` and its purgatories: partitions by state, what waits, what waited in
-vain."""
+"""MBeans of `ReplicaManager` and its purgatories: partitions by state, waiting operations, and
+operations that timed out.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +21,9 @@ _PARTITION_COUNTS: dict[str, Callable[[Partition], bool]] = {
 
 
 class ReplicaManagerMetrics:
-    """Gauges over partitions and purgatories, and the meters of operations that ended because their
-    time was up."""
+    """Registers gauges over partitions and purgatories, and owns the meters of operations that
+    timed out.
+    """
 
     def __init__(self, registry: MetricsRegistry, hosted: HostedPartitions, purgatories: Purgatories) -> None:
         def gauge(name: str, read: Callable[[], int]) -> None:
@@ -47,7 +49,7 @@ class ReplicaManagerMetrics:
 
 
 def _with_followers(purgatories: Purgatories, count: Callable[[], int]) -> Callable[[], int]:
-    """Fetches of followers with a session wait elsewhere."""
+    """Adds the waiting fetches of followers with a session, which another purgatory holds."""
     return lambda: count() + purgatories.follower_fetches.num_delayed
 
 

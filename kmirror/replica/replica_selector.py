@@ -1,11 +1,11 @@
-"""Which replica a consumer shall read from (KIP-392): Kafka's `ReplicaSelector`s, chosen by
+"""Which replica a consumer should read from (KIP-392): Kafka's `ReplicaSelector`s, chosen by
 `replica.selector.class`.
 
 Only a leader selects, only for consumers that say who they are (Fetch v11 and above), and only
 among itself and the ISR members whose log holds the offset asked for: a replica behind the ISR
 would make its consumers lag, and the leader would send them there again. The leader's answer then
-names the replica and carries no records; the consumer turns to it until its metadata is due. A
-selector that prefers the leader is as good as none.
+names the replica and carries no records; the consumer turns to it until its metadata is due. If the
+selector prefers the leader, the read is as without a selector.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ class LeaderSelector:
 
 
 class RackAwareReplicaSelector:
-    """A replica in the client's rack: the leader if it is there, else the most caught up one; the
-    leader where there is none."""
+    """Selects a replica in the client's rack: the leader if it is there, else the most caught-up
+    one; the leader if the rack has none.
+    """
 
     def select(
         self, topic_partition: TopicPartition, client: ClientMetadata, replicas: list[ReplicaView], leader: ReplicaView
@@ -63,8 +64,9 @@ class RackAwareReplicaSelector:
 
 
 def create_replica_selector(class_name: str | None) -> ReplicaSelector | None:
-    """The selector of that (Java) name; None when none is configured. ConfigError for a class that
-    there is not."""
+    """The selector of that (Java) name; None when none is configured. ConfigError for an unknown
+    class.
+    """
     if not class_name:
         return None
     if class_name == RACK_AWARE:
@@ -83,8 +85,9 @@ def find_preferred_read_replica(
     broker_of: Callable[[int], BrokerRegistration | None],
     now_ms: int,
 ) -> int:
-    """The broker to read from instead of this leader; -1: from us. `broker_of` gives registered
-    brokers."""
+    """The broker to read from instead of this leader; -1: this leader. `broker_of` returns
+    registered brokers.
+    """
 
     def view(broker_id: int, log_end_offset: int, since_ms: int) -> ReplicaView | None:
         broker = broker_of(broker_id)

@@ -29,7 +29,8 @@ _log = logging.getLogger(__name__)
 
 
 class ReplicaSet:
-    """`assigned` and `in_sync` are broker ids; `remote` has what is known of each follower.
+    """Owns the assignment, the ISR, the pending proposal and the followers' states. `assigned` and
+    `in_sync` are broker ids; `remote` has what is known about each follower.
 
     On a follower `remote` and `in_sync` are empty. Without an `alter_partition_manager` the ISR
     changes by metadata only. `on_isr_answer` is called with what the controller decided.
@@ -63,7 +64,7 @@ class ReplicaSet:
     # -------------------------------------------------------------------------------------------------
 
     def assign(self, registration: PartitionRegistration) -> None:
-        """What the metadata say; a proposal from before counts no more."""
+        """Takes the assignment from metadata; an earlier proposal no longer counts."""
         self.assigned = registration.replicas
         self.in_sync = registration.isr
         self.pending_isr = None
@@ -72,12 +73,14 @@ class ReplicaSet:
         self.remote = {broker_id: self.remote.get(broker_id) or Replica(broker_id) for broker_id in others}
 
     def forget_followers(self) -> None:
-        """This broker follows: it knows nothing of the others."""
+        """Forgets the followers, since this broker is a follower now and knows nothing about the
+        others.
+        """
         self.remote.clear()
         self.in_sync = ()
 
     def start_leader_epoch(self, log_end_offset: int, *, is_new_leader: bool) -> None:
-        """Nothing that was known of the followers' logs holds any more."""
+        """Resets what was known about the followers' logs, which no longer holds."""
         now_ms = self._clock.monotonic_ms()
         for replica in self.remote.values():
             replica.reset(
@@ -101,7 +104,7 @@ class ReplicaSet:
     # ----------------------------------------------------------------------------------------
 
     def smallest_awaited_offset(self, log_end_offset: int) -> int:
-        """Up to where the maximal ISR, and followers that are about to join it, have the log."""
+        """The offset up to which the maximal ISR, and followers about to join it, have the log."""
         smallest = log_end_offset
         maximal_isr = self.maximal_isr
         now_ms = self._clock.monotonic_ms()
@@ -116,7 +119,7 @@ class ReplicaSet:
         return smallest
 
     def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> None:
-        """ApiException for a fetch of an incarnation of the broker that is gone (-1: not told)."""
+        """ApiException for a fetch from an earlier incarnation of the broker (-1: not told)."""
         registered_epoch = self._brokers.alive_broker_epoch(broker_id)
         if broker_epoch != -1 and registered_epoch is not None and registered_epoch > broker_epoch:
             raise ApiException(
@@ -131,7 +134,7 @@ class ReplicaSet:
         return min([log_start_offset, *starts])
 
     def is_settled(self, broker_id: int, fetch_offset: int, log_end_offset: int, session: FollowerSession) -> bool:
-        """Whether a follower has all there is, is in the ISR, and was found so by this session."""
+        """Whether a follower has everything, is in the ISR, and this session found it so."""
         replica = self.remote.get(broker_id)
         return (
             replica is not None
@@ -141,7 +144,7 @@ class ReplicaSet:
         )
 
     def end_session(self, broker_id: int, session: FollowerSession) -> None:
-        """The follower's session fetches this partition no more."""
+        """The follower's session no longer fetches this partition."""
         replica = self.remote.get(broker_id)
         if replica is not None and replica.session is session:
             replica.end_session()
@@ -180,7 +183,7 @@ class ReplicaSet:
 
     @property
     def may_propose(self) -> bool:
-        """One proposal at a time."""
+        """Whether a proposal may be made: there is one at a time."""
         return self.pending_isr is None and self._alter_partition_manager is not None
 
     def _propose(self, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int) -> None:

@@ -77,7 +77,7 @@ class FetchPartition(Struct, frozen=True):
 
 
 class ClientMetadata(Struct, frozen=True):
-    """Who fetches, for choosing the replica that it shall read from (KIP-392)."""
+    """Who fetches, to choose the replica that it should read from (KIP-392)."""
 
     rack_id: str
     client_id: str
@@ -90,8 +90,8 @@ class FetchParams(Struct, frozen=True):
     """What a fetch asks of all its partitions. `replica_id` >= 0 is a follower, -1 a consumer.
 
     A consumer with `client_metadata` (Fetch v11 and above) may read from followers, anyone else
-    only from the leader. `hides_epochs`: leader epochs above the partition's own are not told
-    (`client_epochs`), but to one that compares its log with ours.
+    only from the leader. `hides_epochs`: leader epochs above the partition's own are hidden
+    (`client_epochs`), except from a client that compares its log with ours.
     """
 
     replica_id: int
@@ -113,8 +113,9 @@ class FetchParams(Struct, frozen=True):
 
 
 class DivergingEpoch(Struct, frozen=True):
-    """Where the follower's log leaves the leader's: the largest common epoch and its end offset at
-    the leader."""
+    """Where the follower's log diverges from the leader's: the largest common epoch and its end
+    offset at the leader.
+    """
 
     epoch: int
     end_offset: int
@@ -139,7 +140,7 @@ class FetchPartitionData(Struct):
 
     @property
     def size_in_bytes(self) -> int:
-        """Of the records."""
+        """The size of the records."""
         records = self.records
         if records is None:
             return 0

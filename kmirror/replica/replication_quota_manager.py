@@ -1,7 +1,7 @@
 """Throttles of replication (Kafka's `ReplicationQuotaManager`; KIP-73): a rate, and the partitions
-that it is for.
+that it applies to.
 
-Four of them in a broker: what it sends to followers, what it fetches from leaders, what it moves
+A broker has four of them: what it sends to followers, what it fetches from leaders, what it moves
 between log directories, and what it mirrors from other clusters (KIP-1279).
 
     rates       leader.replication.throttled.rate, follower.replication.throttled.rate, mirror.replication.throttled.rate,
@@ -10,10 +10,10 @@ between log directories, and what it mirrors from other clusters (KIP-1279).
                 `*` or a list of partition:broker, of which those with this broker's id count
 
 Only replicas that are not in sync are held back, so a throttle never pushes a replica out of the
-ISR; what the others transfer of throttled partitions counts all the same. Mirrors have no ISR with
-their source, so there all are held back. Nothing is delayed: a leader answers a throttled partition
-without records, a follower leaves it out of its request, until the rate (over `window_count`
-windows) is below the bound again.
+ISR; what in-sync replicas transfer of throttled partitions counts too. Mirrors have no ISR with
+their source, so all their throttled partitions are held back. Nothing is delayed: a leader answers
+a throttled partition without records, a follower leaves it out of its request, until the rate (over
+`window_count` windows) is below the bound again.
 """
 
 from __future__ import annotations
@@ -37,23 +37,27 @@ FOLLOWER_REPLICAS_CONFIG = "follower.replication.throttled.replicas"
 
 
 class SimpleRate(Rate):
-    """Over the time since the oldest window began, at least one window: no credit for windows that
-    have not been."""
+    """A rate over the time since the oldest window began, but at least one window: windows that
+    have not begun give no credit.
+    """
 
     def window_size_ms(self, config: MetricConfig, now_ms: int) -> int:
         self._stat.purge(config, now_ms)
         return max(now_ms - self._stat.oldest_start_ms(now_ms), config.time_window_ms)
 
     def ahead_ms(self, config: MetricConfig, now_ms: int, bound: float) -> int:
-        """By how much what was recorded is ahead of `bound` a second; 0 when it is not. The first
-        window has no credit here, either."""
+        """By how many ms the recorded amount is ahead of `bound` a second; 0 if it is not. The
+        first window gives no credit here either.
+        """
         total = self._stat.measure(config, now_ms)
         return max(0, math.ceil(total * 1000 / bound) - (now_ms - self._stat.oldest_start_ms(now_ms)))
 
 
 class ReplicationQuotaManager:
-    """`kind` is the name of the metric's type: LeaderReplication, FollowerReplication,
-    AlterLogDirsReplication, MirrorReplication."""
+    """Owns one throttle: its rate, and the throttled partitions by topic. `kind` is the name of the
+    metric's type: LeaderReplication, FollowerReplication, AlterLogDirsReplication,
+    MirrorReplication.
+    """
 
     def __init__(self, kind: str, metrics: MetricsRegistry, clock: Clock, *, window_count: int, window_size_seconds: int) -> None:
         self._clock = clock
@@ -68,12 +72,13 @@ class ReplicationQuotaManager:
         return UNLIMITED if self._config.quota is None else int(self._config.quota)
 
     def update_quota(self, bytes_per_second: int) -> None:
-        """From now on; `UNLIMITED` ends the throttling."""
+        """Sets the rate from now on; `UNLIMITED` ends the throttling."""
         self._config.quota = None if bytes_per_second >= UNLIMITED else float(bytes_per_second)
 
     def begin_anew(self) -> None:
-        """Forget what was transferred: a new bound is met from now on, without credit and without
-        debt of the time before."""
+        """Forgets what was transferred, so that a new bound starts without credit or debt from
+        before.
+        """
         self._rate.clear()
 
     def update_throttled_replicas(self, topic: str, value: str | None, broker_id: int) -> None:
@@ -88,7 +93,7 @@ class ReplicationQuotaManager:
             self._throttled[topic] = frozenset(int(partition) for partition, broker in pairs if int(broker) == broker_id)
 
     def is_throttled(self, topic_partition: TopicPartition) -> bool:
-        """Whether the rate is for this partition."""
+        """Whether the rate applies to this partition."""
         if topic_partition.topic not in self._throttled:
             return False
         partitions = self._throttled[topic_partition.topic]
@@ -100,7 +105,7 @@ class ReplicationQuotaManager:
 
     @property
     def is_unused(self) -> bool:
-        """No partition is throttled."""
+        """Whether no partition is throttled."""
         return not self._throttled
 
     @property
@@ -112,8 +117,9 @@ class ReplicationQuotaManager:
         return bool(self._throttled) and self.is_throttled(topic_partition) and self.is_quota_exceeded
 
     def pause_ms(self) -> int:
-        """How long nothing may be transferred for the rate to come down to the bound, at most a
-        window; 0 when it is below."""
+        """How long to transfer nothing until the rate is down to the bound, at most one window; 0
+        if it is below.
+        """
         bound = self._config.quota
         if bound is None:
             return 0
@@ -122,12 +128,12 @@ class ReplicationQuotaManager:
         return min(self._config.time_window_ms, self._rate.ahead_ms(self._config, self._clock.monotonic_ms(), bound))
 
     def record(self, size_in_bytes: int) -> None:
-        """Bytes of throttled partitions were transferred."""
+        """Records bytes that were transferred of throttled partitions."""
         self._sensor.record(size_in_bytes)
 
 
 class ReplicationQuotaManagers:
-    """The four of a broker."""
+    """Owns the four throttles of a broker."""
 
     def __init__(
         self,
@@ -148,7 +154,7 @@ class ReplicationQuotaManagers:
         self.alter_log_dirs = manager("AlterLogDirsReplication", alter_log_dirs_window_count, alter_log_dirs_window_size_seconds)
 
     def update_rates(self, broker_configs: dict[str, str]) -> None:
-        """The broker's dynamic configs, its own over the cluster's."""
+        """Takes the rates from the broker's dynamic configs, its own over the cluster's."""
         for quota, name in (
             (self.leader, LEADER_RATE_CONFIG),
             (self.follower, FOLLOWER_RATE_CONFIG),
@@ -161,7 +167,7 @@ class ReplicationQuotaManagers:
             quota.update_quota(bound)
 
     def update_topic(self, topic: str, topic_configs: dict[str, str], broker_id: int) -> None:
-        """A topic's own configs."""
+        """Takes the throttled replicas from a topic's own configs."""
         self.leader.update_throttled_replicas(topic, topic_configs.get(LEADER_REPLICAS_CONFIG), broker_id)
         self.follower.update_throttled_replicas(topic, topic_configs.get(FOLLOWER_REPLICAS_CONFIG), broker_id)
         self.mirror.update_throttled_replicas(topic, topic_configs.get(MIRROR_REPLICAS_CONFIG), broker_id)

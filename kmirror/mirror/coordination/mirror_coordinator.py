@@ -1,25 +1,24 @@
-"""MirrorCoordinator: where the states of mirror partitions are kept (the KIP's MC).
+"""MirrorCoordinator: keeps the states of mirror partitions (the KIP's MC).
 
 The state of (mirror, topic id, partition) lives in the `__mirror_state` partition that the
-composite key hashes to (A6); the leader of that partition is its coordinator. `MirrorCoordinator`
+composite key hashes to; the leader of that partition is its coordinator (A6). `MirrorCoordinator`
 is the part that runs on the coordinator's broker: it loads and unloads shards on leader changes and
 answers ReadMirrorStates and WriteMirrorStates (`mirror_state_client` is the other end).
 
-A request's partitions are spread over many `__mirror_state` partitions: each of these gets one
-batch of records for all of its part of the request, and all of them are waited for together, not
-one after the other. Writes of last mirror epochs are decided apart from those of states: the
-epochs' record carries the mirror's whole map, and when it grows beyond max.message.bytes (C26) the
-write of an epoch is refused, its partition stays STOPPING, and no other partition's state waits for
-that.
+A request's partitions are spread over many `__mirror_state` partitions. Each of these gets one
+batch of records for its whole part of the request, and all of them are awaited together, not one
+after the other. Writes of last mirror epochs are decided separately from writes of states: the
+epochs' record carries the mirror's whole map. When that grows beyond max.message.bytes, the write
+of an epoch is refused and its partition stays STOPPING, but no other partition's state has to wait
+(C26).
 
-States are placed by the number of partitions that `__mirror_state` was born with: an internal
-config of the topic, which the controller writes when it makes the topic, and the leader of
-partition 0 where an older version made it (`mirror_metadata_manager`). Until that is done it is the
-number that this broker saw first. A topic that was grown all the same (the controller refuses)
-keeps all states where they are, with a line in the log.
+States are placed by the number of partitions that `__mirror_state` was created with. An internal
+config of the topic records that number: the controller writes it when it creates the topic, or the
+leader of partition 0 does if an older version created it (`mirror_metadata_manager`). Until then,
+the number that this broker saw first counts. If the topic was grown anyway (the controller refuses
+that), all states stay where they are, and the log says so.
 
-Not in a shard's reach: the log of `__mirror_state` is never compacted (C1), so a shard replays
-everything ever written.
+The log of `__mirror_state` is never compacted, so a shard replays everything ever written (C1).
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def coordinator_key(mirror_name: str, topic_id: Uuid, partition: int) -> str:
 
 
 class MirrorPartitionId(NamedTuple):
-    """A mirrored partition, addressed."""
+    """The full address of a mirrored partition."""
 
     mirror_name: str
     topic: str
@@ -72,7 +71,9 @@ class MirrorPartitionId(NamedTuple):
 
 
 class MirrorCoordinator:
-    """The coordinator's side on one broker."""
+    """The coordinator's side on one broker: owns its shards, and deletes the states of ended
+    mirrors.
+    """
 
     def __init__(
         self,
@@ -130,8 +131,8 @@ class MirrorCoordinator:
 
     def on_metadata_update(self, image: MetadataImage, *, ended_mirrors: Iterable[str]) -> None:
         """Load what this broker leads, unload what it does not (level-triggered; nothing to do
-        while `__mirror_state` is the same). `ended_mirrors`: deleted, whether or not metadata has
-        another mirror of the name since.
+        while `__mirror_state` is the same). `ended_mirrors`: mirrors that were deleted, even if
+        metadata has a new mirror of that name by now.
         """
         topic = image.topics.topic(MIRROR_STATE_TOPIC_NAME)
         if topic is not self._state_topic:
@@ -147,8 +148,8 @@ class MirrorCoordinator:
 
     @property
     def unrecorded_partition_count(self) -> int | None:
-        """By which states are placed, of a topic that does not say so; None where it does, or where
-        there is no topic.
+        """The partition count that states are placed by, if the topic's config does not record it;
+        None if it does, or if there is no topic.
         """
         topic = self._image().topics.topic(MIRROR_STATE_TOPIC_NAME)
         return None if topic is None or _recorded_partition_count(self._image()) is not None else self._partition_count(topic)
@@ -169,7 +170,7 @@ class MirrorCoordinator:
             )
 
     def _partition_count(self, topic: TopicImage) -> int:
-        """The number that states are placed by."""
+        """The partition count that states are placed by."""
         recorded = _recorded_partition_count(self._image())
         if recorded is not None:
             return recorded
@@ -191,8 +192,8 @@ class MirrorCoordinator:
                 self._shards.schedule_unload(topic_partition, registration.leader_epoch)
 
     async def read_states(self, mirror_name: str, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, StoredState | Errors]:
-        """Answer ReadMirrorStates for partitions that this broker coordinates; an error for each
-        other one.
+        """Answers ReadMirrorStates for the partitions that this broker coordinates; every other
+        partition gets an error.
         """
         result: dict[PartitionKey, StoredState | Errors] = {}
         groups = self._by_state_partition(mirror_name, partitions, result)
@@ -220,8 +221,8 @@ class MirrorCoordinator:
     ) -> dict[PartitionKey, Errors]:
         """Answer WriteMirrorStates.
 
-        `removed_topics` are dropped from every shard of this broker, after the writes. `offsets`
-        gets what the next write of each partition that was written follows on.
+        `removed_topics` are dropped from every shard of this broker, after the writes. For each
+        partition that was written, `offsets` receives the offset that its next write must follow.
         """
         result: dict[PartitionKey, Errors] = {}
         by_key = {(write.topic, write.partition): write for write in writes}
@@ -254,8 +255,8 @@ class MirrorCoordinator:
             return deposed | {(write.topic, write.partition): error.error for write in writes}
 
     def _is_of_deposed_leader(self, write: StateWrite) -> bool:
-        """D3-26: somebody else leads the partition, or the sender again, but after others; it has
-        not heard of it yet.
+        """Whether the sender has lost the leadership without knowing it yet: another broker leads
+        the partition, or the sender leads it again in a later epoch (D3-26).
         """
         registration = self._image().topics.partition(write.topic, write.partition)
         return registration is not None and ANY_LEADER_EPOCH < write.leader_epoch < registration.leader_epoch
@@ -284,8 +285,8 @@ class MirrorCoordinator:
         return association is not None and association.mirror_name == mirror_name
 
     def _may_prepare(self, mirror_name: str, topic: str, current: MirrorPartitionState) -> bool:
-        """What asks for PREPARING: an operator, of a topic that was stopped (D3-4), or an unclean
-        election where it is supported (D3-31).
+        """Whether metadata has a reason for PREPARING: an operator who adds a stopped topic (D3-4),
+        or an unclean election where that is supported (D3-31).
         """
         configs = self._image().configs.topic(topic)
         if current is MirrorPartitionState.STOPPED:
@@ -303,7 +304,7 @@ class MirrorCoordinator:
         await self._shards.shutdown()
 
     def state_partition_of(self, key: str) -> TopicPartition:
-        """The `__mirror_state` partition that a key hashes to (FindCoordinator's, too);
+        """The `__mirror_state` partition that a key hashes to (also a key of FindCoordinator);
         COORDINATOR_NOT_AVAILABLE while the topic does not exist.
         """
         topic = self._image().topics.topic(MIRROR_STATE_TOPIC_NAME)
@@ -337,16 +338,16 @@ class MirrorCoordinator:
             self._delete_ended_mirrors(topic_partition, was_loaded=True)
 
     def _check_not_ended(self, mirror_name: str, where: TopicPartition) -> None:
-        """What is stored under the name of a mirror that ended is another's, until it is deleted;
-        it may have ended while `where` was loaded.
+        """Until the states of an ended mirror are deleted, what is stored under its name belongs to
+        the old mirror, not to a new one. The mirror may have ended while `where` was loading.
         """
         if mirror_name in self._ended.get(where, ()):
             raise ApiException(Errors.COORDINATOR_LOAD_IN_PROGRESS)
 
     def _delete_ended_mirrors(self, topic_partition: TopicPartition, *, was_loaded: bool = False) -> None:
-        """D3-33: tombstones for mirrors that metadata no longer knows, also when they were deleted
-        while nobody led the partition, and for those that ended since this broker leads it and were
-        created again.
+        """Writes tombstones for mirrors that metadata no longer knows, including those deleted
+        while nobody led the partition, and for mirrors that ended, and were created again, since
+        this broker has led it (D3-33).
         """
         if not self._scope.closed:
             name = f"delete-{topic_partition}"
@@ -354,8 +355,8 @@ class MirrorCoordinator:
             self._scope.spawn(work.run(), name=name)
 
     async def _tombstone(self, topic_partition: TopicPartition, was_loaded: bool) -> None:
-        """Again while too few replicas are in sync, as long as this broker coordinates the
-        partition. Where its log directory fails, the next to coordinate the partition does it.
+        """Retries while too few replicas are in sync, as long as this broker coordinates the
+        partition. If its log directory fails, the next coordinator of the partition does it.
         """
         while True:
             try:
@@ -369,15 +370,15 @@ class MirrorCoordinator:
                 return None
 
     def _delete_ended(self, where: TopicPartition, was_loaded: bool, shard: MirrorCoordinatorShard, now_ms: int) -> CoordinatorResult[None]:
-        """Looked at and written in one step: a mirror may be created anew under its name, and must
-        neither find what was stored of the deleted one nor lose its own. A mirror is deleted when
-        all its partitions are STOPPED: any other state is the new one's.
+        """Looks and writes in one step: a new mirror may be created under the same name, and it
+        must neither find the deleted mirror's states nor lose its own. A mirror can only be deleted
+        when all its partitions are STOPPED, so any other state belongs to the new one.
 
-        While nobody led the partition a mirror may have been deleted and created again, and topics
-        deleted, whose removal is in no record of their states. What that leaves belongs to topics
-        without a `mirror.name`: deleting a mirror clears it (D6), and nobody can add a topic before
-        this coordinator tells its state. Of a topic that is there only STOPPED goes: this broker
-        may be behind its leader.
+        While nobody led the partition, a mirror may have been deleted and created again, or topics
+        deleted, without any record of that among their states. The states left over belong to
+        topics without a `mirror.name`: deleting a mirror clears it (D6), and nobody can add a topic
+        before this coordinator answers with its state. If such a topic still exists, only its
+        STOPPED states are deleted: this broker's metadata may be older than its leader's.
         """
         image = self._image()
         names = set(image.configs.mirror_names())

@@ -1,31 +1,31 @@
-"""The states of the mirror partitions that one partition of `__mirror_state` coordinates: pure,
-replayed, never waiting.
+"""The states of the mirror partitions that one partition of `__mirror_state` coordinates: no I/O,
+rebuilt by replay, never waiting.
 
 State per mirror: (topic, partition) -> state, and (topic, partition) -> last mirror epoch (LME).
 Writes are checked against `VALID_TRANSITIONS`; a partition that fails the check gets
-INVALID_REQUEST and nothing is written for it. A write of the state that is stored already writes
+INVALID_REQUEST and nothing is written for it. A write of the state that is already stored writes
 nothing, except with `rewrite`: a new leader appends PREPARING or STOPPING again before it acts, so
 that a deposed coordinator's answer cannot be the newest (D3-28, D3-29).
 
-A request may be carried out long after its sender gave it up, when the partition has moved on: a
-FAILED of a partition that is STOPPED and written to by then, a STOPPING of one that mirrors again.
-So a write says on which record it follows (`state_offset_tag`: the last one that changed the
-partition's state or epoch), and is late when there has been another since. A late one is
-INVALID_REQUEST, unless all it asks for is there already: so does a retry find what its first try
-stored.
+A request may be carried out long after its sender gave up on it, when the partition has moved on:
+FAILED for a partition that is STOPPED and being written to by then, or STOPPING for one that
+mirrors again. So a write names the record that it follows (`state_offset_tag`: the last one that
+changed the partition's state or epoch), and it is late if there has been another since. A late
+write gets INVALID_REQUEST, unless everything it asks for is stored already: that is how a retry
+finds what its first attempt stored.
 
-Not every sender is of kmirror, and a leader that nobody has deposed yet may believe in metadata
-that have passed. PREPARING may follow MIRRORING and STOPPED, and would throw a partition that
-mirrors, or has failed over, back to the beginning. So these two need a reason in the metadata too:
-`may_prepare` (D3-31, D3-4). Of a STOPPED partition the last mirror epoch may only be lowered
-(D3-29b): one that is too low is safe, one that is too high would keep batches at the failback
-partner that are none of the source's.
+Not every sender is a kmirror broker, and a leader that nobody has deposed yet may act on old
+metadata. PREPARING may follow MIRRORING and STOPPED, and would send a partition that mirrors, or
+has failed over, back to the beginning. So these two transitions need a reason in the metadata too:
+`may_prepare` (D3-31, D3-4). The last mirror epoch of a STOPPED partition may only be lowered: one
+that is too low is safe, while one that is too high would make the failback partner keep batches
+that are not the source's (D3-29b).
 
 A type-1 record carries the whole map of its mirror at this coordinator partition (C26), so the
 shard builds it from its own state: only that mirror, only partitions that hash here (C25). -1 is
-stored where a value was stored before (D4 step 5) and where a topic is removed (D3-34). A removal
-names a topic, not which one of that name, and may come when there is another: of a topic that is in
-the mirror only partitions that are STOPPED are forgotten, for otherwise it would not have been
+stored to replace an earlier value (D4 step 5) and when a topic is removed (D3-34). A removal names
+a topic but not its id, and may arrive when a new topic has that name. So if the topic is in the
+mirror, only its STOPPED partitions are forgotten: a topic in any other state could not have been
 deleted (B30).
 """
 
@@ -51,7 +51,7 @@ from kmirror.mirror.coordination.state_offset_tag import ANY_LEADER_EPOCH, NOT_T
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState, is_valid_transition
 
 CLEAR_LAST_MIRROR_EPOCH = -2
-"""In a write, also on the wire between kmirror's brokers: store -1.
+"""In a write, and on the wire between kmirror's brokers: store -1.
 
 The wire's -1 means "do not change" (RS9).
 """
@@ -64,14 +64,14 @@ PartitionKey = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """What is stored of a partition: UNKNOWN and -1 when nothing is."""
+    """What is stored for a partition: UNKNOWN and -1 when nothing is."""
 
     state: MirrorPartitionState = MirrorPartitionState.UNKNOWN
     last_mirror_epoch: int = NO_LAST_MIRROR_EPOCH
     has_mirrored: bool = False
     """Whether a MIRRORING record followed the last PREPARING one; not on the wire."""
     offset: int = field(default=NOT_TOLD, compare=False)
-    """Of the last record that changed anything of this."""
+    """The offset of the last record that changed any of this."""
     reason: str | None = field(default=None, compare=False)
     """Why it is FAILED, if its leader told this coordinator: no record has room for it."""
 
@@ -80,8 +80,9 @@ class StateWrite(NamedTuple):
     """One partition of a write.
 
     State UNKNOWN: leave the state. Epoch -1: leave the epoch; -2: store -1. `follows`: the offset
-    of what its sender knows to be stored; `leader_epoch`: in which it leads the partition (the
-    coordinator compares that with metadata); `reason`: of FAILED.
+    of the newest record that the sender knows of; `leader_epoch`: the epoch in which the sender
+    leads the partition (the coordinator compares it with metadata); `reason`: why the state is
+    FAILED.
     """
 
     topic: str
@@ -106,13 +107,15 @@ class _MirrorState:
 
 
 class MirrorCoordinatorShard:
-    """The `CoordinatorShard` of one `__mirror_state` partition."""
+    """The `CoordinatorShard` of one `__mirror_state` partition: owns the states and epochs of all
+    mirrors there.
+    """
 
     def __init__(self) -> None:
         self._mirrors: dict[str, _MirrorState] = {}
 
     def read(self, mirror_name: str, keys: Iterable[PartitionKey]) -> dict[PartitionKey, StoredState]:
-        """What is stored of each of `keys`."""
+        """What is stored for each of `keys`."""
         mirror = self._mirrors.get(mirror_name)
         if mirror is None:
             return {key: StoredState(offset=NOTHING_STORED) for key in keys}
@@ -128,16 +131,16 @@ class MirrorCoordinatorShard:
         }
 
     def mirror_names(self) -> list[str]:
-        """Mirrors of which anything is stored here, sorted."""
+        """The mirrors with anything stored here, sorted."""
         return sorted(self._mirrors)
 
     def topics(self, mirror_name: str) -> list[str]:
-        """Topics of which a state is stored, sorted."""
+        """The mirror's topics with a stored state, sorted."""
         mirror = self._mirrors.get(mirror_name) or _MirrorState()
         return sorted({topic for topic, _ in mirror.states})
 
     def is_all_stopped(self, mirror_name: str) -> bool:
-        """Whether no other state than STOPPED is stored of the mirror."""
+        """Whether every stored state of the mirror is STOPPED."""
         mirror = self._mirrors.get(mirror_name)
         return mirror is None or all(state is STOPPED for state in mirror.states.values())
 
@@ -153,11 +156,11 @@ class MirrorCoordinatorShard:
     ) -> CoordinatorResult[dict[PartitionKey, Errors]]:
         """Decide a WriteMirrorStates: the records, and one error per partition.
 
-        Topics are removed after the writes, their states in the same step: a topic that is made
-        again meanwhile keeps its own. `may_prepare`: whether metadata has a reason for a topic's
-        partition to go back to PREPARING from MIRRORING or STOPPED; `is_in_mirror`: whether a topic
-        that is to be removed is there (again). `offsets` gets what the next write of each partition
-        that was written follows on.
+        Topics are removed after the writes, and their states in the same step, so a topic that is
+        created again meanwhile keeps its own. `may_prepare`: whether metadata has a reason for a
+        topic's partition to go back to PREPARING from MIRRORING or STOPPED; `is_in_mirror`: whether
+        a topic to be removed is in the mirror (again). For each partition that was written,
+        `offsets` receives the offset that its next write must follow.
         """
         mirror = self._mirrors.get(mirror_name) or _MirrorState()
         epochs = dict(mirror.epochs)
@@ -185,12 +188,12 @@ class MirrorCoordinatorShard:
         return CoordinatorResult(records, errors, on_appended=partial(self._on_written, mirror_name, removed, errors, offsets, reasons))
 
     def delete_mirror(self, mirror_name: str) -> CoordinatorResult[None]:
-        """Tombstones of both keys, when anything of the mirror is stored here (D3-33)."""
+        """Tombstones for both keys, if anything of the mirror is stored here (D3-33)."""
         return CoordinatorResult(tombstones(mirror_name) if mirror_name in self._mirrors else [], None)
 
     @staticmethod
     def _removed(mirror: _MirrorState, topics: Iterable[str], is_in_mirror: Callable[[str], bool]) -> Set[PartitionKey]:
-        """What is forgotten of topics that were deleted."""
+        """The partitions of deleted topics whose states are forgotten."""
         is_there = {topic: is_in_mirror(topic) for topic in topics}
         return {
             key
@@ -206,8 +209,8 @@ class MirrorCoordinatorShard:
         offsets: dict[PartitionKey, int] | None,
         reasons: Mapping[PartitionKey, str],
     ) -> None:
-        """Forget the states of topics that were deleted; their records are superseded by the epochs
-        -1 (D3-34).
+        """Forgets the states of topics that were deleted; epochs of -1 supersede their records
+        (D3-34).
         """
         mirror = self._mirrors.get(mirror_name) or _MirrorState()
         mirror.reasons.update(reasons)
@@ -235,10 +238,10 @@ class MirrorCoordinatorShard:
             self._drop_if_empty(decoded.mirror_name)
 
     def replay_end_transaction_marker(self, *, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        """`__mirror_state` takes no transactions; a marker there says nothing."""
+        """`__mirror_state` takes no transactions, so a marker there means nothing."""
 
     def on_loaded(self, now_ms: int) -> None:
-        """There is nothing to start: the leaders of the partitions ask."""
+        """Starts nothing: the leaders of the partitions ask."""
 
     def on_unloaded(self) -> None:
         self._mirrors.clear()

@@ -1,5 +1,5 @@
-"""The records of `__mirror_state`: two types, keyed by the mirror's name alone (A7, the KIP's
-bytes).
+"""The records of `__mirror_state`: two types, keyed by the mirror's name alone, as the KIP has them
+byte for byte (A7).
 
     key    int16 type, then the *non-flexible* key message: MirrorName as int16-length string
     value  int16 version (0), then the *flexible* value message; null = tombstone
@@ -7,10 +7,10 @@ bytes).
     type 1  LastMirrorEpochs      the whole last-mirror-epoch map of the mirror's partitions at this coordinator partition
     type 2  MirrorPartitionState  one partition's state
 
-Hazard C1: the keys do not name the partition, so compaction would keep one state per mirror. The
+The keys do not name the partition, so compaction would keep only one state per mirror (C1). The
 cleaner therefore skips `__mirror_state` (`storage.log_cleaner`), and a reader takes every record in
-order: the newest of a (topic, partition) wins, a tombstone clears what its key's mirror said so
-far.
+order: the newest record of a (topic, partition) wins, and a tombstone clears all earlier records of
+its type for its mirror.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def partition_state_record(mirror_name: str, topic: str, partition: int, state: 
 
 
 def tombstones(mirror_name: str) -> list[CoordinatorRecord]:
-    """Both keys of a mirror with null values (D3-33)."""
+    """Tombstones for both keys of a mirror (D3-33)."""
     return [
         CoordinatorRecord(_key(LAST_MIRROR_EPOCHS_TYPE, mirror_name), None),
         CoordinatorRecord(_key(MIRROR_PARTITION_STATE_TYPE, mirror_name), None),

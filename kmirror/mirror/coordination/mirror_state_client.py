@@ -2,11 +2,12 @@
 is.
 
 The coordinator of a partition is the leader of the `__mirror_state` partition that its key hashes
-to, so partitions of one mirror have many. All that is asked for one mirror at one broker at a time
-goes in one ReadMirrorStates or WriteMirrorStates (RS10, `request_batcher`); where this broker is
-the coordinator the same is asked of `MirrorCoordinator` directly. Errors are `ApiException`s;
-COORDINATOR_NOT_AVAILABLE and its like mean "ask again". A coordinator that does not answer counts
-as not available. Between brokers of kmirror each partition also has the tags of `state_offset_tag`.
+to, so the partitions of one mirror have many coordinators. Everything asked of one broker for one
+mirror at a time goes into one ReadMirrorStates or WriteMirrorStates (`request_batcher`, RS10); if
+this broker is the coordinator, `MirrorCoordinator` is called directly. Errors are `ApiException`s;
+COORDINATOR_NOT_AVAILABLE and the like mean "ask again". A coordinator that does not answer counts
+as not available. Between kmirror brokers each partition also carries the tags of
+`state_offset_tag`.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from kmirror.wire.mirror_tags import reason_of, reason_tag
 
 
 class StateRequestKey(NamedTuple):
-    """What one request is about (RS10)."""
+    """One request is for one mirror at one broker (RS10)."""
 
     mirror_name: str
     broker_id: int
 
 
 class MirrorStateClient:
-    """Reads and writes states at their coordinators."""
+    """Reads and writes states at their coordinators: owns the two batchers of such requests."""
 
     def __init__(self, runtime: Runtime, coordinator: MirrorCoordinator, brokers: BrokerChannel, *, broker_id: int) -> None:
         self._coordinator = coordinator
@@ -51,8 +52,8 @@ class MirrorStateClient:
         await self.writes.close()
 
     async def read(self, partitions: Iterable[MirrorPartitionId]) -> dict[PartitionKey, StoredState | Errors]:
-        """What is stored of partitions of one mirror; an error code for those whose coordinator
-        could not tell.
+        """Returns what is stored for partitions of one mirror, or an error code where the
+        coordinator could not tell.
         """
         result: dict[PartitionKey, StoredState | Errors] = {}
         for key, group in self._by_coordinator(partitions, result).items():
@@ -60,20 +61,20 @@ class MirrorStateClient:
         return result
 
     async def read_one(self, partition: MirrorPartitionId) -> StoredState:
-        """As `read`, together with others that are asked now, and raising the error."""
+        """As `read` for one partition, batched with other current reads; raises the error."""
         key = StateRequestKey(partition.mirror_name, self._coordinator.coordinator_broker(partition))
         return await self.reads.submit(key, partition.key)
 
     async def write_one(self, partition: MirrorPartitionId, write: StateWrite) -> int:
-        """Store a state or an epoch; returns when it is committed, with the offset that the next
-        write follows on. ApiException INVALID_REQUEST: another state is stored than the write
-        follows on, or the transition is not valid.
+        """Stores a state or an epoch; returns when it is committed, with the offset that the next
+        write must follow. ApiException INVALID_REQUEST: the write does not follow the newest
+        record, or the transition is not valid.
         """
         key = StateRequestKey(partition.mirror_name, self._coordinator.coordinator_broker(partition))
         return await self.writes.submit(key, write)
 
     async def remove_topics(self, mirror_name: str, topics: Sequence[str], brokers: Iterable[int]) -> None:
-        """D3-34: tell every broker to forget deleted topics."""
+        """Tells each of `brokers` to forget deleted topics (D3-34)."""
         request = write_mirror_states.WriteMirrorStatesRequest(mirror_name=mirror_name, removed_topics=list(topics))
         for broker_id in brokers:
             if broker_id == self._broker_id:

@@ -1,19 +1,19 @@
-"""Which state a write follows on, and in which leader epoch its sender leads: between kmirror's
-brokers.
+"""Tagged fields between kmirror's brokers: which record a write follows, and in which leader epoch
+its sender leads the partition.
 
-A WriteMirrorStates that was given up may be carried out when the partition has moved on, and
-nothing in the KIP's fields says how old it is. So ReadMirrorStates' answer tells of each partition
-the offset of the last record that changed anything about it, a write tells the offset that its
-sender knew, and its answer the one that is stored now. A coordinator that stored another record
-since refuses the write, unless there is nothing left to do for it (`mirror_coordinator_shard`).
+A WriteMirrorStates whose sender gave up on it may be carried out after the partition has moved on,
+and nothing in the KIP's fields says how old it is. So the answer to ReadMirrorStates gives each
+partition the offset of the last record that changed anything about it, a write names the offset
+that its sender knew, and its answer gives the one that is stored now. A coordinator that has stored
+another record since refuses the write, unless there is nothing left to do for it
+(`mirror_coordinator_shard`).
 
-A leader that was deposed and does not know it yet may know the newest record all the same: the next
-leader writes none while it finds MIRRORING or PAUSED (D3-27, D3-30). So a write also tells the
-epoch in which its sender leads the partition, and is refused where metadata has a later one
-(D3-26).
+A leader that was deposed without knowing it may still know the newest record, because the next
+leader writes none when it finds MIRRORING or PAUSED (D3-27, D3-30). So a write also carries the
+epoch in which its sender leads the partition, and is refused if metadata has a later one (D3-26).
 
-The KIP's schemas have no such fields. They travel as tagged fields that they do not define, which
-Kafka's readers skip; where one is missing nothing is compared.
+The KIP's schemas have no such fields. They travel as tagged fields that the schemas do not define,
+which Kafka's readers skip. If one is missing, nothing is compared.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ def state_offset_tag(offset: int) -> TaggedFields:
 
 
 def state_offset_of(fields: TaggedFields) -> int:
-    """What a tag section tells; NOT_TOLD where it tells nothing that can be read."""
+    """The offset in a tag section; NOT_TOLD if it has none that can be read."""
     return _told(fields, STATE_OFFSET_TAG, _OFFSET, NOT_TOLD)
 
 
 def leader_epoch_tag(epoch: int) -> TaggedFields:
-    """To be appended to `state_offset_tag`; empty for ANY_LEADER_EPOCH."""
+    """The tag to append to `state_offset_tag`; empty for ANY_LEADER_EPOCH."""
     return () if epoch == ANY_LEADER_EPOCH else ((LEADER_EPOCH_TAG, _EPOCH.pack(epoch)),)
 
 
 def leader_epoch_of(fields: TaggedFields) -> int:
-    """The sender's leader epoch; ANY_LEADER_EPOCH where a tag section tells none that can be read."""
+    """The sender's leader epoch; ANY_LEADER_EPOCH if the tag section has none that can be read."""
     return _told(fields, LEADER_EPOCH_TAG, _EPOCH, ANY_LEADER_EPOCH)
 
 

@@ -1,13 +1,13 @@
 """What a mirror fetcher does when it cannot go on with one partition.
 
-The others of the fetcher go on.
+The fetcher's other partitions go on.
 
     delay       it stays, and is asked for again after mirror.fetch.backoff.ms (a refused authorization, an unfit answer, a first damaged batch)
     give back   its target finds the source's leader anew (the source's broker failed, our log was cut, what nobody expected)
     reject      the source's data or answer is unusable for good: the partition fails (D3-16)
     disk        a disk of ours failed: the target hears it, and nothing is said of the source (D3-37)
 
-A partition that was removed, or added anew, meanwhile is left alone.
+A partition that was removed or added again in the meantime is left alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CORRUPT_ERRORS = frozenset({Errors.CORRUPT_MESSAGE, Errors.INVALID_RECORD, Erro
 
 
 class FetchFailures:
-    """Of one fetcher; `name` is the fetcher's."""
+    """The failure handling of one fetcher; `name` is the fetcher's. It owns no state."""
 
     def __init__(self, runtime: Runtime, partitions: FetcherPartitions, name: str, *, backoff_ms: int) -> None:
         self._runtime = runtime
@@ -52,7 +52,7 @@ class FetchFailures:
 
     @contextmanager
     def of(self, partition: FetchedMirrorPartition) -> Iterator[None]:
-        """What goes wrong with one partition stays its own."""
+        """Keeps an error of one partition from the fetcher's other partitions."""
         try:
             yield
         except SourceError as error:

@@ -1,10 +1,10 @@
-"""One partition of a mirror fetcher: what is known of the source's side of it, and where its
-fetching stands.
+"""One partition of a mirror fetcher: what is known about its source side, and how far its fetching
+has come.
 
-A fetcher copies into a `FetchTarget`: the local replica that it appends to, and somebody who hears
-what comes of it. The fetcher decides nothing about the partition's state. It tells its target that
-a log was cut, that the source is unusable, or that it gives the partition back, and from then on it
-does not touch the partition.
+A fetcher copies into a `FetchTarget`: the local replica that it appends to, and the listener that
+it reports to. The fetcher decides nothing about the partition's state. It tells its target that the
+source is unusable, that a disk failed, or that it gives the partition back (after a cut, for
+instance), and from then on it does not touch the partition.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ class FetchTarget(Protocol):
 
     @property
     def progress(self) -> SourceProgress:
-        """Written by the fetcher that has the partition."""
+        """What the source has said; only the fetcher that has the partition writes it."""
         ...
 
     @property
     def mirror(self) -> Mirror: ...
     @property
     def max_truncation_records(self) -> int:
-        """mirror.max.truncation.records as it holds for the partition now."""
+        """The mirror.max.truncation.records that applies to the partition now."""
         ...
 
     def cleaned_until(self) -> int:
-        """How far our own cleaner has been through the log."""
+        """The offset up to which our own cleaner has been through the log."""
         ...
 
     def on_progress(self) -> None:
-        """The source answered a fetch, and what it sent is appended."""
+        """The source answered a fetch, and its records were appended."""
         ...
 
     def on_delay(self, reason: str) -> None:
@@ -59,14 +59,14 @@ class FetchTarget(Protocol):
         ...
 
     def note_cut(self) -> None:
-        """The leader's log was cut: a bump of the leader epoch is owed before anything is appended
-        (D5 step 4).
+        """The leader's log was cut: the leader epoch must be bumped before anything is appended (D5
+        step 4).
         """
         ...
 
     def on_fetcher_gone(self, reason: str | None) -> None:
-        """The fetcher gave the partition back: after a cut (no reason: at once), or because its
-        source broker failed it (D3-13).
+        """The fetcher gave the partition back: after a cut, or because its source broker failed
+        (D3-13). If there is no reason, fetching may begin again at once.
         """
         ...
 
@@ -80,7 +80,9 @@ class FetchTarget(Protocol):
 
 
 class FetchedMirrorPartition:
-    """One partition of a fetcher."""
+    """One partition of a fetcher: owns its inquiry, its delay, and the source's epoch and topic id
+    that it was added with.
+    """
 
     __slots__ = (
         "corrupt_answers",
@@ -111,13 +113,13 @@ class FetchedMirrorPartition:
         self.source_epoch = source_epoch
         self.source_is_mirror = source_is_mirror
         self.was_redirected = was_redirected
-        """Whether it came here in the source epoch that it has, because another broker said so."""
+        """Whether another source broker's answer sent it to this fetcher in its source epoch."""
         self.inquiry: Inquiry | None = None
         self.question: Question | None = None
         self.delayed_until_ms = 0
         self.corrupt_answers = 0
         self.verdicts = 0
-        """Inquiries that ended since the source last answered a fetch as it was asked."""
+        """The number of inquiries that ended since the source last answered a fetch normally."""
         self.last_epoch = -1
         self.source_start_offset = -1
 
@@ -126,13 +128,12 @@ class FetchedMirrorPartition:
         return self.partition.leader_log
 
     def position(self) -> FetchPosition:
-        """The log's end; `last_epoch` is that of the last batch (C36b)."""
+        """The position at the log's end; its last epoch is that of the last batch (C36b)."""
         return FetchPosition(self.topic_id, self.log.log_end_offset, self.source_epoch, self.last_epoch)
 
     def follow_log_start(self) -> bool:
-        """Our log start goes to the source's, as far as our high watermark allows.
-
-        False: the rest later, for the source says it once.
+        """Moves our log start to the source's, as far as our high watermark allows. Returns False
+        if some of that remains to be done later: the source reports its log start only once.
         """
         log = self.log
         new_start = min(self.source_start_offset, log.high_watermark)
@@ -142,10 +143,10 @@ class FetchedMirrorPartition:
 
 
 class FetcherOwner(Protocol):
-    """What a fetcher asks its manager."""
+    """What a fetcher asks of its manager."""
 
     def redirect(self, partition: FetchedMirrorPartition, leader: LeaderHint) -> bool:
-        """Have the fetcher of another broker go on with the partition; False when that broker is
-        not known.
+        """Moves the partition to the fetcher of another source broker; False if that broker's
+        address is not known.
         """
         ...

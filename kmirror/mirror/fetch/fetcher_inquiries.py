@@ -1,13 +1,13 @@
 """The inquiries of a mirror fetcher: whether a partition's log is the beginning of the source's,
 and what is done when it is not.
 
-An inquiry (`log_verifier`) asks questions and ends with a verdict. The questions of one kind go to
-the source in one request for all partitions that have one (`answer_questions`); `FetcherInquiries`
-begins inquiries, gives them their answers and carries out their verdicts.
+An inquiry (`log_verifier`) asks questions and ends with a verdict. Questions of one kind go to the
+source in one request for all partitions that have one (`answer_questions`). `FetcherInquiries`
+begins inquiries, passes them their answers and carries out their verdicts.
 
-A cut needs two permits: a source that is asked by name must still have the topic with our id, and
-the guard must not refuse the loss (`truncation_guard`). After a cut the partition is given back to
-its target, which bumps the leader epoch before anything is appended (F1).
+A cut needs two things: a source that is asked by topic name must still have the topic with our id,
+and the guard must not refuse the loss (`truncation_guard`). After a cut the partition is given back
+to its target, which bumps the leader epoch before anything is appended (F1).
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ _log = logging.getLogger(__name__)
 
 
 class FetcherInquiries:
-    """Of one fetcher; `name` is the fetcher's."""
+    """The inquiries of one fetcher; `name` is the fetcher's. The inquiries themselves belong to the
+    partitions.
+    """
 
     def __init__(
         self,
@@ -63,20 +65,22 @@ class FetcherInquiries:
         self._backoff_ms = backoff_ms
 
     def verify(self, partition: FetchedMirrorPartition) -> None:
-        """Compare its log with the source's before anything else."""
+        """Compares the partition's log with the source's before anything else is done with it."""
         log, cleaned_until = partition.log, partition.target.cleaned_until
         is_verified = self._safeguards.first_fetch_verified
         self._partitions.inquire(partition, verify_log(log, cleaned_until=cleaned_until) if is_verified else unverified())
 
     def verify_what_was_out_of_sight(self, partition: FetchedMirrorPartition) -> None:
-        """No answer of the source asks for this verdict, so it does not count among those that
-        delay the next fetch.
+        """Compares the partition's log again after a time without fetches. No answer of the source
+        caused this inquiry, so its verdict does not count among those that delay the next fetch.
         """
         partition.verdicts = 0
         self.verify(partition)
 
     async def ask(self) -> None:
-        """One question of every inquiry that has one; those that have come to their verdict end."""
+        """Asks one question of every inquiry that has one, and ends the inquiries that reach their
+        verdict.
+        """
         for partition in list(self._partitions.inquiring.values()):
             if partition.question is None and self._partitions.is_current(partition):
                 with self._failures.of(partition):
@@ -91,7 +95,9 @@ class FetcherInquiries:
                     await self._advance(partition, answers[partition.topic_partition])
 
     async def _advance(self, partition: FetchedMirrorPartition, answer: object) -> None:
-        """Give an inquiry its answer (None: begin); carry out its verdict when it has come to one."""
+        """Passes an inquiry its answer (None: begins it), and carries out its verdict once it has
+        one.
+        """
         inquiry = partition.inquiry
         assert inquiry is not None, f"{partition.topic_partition} is asked about nothing"
         try:
@@ -128,8 +134,8 @@ class FetcherInquiries:
             self._partitions.fetch_next(partition)
 
     async def _is_same_topic(self, partition: FetchedMirrorPartition) -> bool:
-        """Before a cut: a source that is asked by name would not tell that the topic was made anew
-        under another id.
+        """Checks, before a cut, that the source's topic still has our id: a source that is asked by
+        name does not say that the topic was recreated under another id.
         """
         if not self._end_point.asks_by_name or not partition.topic_id:
             return True
@@ -143,7 +149,9 @@ class FetcherInquiries:
         return False
 
     async def _may_follow(self, partition: FetchedMirrorPartition, verdict: Verdict) -> bool:
-        """Else the partition fails, and keeps what the source has lost (`truncation_guard`)."""
+        """Whether the cut is allowed. If not, the partition fails and keeps what the source has
+        lost (`truncation_guard`).
+        """
         limit = partition.target.max_truncation_records
         if not self._safeguards.loss_refused or not is_guarded(verdict, limit):
             return True
@@ -156,8 +164,8 @@ class FetcherInquiries:
         return reason is None
 
     def _after_cut(self, partition: FetchedMirrorPartition, reason: str) -> None:
-        """A cut leader bumps its epoch before it appends again: back to its target, at once unless
-        the source has it cut again and again.
+        """Gives the partition back to its target, since a leader bumps its epoch after a cut before
+        it appends again: at once, unless the source makes it cut again and again.
         """
         _log.warning("mirror fetcher %s: %s was cut: %s", self._name, partition.topic_partition, reason)
         partition.target.note_cut()
@@ -166,7 +174,7 @@ class FetcherInquiries:
 
 
 class Asking(Protocol):
-    """A partition with a question."""
+    """A partition that has a question for the source."""
 
     topic_partition: TopicPartition
     topic_id: Uuid
@@ -175,9 +183,9 @@ class Asking(Protocol):
 
 
 async def answer_questions(runtime: Runtime, end_point: SourceEndPoint, asking: Sequence[Asking]) -> dict[TopicPartition, object]:
-    """One answer for each, or what kept it away in its place.
+    """Returns one answer for each partition, or the error that prevented it.
 
-    Batches come up to 8 MiB a request, for a source leaves out what is beyond.
+    Batches are requested up to 8 MiB at a time, since a source leaves out whatever is beyond that.
     """
     answers: dict[TopicPartition, object] = {}
     batches: dict[TopicPartition, BatchQuestion] = {}

@@ -1,18 +1,18 @@
 """The partitions of a mirror fetcher, and what is next for each of them.
 
-One is in one of three places:
+Each partition is in one of three places:
 
     inquiring   its log is compared with the source's before anything is fetched (C36b), or because an answer said that they differ;
                 the questions of all such partitions go together (`log_verifier`)
     due         it is part of the next fetch
     delayed     it waits for mirror.fetch.backoff.ms after an error; every error costs that much, so nothing is asked in a busy loop
 
-`touched` are those whose place or position changed since the last fetch: what the next one has to
-tell in its session, and what an answer that was under way meanwhile says nothing about.
+`touched` holds the partitions whose place or position changed since the last fetch. The next fetch
+must report them in its session, and an answer that was under way meanwhile does not apply to them.
 
-An answer in a session tells something of what it leaves out, too: nothing changed there. So of the
-partitions that were part of the last fetch the source's end is known as of that answer
-(`known_as_of_ms`).
+An answer in a session also says something about the partitions it leaves out: nothing changed
+there. So for all partitions that were part of the last fetch, the source's end is known as of that
+answer (`known_as_of_ms`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from kmirror.replica.replication_quota_manager import ReplicationQuotaManager
 
 
 class FetcherPartitions:
-    """Nothing here waits or asks. The dicts are for reading."""
+    """Owns which place each partition is in. Nothing here waits or sends requests. Others may read
+    the dicts, not change them.
+    """
 
     def __init__(self, quota: ReplicationQuotaManager) -> None:
         self.all: dict[TopicPartition, FetchedMirrorPartition] = {}
@@ -33,8 +35,8 @@ class FetcherPartitions:
         self.due: dict[TopicPartition, FetchPosition] = {}
         self.delayed: dict[TopicPartition, FetchedMirrorPartition] = {}
         self.behind_source_start: dict[TopicPartition, FetchedMirrorPartition] = {}
-        """Those whose log start could not follow the source's yet; they are in one of the places
-        all the same.
+        """Partitions whose log start could not follow the source's yet; each of them is also in one
+        of the three places.
         """
         self.touched: dict[TopicPartition, None] = {}
         self._quota = quota
@@ -42,12 +44,14 @@ class FetcherPartitions:
         self._leaves_throttled_out = False
 
     def put(self, partition: FetchedMirrorPartition) -> None:
-        """Instead of the one of that name, if there is one. It is in no place yet."""
+        """Adds the partition, replacing the one of that name if there is one. It is in no place
+        yet.
+        """
         self.remove(partition.topic_partition)
         self.all[partition.topic_partition] = partition
 
     def remove(self, topic_partition: TopicPartition) -> None:
-        """What the session told of it until now is kept in its progress."""
+        """Removes the partition; what the session has said about it is kept in its progress."""
         partition = self.all.get(topic_partition)
         if partition is not None:
             partition.progress.source_offset_at_ms = self.known_as_of_ms(partition)
@@ -55,13 +59,15 @@ class FetcherPartitions:
             self._take_out(topic_partition)
 
     def answered(self, now_ms: int, *, leaves_throttled_out: bool) -> None:
-        """The source answered a fetch of those that were due, or of those of them that are not
+        """Notes that the source answered a fetch of the due partitions, or of those that are not
         throttled.
         """
         self._answered_ms, self._leaves_throttled_out = now_ms, leaves_throttled_out
 
     def known_as_of_ms(self, partition: FetchedMirrorPartition) -> int:
-        """When the source last told where the partition ends there (monotonic); -1 if it never did."""
+        """When the source last said where its log of the partition ends (monotonic clock); -1 if it
+        never did.
+        """
         topic_partition, known_ms = partition.topic_partition, partition.progress.source_offset_at_ms
         is_in_session = topic_partition in self.due and topic_partition not in self.touched
         if known_ms < 0 or not is_in_session or (self._leaves_throttled_out and self._quota.is_throttled(topic_partition)):
@@ -69,7 +75,7 @@ class FetcherPartitions:
         return max(known_ms, self._answered_ms)
 
     def is_current(self, partition: FetchedMirrorPartition) -> bool:
-        """Not removed, nor put anew."""
+        """Whether the partition was neither removed nor replaced."""
         return self.all.get(partition.topic_partition) is partition
 
     def inquire(self, partition: FetchedMirrorPartition, inquiry: Inquiry) -> None:
@@ -78,7 +84,7 @@ class FetcherPartitions:
         self.inquiring[partition.topic_partition] = partition
 
     def fetch_next(self, partition: FetchedMirrorPartition) -> None:
-        """From its log's end."""
+        """Makes the partition part of the next fetch, from its log's end."""
         topic_partition = partition.topic_partition
         self.inquiring.pop(topic_partition, None)
         self.delayed.pop(topic_partition, None)
@@ -86,7 +92,7 @@ class FetcherPartitions:
         self.due[topic_partition] = partition.position()
 
     def delay(self, partition: FetchedMirrorPartition, *, until_ms: int) -> None:
-        """By the monotonic clock."""
+        """Leaves the partition out until `until_ms` (monotonic clock)."""
         self._take_out(partition.topic_partition)
         partition.delayed_until_ms = until_ms
         self.delayed[partition.topic_partition] = partition
@@ -101,7 +107,7 @@ class FetcherPartitions:
             self.behind_source_start.pop(partition.topic_partition, None)
 
     def take_touched(self) -> dict[TopicPartition, None]:
-        """Those since the last call."""
+        """Returns, and clears, the partitions touched since the last call."""
         touched, self.touched = self.touched, {}
         return touched
 

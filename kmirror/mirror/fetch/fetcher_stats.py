@@ -7,7 +7,7 @@ from kmirror.common.ports import Clock
 
 
 class FetcherStats:
-    """Requests and bytes of one fetcher."""
+    """Owns the request and byte meters of one fetcher."""
 
     __slots__ = ("bytes_rate", "request_rate")
 

@@ -1,37 +1,38 @@
 """MirrorFetcher: copies batches from one source broker for one mirror (the KIP's
 MirrorFetcherThread, as a task).
 
-One fetcher per (fetcher id, source broker, mirror): mirrors never share one, for their credentials
-differ. It has one fetch in flight (B27), a long poll in an incremental session; what a round costs
-is what changed, however many partitions are idle. Its parts:
+One fetcher per (fetcher id, source broker, mirror): mirrors never share one, because their
+credentials differ. It has one fetch in flight (B27), a long poll in an incremental session. The
+cost of a round depends on what changed, not on the number of idle partitions. Its parts:
 
     fetcher_partitions   whose log is compared with the source's first, who is fetched next and who waits
     fetcher_inquiries    how logs are compared, and what is cut
     fetch_failures       what happens to a partition with which the fetcher cannot go on
     FetchTarget          into what it copies, and who hears what comes of it (`fetched_mirror_partition`)
 
-What is done with an answer is D3-12 ... D3-16:
+How an answer is handled (D3-12 ... D3-16):
 
 * records: appended as they are, at the local log end; the high watermark follows our own ISR, the log start the source's
 * OFFSET_OUT_OF_RANGE, diverging epochs: cut where the source says, never more than that; after a cut the partition is given
   back to its target, which bumps the leader epoch before anything is appended (F1)
 * another leader: the answer says who (Fetch v12), and where (v16): the partition moves to that broker's fetcher at once; else, and
   when the connection is lost, it is given back and its target asks for Metadata, after the backoff. Nothing is cut by that
-* a batch that cannot be one, a topic id that is not ours, a source that lost its log (`truncation_guard`): the partition fails
+* a batch that cannot be one, a topic id that is not ours, or a source that lost its log
+  (`truncation_guard`): the partition fails
 * a refused authorization or login: asked again after the backoff, for as long as it lasts; the reason shows meanwhile
 
-A source without topic ids (before Fetch v13) does not say that a topic was made anew while nobody
-asked for it, and where the new one is longer it goes on in the middle of another log. So there what
-was out of sight (a delay, a session that was lost, a pause of our own) is compared again.
+A source without topic ids (before Fetch v13) does not say that a topic was recreated while nobody
+asked for it; if the new topic is longer, fetching would go on in the middle of another log. So with
+such a source, a partition that was not fetched for a while (a delay, a lost session, a pause of our
+own) has its log compared again.
 
-The position of a partition is its log's end and nothing else, so no answer can be appended twice or
-with a hole. A partition that was removed, or added anew, while its answer was under way is not
-touched by it.
+The position of a partition is always its log's end, so no answer can be appended twice or leave a
+hole. An answer does not touch a partition that was removed, or added again, while it was under way.
 
-Throttle (THR1 to THR3). While the rate of throttled partitions is above
-mirror.replication.throttled.rate, they are left out of the fetch; the others go on, and the fetch
-waits no longer than the throttle does. A fetch with throttled partitions asks for no more than a
-tenth of a second's worth, so that the rate is met closely.
+Throttling: while the rate of throttled partitions is above mirror.replication.throttled.rate, they
+are left out of the fetch; the others go on, and the fetch waits no longer than the throttle does
+(THR1 to THR3). A fetch with throttled partitions asks for no more than a tenth of a second's worth,
+so that the rate is met closely.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ from kmirror.runtime.api import Runtime
 ANY_EPOCH = 2**31 - 1
 THROTTLED_FETCHES_A_SECOND = 10
 OUT_OF_SIGHT_MS = 1_000
-"""No topic is deleted, made anew and filled in less."""
+"""No topic is deleted, recreated and filled in less time."""
 
 _LEADER_ERRORS = frozenset(
     {
@@ -80,7 +81,9 @@ _log = logging.getLogger(__name__)
 
 
 class MirrorFetcher:
-    """One task. `add` and `remove` take effect at once."""
+    """One task, which owns its partitions, its connection and its inquiries. `add` and `remove`
+    take effect at once.
+    """
 
     def __init__(
         self,
@@ -94,8 +97,8 @@ class MirrorFetcher:
         complete_delayed: Callable[[Sequence[TopicPartition]], None],
         owner: FetcherOwner,
     ) -> None:
-        """`complete_delayed` tells those who wait for local logs (our followers' fetches) that
-        these logs have grown.
+        """`complete_delayed` is called with local logs that have grown, for those who wait on them
+        (our followers' fetches).
         """
         self.name = name
         self.stats = FetcherStats(runtime.clock)
@@ -132,8 +135,8 @@ class MirrorFetcher:
         return topic_partition in self._partitions.all
 
     def known_as_of_ms(self, partition: FetchedMirrorPartition) -> int:
-        """When the source last told where the partition ends there (monotonic); an answer in a
-        session tells it of what it leaves out, too.
+        """When the source last said where its log of the partition ends (monotonic clock); an
+        answer in a session also says so for the partitions that it leaves out.
         """
         return self._partitions.known_as_of_ms(partition)
 
@@ -153,19 +156,19 @@ class MirrorFetcher:
         self._wake()
 
     def remove(self, topic_partition: TopicPartition) -> None:
-        """From now on the partition is not touched: every change of a log follows a look at whether
-        the partition is still ours.
+        """Removes the partition: its log is not touched from now on, because the fetcher checks
+        before every change of a log that the partition is still its own.
         """
         self._partitions.remove(topic_partition)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Makes rounds until cancelled."""
         while True:
             await self._round()
 
     def on_unexpected_end(self, error: Exception) -> None:
-        """What was under way is not known any more: the partitions go back, are added again after
-        the backoff, and their logs are compared with the source's first.
+        """Gives all partitions back, since what was under way is unknown: they are added again
+        after the backoff, and their logs are compared with the source's first.
         """
         self._ask_all = True
         self._appended.clear()
@@ -189,13 +192,15 @@ class MirrorFetcher:
                     self._partitions.fetch_next(partition)
 
     def _was_out_of_sight(self) -> bool:
-        """Whether nobody asked for so long that a topic may be another one under the same name."""
+        """Whether the last answer is so old that a topic may have been recreated under the same
+        name.
+        """
         if not self._end_point.asks_by_name or self._seen_ms < 0:
             return False
         return self._runtime.clock.monotonic_ms() - self._seen_ms > OUT_OF_SIGHT_MS
 
     def _verify_again(self) -> None:
-        """Compare the logs of all that would be fetched."""
+        """Compares the logs of all due partitions again."""
         self._seen_ms = -1
         for topic_partition in list(self._partitions.due):
             partition = self._partitions.all[topic_partition]
@@ -239,9 +244,8 @@ class MirrorFetcher:
             await self._classify(partition)
 
     def _handle_all(self, answers: Mapping[TopicPartition, FetchedPartition]) -> list[FetchedMirrorPartition]:
-        """Returns the partitions whose batches of a higher epoch than the source's were left out.
-
-        Our followers hear of all appends together.
+        """Returns the partitions for which batches with a higher epoch than the source's were
+        skipped. Our followers are told of all appends together.
         """
         higher_epochs = []
         for topic_partition, fetched in answers.items():
@@ -258,8 +262,8 @@ class MirrorFetcher:
         return higher_epochs
 
     def _what_to_ask(self) -> tuple[Mapping[TopicPartition, FetchPosition], int, int]:
-        """Positions, how long the fetch (or, without any, the fetcher) waits, and how much it asks
-        for.
+        """The positions to fetch from, how long the fetch waits (or the fetcher, if there are no
+        positions), and the maximum bytes.
         """
         if not self._partitions.all:
             return {}, 0, 0
@@ -279,7 +283,9 @@ class MirrorFetcher:
         return due, wait_ms, max_bytes
 
     async def _wait(self, pause_ms: int) -> None:
-        """For a partition, until the first delay is over, or for what a throttle demands."""
+        """Waits until a partition is added, the first delay ends, or the throttle allows a
+        fetch.
+        """
         waiter: asyncio.Future[None] = self._runtime.create_future()
         self._waiter = waiter
         now_ms = self._runtime.clock.monotonic_ms()
@@ -302,7 +308,7 @@ class MirrorFetcher:
     # ------------------------------------------------------------------------------------------------------
 
     def _handle(self, partition: FetchedMirrorPartition, position: FetchPosition, fetched: FetchedPartition) -> bool:
-        """False when batches of a higher epoch than the source's were left out."""
+        """False if batches with a higher epoch than the source's were skipped."""
         error = fetched.error
         if error is Errors.NONE:
             return self._handle_data(partition, position, fetched)
@@ -323,8 +329,9 @@ class MirrorFetcher:
         return True
 
     def _find_leader(self, partition: FetchedMirrorPartition, fetched: FetchedPartition) -> None:
-        """Where the answer says a leader of a newer epoch, or, once, another one of this epoch, go
-        there; else through Metadata.
+        """Moves the partition to the leader that the answer names, if it leads in a newer epoch or
+        (once) is another broker in this epoch; otherwise gives the partition back, and the leader
+        is found through Metadata.
         """
         leader = fetched.leader
         if leader is not None and leader.leader_epoch >= 0:
@@ -368,7 +375,7 @@ class MirrorFetcher:
         return not skipped
 
     def _append(self, partition: FetchedMirrorPartition, fetched: FetchedPartition) -> bool:
-        """Whether batches of a higher epoch than the source's were left out."""
+        """Returns whether batches with a higher epoch than the source's were skipped."""
         log = partition.log
         records = fetched.records
         if partition.last_epoch < 0 and records[HEADER_SIZE_UP_TO_MAGIC - 1] == CURRENT_MAGIC:
@@ -386,8 +393,8 @@ class MirrorFetcher:
         return info.skipped_higher_epoch
 
     async def _classify(self, partition: FetchedMirrorPartition) -> None:
-        """Higher epochs than the source's own are right where its topic is a mirror, too (D3-12);
-        else somebody else leads there now.
+        """Finds out why a batch had a higher epoch than the source's own: that is correct if the
+        source's topic is itself a mirror (D3-12); otherwise another broker leads there now.
         """
         if not self._partitions.is_current(partition):
             return

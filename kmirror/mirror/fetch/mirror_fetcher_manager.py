@@ -1,9 +1,9 @@
 """MirrorFetcherManager: which fetcher copies which partition.
 
-The key is (fetcher id, source broker, mirror), three-dimensional as the KIP asks (FEA8): partitions
-of one mirror spread over mirror.num.replica.fetchers fetchers per source broker, and different
-mirrors never share one. A fetcher lives as long as it has partitions. Its client id
-`broker-N-fetcher-F-mirror-X` (A12) is what the source's operators set quotas on.
+The key is (fetcher id, source broker, mirror), as the KIP asks (FEA8): the partitions of one mirror
+are spread over mirror.num.replica.fetchers fetchers per source broker, and different mirrors never
+share a fetcher. A fetcher lives as long as it has partitions. Its client id
+`broker-N-fetcher-F-mirror-X` (A12) is what operators of the source set quotas on.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class RunningFetcher(NamedTuple):
 
 
 class MirrorFetcherManager:
-    """All mirror fetchers of this broker."""
+    """Owns all mirror fetchers of this broker, which of them has which partition, and the
+    connections that inquiries borrow.
+    """
 
     def __init__(
         self,
@@ -84,24 +86,24 @@ class MirrorFetcherManager:
         self._scope = TaskScope(runtime, "mirror-fetchers")
 
     def owns(self, topic_partition: TopicPartition) -> bool:
-        """Whether some fetcher has the partition now. One that died has given all of them back."""
+        """Whether some fetcher has the partition now. A fetcher that died has given back all its
+        partitions.
+        """
         key = self._owner.get(topic_partition)
         running = self._fetchers.get(key) if key is not None else None
         return running is not None and running.fetcher.owns(topic_partition)
 
     async def add_partition(self, target: FetchTarget) -> None:
-        """Find the source's leader and start fetching.
-
-        SourceError when there is none, or the topic is not the one it was.
+        """Finds the source's leader and starts fetching. SourceError if there is no leader; a topic
+        with another id is rejected (`FetchTarget.on_rejected`).
         """
         found = await self._leader_of(target)
         if found is not None:
             self._add(*found)
 
     async def inquire(self, target: FetchTarget, inquiry: Inquiry) -> Verdict | None:
-        """Ask the source's leader on behalf of a partition that is not fetched yet.
-
-        SourceError: no answer; None: its topic is another one.
+        """Asks the source's leader on behalf of a partition that is not fetched yet. SourceError:
+        no answer; None: the source's topic has another id.
         """
         found = await self._leader_of(target)
         if found is None:
@@ -123,8 +125,8 @@ class MirrorFetcherManager:
             self._give_back(target.id.mirror_name, node)
 
     def _borrow(self, mirror_name: str, node: SourceNode, mirror_configs: dict[str, str]) -> SourceEndPoint:
-        """One connection for all inquiries of a mirror at a source broker, as long as there are
-        any.
+        """Returns the connection that all inquiries of a mirror at a source broker share, for as
+        long as there are any.
         """
         borrowed = self._borrowed.get((mirror_name, node))
         if borrowed is None:
@@ -141,8 +143,8 @@ class MirrorFetcherManager:
             self._borrowed.pop((mirror_name, node)).end_point.close()
 
     async def _leader_of(self, target: FetchTarget) -> tuple[FetchedMirrorPartition, SourceNode] | None:
-        """The partition at its source's leader; None when the topic there is another one, which its
-        target hears. SourceError: no leader.
+        """Returns the partition and its source leader; None if the source's topic has another id,
+        which the target is told. SourceError: no leader.
         """
         topic_partition = target.id.topic_partition
         mirror = target.mirror
@@ -168,9 +170,8 @@ class MirrorFetcherManager:
         return fetched, node
 
     def redirect(self, partition: FetchedMirrorPartition, leader: LeaderHint) -> bool:
-        """An answer said who leads the partition now: that broker's fetcher goes on with it.
-
-        False when its address is not known.
+        """Moves the partition to the fetcher of the broker that an answer named as its leader.
+        False if that broker's address is not known.
         """
         target = partition.target
         node = leader.node or target.mirror.source.node(leader.leader_id)
@@ -194,9 +195,8 @@ class MirrorFetcherManager:
         self._fetcher(key, partition.target.mirror.configs).add(partition)
 
     def lag_of(self, target: FetchTarget) -> MirrorLag:
-        """How far a partition is behind its source.
-
-        While it is caught up and fetched, nothing is behind in time.
+        """How far a partition is behind its source. While it is caught up and fetched, its lag in
+        time is 0.
         """
         progress, log = target.progress, target.partition.log
         if progress.source_offset < 0 or log is None:
@@ -210,7 +210,9 @@ class MirrorFetcherManager:
         return MirrorLag(records, self._runtime.clock.monotonic_ms() - caught_up_ms)
 
     def known_as_of_ms(self, target: FetchTarget) -> int:
-        """When the source last told where a partition ends there (monotonic); -1 if it never did."""
+        """When the source last said where its log of a partition ends (monotonic clock); -1 if it
+        never did.
+        """
         topic_partition = target.id.topic_partition
         key = self._owner.get(topic_partition)
         running = self._fetchers.get(key) if key is not None else None
@@ -232,8 +234,8 @@ class MirrorFetcherManager:
             running.fetcher.close()
 
     def running(self) -> list[RunningFetcher]:
-        """Every fetcher; dead is one whose task ended though nobody ended it, and has not begun
-        again.
+        """Returns every fetcher. A fetcher is dead if its task ended although nobody ended it, and
+        has not been restarted.
         """
         return [RunningFetcher(key, running.fetcher, running.life.is_down) for key, running in self._fetchers.items()]
 

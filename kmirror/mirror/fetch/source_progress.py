@@ -1,16 +1,16 @@
 """How far a mirrored partition is behind its source: in records (RS6, B25, B51) and in time.
 
-Records: the source's high watermark, as it was answered last, less our log end. With an open
-transaction at the source that stays above 0 while nothing more can be fetched (B51).
+Records: the source's last known high watermark minus our log end. While a transaction is open at
+the source, this stays above 0 although nothing more can be fetched (B51).
 
-Time: how long ago everything that was decided at the source had arrived here. No clock or timestamp
-of the source is used: with an answer at time t the source tells where its decided records end; when
-our log has reached that end, we were caught up at t. So a mirror that follows a busy source
-steadily has a small lag, and one whose source is silent, or away, a growing one.
+Time: how long ago everything decided at the source had arrived here. No clock or timestamp of the
+source is used: in an answer at time t the source says where its decided records end; once our log
+has reached that end, we were caught up at t. So a mirror that keeps up with a busy source has a
+small lag, and one whose source does not answer has a growing lag.
 
-`SourceProgress` is what the source has told of one partition. It outlives the fetchers that have
-the partition one after the other: the partition's leader keeps it, and only the fetcher that has
-the partition now writes it.
+`SourceProgress` is what the source has said about one partition. It outlives the successive
+fetchers of the partition: the partition's leader keeps it, and only the fetcher that has the
+partition now writes it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 
 class MirrorLag(NamedTuple):
-    """-1 where it is not known (nothing was fetched yet)."""
+    """-1 means unknown (nothing was fetched yet)."""
 
     records: int
     time_ms: int
@@ -29,7 +29,9 @@ UNKNOWN_LAG = MirrorLag(-1, -1)
 
 
 class SourceProgress:
-    """All times are of the monotonic clock."""
+    """Owns the source's last known end of one partition, and when we were caught up. All times are
+    of the monotonic clock.
+    """
 
     __slots__ = (
         "_cut_at_ms",
@@ -46,11 +48,11 @@ class SourceProgress:
         self.source_offset = -1
         """The source's high watermark."""
         self.source_offset_at_ms = -1
-        """When the source told it last; while the partition is fetched, its fetcher knows better
-        (`known_as_of_ms`).
+        """When the source last reported it; while the partition is fetched, its fetcher has a newer
+        value (`known_as_of_ms`).
         """
         self.fetcher_name: str | None = None
-        """Of the fetcher that has the partition, or had it last."""
+        """The name of the fetcher that has the partition, or had it last."""
         self.highest_source_epoch = -1
         self.caught_up_ms = -1
         self._mark_ms = -1

@@ -4,9 +4,9 @@ In: a local log (`storage.UnifiedLog`), and answers about the source's. Out: ver
 an offset, start over, wait), cuts, and the facts that STOPPING needs of a log (transactions,
 epochs, resets).
 
-Start with `log_questions`: a comparison is a generator that asks questions as data and returns a
-verdict, so whoever answers may ask those of many partitions in one request. `log_verifier` has the
-comparisons; it uses `log_comparison` (batch by batch) and `log_completeness` (holes of cleaners).
-`log_alignment` has the pure rules over batch headers, `local_log` reads headers and makes cuts, and
-`truncation_guard` says when the source is not followed.
+Start with `log_questions`: a comparison is a generator that yields questions as data and returns a
+verdict, so the questions of many partitions can go into one request. `log_verifier` has the
+comparisons; it uses `log_comparison` (batch by batch) and `log_completeness` (holes that cleaners
+left). `log_alignment` has the pure rules over batch headers, `local_log` reads headers and makes
+cuts, and `truncation_guard` says when the mirror refuses to follow the source.
 """

@@ -1,8 +1,8 @@
-"""What the mirror reads off, and does to, the local log of a partition that it leads.
+"""What the mirror reads from the local log of a partition that it leads, and how it cuts that log.
 
-Reads go over batch headers, never over the epoch cache (C5). Cuts are made at batch boundaries
-(C35), fail the produces that wait (F3) and leave no empty entry of a local leader epoch behind in
-the epoch cache (D5 step 4).
+Epochs are read from batch headers, never from the epoch cache (C5). Cuts are made at batch
+boundaries (C35), fail the produces that are waiting (F3) and leave no empty entry of a local leader
+epoch in the epoch cache (D5 step 4).
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ _log = logging.getLogger(__name__)
 
 
 def batch_headers(log: UnifiedLog, start_offset: int) -> Iterator[AlignmentHeader]:
-    """Headers from `start_offset` on; resets are looked into."""
+    """Headers from `start_offset` on; the content of resets is read too."""
     for header in log.batch_headers(start_offset):
         yield _header(log, header)
 
 
 def summarize_log(log: UnifiedLog, source_cluster_id: str) -> LogSummary:
-    """One pass over all headers; long for a large log, so it runs through `Runtime.run_blocking`."""
+    """One pass over all headers. It takes long for a large log, so callers run it through
+    `Runtime.run_blocking`.
+    """
     return summarize(batch_headers(log, log.log_start_offset), source_cluster_id)
 
 
@@ -40,8 +42,8 @@ def first_offset_above(log: UnifiedLog, leader_epoch: int) -> int | None:
 
 
 def cut(partition: Partition, offset: int) -> int:
-    """Truncate the leader's log to `offset`, lowered to a batch's start; the number of offsets
-    removed.
+    """Truncate the leader's log to `offset`, lowered to a batch's start. Returns the number of
+    offsets removed.
     """
     log = partition.leader_log
     before = log.log_end_offset
@@ -57,7 +59,7 @@ def cut(partition: Partition, offset: int) -> int:
 
 
 def cut_fully(partition: Partition, new_offset: int) -> int:
-    """Drop everything and start at `new_offset`; the number of offsets removed."""
+    """Drops everything and starts at `new_offset`. Returns the number of offsets removed."""
     log = partition.leader_log
     before, start = log.log_end_offset, log.log_start_offset
     partition.fail_pending_produces()

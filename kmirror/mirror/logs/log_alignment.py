@@ -1,8 +1,8 @@
 """Where a log has to be cut, and which epoch it ends in: pure functions over batch headers.
 
-What counts is the batches, never the epoch cache (C5): a leader's empty epoch entry says nothing
-about data. Offsets of cuts are batch boundaries: Kafka truncates whole batches, so a target inside
-one is lowered to its base (C35).
+Only batches count, never the epoch cache: a leader's empty epoch entry says nothing about data
+(C5). Offsets of cuts are batch boundaries: Kafka truncates whole batches, so a target inside one is
+lowered to its base (C35).
 
 *LSO fixpoint* (C2). Cutting a log at its last stable offset can remove the marker of another
 transaction, which then hangs. With transactions as intervals [first offset, marker offset], a cut
@@ -10,9 +10,9 @@ at t opens every one with first < t <= marker; the cut is lowered to the smalles
 until none is opened. In the KIP's example (4001: 0..3, 4002: from 2) cutting at 4 opens 4002,
 cutting at 2 opens 4001, so the result is 0.
 
-*Last mirror epoch* (D4 step 4). The largest leader epoch of the batches left; but when the last
-reset in the log is an own one (it carries the mirror's SourceClusterId), only batches before it
-count. Too low is always safe, too high never.
+*Last mirror epoch* (D4 step 4). This is the largest leader epoch of the batches left, except that
+if the last reset in the log is our own (it carries the mirror's SourceClusterId), only batches
+before it count. A value that is too low is always safe, one that is too high never is.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class AlignmentHeader(NamedTuple):
 
 
 def header_of(batch: RecordBatch) -> AlignmentHeader:
-    """The header of a batch; only control batches are looked into."""
+    """The header of a batch; only the content of control batches is read."""
     reset_source = source_of_reset(batch) if batch.is_control and not batch.is_transactional else None
     return AlignmentHeader(
         batch.base_offset,
@@ -107,7 +107,7 @@ class TransactionScan:
             self._open.setdefault(header.producer_id, header.base_offset)
 
     def transactions(self) -> list[Transaction]:
-        """Ended ones in the order of their markers, then the open ones."""
+        """Ended transactions in the order of their markers, then the open ones."""
         return self._transactions + [Transaction(producer_id, first, None) for producer_id, first in self._open.items()]
 
 
@@ -124,7 +124,7 @@ def lso_fixpoint(transactions: Iterable[Transaction], log_end_offset: int) -> in
 
 @dataclass(slots=True)
 class LogSummary:
-    """What one pass over a log's headers tells about its end."""
+    """What one pass over a log's headers says about its end."""
 
     source_cluster_id: str
     """The mirror's source; resets that carry it are "own" ones."""
@@ -133,12 +133,13 @@ class LogSummary:
     largest_epoch_before_last_batch: int = NO_EPOCH
     largest_epoch_before_own_reset: int | None = None
     own_reset_offset: int | None = None
-    """Where the last reset of the log is, if it is an own one: before it is what was mirrored,
-    behind it what was written here.
+    """The offset of the log's last reset, if it is our own: what was mirrored is before it, what
+    was written here is after it.
     """
 
     own_reset_epoch: int | None = None
-    """Of the last reset in the log, when it is an own one that no batch of a lower epoch follows.
+    """The epoch of the log's last reset, if it is our own and no batch with a lower epoch follows
+    it.
     """
     last_batch: AlignmentHeader | None = None
     scan: TransactionScan = field(default_factory=TransactionScan)
@@ -158,11 +159,13 @@ class LogSummary:
 
     @property
     def last_mirror_epoch(self) -> int:
-        """D4 step 4 for a partition that was mirroring: -1 where no batch counts."""
+        """The last mirror epoch of a partition that was mirroring; -1 if no batch counts (D4 step
+        4).
+        """
         return self.largest_epoch if self.largest_epoch_before_own_reset is None else self.largest_epoch_before_own_reset
 
     def ends_in_own_reset(self, *, stored_epoch: int, leader_epoch: int) -> bool:
-        """D4 step 0: whether stopping was completed up to and including the reset."""
+        """Whether stopping was completed up to and including the reset (D4 step 0)."""
         last = self.last_batch
         return (
             last is not None
@@ -172,9 +175,9 @@ class LogSummary:
         )
 
     def is_written_since_own_reset(self, *, leader_epoch: int) -> bool:
-        """Whether stopping got as far as the reset, and nothing of the source follows it: only what
-        this cluster wrote itself. PREPARING cuts a reset off, or the failback partner's reset comes
-        behind it (D5, D4 step 6).
+        """Whether stopping got as far as the reset, and only what this cluster wrote itself follows
+        it. If the topic was mirrored again since, PREPARING has cut the reset off (D5), or the
+        failback partner's reset follows it (D4 step 6).
         """
         return self.own_reset_epoch is not None and self.own_reset_epoch <= leader_epoch
 
@@ -187,7 +190,7 @@ def summarize(batch_headers: Iterable[AlignmentHeader], source_cluster_id: str) 
 
 
 def last_mirror_epoch_to_store(summary: LogSummary, *, stored_epoch: int, was_mirroring: bool) -> int:
-    """D4 step 4.
+    """The last mirror epoch to store when stopping (D4 step 4).
 
     A partition that was stopped before it ever mirrored keeps min(stored, largest): its own epochs
     are not the source's (F6).
@@ -200,7 +203,7 @@ def last_mirror_epoch_to_store(summary: LogSummary, *, stored_epoch: int, was_mi
 
 
 def minimum_epoch_to_bump_above(summary: LogSummary, *, stored_epoch: int, highest_source_epoch: int) -> int:
-    """D4 step 2."""
+    """The epoch that stopping must bump the leader epoch above (D4 step 2)."""
     return max(summary.largest_epoch, stored_epoch, highest_source_epoch)
 
 
@@ -222,7 +225,7 @@ def alignment_point(
     log_start_offset: int,
     log_end_offset: int,
 ) -> AlignmentPoint:
-    """D5 step 2.
+    """Where PREPARING cuts, given the source's last mirror epoch (D5 step 2).
 
     `first_offset_above`: base offset of the first local batch whose epoch is above the LME, None if
     there is none.

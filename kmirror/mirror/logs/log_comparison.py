@@ -1,21 +1,21 @@
-"""Where our log and the source's part, found by comparing batches.
+"""Finds where our log and the source's diverge, by comparing batches.
 
-A batch of ours that overlaps one of the source's is the same or another
-(`replica.log_verification`). The same: all before it is the source's, for our log grew by appending
-the source's batches in order. Another: all from it on is not. A hole at the source decides nothing;
-then the next batches that overlap do. So along our log come first the equal ones, then the
-different ones, with undecided ones among them, and the border is found by stepping back 1, 2, 4 ...
-batches to an equal one, then by bisecting.
+A batch of ours that overlaps one of the source's is either equal to it or different
+(`replica.log_verification`). If it is equal, everything before it is the source's, because our log
+grew by appending the source's batches in order. If it is different, nothing from it on is the
+source's. A hole at the source decides nothing; then the next overlapping batches decide. So equal
+batches come first in our log, then different ones, with undecided ones among them. The border is
+found by stepping back 1, 2, 4 ... batches to an equal one, then by bisecting.
 
-That holds of a log that grew from the source's. Of another an equal batch proves nothing but
-itself: two logs that one application wrote may be equal in places. There, and where what remains
-must be what a copy would give although cleaners were about, every batch is compared from the
-beginning on, and must be identical (`identical_until`). It reads the source's log, and writes
-nothing.
+That is true of a log that grew from the source's. In any other log an equal batch proves nothing
+about other batches: two logs that one application wrote may be equal in places. For such logs, and
+where the rest must equal a fresh copy although cleaners may have been at work, every batch is
+compared from the beginning on, and must be identical (`identical_until`). That reads the source's
+log and writes nothing.
 
-What lies behind the source's end is different. Its end is that of its latest epoch, never what
-ListOffsets says: the high watermark falls back when a source restarts. What the source has but does
-not serve yet is asked for again later.
+Batches beyond the source's end count as different. The source's end is the end of its latest epoch,
+never what ListOffsets says: the high watermark falls back when a source restarts. What the source
+has but does not serve yet is asked for again later.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ CHANGING = "the source's log changes while it is compared"
 
 
 class Comparison(NamedTuple):
-    """The last batch of ours that is the source's, and the first that is not, as far as there is
-    one. `is_border_known`: nothing of ours lies between the two.
+    """Our last batch that is the source's, and our first that is not, if there are any.
+    `is_border_known`: none of our batches lies between the two.
     """
 
     equal: BatchHeader | None
@@ -52,7 +52,7 @@ Finding = Generator[Question, Any, Comparison]
 
 
 def compare(log: ComparedLog, source_start: int, *, until: int) -> Finding:
-    """Our batches that begin in [source_start, until)."""
+    """Compares our batches that begin in [source_start, until)."""
     last = log.batch_before(until)
     if last is None or last.base_offset < source_start:
         return Comparison(None, None)
@@ -73,8 +73,8 @@ def compare(log: ComparedLog, source_start: int, *, until: int) -> Finding:
 
 
 def identical_until(log: ComparedLog, source_start: int) -> Generator[Question, Any, int]:
-    """Where the batches from `source_start` on end that both logs have, byte for byte;
-    `source_start` if they begin differently.
+    """The end of the run of batches from `source_start` on that are byte for byte the same in both
+    logs; `source_start` if they begin differently.
     """
     ours = log.batch_containing(source_start)
     if ours is None or ours.base_offset < source_start or log.log_start_offset > source_start:
@@ -93,8 +93,8 @@ def identical_until(log: ComparedLog, source_start: int) -> Generator[Question, 
 
 
 def _identical(log: ComparedLog, offset: int, records: Buffer) -> tuple[int, bool]:
-    """Where the first batches in `records` end that are ours from `offset` on, and whether those
-    are all in there.
+    """The end of the first batches in `records` that are identical to ours from `offset` on (-1 if
+    none is), and whether all batches in `records` are.
     """
     end = -1
     ours = log.batch_headers(offset)
@@ -107,7 +107,7 @@ def _identical(log: ComparedLog, offset: int, records: Buffer) -> tuple[int, boo
 
 
 def _is_identical(ours: BatchHeader, theirs: RecordBatch) -> bool:
-    """The CRC covers what is not named."""
+    """Whether both batches are identical; the CRC covers the fields that are not compared here."""
     return (ours.magic, ours.base_offset, ours.partition_leader_epoch, ours.size_in_bytes, ours.crc) == (
         theirs.magic,
         theirs.base_offset,
@@ -118,7 +118,9 @@ def _is_identical(ours: BatchHeader, theirs: RecordBatch) -> bool:
 
 
 def _back(log: ComparedLog, header: BatchHeader, stride: int, source_start: int) -> BatchHeader | None:
-    """Up to `stride` batches back; None when there is none that the source may have."""
+    """The batch up to `stride` batches before `header`; None if there is none that the source may
+    have.
+    """
     found = None
     for _ in range(stride):
         previous = log.batch_before(header.base_offset)
@@ -129,7 +131,9 @@ def _back(log: ComparedLog, header: BatchHeader, stride: int, source_start: int)
 
 
 def _bisect(log: ComparedLog, equal: BatchHeader, bound: BatchHeader, different: BatchHeader | None, until: int) -> Finding:
-    """`equal` is the source's; from `bound` on nothing is."""
+    """Finds the border between `equal`, which is the source's, and `bound`, from which on nothing
+    is.
+    """
     between: list[BatchHeader] = yield OnWorker(partial(_headers_between, log, equal.base_offset, bound.base_offset))
     low, high = 0, len(between)
     while high - low > 1:
@@ -148,8 +152,8 @@ def _bisect(log: ComparedLog, equal: BatchHeader, bound: BatchHeader, different:
 
 
 def _probe(log: ComparedLog, header: BatchHeader, until: int) -> Generator[Question, Any, Overlap | None]:
-    """The first batch of ours from `header` on that overlaps one of the source's, or lies behind
-    its end; None when there is none.
+    """Our first batch from `header` on that overlaps one of the source's, or lies beyond the
+    source's end; None if there is none.
     """
     our: BatchHeader | None = header
     while our is not None and our.base_offset < until:
@@ -170,16 +174,16 @@ _BEHIND_ITS_END = object()
 
 
 def _batch_of_source(ours: BatchHeader) -> Generator[Question, Any, RecordBatch | object | None]:
-    """The first batch that the source has from ours on: `_BEHIND_ITS_END` if its log ends before,
-    None if a hole follows up to its end.
+    """The source's first batch from the position of ours on: `_BEHIND_ITS_END` if its log ends
+    before that, None if only a hole follows up to its end.
     """
     records = yield from records_of_source(ours, ours.size_in_bytes, ours.base_offset)
     return next(iter_batches(records)) if isinstance(records, Buffer) else records
 
 
 def records_of_source(ours: BatchHeader, size: int, offset: int) -> Generator[Question, Any, Buffer | object | None]:
-    """Up to `size` bytes of what the source has from `offset` on, where our next batch is `ours`,
-    but at least one batch; else as above.
+    """Up to `size` bytes, but at least one batch, of what the source has from `offset` on, where
+    our next batch is `ours`; otherwise `_BEHIND_ITS_END` or None as in `_batch_of_source`.
     """
     fetched: FetchedPartition = yield BatchAt(offset, size)
     if fetched.error is Errors.OFFSET_OUT_OF_RANGE:
@@ -204,7 +208,7 @@ def records_of_source(ours: BatchHeader, size: int, offset: int) -> Generator[Qu
 
 
 def _ends_before(ours: BatchHeader) -> Generator[Question, Any, bool]:
-    """Whether the source's log ends where our batch begins, or before."""
+    """Whether the source's log ends at or before the start of our batch."""
     end: EpochEnd = yield EndOfEpoch(None)
     if end.end_offset < 0:  # the leader's epoch is not known, or nothing was written in it yet
         end = yield EndOfEpoch(ours.partition_leader_epoch)

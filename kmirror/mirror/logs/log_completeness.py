@@ -1,16 +1,17 @@
-"""Whether what stays of our log has lost what the part that goes had replaced.
+"""Whether the part of our log that stays after a cut lacks records that the removed part had
+replaced.
 
 A cleaner drops a record for a later one of its key. If a cut takes the later one, the key is lost
-here, while the source may still have the earlier one. How far the own cleaner has been does not
-tell: a replica that was built from a leader has that leader's holes, and its own cleaner has been
-nowhere.
+here, while the source may still have the earlier one. How far our own cleaner has been does not
+help: a replica that was built from a leader has that leader's holes, although its own cleaner has
+not run.
 
-The holes tell. A log that no cleaner has touched has a record at every offset (aborted ones and
-markers, too), so only one with a hole before the cut is compared (`has_holes`). Then what the
-source has in our holes is read, and each of its records there must have a later one of its key
-before our cut: that is what our cleaner dropped it for, and it stays. One of a transaction that was
-aborted, or that nothing before the cut ends, is none. What the source's own cleaner took is not
-missed: nobody has it.
+The holes show it. A log that no cleaner has touched has a record at every offset (including aborted
+ones and markers), so only a log with a hole before the cut is compared (`has_holes`). Then what the
+source has in our holes is read, and for each of its records there our log must have a later record
+of the same key before the cut: the record that replaced it, which stays. A record of a transaction
+that was aborted, or that does not end before the cut, does not count as a replacement. What the
+source's own cleaner removed is not missed: nobody has it.
 """
 
 from __future__ import annotations
@@ -37,9 +38,8 @@ KEY_DIGEST_BYTES = 16
 
 
 def has_holes(log: ComparedLog, until: int) -> bool:
-    """Whether a cleaner, here or where this log was copied from, took records before `until`.
-
-    A scan over headers, for a worker.
+    """Whether a cleaner, here or where this log was copied from, removed records before `until`.
+    This scans headers, so it runs on a worker.
     """
     expected = log.log_start_offset
     for header in log.batch_headers(log.log_start_offset):
@@ -52,8 +52,8 @@ def has_holes(log: ComparedLog, until: int) -> bool:
 
 
 def is_complete(log: UnifiedLog, source_start: int, until: int) -> Generator[Question, Any, bool]:
-    """Whether our log before `until`, all of which is the source's, has what the source has there,
-    or a later record of its key.
+    """Whether our log before `until`, all of which is the source's, has every record that the
+    source has there, or a later record of the same key.
     """
     if not (yield OnWorker(partial(has_holes, log, until))):
         return True
@@ -82,19 +82,23 @@ def is_complete(log: UnifiedLog, source_start: int, until: int) -> Generator[Que
 
 @dataclass(slots=True)
 class _Missing:
-    """Keys that the source has a record of where we have none, each with the last such offset."""
+    """Keys for which the source has a record where we have none, each with the last such offset."""
 
     until: int
     offsets: dict[bytes | None, int] = field(default_factory=dict)
     open_transactions: dict[int, list[tuple[bytes | None, int]]] = field(default_factory=dict)
-    """What records of ours replace if their producer's transaction is committed."""
+    """By producer: the keys that our records replace, with their offsets, if its transaction is
+    committed.
+    """
 
     @property
     def is_too_much(self) -> bool:
         return len(self.offsets) > MISSING_KEYS_LIMIT
 
     def note(self, log: UnifiedLog, offset: int, records: Buffer) -> int:
-        """Go through an answer to a fetch from `offset`; where it ends."""
+        """Notes the missing keys in the answer to a fetch from `offset`; returns where the answer
+        ends.
+        """
         end = offset
         ours = log.batch_headers(offset)
         our = next(ours, None)
@@ -119,9 +123,8 @@ class _Missing:
                 self.offsets[_digest(record)] = record.offset
 
     def strike_what_is_replaced(self, log: UnifiedLog, start: int) -> int | None:
-        """Of what is missing only that stays which no later record of ours replaces.
-
-        A part of our log; where the next begins, None at the end.
+        """Removes the missing keys that a later record of ours replaces. Scans one part of our log;
+        returns where the next part begins, None at the end.
         """
         size = 0
         for header in log.batch_headers(start):
@@ -162,5 +165,5 @@ def _read(log: UnifiedLog, header: BatchHeader) -> RecordBatch:
 
 
 def _digest(record: Record) -> bytes | None:
-    """Keys may be long."""
+    """A digest of the record's key, since keys may be long."""
     return None if record.key is None else blake2b(record.key, digest_size=KEY_DIGEST_BYTES).digest()

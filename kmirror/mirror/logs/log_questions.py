@@ -1,7 +1,7 @@
 """What an inquiry may ask, and what it ends with (`log_verifier`).
 
-Questions are data, so that whoever answers may ask those of many partitions in one request, and so
-that nothing in an inquiry waits. What kept an answer away is thrown into the inquiry.
+Questions are data, so that the questions of many partitions can go into one request, and so that
+nothing in an inquiry waits. An error that prevented an answer is thrown into the inquiry.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kmirror.storage.batch_header import BatchHeader
 
 
 class ComparedLog(Protocol):
-    """What a comparison needs of a log: a `UnifiedLog`, or what a client has fetched of one."""
+    """What a comparison needs of a log: a `UnifiedLog`, or what a client has fetched from one."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -30,13 +30,15 @@ class ComparedLog(Protocol):
 
 
 class EarliestOffset(NamedTuple):
-    """The source's log start offset (int). `local`: of what it has not moved to remote storage."""
+    """The source's log start offset (int). `local`: the start of what is not only in remote
+    storage.
+    """
 
     local: bool = False
 
 
 class BatchAt(NamedTuple):
-    """The batch at `offset` (FetchedPartition), decided or not; of `size` bytes as far as we know."""
+    """The batch at `offset` (FetchedPartition), decided or not; expected to have `size` bytes."""
 
     offset: int
     size: int
@@ -52,8 +54,8 @@ class EndOfEpoch(NamedTuple):
 
 
 class OnWorker(NamedTuple):
-    """Not for the source: a scan of our own log, which is long for a large one and belongs on a
-    worker. Answered with what it returns.
+    """Not a question to the source: a scan of our own log, which may take long and so runs on a
+    worker. The answer is what `work` returns.
     """
 
     work: Callable[[], object]
@@ -69,7 +71,7 @@ class Action(Enum):
 
 
 class Loss(Enum):
-    """How far a verdict is to be trusted (`truncation_guard`)."""
+    """How well a verdict's loss is proven to be right (`truncation_guard`)."""
 
     NONE = "what goes is gone at the source by retention, or was nothing"
     COUNTED = "some of the log is proven to be the source's"
@@ -77,10 +79,9 @@ class Loss(Enum):
 
 
 class Verdict(NamedTuple):
-    """CUT to `offset`; START_OVER at it, with nothing; WAIT: nothing can be said yet.
-
-    `ignores_epochs`: the next fetch does not tell the epoch of our last batch, which the source's
-    cleaner has hidden from the source.
+    """CUT to `offset`; START_OVER with an empty log at `offset`; WAIT: nothing can be decided yet.
+    `ignores_epochs`: the next fetch does not carry the epoch of our last batch, because the
+    source's cleaner has removed that epoch there.
     """
 
     action: Action

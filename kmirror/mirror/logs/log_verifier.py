@@ -1,9 +1,9 @@
-"""What our log has in common with the source's: inquiries, each a generator of questions to the
-source that ends in a verdict.
+"""Inquiries into what our log has in common with the source's: each is a generator that asks the
+source questions and ends with a verdict.
 
-`verify_log` (C36b), before the first append of a fetcher and after every new source epoch. Epoch
-numbers alone do not tell: two clusters hand them out independently, so equal numbers do not mean
-equal batches. What tells is the batches (`log_comparison`):
+`verify_log` runs before the first append of a fetcher and after every new source epoch (C36b).
+Epoch numbers alone are not enough: two clusters hand them out independently, so equal numbers do
+not mean equal batches. The batches decide (`log_comparison`):
 
     nothing is different                   keep all, above all what lies in holes that the source's cleaner left: tombstones
     different right behind an equal one    cut behind the equal one
@@ -12,21 +12,22 @@ equal batches. What tells is the batches (`log_comparison`):
       another's was (`log_completeness`)
     different, none equal                  start again at the source's log start, which the guard stops (`truncation_guard`)
 
-An empty log whose end lies above the source's log start begins there as well, or the records
-between would be skipped silently (F16).
+An empty log whose end lies above the source's log start also starts again there; otherwise the
+records in between would be skipped silently (F16).
 
-`out_of_range` (D3-14, D3-14b): retention at the source passed us: start at its log start. Else
-never everything for that alone: batches tell first, then the common point by epochs, stepping down
-to older epochs of ours while the source does not know one.
+`out_of_range` (D3-14, D3-14b): if retention at the source has passed us, our log starts again at
+the source's log start. Otherwise OFFSET_OUT_OF_RANGE alone never drops everything: batches decide
+first, then the common point by epochs, stepping down to older epochs of ours while the source does
+not know one.
 
-`diverged` (D3-15): the source says where its epoch ends. The batches tell where the logs part;
-where they do not (our last ones lie in holes) what lies behind that end is different, and before it
-nothing is: a source whose epoch cache was built from a cleaned log has forgotten epochs without
+`diverged` (D3-15): the source says where its epoch ends. The batches show where the logs diverge.
+If they do not (our last ones lie in holes), everything beyond that end is different, and nothing
+before it is: a source whose epoch cache was built from a cleaned log has forgotten epochs without
 batches.
 
-A batch of the source that is damaged, or of a format that has no place here, says nothing of ours:
-nothing is cut for it, and it is an error (CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT), so that
-a mirror keeps what a source has lost.
+A source batch that is damaged, or in an unsupported format, says nothing about ours. Nothing is cut
+because of it; it is an error (CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT), so that a mirror
+keeps what a source has lost.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ def verify_log(log: UnifiedLog, *, cleaned_until: CleanedUntil) -> Inquiry:
 
 
 def verify_before(log: ComparedLog, until: int, *, cleaned_until: CleanedUntil) -> Inquiry:
-    """What of our log before `until` is the source's, where all from there on goes anyway: the
-    verdict is to CUT, or to START_OVER.
+    """How much of our log before `until` is the source's, when everything from there on is removed
+    anyway: the verdict is CUT or START_OVER.
     """
     source_start = yield from _source_start()
     last = log.batch_before(until)
@@ -90,9 +91,8 @@ def verify_before(log: ComparedLog, until: int, *, cleaned_until: CleanedUntil) 
 
 
 def same_beginning(log: ComparedLog) -> Inquiry:
-    """Whether our log begins where the source's does, or before.
-
-    If not, all that a copy would bring is not here.
+    """Whether our log begins where the source's does, or before. If not, it lacks part of what a
+    full copy would have.
     """
     source_start = yield from _source_start()
     if log.log_start_offset > source_start:
@@ -101,8 +101,8 @@ def same_beginning(log: ComparedLog) -> Inquiry:
 
 
 def identical_beginning(log: ComparedLog) -> Inquiry:
-    """What of our log is the source's byte for byte from its log start on: the verdict is to CUT
-    behind that, or to START_OVER.
+    """How much of our log is byte for byte the source's, from the source's log start on: the
+    verdict is CUT after that, or START_OVER.
     """
     source_start = yield from _source_start()
     end = yield from identical_until(log, source_start)
@@ -112,15 +112,16 @@ def identical_beginning(log: ComparedLog) -> Inquiry:
 
 
 def unverified() -> Inquiry:
-    """What is done instead without C36b: our log is taken for the beginning of the source's."""
+    """The inquiry that replaces `verify_log` when that safeguard is off: our log is taken as the
+    beginning of the source's (C36b).
+    """
     yield from ()
     return KEEP
 
 
 def out_of_range(log: UnifiedLog, *, cleaned_until: CleanedUntil, local: bool = False) -> Inquiry:
-    """Our log end is no offset that the source can be asked for.
-
-    `local`: because it is only in remote storage there (FEA11).
+    """Our log end is an offset that the source cannot serve. `local`: because it is only in remote
+    storage there (FEA11).
     """
     source_start = yield from _source_start(local=local)
     end = log.log_end_offset
@@ -140,7 +141,7 @@ def out_of_range(log: UnifiedLog, *, cleaned_until: CleanedUntil, local: bool = 
 
 
 def diverged(log: UnifiedLog, epoch: int, source_end_offset: int, *, cleaned_until: CleanedUntil) -> Inquiry:
-    """The source's log has `epoch` until `source_end_offset`, ours goes on differently."""
+    """The source's `epoch` ends at `source_end_offset`, and our log goes on differently."""
     reason = f"epoch {epoch} ends at {source_end_offset} at the source"
     source_start = yield from _source_start()
     last, end = log.last_batch(), log.log_end_offset
@@ -161,7 +162,7 @@ def diverged(log: UnifiedLog, epoch: int, source_end_offset: int, *, cleaned_unt
 
 
 def judge(log: ComparedLog, found: Comparison, source_start: int, *, until: int, cleaned_until: CleanedUntil) -> Verdict:
-    """The table above."""
+    """The verdict for a comparison, by the table at the top of this file."""
     equal, different = found.equal, found.different
     if different is None:
         if equal is not None and found.is_border_known and equal.next_offset < until:
@@ -179,8 +180,8 @@ def judge(log: ComparedLog, found: Comparison, source_start: int, *, until: int,
 
 
 def complete(log: UnifiedLog, verdict: Verdict, source_start: int) -> Inquiry:
-    """`verdict`, or to START_OVER where its cut would leave less than the source has: a cleaner,
-    not ours, dropped what the records that go replaced.
+    """Returns `verdict`, or START_OVER if its cut would leave less than the source has: another
+    cleaner than ours dropped what the removed records had replaced.
     """
     if verdict.action is not Action.CUT or log.batch_containing(verdict.offset) is None:
         return verdict
@@ -191,8 +192,8 @@ def complete(log: UnifiedLog, verdict: Verdict, source_start: int) -> Inquiry:
 
 
 def complete_or_identical(log: UnifiedLog, verdict: Verdict) -> Inquiry:
-    """`verdict` of `verify_before`; where its cut would leave less than the source has, what is
-    identical from the beginning on.
+    """Returns `verdict`, which is `verify_before`'s. If its cut would leave less than the source
+    has, only what is identical from the beginning on is kept.
     """
     source_start = yield from _source_start()
     found = yield from complete(log, verdict, source_start)
@@ -200,14 +201,18 @@ def complete_or_identical(log: UnifiedLog, verdict: Verdict) -> Inquiry:
 
 
 def _behind_retention(last: BatchHeader | None, end: int, source_start: int) -> Verdict:
-    """Nothing of ours can be compared: the source begins behind it, or it is empty."""
+    """The verdict when nothing of our log can be compared: it is empty, or the source begins after
+    it.
+    """
     if end < source_start or (last is None and end == source_start):
         return KEEP
     return Verdict(Action.START_OVER, source_start, f"the source begins at {source_start}")
 
 
 def _cut_by_epochs(log: UnifiedLog, epoch: int, source_end_offset: int) -> Inquiry:
-    """Where batches do not tell: at the end of the epoch there, or of ours if that is earlier."""
+    """The verdict where batches do not decide: cut at the end of the epoch at the source, or of
+    ours if that is earlier.
+    """
     reason = f"epoch {epoch} ends at {source_end_offset} at the source"
     above: int | None = yield OnWorker(partial(first_offset_above, log, epoch))
     target = min(log.log_end_offset if above is None else above, source_end_offset)
@@ -217,7 +222,7 @@ def _cut_by_epochs(log: UnifiedLog, epoch: int, source_end_offset: int) -> Inqui
 
 
 def _source_start(*, local: bool = False) -> Generator[Question, Any, int]:
-    """Where a log may be started over; an answer without an offset is none, whatever its error
+    """Where the source's log starts. An answer without an offset is no answer, whatever its error
     code.
     """
     source_start: int = yield EarliestOffset(local)

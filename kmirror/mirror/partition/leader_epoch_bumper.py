@@ -1,8 +1,8 @@
-"""BumpLeaderEpochs for the partitions that this broker leads: all that are wanted at a time go to
-the controller in one request.
+"""Sends BumpLeaderEpochs for the partitions that this broker leads: all bumps wanted at a time go
+to the controller in one request.
 
-A failover bumps every partition of a mirror at once; the controller makes one batch of records of
-it, and the brokers one metadata delta. Awaiting the new epoch is the partition's business
+A failover bumps every partition of a mirror at once; the controller turns that into one batch of
+records, and the brokers see one metadata delta. Each partition waits for its own new epoch
 (`LedPartition.bump`): an answer without error only says that it will come.
 """
 
@@ -28,14 +28,14 @@ class EpochBump(NamedTuple):
 
 
 class LeaderEpochBumper:
-    """One per broker."""
+    """One per broker; owns the batcher of its bump requests."""
 
     def __init__(self, runtime: Runtime, controller: ControllerChannel) -> None:
         self._controller = controller
         self.requests: RequestBatcher[None, EpochBump, None] = RequestBatcher(runtime, "bump-leader-epochs", self._send)
 
     async def bump(self, bump: EpochBump) -> None:
-        """Ask the controller. ApiException with its error."""
+        """Asks the controller for the bump. ApiException: the error that it answers."""
         await self.requests.submit(None, bump)
 
     async def close(self) -> None:

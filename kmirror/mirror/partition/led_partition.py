@@ -1,10 +1,10 @@
 """The local side of a mirrored partition that this broker leads: its log, its followers, its leader
 epoch, its topic's settings.
 
-PREPARING and STOPPING work on it. It knows nothing of states. What it owns is a debt: after a cut
-of the leader's log the leader epoch has to be bumped before anything is appended, for otherwise a
-slow follower keeps its own batches beside the source's in one epoch (F1). `note_cut` remembers
-that, and only a bump that came through pays it.
+PREPARING and STOPPING work on it. It knows nothing of states. It owns one fact: whether a bump of
+the leader epoch is owed. After a cut of the leader's log the epoch has to be bumped before anything
+is appended; otherwise a slow follower keeps its own batches beside the source's in one epoch (F1).
+`note_cut` sets this, and only a completed bump clears it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class LedPartition:
-    """One for each partition that is led here."""
+    """One for each mirrored partition that this broker leads."""
 
     __slots__ = ("_services", "_wait", "id", "is_bump_owed", "is_bumping", "partition")
 
@@ -35,11 +35,11 @@ class LedPartition:
         self.id = partition_id
         self.partition = partition
         self.is_bump_owed = False
-        """Whether the leader's log was cut in a leader epoch in which nothing may be appended any
-        more.
+        """Whether the leader's log was cut in the current leader epoch, so that nothing may be
+        appended in it any more.
         """
         self.is_bumping = False
-        """Whether a new leader epoch is a bump of ours."""
+        """Whether our own bump is under way, which explains a new leader epoch."""
         self._services = services
         self._wait = PartitionWait(services.runtime, partition, timeout_ms=services.config.mirror_truncation_backoff_ms)
 
@@ -78,17 +78,16 @@ class LedPartition:
     # ------------------------------------------------------------------------------------------------------
 
     def cleaned_until(self) -> int:
-        """How far our own cleaner has been through the log."""
+        """The offset up to which our own cleaner has been through the log."""
         return self._services.replica_manager.log_manager.cleaned_until(self.log)
 
     async def run_blocking(self, work: Callable[[], T]) -> T:
-        """A scan of the log, which is long for a large one, on a worker."""
+        """Runs a scan of the log on a worker, since it may take long."""
         return await self._services.runtime.run_blocking(work)
 
     def append_as_coordinator(self, batch: bytearray) -> int:
-        """Append a batch of our own in this leader epoch.
-
-        Returns its offset; nobody else has it yet.
+        """Appends a batch of our own in this leader epoch. Returns its offset without waiting for
+        followers.
         """
         offset = self.log.log_end_offset
         self.partition.append_records_to_leader(batch, origin=AppendOrigin.COORDINATOR, required_acks=1)
@@ -96,7 +95,9 @@ class LedPartition:
         return offset
 
     def apply_read_only(self, state: MirrorPartitionState) -> None:
-        """D1: writable in STOPPED alone; retriable until the state is known (C38)."""
+        """Makes the partition writable only in STOPPED (D1); until the state is known, Produce gets
+        a retriable error (C38).
+        """
         if not self._services.safeguards.read_only_enforced:
             self.partition.set_read_only(None)
         elif state is MirrorPartitionState.UNKNOWN:
@@ -108,18 +109,22 @@ class LedPartition:
     # ------------------------------------------------------------------------------------------------
 
     async def wait_until(self, problem: Callable[[], str | None]) -> None:
-        """Until `problem()` is None; NotYetError with its text after mirror.truncation.backoff.ms."""
+        """Waits until `problem()` is None; NotYetError with its text after
+        mirror.truncation.backoff.ms.
+        """
         await self._wait.until(problem)
 
     def on_metadata_update(self) -> None:
-        """Leader epoch or ISR may be others: whoever waits looks again."""
+        """The leader epoch or the ISR may have changed: whoever waits looks again."""
         self._wait.notify()
 
     # --- the leader epoch
     # ---------------------------------------------------------------------------------------------
 
     def note_cut(self) -> None:
-        """The leader's log was cut: a bump is owed before anything is appended (D5 step 4)."""
+        """Notes that the leader's log was cut: a bump is owed before anything is appended (D5 step
+        4).
+        """
         self.is_bump_owed = self._services.safeguards.bump_after_cut
 
     async def bump(self, min_leader_epoch: int) -> None:
@@ -135,7 +140,7 @@ class LedPartition:
         self.is_bump_owed = False
 
     def bump_without_waiting(self, min_leader_epoch: int) -> None:
-        """What the safeguard pid_reset_after_bump forbids."""
+        """Requests a bump without awaiting it, which the safeguard pid_reset_after_bump forbids."""
         self._services.scope.spawn(self._request_bump(min_leader_epoch), name=f"unawaited-bump-{self.id.topic_partition}")
 
     async def _request_bump(self, min_leader_epoch: int) -> None:

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class MirrorActions:
-    """Of one partition. It remembers which failing disk it told."""
+    """The actions of one partition. It owns the last disk failure that it logged."""
 
     __slots__ = ("_disk_failure", "_led", "_services", "_status", "_stopping")
 
@@ -36,7 +36,7 @@ class MirrorActions:
         self._disk_failure: str | None = None
 
     async def run(self, action: MirrorAction, row: Row, reason: str | None) -> int | None:
-        """`reason`: why, where the event says it."""
+        """Runs one action. `reason`: the event's reason, if it has one."""
         return await self.METHODS[action](self, row, reason)
 
     def retry(self, reason: str) -> int:
@@ -66,7 +66,9 @@ class MirrorActions:
         return 0
 
     async def _pause_name(self, row: Row, reason: str | None) -> int | None:
-        """Before the state, so that nothing starts PREPARING again without an operator (B5)."""
+        """Has the controller pause the topic, before the state changes, so that nothing starts
+        PREPARING again without an operator (B5).
+        """
         if self._led.wanted is WantedState.RUN:
             await self._led.mirror.pause_name(self._led.id.topic)
         return 0

@@ -3,8 +3,8 @@
 The driver is a loop of steps (`step_loop`). A step looks at the levels (state, `mirror.name`, what
 the source was last seen to have), raises the event that they amount to, and executes the row that
 `mirror_state_machine` has for it (`_take`): an action is a method (`MirrorActions`), a next state
-is committed at the coordinator. Where nothing is to be done it goes on with the work of the state
-(`WORK`). When that has nothing to do either it sleeps until it is woken: by a metadata update, a
+is committed at the coordinator. If the row has nothing to do, it goes on with the work of the state
+(`WORK`). If that has nothing to do either, it sleeps until it is woken: by a metadata update, a
 refresh, its fetcher, or a retry. Nothing is remembered of events, so a crash, a leader change or a
 lost wake-up costs time only.
 
@@ -12,16 +12,16 @@ lost wake-up costs time only.
                                                                -> STOPPING: `Stopping.stop` (D4)
                                                                -> MIRRORING: keep a fetcher
 
-What it is made of, each with a state of its own:
+Its parts, each with a state of its own:
 
     status     the state at the coordinator, and why the partition does not go on   `mirror_partition_status`
     led        log, followers, leader epoch and topic settings on this side          `led_partition`
     progress   what fetchers heard from the source                                   `source_progress`
     actions    what the rows of the table do                                         `mirror_actions`
 
-Work that waits for the source, which may be dead, is interrupted when the partition shall stop,
-because a failover must not wait for it: D5, and looking for the source's leader. Every failure has
-a reason that DescribeMirrors' log lines and metrics show.
+Work that waits for the source, which may be dead, is interrupted when the partition is to stop,
+because a failover must not wait for it: aligning (D5), and looking for the source's leader. Every
+failure has a reason, which DescribeMirrors, log lines and metrics show.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ _E = MirrorEvent
 
 
 class MirrorPartition:
-    """The driver. `start` once; `wake` at every change; `close` when the leadership is gone."""
+    """The driver: owns the step loop, the partition's parts, and the events that are not handled
+    yet. Call `start` once, `wake` at every change, `close` when the leadership is gone.
+    """
 
     __slots__ = (
         "_actions",
@@ -125,9 +127,8 @@ class MirrorPartition:
             self._loop.interrupt()
 
     def on_refresh(self) -> None:
-        """Every refresh interval all levels are looked at again (C24).
-
-        A partition that copies as it should has nothing to look at.
+        """Looks at all levels again, once every refresh interval (C24). A partition that is copying
+        normally is not woken.
         """
         is_copying = self.status.loaded and self.status.state is _S.MIRRORING and self._services.fetchers.owns(self.id.topic_partition)
         if not is_copying or self._source_deleted or self.led.wanted is not WantedState.RUN or self.mirror.is_suspended:
@@ -142,11 +143,12 @@ class MirrorPartition:
         self._source_deleted = False
 
     def on_metadata_update(self, registration: PartitionRegistration) -> None:
-        """This broker still leads.
+        """Takes a metadata update after which this broker still leads.
 
-        A leader epoch that no bump of ours explains means that the leadership was lost and gained
-        in between: load the state again. An unclean election repeats D5 (D3-31); RECOVERING stays
-        until the ISR grows, so at RF 1 for good, and says nothing after a bump of ours.
+        A new leader epoch that was not our own bump means that the leadership was lost and regained
+        in between, so the state is loaded again. After an unclean election the partition is aligned
+        again (D5, D3-31). RECOVERING stays set until the ISR grows (at RF 1: forever), and means
+        nothing after a bump of ours.
         """
         recovering = registration.leader_recovery_state == RECOVERING
         if self.status.note_leader_epoch(registration.leader_epoch):
@@ -162,10 +164,10 @@ class MirrorPartition:
         self.wake()
 
     def resign(self) -> None:
-        """D3-26: leadership lost.
+        """Ends the driver, because the leadership is lost (D3-26).
 
-        No record; the fetcher goes, pending work is cancelled. From now on nothing of this driver
-        touches the log.
+        No record is written; the partition is taken from its fetcher, and pending work is
+        cancelled. From now on this driver does not touch the log.
         """
         self._loop.end()
         self._end_fetching()
@@ -184,7 +186,9 @@ class MirrorPartition:
 
     @property
     def max_truncation_records(self) -> int:
-        """What is MIRRORING, or was so until an unclean election here, is added no more."""
+        """The limit that applies now: a topic counts as being added only in PREPARING, and not if
+        it was MIRRORING until an unclean election here.
+        """
         is_added = self.status.state is _S.PREPARING and not self.status.is_prepared_again
         return self.led.max_truncation_records(is_added=is_added)
 
@@ -200,7 +204,7 @@ class MirrorPartition:
         self.wake()
 
     def on_progress(self) -> None:
-        """The fetcher goes on: nothing keeps the partition from it."""
+        """The fetcher goes on, so the partition has no reason to show any more."""
         if self.status.reason is not None:
             self.status.set_reason(None)
 
@@ -208,8 +212,8 @@ class MirrorPartition:
         self.status.set_reason(reason)
 
     def on_fetcher_gone(self, reason: str | None) -> None:
-        """The fetcher gave the partition back: after a cut (no reason: at once) or because its
-        source broker failed it (D3-13).
+        """The fetcher gave the partition back: after a cut, or because its source broker failed
+        (D3-13). If there is no reason, fetching begins again at once.
         """
         self.status.set_reason(reason)
         if reason is None:
@@ -264,10 +268,10 @@ class MirrorPartition:
         return await self._level(wanted)
 
     async def _fail(self) -> int:
-        """D3-16.
+        """Fails the partition, because the source's data or answer is unusable (D3-16).
 
-        What is wrong is remembered until FAILED is committed, or found committed: the write of it
-        may fail too.
+        The reason is kept until FAILED is committed, or found to be committed: writing FAILED may
+        fail too.
         """
         reason = self._rejected
         await self._take(_E.SOURCE_REJECTED, reason=reason)
@@ -276,9 +280,10 @@ class MirrorPartition:
         return 0
 
     async def _storage_failed(self, error: str) -> int | None:
-        """D3-37: nothing is written, for it is this replica's disk.
+        """Handles a failed disk: no state is written, because only this replica's disk failed
+        (D3-37).
 
-        What was to be done is tried again, here until somebody else leads.
+        What was to be done is tried again here, until another broker leads.
         """
         is_failed = self.status.state is _S.FAILED
         return await self._take(_E.STORAGE_FAILED, reason=self.status.reason or error if is_failed else error)
@@ -298,7 +303,7 @@ class MirrorPartition:
         return MirrorGuard.ALWAYS
 
     async def _work(self) -> int | None:
-        """The work of the state we are in; its completion is an event of its own."""
+        """Does the work of the current state; its completion is an event of its own."""
         work = self.WORK.get(self.status.state)
         if work is not None:
             return await work(self)
@@ -368,7 +373,7 @@ class MirrorPartition:
         return retry_ms
 
     async def _gain(self) -> int | None:
-        """D3-27 to D3-30: what a new leader does with the state that it found."""
+        """Does what a new leader has to do in the state that it found (D3-27 to D3-30)."""
         guard = MirrorGuard.ALWAYS
         if self.status.state is _S.STOPPED:
             lost = self.led.wanted is not WantedState.RUN and await self._stopping.is_reset_lost()
@@ -386,15 +391,15 @@ class MirrorPartition:
         return 0
 
     async def _take(self, event: MirrorEvent, guard: MirrorGuard = MirrorGuard.ALWAYS, *, reason: str | None = None) -> int | None:
-        """Execute what the table has for an event.
+        """Executes the table's row for an event.
 
-        When the next step is due: 0 at once, n after n ms, None when woken.
+        Returns when the next step is due: 0 at once, n after n ms, None when woken.
         """
         return await self._execute(lookup(self.status.state, event, guard), reason)
 
     async def _execute(self, row: Row, reason: str | None = None) -> int | None:
-        """`reason`: why, where the event says it; it is shown with FAILED, or while the partition
-        waits.
+        """Executes a row. `reason`: the event's reason, if it has one; it is shown with FAILED, or
+        while the partition waits.
         """
         for action in row.first:
             await self._actions.run(action, row, reason)
@@ -421,7 +426,9 @@ class MirrorPartition:
             self._apply_read_only()
 
     def _apply_read_only(self) -> None:
-        """A new leader in STOPPED looks at the log before it lets clients write."""
+        """Sets the read-only flag for the current state. A new leader in STOPPED looks at the log
+        before it lets clients write.
+        """
         is_known = self.status.loaded and not (self._gained and self.status.state is _S.STOPPED)
         self.led.apply_read_only(self.status.state if is_known else _S.UNKNOWN)
 

@@ -1,11 +1,10 @@
-"""The state of one mirrored partition: what its coordinator has stored of it, as this leader knows
-it, and why the partition does not go on.
+"""The state of one mirrored partition: what its coordinator has stored, as far as this leader
+knows, and why the partition does not go on.
 
-Only the methods here write it. Everything that changes the stored state goes through here, too,
-because it must follow on what was known before: a write says the offset of the record that it
-follows on, and in which leader epoch (`StateWrite`). After a write that fails nothing is known
-(`loaded` is False): the state may be stored all the same, now or later. So it is loaded, and looked
-at again.
+Only the methods here write it. Everything that changes the stored state also goes through here,
+because a write must follow the newest known record: it carries that record's offset and this
+leader's epoch (`StateWrite`). After a failed write nothing is known (`loaded` is False): the state
+may still be stored, now or later. So it is loaded and looked at again.
 """
 
 from __future__ import annotations
@@ -31,7 +30,9 @@ _S = MirrorPartitionState
 
 
 class MirrorPartitionStatus:
-    """Read by the driver, DescribeMirrors and the metrics."""
+    """Owns the known state, last mirror epoch and reason of one partition; the driver,
+    DescribeMirrors and the metrics read them.
+    """
 
     __slots__ = (
         "_id",
@@ -57,16 +58,16 @@ class MirrorPartitionStatus:
         self.last_mirror_epoch = NO_EPOCH
         self.reason: str | None = None
         self.has_mirrored = False
-        """Whether the partition was MIRRORING since it last was PREPARING: only then its epochs are
-        the source's (F6). A new leader in STOPPING learns it from a local coordinator; a remote one
-        tells the epoch that was stored with STOPPING (`enter`), and no more.
+        """Whether the partition was MIRRORING since it was last PREPARING: only then are its epochs
+        the source's (F6). A new leader in STOPPING learns this from a local coordinator; a remote
+        one only returns the epoch that was stored with STOPPING (`enter`).
         """
         self.is_prepared_again = False
-        """Whether the partition was MIRRORING before it is PREPARING now, by an unclean election
-        here (D3-31).
+        """Whether the partition is PREPARING now because of an unclean election here while it was
+        MIRRORING (D3-31).
         """
         self.stored_offset = NOT_TOLD
-        """Of the record that the next write follows on."""
+        """The offset of the record that the next write must follow."""
         self._id = partition_id
         self._states = states
         self._leader_epoch = leader_epoch
@@ -79,7 +80,7 @@ class MirrorPartitionStatus:
     # ---------------------------------------------------------------------------------------
 
     def note_leader_epoch(self, leader_epoch: int) -> bool:
-        """This broker leads in that epoch. Returns whether it is another one than before."""
+        """Notes the epoch in which this broker leads. Returns whether it has changed."""
         is_new = leader_epoch != self._leader_epoch
         if is_new:
             self._leader_epoch = leader_epoch
@@ -87,15 +88,17 @@ class MirrorPartitionStatus:
         return is_new
 
     def forget(self) -> None:
-        """Somebody else may have written since: it has to be loaded before anything is done."""
+        """Forgets the state, which another leader may have changed: it has to be loaded before
+        anything is done.
+        """
         self.loaded = False
 
     def set_reason(self, reason: str | None) -> None:
         self.reason = reason
 
     def set_reason_of_failure(self, reason: str | None) -> None:
-        """Of a partition that was FAILED when it was loaded, and of which the coordinator could not
-        say why.
+        """Sets the reason if the partition was loaded as FAILED and the coordinator did not know
+        why.
         """
         if self.state is _S.FAILED and self._is_reason_unknown:
             self.reason, self._is_reason_unknown = reason, False
@@ -107,10 +110,10 @@ class MirrorPartitionStatus:
     # ------------------------------------------------------------------------------------------------------
 
     async def load(self, *, is_gained: bool) -> int:
-        """Ask the coordinator.
+        """Loads the state from the coordinator.
 
-        Returns when the next step is due: 0 at once, n after n ms; `loaded` says whether it told.
-        `is_gained`: this leader has done nothing yet about a state that it found.
+        Returns when the next step is due: 0 at once, n after n ms; `loaded` says whether it was
+        answered. `is_gained`: this leader has not acted yet on the state that it found.
         """
         leader_epoch = self._leader_epoch
         try:
@@ -136,9 +139,9 @@ class MirrorPartitionStatus:
         self.reason = self._loaded_failure(stored.reason) if stored.state is _S.FAILED else None
 
     def _loaded_failure(self, stored: str | None) -> str:
-        """Why a partition is FAILED that was so when it was loaded; said once by each leader.
+        """Why a partition that was loaded as FAILED is so; each leader logs it once.
 
-        No record has room for it: the coordinator remembers it while it lives.
+        No record has room for the reason: only the coordinator's memory has it.
         """
         who = f"broker {self._led_before_by}" if self._led_before_by >= 0 else "the broker that led the partition then"
         reason = stored or f"the reason is not known here; the log of {who} says it"
@@ -148,10 +151,11 @@ class MirrorPartitionStatus:
         return reason
 
     def _delay_after_refusal_ms(self) -> int:
-        """None after the first: the state that was loaded says why.
+        """The delay before the next step: 0 after the first refusal, since the loaded state
+        explains it.
 
-        Refused again, we wait for the coordinator to read the metadata that we act on (D3-4);
-        nothing else tells when it has, so we ask soon, and then ever later.
+        After further refusals, we wait for the coordinator to read the metadata that we act on
+        (D3-4). Nothing says when it has done so, so we ask soon, and then at growing intervals.
         """
         return min(FIRST_LOAD_BACKOFF_MS << (self._refusals - 2), MAX_LOAD_BACKOFF_MS) if self._refusals > 1 else 0
 
@@ -159,13 +163,13 @@ class MirrorPartitionStatus:
     # ------------------------------------------------------------------------------------------------------
 
     async def enter(self, state: MirrorPartitionState, *, reason: str | None = None, last_mirror_epoch: int = NO_EPOCH) -> None:
-        """Commit the next state, and adopt it.
+        """Commits the next state, and adopts it.
 
-        The last mirror epoch goes with STOPPING (and with PREPARING after MIRRORING, D3-31) of a
-        partition that has mirrored: whoever leads next knows from it that the partition has
-        mirrored, which ReadMirrorStates does not tell (D4 step 4). It is written also where one was
-        stored when this leader began, for a removal of the topic that was here before may have
-        reset it since. Step 5 of D4 stores it again when the cut makes it lower.
+        If the partition has mirrored, the last mirror epoch is written together with STOPPING (and
+        with PREPARING after MIRRORING, D3-31). It tells the next leader that the partition has
+        mirrored, which ReadMirrorStates does not say (D4 step 4). It is written even if one was
+        already stored when this leader began, because the removal of an earlier topic of the name
+        may have reset it since. When the cut makes it lower, it is stored again (D4 step 5).
         """
         write = StateWrite(self._id.topic, self._id.partition, state, reason=reason)
         if last_mirror_epoch == NO_EPOCH:
@@ -183,13 +187,15 @@ class MirrorPartitionStatus:
         await self._write(StateWrite(self._id.topic, self._id.partition, self.state, rewrite=True))
 
     async def store_last_mirror_epoch(self, epoch: int) -> None:
-        """D4 step 5. NO_EPOCH: there is none any more."""
+        """Stores the last mirror epoch; NO_EPOCH clears it (D4 step 5)."""
         stored = CLEAR_LAST_MIRROR_EPOCH if epoch == NO_EPOCH else epoch
         await self._write(StateWrite(self._id.topic, self._id.partition, last_mirror_epoch=stored))
         self.last_mirror_epoch = epoch
 
     async def _write_with_epoch(self, write: StateWrite, epoch: int) -> None:
-        """Where the epochs' record has no room for it (C26) the state alone is written."""
+        """Writes the state with the epoch, or the state alone if the epochs' record has no room
+        (C26).
+        """
         try:
             await self._write(write._replace(last_mirror_epoch=epoch))
             self.last_mirror_epoch = epoch
@@ -199,10 +205,10 @@ class MirrorPartitionStatus:
             await self._write(write)
 
     async def _write(self, write: StateWrite) -> None:
-        """Commit at the coordinator.
+        """Commits a write at the coordinator.
 
         INVALID_REQUEST means that it knows another state. A disk that fails there is not this
-        partition's.
+        partition's disk.
         """
         try:
             known = write._replace(follows=self.stored_offset, leader_epoch=self._leader_epoch)

@@ -1,14 +1,14 @@
-"""What DescribeMirrors and the metrics say of a partition that this broker leads.
+"""What DescribeMirrors and the metrics say about a partition that this broker leads.
 
-The lag is the source's high watermark as it was answered last, less our log end (B25, B51). It is
-known while the partition is fetched: the source answered within `LAG_KNOWN_FOR_MS`, and nothing
-keeps the partition from going on. Else it is -1, unknown, and the lag that was known last is told
-beside it, with its age: a source that is away may have gained any number of records since. Of a
-partition that is STOPPED, or on its way there, the lag is the difference to what the source told
-last; nothing more will come of it.
+The lag is the source's last known high watermark minus our log end (B25, B51). It is known while
+the partition is fetched: the source answered within `LAG_KNOWN_FOR_MS`, and nothing keeps the
+partition from going on. Otherwise it is -1, unknown, and the last known lag is given beside it with
+its age: an unreachable source may have gained any number of records since. For a partition in
+STOPPING or STOPPED, the lag is the difference from the source's last known end, which will not
+change any more.
 
-A partition that does not move has a reason. Where the driver met none, the state has one: somebody
-else is waited for, or an operator.
+A partition that does not move has a reason. If the driver has none, the state has one: the
+partition waits for another party, or for an operator.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ STATE_REASONS: Final[dict[tuple[MirrorPartitionState, WantedState], str]] = {
     (_S.FAILED, _W.PAUSE): "the reason is not known here",
     (_S.FAILED, _W.STOP): "it is being stopped",
 }
-"""Where the driver has no reason of its own.
+"""The reasons shown if the driver has none of its own.
 
-MIRRORING that is wanted, PAUSED that is wanted and STOPPED that is wanted have none.
+There is none where MIRRORING, PAUSED or STOPPED is what is wanted.
 """
 
 REMEDIES: Final[dict[tuple[MirrorPartitionState, WantedState], str]] = {
@@ -53,12 +53,14 @@ REMEDIES: Final[dict[tuple[MirrorPartitionState, WantedState], str]] = {
 
 
 class PartitionLag(NamedTuple):
-    """In records. -1: never known. `age_ms`: since the source told it, -1 if it never did."""
+    """A lag in records; -1: never known. `age_ms`: the time since the source reported it, -1 if it
+    never did.
+    """
 
     records: int
     age_ms: int
     is_known: bool
-    """Whether it holds now."""
+    """Whether the lag is current."""
 
 
 NEVER_KNOWN = PartitionLag(-1, -1, False)
@@ -67,7 +69,7 @@ NEVER_KNOWN = PartitionLag(-1, -1, False)
 class MirroredPartitionLag(NamedTuple):
     """The lag of a partition that is being mirrored, for the metrics.
 
-    `fetcher_name`: of the fetcher that had the partition last; None where none had it yet.
+    `fetcher_name`: the fetcher that had the partition last; None if none had it yet.
     """
 
     topic_partition: TopicPartition
@@ -78,7 +80,7 @@ class MirroredPartitionLag(NamedTuple):
 class PartitionDescription(NamedTuple):
     """A row of DescribeMirrors; -1 is unknown.
 
-    `last_lag` is what was known last, whether or not `lag` is.
+    `last_lag` is the last known lag, whether or not `lag` is known.
     """
 
     topic: str
@@ -93,7 +95,7 @@ class PartitionDescription(NamedTuple):
 
 
 def lag_of(driver: MirrorPartition, fetchers: MirrorFetcherManager, now_ms: int) -> PartitionLag:
-    """At `now_ms` by the monotonic clock."""
+    """The partition's lag at `now_ms` (monotonic clock)."""
     status, progress, log = driver.status, driver.progress, driver.partition.log
     if progress.source_offset < 0 or log is None:
         return NEVER_KNOWN

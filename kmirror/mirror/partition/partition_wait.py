@@ -1,5 +1,5 @@
-"""Waiting for a partition's replicas and metadata: the waits of D4 and D5, each bounded, for
-whoever began them begins anew.
+"""Waiting for a partition's replicas and metadata: the waits of D4 and D5. Each is bounded, because
+the caller then starts its attempt again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from kmirror.runtime.api import Runtime
 
 
 class PartitionWait:
-    """Of one partition; one wait at a time."""
+    """The waits of one partition, one at a time; owns the future that the current wait is blocked
+    on.
+    """
 
     def __init__(self, runtime: Runtime, partition: Partition, *, timeout_ms: int) -> None:
         self._runtime = runtime
@@ -22,10 +24,10 @@ class PartitionWait:
         self._change: asyncio.Future[None] | None = None
 
     async def until(self, problem: Callable[[], str | None]) -> None:
-        """Until `problem()` is None; NotYetError with its text when the time is up.
+        """Waits until `problem()` is None; NotYetError with its text when the time is up.
 
-        It is looked at again whenever the partition's metadata (`notify`), its ISR or what a
-        follower has changes.
+        `problem` is called again whenever the partition's metadata (`notify`), its ISR or a
+        follower's log end changes.
         """
         if (text := problem()) is None:
             return

@@ -11,11 +11,11 @@ truncation).
       follower keeps its own batches beside the source's in one epoch); then wait until every such replica is cut too
     5 MIRRORING (the caller's transition); the first fetch verifies the last batch against the source (C36b)
 
-Every wait is bounded by mirror.truncation.backoff.ms; then the whole attempt is made again, from
-the question on. Nothing is lost by that: a cut that was made is found made, and a bump that is owed
-is remembered (`LedPartition`).
+Every wait is bounded by mirror.truncation.backoff.ms; after that the whole attempt is made again,
+from step 1 on. Nothing is lost: an earlier cut needs no second one, and a bump that is owed is
+remembered (`LedPartition`).
 
-`Preparing.align` changes no state. It returns the event that the attempt amounts to, for the table
+`Preparing.align` changes no state. It returns the event for the table that the attempt resulted in
 (`mirror_state_machine`).
 """
 
@@ -52,7 +52,9 @@ class ReplicasMissingError(KmirrorError):
 
 
 class Outcome(NamedTuple):
-    """What an attempt amounts to: the event for the table, what tells its rows apart, and why."""
+    """The result of an attempt: the event for the table, the guard that selects its row, and the
+    reason.
+    """
 
     event: MirrorEvent
     guard: MirrorGuard = MirrorGuard.ALWAYS
@@ -60,7 +62,9 @@ class Outcome(NamedTuple):
 
 
 class Preparing:
-    """Of one partition. `inquire` asks the source's leader; NotYetError when it does not tell."""
+    """Aligns one partition. It owns the time since which replicas have been missing. `inquire` asks
+    the source's leader; NotYetError if there is no usable answer.
+    """
 
     __slots__ = ("_clock", "_cluster_id", "_inquire", "_led", "_missing_since_ms", "_replica_lag_time_max_ms", "_safeguards")
 
@@ -83,13 +87,13 @@ class Preparing:
         self._missing_since_ms: int | None = None
 
     def begin(self) -> None:
-        """The partition is in PREPARING, or in MIRRORING, from now on: missing replicas have all
-        the time again.
+        """The partition has entered PREPARING or MIRRORING: the deadline for missing replicas
+        starts again.
         """
         self._missing_since_ms = None
 
     async def align(self, *, stored_epoch: int, is_prepared_again: bool) -> Outcome:
-        """One attempt at D5; other errors than those that are events: try again later.
+        """Makes one attempt to align (D5). Errors that are not events mean: try again later.
 
         `stored_epoch`: the last mirror epoch that is stored here. `is_prepared_again`: the
         partition was MIRRORING until now (D3-31).
@@ -127,7 +131,7 @@ class Preparing:
         await self.wait_for_replicas()
 
     async def wait_for_replicas(self) -> None:
-        """Until every replica that counts has a log end not beyond the leader's, and the ISR is
+        """Waits until no replica that counts has a log end beyond the leader's, and the ISR is
         large enough.
         """
         partition = self._led.partition
@@ -165,11 +169,12 @@ class Preparing:
     async def _what_the_source_has(self, stored_epoch: int, *, is_added: bool) -> AlignmentPoint | None:
         """Without a last mirror epoch: where to cut instead of dropping everything.
 
-        None: nowhere. RejectedError: the source has lost what was mirrored.
+        None: drop everything. RejectedError: the source has lost what was mirrored.
 
-        Of a log that grew from the source's one equal batch proves all before it. No other log, and
-        none that a cleaner may have been in here or there: a value whose tombstone the source has
-        dropped would stay. There only what is identical from the beginning on is kept.
+        In a log that grew from the source's, one equal batch proves everything before it. That does
+        not hold for any other log, nor for one that a cleaner may have worked on, here or at the
+        source: a value whose tombstone the source has dropped would stay. Of such a log only what
+        is identical from the beginning on is kept.
         """
         log = self._led.log
         if log.last_batch() is None or not self._safeguards.kept_when_added_again:
@@ -184,8 +189,8 @@ class Preparing:
         return _point(await self._inquire(identical_beginning(log)))
 
     async def _may_be_cleaned(self) -> bool:
-        """By a cleaner here, or by that of a leader that this replica was built from: then only the
-        holes tell.
+        """Whether a cleaner may have worked on the log: ours, or that of a leader that this replica
+        was built from, which only holes reveal.
         """
         log = self._led.log
         if log.config.compact or self._led.cleaned_until():
@@ -193,8 +198,9 @@ class Preparing:
         return await self._led.run_blocking(lambda: has_holes(log, log.log_end_offset))
 
     async def _mirrored_until(self, stored_epoch: int) -> int | None:
-        """Where what was mirrored from this source before ends, if anything tells that it was: an
-        own reset behind it, or a last mirror epoch that is stored here (D4; D3-31 stores it, too).
+        """The end of what was mirrored from this source before, if there is evidence of that: our
+        own reset after it, or a last mirror epoch stored here (by D4, or by D3-31). None if there
+        is none.
         """
         log, source_cluster_id = self._led.log, self._led.mirror.source_cluster_id
         if not source_cluster_id:
@@ -207,10 +213,10 @@ class Preparing:
         return log.log_end_offset if above is None else above
 
     async def _refuse_a_lost_source(self) -> None:
-        """Of a partition that was MIRRORING until now (D3-31): what is about to go is a copy, and
-        nobody has ordered that. RejectedError: the source has lost it. A leader that takes over
-        while it is PREPARING knows it by the last mirror epoch that is stored (`_mirrored_until`);
-        known hole: not where the source has one, too.
+        """Checks a partition that was MIRRORING until now (D3-31): the records about to be cut are
+        a copy, and no operator ordered the cut. RejectedError: the source has lost them. A leader
+        that takes over during PREPARING recognises the case by the stored last mirror epoch
+        (`_mirrored_until`). Known hole: it does not if the source has a last mirror epoch too.
         """
         if self._led.log.last_batch() is None:
             return
@@ -218,7 +224,7 @@ class Preparing:
         await self._refuse_loss(verdict, until=readable_until(self._led.partition), is_added=False)
 
     async def _refuse_loss(self, verdict: Verdict, *, until: int, is_added: bool) -> None:
-        """RejectedError where the guard does not let a verdict take what lies before `until`."""
+        """RejectedError if the guard does not let a verdict remove what lies before `until`."""
         log, limit = self._led.log, self._led.max_truncation_records(is_added=is_added)
         if not self._safeguards.loss_refused or not is_guarded(verdict, limit):
             return

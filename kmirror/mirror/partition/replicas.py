@@ -1,9 +1,9 @@
-"""How far the destination's own replicas of a mirror partition are: the waits of D4 and D5.
+"""How far this cluster's own replicas of a mirror partition are, for the waits of D4 and D5.
 
-Only the current ISR counts (with `mirror.support.unclean.leader.election` every assigned replica),
-read again at each look, so a replica that drops out stops nothing. A follower's log end counts only
-when it was said in the current leader epoch, in which the follower verifies its log anew (C36b):
-what it said before the leader's log was cut says nothing about what it has now.
+Only the current ISR counts (with `mirror.support.unclean.leader.election` every assigned replica).
+It is read again at each look, so a replica that drops out blocks nothing. A follower's log end
+counts only if it was reported in the current leader epoch, in which the follower has verified its
+log again (C36b): what it reported before the leader's log was cut says nothing about its log now.
 """
 
 from __future__ import annotations

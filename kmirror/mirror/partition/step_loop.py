@@ -1,10 +1,10 @@
 """A loop of steps that lives only while there is work: one per mirrored partition, most of which
 have nothing to do.
 
-`wake` says that something may have changed. The step that follows looks at everything anew, and
-says when the next one is due: 0 at once, n after n ms, None when woken. A wake-up during a step
-makes another step, so none is lost; one before a retry is due takes its place. Part of a step may
-be interruptible: `interrupt` ends that part, and the step after it finds out why.
+`wake` says that something may have changed. The step that follows looks at everything again, and
+returns when the next one is due: 0 at once, n after n ms, None when woken. A wake-up during a step
+causes another step, so none is lost; a wake-up before a retry is due replaces it. Part of a step
+may be interruptible: `interrupt` ends that part, and the next step finds out why.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ PAUSE_AFTER_FAILURE_MS = 1_000
 
 
 class StepLoop:
-    """The loop ends with `end` or `close`, for good.
+    """Owns the task of the step under way and the timer of the next one. `end` or `close` ends it
+    for good.
 
-    A step that raises is reported and made again after PAUSE_AFTER_FAILURE_MS: with its task the
+    A step that raises is reported and made again after PAUSE_AFTER_FAILURE_MS; otherwise the
     partition would stand still until something else wakes it.
     """
 
@@ -41,14 +42,14 @@ class StepLoop:
         self._attempt: asyncio.Task[Any] | None = None
 
     def wake(self) -> None:
-        """A step is made after the one that is under way, or at once."""
+        """Makes a step, at once or after the one under way."""
         self._woken = True
         if not self.closed and self._task is None:
             self._cancel_retry()
             self._task = self._scope.spawn(self._run(), name=f"driver-{self._name}")
 
     def wake_later(self, delay_ms: int) -> None:
-        """In place of the retry that is set already."""
+        """Makes a step after `delay_ms`, instead of the retry that is already set."""
         self._cancel_retry()
         if not self.closed:
             self._retry = self._runtime.call_later_ms(delay_ms, self.wake)
@@ -63,7 +64,7 @@ class StepLoop:
             self._attempt.cancel()
 
     async def interruptible(self, work: Awaitable[T]) -> T | None:
-        """Part of a step: `work`, until it is done, fails, or is interrupted (then None)."""
+        """Runs part of a step: `work`, until it is done, fails, or is interrupted (then None)."""
 
         async def run() -> T:
             return await work
@@ -83,7 +84,7 @@ class StepLoop:
             self._attempt = None
 
     def end(self) -> None:
-        """No step is begun any more, and the one under way is cancelled."""
+        """Begins no further step, and cancels the one under way."""
         self.closed = True
         self._cancel_retry()
         for task in (self._attempt, self._task):

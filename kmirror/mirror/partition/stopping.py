@@ -9,13 +9,14 @@
     6 append MIRROR_PID_RESET in the new leader epoch: producers, ongoing and unreplicated transactions end on every replica
     7 STOPPED (the caller's transition)
 
-The order is what makes it safe. The bump comes first, because truncation would lose its minimum in
-a crash (F15). The reset comes after the awaited bump: in the old epoch it would share it with the
-source's next batch (reference deviation 1). The epoch is persisted before the reset, because the
-reset is what step 0 recognises a finished run by. Each step is idempotent, so a run that was cut
-off anywhere is simply made again. A leader remembers the reset that it wrote: step 0 knows it by
-the stored last mirror epoch alone, and there is none of a partition that never mirrored. Waits are
-for the current ISR; min.insync.replicas is not needed, for a failover must work on what is left.
+The order makes it safe. The bump comes first, because a crash after the truncation would lose the
+bump's minimum (F15). The reset comes after the awaited bump: otherwise it would share the old epoch
+with the source's next batch (reference deviation 1). The epoch is persisted before the reset,
+because step 0 recognises a finished run by the reset. Each step is idempotent, so an interrupted
+run is simply made again. A leader remembers the reset that it wrote: step 0 recognises it only by
+the stored last mirror epoch, and a partition that never mirrored has none. Waits are for the
+current ISR; min.insync.replicas need not be met, because a failover must work with the replicas
+that are left.
 """
 
 from __future__ import annotations
@@ -37,20 +38,20 @@ _log = logging.getLogger(__name__)
 
 
 class StoredEpoch(Protocol):
-    """What is stored of the partition at its coordinator; `MirrorPartitionStatus` has it."""
+    """What the partition's coordinator has stored; `MirrorPartitionStatus` provides it."""
 
     @property
     def last_mirror_epoch(self) -> int: ...
     @property
     def has_mirrored(self) -> bool:
-        """Whether the partition was MIRRORING since it last was PREPARING (F6)."""
+        """Whether the partition was MIRRORING since it was last PREPARING (F6)."""
         ...
 
     async def store_last_mirror_epoch(self, epoch: int) -> None: ...
 
 
 class Stopping:
-    """Of one partition. It remembers the last MIRROR_PID_RESET that it appended."""
+    """Stops one partition. It owns the position of the last MIRROR_PID_RESET that it appended."""
 
     __slots__ = ("_clock", "_led", "_progress", "_reset_written", "_safeguards", "_stored")
 
@@ -63,10 +64,10 @@ class Stopping:
         self._clock = clock
         self._safeguards = safeguards
         self._reset_written: tuple[int, int] | None = None
-        """Its offset, and the leader epoch in which it was appended."""
+        """The reset's offset, and the leader epoch in which it was appended."""
 
     async def stop(self) -> None:
-        """One attempt at D4 from step 2 up to step 6.
+        """Makes one attempt at steps 2 to 6 (D4).
 
         ApiException or NotYetError: try again later. No fetcher has the partition (step 1).
         """
@@ -83,9 +84,9 @@ class Stopping:
         await self._append_reset()
 
     async def last_mirror_epoch_on_entry(self) -> int:
-        """What step 4 gives for the log as it is now, of a partition that has mirrored; -1 also
-        while the log ends in an own reset (one that came back from a failback partner), so that
-        step 0 never takes such a one for its own.
+        """What step 4 gives for the log as it is now, for a partition that has mirrored. It is also
+        -1 while the log ends in our own reset (one that came back from a failback partner), so that
+        step 0 never takes that for the reset of this run.
         """
         summary = await self._summarize()
         if summary.last_batch is None or summary.last_batch.reset_source == summary.source_cluster_id:
@@ -93,10 +94,11 @@ class Stopping:
         return summary.last_mirror_epoch
 
     async def is_stopped_already(self) -> bool:
-        """D4 step 0, of a partition whose state nobody knows.
+        """Whether a partition without a stored state has been stopped already (D4 step 0).
 
-        What was written since the reset is acknowledged: stopping again would cut it at the first
-        open transaction. So it counts as stopped although the reset is not the last batch any more.
+        Records written since the reset are acknowledged, and stopping again would cut them at the
+        first open transaction. So the partition counts as stopped even if the reset is no longer
+        the last batch.
         """
         summary = await self._summarize()
         return self._is_complete(summary) or summary.is_written_since_own_reset(leader_epoch=self._led.partition.leader_epoch)
@@ -105,19 +107,19 @@ class Stopping:
         return summary.ends_in_own_reset(stored_epoch=self._stored.last_mirror_epoch, leader_epoch=self._led.partition.leader_epoch)
 
     def _has_written_reset(self, summary: LogSummary) -> bool:
-        """Whether an earlier try under this leadership got as far as step 6."""
+        """Whether an earlier attempt under this leadership got as far as step 6."""
         last, written = summary.last_batch, self._reset_written
         return last is not None and last.reset_source is not None and (last.base_offset, self._led.partition.leader_epoch) == written
 
     async def is_reset_lost(self) -> bool:
-        """D3-29b: a last mirror epoch is stored, and no batch has a higher epoch, not even the
-        reset.
+        """Whether the reset was lost: a last mirror epoch is stored, and no batch has a higher
+        epoch (D3-29b).
         """
         stored = self._stored.last_mirror_epoch
         return stored != NO_EPOCH and (await self._summarize()).largest_epoch <= stored
 
     async def bump_if_needed(self) -> None:
-        """D3-20b: new records must get an epoch above every batch's."""
+        """Bumps the leader epoch unless it is above every batch's, as new records need (D3-20b)."""
         largest = (await self._summarize()).largest_epoch
         if self._led.partition.leader_epoch <= largest:
             await self._led.bump(largest)
@@ -141,7 +143,7 @@ class Stopping:
             self._led.bump_without_waiting(minimum)
 
     async def _truncate(self, summary: LogSummary) -> bool:
-        """Cut to the LSO fixpoint and wait for the replicas; whether anything was cut."""
+        """Cuts to the LSO fixpoint and waits for the replicas; returns whether anything was cut."""
         safeguards = self._safeguards
         partition = self._led.partition
         removed = 0
@@ -163,8 +165,8 @@ class Stopping:
         return removed > 0
 
     async def _tell_loss(self, target: int) -> None:
-        """What the cut will drop, said before it is dropped (C4); the dry run of a removal counts
-        the same.
+        """Logs what the cut will drop, before it is dropped; the dry run of a removal counts the
+        same (C4).
         """
         log = self._led.log
         lost = await self._led.run_blocking(lambda: [header.record_count for header in log.batch_headers(target)])

@@ -14,13 +14,13 @@ from kmirror.runtime.api import Runtime
 
 def source_clients(runtime: Runtime, config: MirrorConfig) -> SourceClientFactory:
     """Clients for mirrors, with the broker's timeouts and socket buffers (CFG17), and with TLS and
-    SASL as a mirror's configs say (`security.protocol`, `sasl.*`, `ssl.*`). Buffers that nobody set
-    are left to the system: Kafka's defaults, 64 and 100 KiB, would hold a connection over a WAN to
-    one buffer a round trip. What is wrong with them is the mirror's reason; it is tried again, its
-    topics stay as they are.
+    SASL as a mirror's configs say (`security.protocol`, `sasl.*`, `ssl.*`). Buffers that are not
+    set are left to the operating system: Kafka's defaults, 64 and 100 KiB, would limit a connection
+    over a WAN to one buffer per round trip. An error in the security settings becomes the reason
+    that the mirror shows; it is retried, and its topics stay as they are.
 
     References to config providers of this broker (`${file:...}`) are resolved here, before each
-    connection: what they name is stored nowhere.
+    connection; the values are stored nowhere.
     """
 
     settings = ClientSettings(

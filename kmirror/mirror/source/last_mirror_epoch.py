@@ -1,20 +1,20 @@
 """Asking the source for a partition's last mirror epoch (LME): D5 step 1.
 
-The question decides whether a log is cut to a point, or to nothing, so only a definite answer
-counts (C6, C7). -1 needs that every source broker answers that it has no such mirror (136, or left
-out of DescribeMirrors and ListMirrors; or no API 99), or that the mirror there belongs to another
-source than us, or that the partition's leader, the same before and after, describes the mirror
-without a row for it. A row in state STOPPED gives the LME. Everything else, silence and errors
-first of all, is "not yet": ask again later. A broker knows of a new leader later than another one
-does, also when it is that leader itself, and describes nothing then; so its answer counts only if,
-asked first, it said that it leads.
+The answer decides whether a log is cut at some point or dropped entirely, so only a definite answer
+counts (C6, C7). -1 needs one of these: every source broker answers that it has no such mirror (136,
+or left out of DescribeMirrors and ListMirrors; or no API 99); the mirror there belongs to another
+source than us; or the partition's leader, the same before and after, describes the mirror without a
+row for the partition. A row in state STOPPED gives the LME. Everything else, above all silence and
+errors, means "not yet": ask again later. A broker may learn late of a new leader, even if it is
+that leader itself, and then describes nothing; so its answer counts only if it said beforehand that
+it leads.
 
-Before that: the source's topic must have our topic id (or none), else the partition fails and
-nothing is cut; and the source must not mirror the same topic from us under any name (C34): both
-would wait, and neither log is cut.
+Two checks come first. The source's topic must have our topic id (or none); otherwise the partition
+fails and nothing is cut. And the source must not mirror the same topic from us under any mirror
+name: then both sides wait, and neither log is cut (C34).
 
-A broker describes a mirror's partitions all at once, so the question is asked once for all
-partitions that want to know (`Mirror.survey`).
+A broker describes all partitions of a mirror at once, so the question is asked once for all
+partitions that need it (`Mirror.survey`).
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ class BrokerAnswer:
     """What one source broker said.
 
     `mirrors` None: it has no ListMirrors; `mirror` None: no DescribeMirrors, or left out.
-    `from_us`: the mirrors there that have this cluster as their source, or may have (theirs is not
-    known yet).
+    `from_us`: the mirrors there whose source is this cluster, or may be (not known yet).
     """
 
     node_id: int
@@ -60,7 +59,7 @@ class BrokerAnswer:
     from_us: dict[str, SourceMirror] = field(default_factory=dict)
     failure: str | None = None
     metadata: SourceMetadata | None = None
-    """What it itself knew of the topics before it described the mirrors."""
+    """What this broker itself knew about the topics before it described the mirrors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +117,7 @@ def decide_last_mirror_epoch(
     own_cluster_id: str,
     safeguards: MirrorSafeguards,
 ) -> int:
-    """The LME; NotYetError or RejectedError where the answers do not give one. Pure."""
+    """Returns the LME; NotYetError or RejectedError if the answers do not give one. No I/O."""
     _check_topic(answers, topic_partition, topic_id)
     looping = sorted({name for broker in answers.brokers for name in _looping(broker, topic_partition)})
     if looping and safeguards.loop_refused:
@@ -148,7 +147,7 @@ def _check_topic(answers: SourceAnswers, topic_partition: TopicPartition, topic_
 
 
 def _looping(broker: BrokerAnswer, topic_partition: TopicPartition) -> Iterator[str]:
-    """Mirrors there that copy this partition from us, or are about to (C34)."""
+    """Mirrors at the source that copy this partition from us, or are about to (C34)."""
     for name, described in broker.from_us.items():
         row = described.partitions.get(topic_partition)
         if row is not None and row.state != STOPPED:
@@ -196,8 +195,8 @@ def _knows(answer: BrokerAnswer, topic_partition: TopicPartition, partition: Sou
 
 
 def _not_definite(reason: str, safeguards: MirrorSafeguards) -> int:
-    """C6, C7: an answer that is missing or failed is no answer; without the safeguard it counts as
-    -1, as in the reference implementation.
+    """NotYetError, since a missing or failed answer is no answer; without the safeguard it counts
+    as -1, as in the reference implementation (C6, C7).
     """
     if safeguards.definite_answers_only:
         raise NotYetError(reason)

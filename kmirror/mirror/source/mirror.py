@@ -1,14 +1,14 @@
-"""One mirror on one broker: its configuration, its connections to the source, and what is known of
-the source.
+"""One mirror on one broker: its configuration, its connections to the source, and what is known
+about the source.
 
-The source is recognised by its cluster id (C13): an opaque text, compared with the remembered one,
-remembered only when none is known, and then for good: as the hidden key `source.cluster.id` of the
-mirror's configs in the metadata log. While another cluster answers, the mirror is suspended: no
+The source is recognised by its cluster id, an opaque string that is compared with the stored one.
+If none is stored, it is stored for good, as the hidden key `source.cluster.id` of the mirror's
+configs in the metadata log (C13). While another cluster answers, the mirror is suspended: no
 fetching, no metadata sync, states unchanged (B36, D3-35).
 
-What many partitions ask of the source at a time is asked once for all of them: `survey` (the last
-mirror epochs, D5 step 1) and `source_metadata` (where a topic's leaders are). Each mirror asks for
-itself, so a source that does not answer holds up no other mirror.
+What many partitions ask the source at a time is asked once for all of them: `survey` (the last
+mirror epochs, D5 step 1) and `source_metadata` (where a topic's leaders are). Each mirror asks
+separately, so a source that does not answer delays no other mirror.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ _log = logging.getLogger(__name__)
 
 
 class Mirror:
-    """Made when the first partition of the mirror is led or synced here; `reconfigure` when its
-    configs change.
+    """Owns one mirror's configs, its source connections, its batched questions, and whether it is
+    suspended. Created when this broker first leads or syncs part of the mirror; call `reconfigure`
+    when its configs change.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Mirror:
 
     @property
     def source(self) -> SourceCluster:
-        """The connections, made when first needed."""
+        """The connections, created when first needed."""
         if self._source is None:
             client_id = f"broker-{self.config.broker_id}-mirror-metadata-manager-{self.name}"
             client = self._client_factory(client_id, self.configs)
@@ -98,8 +99,8 @@ class Mirror:
             raise NotYetError(self.suspended_reason)
 
     def reconfigure(self, configs: dict[str, str]) -> bool:
-        """True when something that connections depend on changed (D3-32): they are closed and made
-        anew.
+        """Takes new configs; returns whether anything that connections depend on changed. If so,
+        they are closed, and new ones are made when needed (D3-32).
         """
         changed = {key: value for key, value in configs.items() if key != SOURCE_CLUSTER_ID_CONFIG} != {
             key: value for key, value in self.configs.items() if key != SOURCE_CLUSTER_ID_CONFIG
@@ -110,9 +111,7 @@ class Mirror:
         return changed
 
     async def learn_cluster_id(self, cluster_id: str | None) -> None:
-        """Compare an answer's cluster id with the remembered one; remember it when there is none
-        yet.
-        """
+        """Compares an answer's cluster id with the stored one; stores it if there is none yet."""
         if not cluster_id:
             return
         known = self.source_cluster_id
@@ -136,13 +135,13 @@ class Mirror:
             self.configs.setdefault(SOURCE_CLUSTER_ID_CONFIG, cluster_id)
 
     async def survey(self, topic: str, *, own_cluster_id: str) -> SourceAnswers:
-        """What every broker of the source says of the mirrors that `topic` may be in, asked after
-        this was called. SourceError: no answer.
+        """What every broker of the source says about the mirrors that `topic` may be in, asked
+        after this call began. SourceError: no answer.
         """
         return await self.surveys.submit(own_cluster_id, topic)
 
     async def source_metadata(self, topic: str) -> SourceMetadata:
-        """An answer of the source that tells of `topic`, asked after this was called; its cluster
+        """Metadata of the source that covers `topic`, asked for after this call began; its cluster
         id is checked. SourceError: no answer; NotYetError: the mirror is suspended.
         """
         metadata = await self.lookups.submit(None, topic)
@@ -172,8 +171,8 @@ class Mirror:
         return not found.topic_id or found.topic_id == topic_id
 
     async def is_source_topic_mirrored(self, topic: str) -> bool:
-        """Whether the topic is in a mirror at the source too (a chain): then its batches' epochs
-        exceed the source's (D3-12).
+        """Whether the topic is also in a mirror at the source (a chain): then its batches may have
+        higher epochs than the source's own (D3-12).
         """
         for node in self.source.nodes():
             try:
@@ -189,25 +188,25 @@ class Mirror:
         return topic in self._chained_topics
 
     async def pause_name(self, topic: str) -> None:
-        """Have the controller set `mirror.name` to `X.paused` (B5), without the checks that an
-        operator's pause gets.
+        """Has the controller set `mirror.name` to `X.paused`, without the checks of an operator's
+        pause (B5).
         """
         await self._alter_config(RESOURCE_TOPIC, topic, "mirror.name", f"{self.name}.paused")
 
     async def record_state_partitions(self, count: int) -> None:
-        """Have the controller remember by how many partitions of `__mirror_state` states are
-        placed.
+        """Has the controller record the number of `__mirror_state` partitions that states are
+        placed by.
         """
         await self._alter_config(RESOURCE_TOPIC, MIRROR_STATE_TOPIC_NAME, MIRROR_STATE_PARTITIONS_CONFIG, str(count))
 
     async def shutdown(self) -> None:
-        """For good: nothing is asked any more."""
+        """Closes the connections for good, and ends all questions."""
         self.close()
         await self.surveys.close()
         await self.lookups.close()
 
     def close(self) -> None:
-        """Close the connections; they are made anew when they are needed."""
+        """Closes the connections; new ones are made when they are needed."""
         source, self._source = self._source, None
         if source is not None:
             source.close()

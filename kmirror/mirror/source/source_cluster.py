@@ -7,8 +7,8 @@ version that both sides speak, down to brokers of Kafka 2.1. What a source canno
 before Metadata v10, API 99 before this KIP) shows as a zero id or as UnsupportedVersionError;
 nothing here decides what that means.
 
-Errors: `SourceError` for whatever kept an answer away (no connection, timeout, an error code), with
-a text for operators.
+Errors: `SourceError` for whatever prevented an answer (no connection, a timeout, an error code),
+with a text for operators.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SourceError(KmirrorError):
 
 
 class SourceAuthenticationError(SourceError):
-    """A broker of the source refused our login, or we its certificate."""
+    """A source broker refused our login, or we refused its certificate."""
 
 
 class SourceNode(NamedTuple):
@@ -46,8 +46,8 @@ class SourceNode(NamedTuple):
 
 
 class SourcePartition(NamedTuple):
-    """A partition of the source by its Metadata; leader -1 while there is none, epoch -1 below
-    Metadata v7.
+    """A partition of the source as its Metadata has it; leader -1 while there is none, epoch -1
+    below Metadata v7.
     """
 
     leader: int
@@ -56,7 +56,7 @@ class SourcePartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceTopic:
-    """A topic of the source by its Metadata. The id is zero where the source has no ids."""
+    """A topic of the source as its Metadata has it. The id is zero where the source has no ids."""
 
     error: Errors
     topic_id: Uuid = Uuid.ZERO
@@ -90,7 +90,9 @@ class SourceMirror:
 
 
 class SourceCluster:
-    """The metadata connection of one mirror (client id `broker-N-mirror-metadata-manager-X`)."""
+    """Owns the metadata connections of one mirror (client id `broker-N-mirror-metadata-manager-X`)
+    and the source's known brokers.
+    """
 
     def __init__(self, client: NetworkClient, bootstrap_servers: Sequence[tuple[str, int]], *, request_timeout_ms: int) -> None:
         self._client = client
@@ -108,7 +110,9 @@ class SourceCluster:
         return result
 
     async def metadata_of(self, node: SourceNode, topics: Iterable[str]) -> SourceMetadata:
-        """What this broker itself knows of `topics`, which may be older than what another one does."""
+        """What this broker itself knows about `topics`, which may be older than what another broker
+        knows.
+        """
         return _source_metadata(await self.send(node, _metadata_request(topics)))
 
     def node(self, node_id: int) -> SourceNode | None:
@@ -119,8 +123,8 @@ class SourceCluster:
         return [self._nodes[node_id] for node_id in sorted(self._nodes)]
 
     async def send(self, node: SourceNode, request: Any, *, version: int | None = None) -> Any:
-        """Ask one broker; SourceError when it does not answer, UnsupportedVersionError when it
-        cannot.
+        """Asks one broker; SourceError if it does not answer, UnsupportedVersionError if it does
+        not support the request.
         """
         return await self._send(node.host, node.port, request, version)
 
@@ -134,7 +138,7 @@ class SourceCluster:
         """DescribeMirrors of one named mirror at one broker: only partitions that it leads (RS5).
 
         None: the answer leaves it out, as the reference implementation does with mirrors that it
-        does not know or may not show. (We answer 136 for all of it.)
+        does not know or may not show. (A kmirror broker answers 136 for the whole request.)
         """
         response = await self.send(node, describe_mirrors.DescribeMirrorsRequest(mirror_names=[mirror_name]))
         if response.error_code == Errors.UNKNOWN_MIRROR:
@@ -152,7 +156,9 @@ class SourceCluster:
         return None
 
     async def list_mirrors(self, node: SourceNode) -> dict[str, str]:
-        """The mirrors of the source: name -> its source's cluster id ("" when not known yet)."""
+        """The source's own mirrors: name -> cluster id of that mirror's source ("" if not known
+        yet).
+        """
         response = await self.send(node, list_mirrors.ListMirrorsRequest())
         if response.error_code:
             raise _source_error(node, "ListMirrors", response.error_code, response.error_message)

@@ -1,20 +1,20 @@
 """A broker of a source cluster as a fetcher sees it: the remote `LeaderEndPoint`.
 
-All requests are a consumer's: replica id -1, so that the source keeps no follower state for us;
-READ_COMMITTED, so that only decided data is mirrored (MFT); no MirrorLeaderEpoch (RS14). The
+All requests are those of a consumer (RS14): replica id -1, so that the source keeps no follower
+state for us; READ_COMMITTED, so that only decided data is mirrored (MFT); no MirrorLeaderEpoch. The
 version is negotiated per connection (UPG8):
 
     Fetch v16   addresses of new leaders in the answer      v12   lastFetchedEpoch, diverging epochs, new leaders
     v13         topic ids; by name where a topic has none   v7    sessions        v9   current leader epochs
 
-What an older source cannot tell is found out by OffsetForLeaderEpoch, by Metadata and by comparing
-batches (`log_verifier`). Of the preferred read replica (v11) nothing is made: only leaders are
+What an older source does not say in Fetch is found out with OffsetForLeaderEpoch, with Metadata and
+by comparing batches (`log_verifier`). The preferred read replica (v11) is ignored: only leaders are
 read.
 
 `fetch` is the one long poll of a fetcher, in a session. Everything else is a question: one request
 for all partitions that ask the same kind of thing, without a session, answered at once. A source
-that throttles us says for how long (a client quota on our client id, THR4); nothing is sent to it
-before.
+that throttles us (by a client quota on our client id, THR4) says for how long; until then nothing
+is sent to it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ FIRST_VERSION_WITH_FETCHED_EPOCH = 12
 
 
 class LeaderHint(NamedTuple):
-    """Who leads a partition now, as an answer says; without an address below Fetch v16."""
+    """The current leader of a partition as an answer names it; below Fetch v16 without its
+    address.
+    """
 
     leader_id: int
     leader_epoch: int
@@ -83,21 +85,23 @@ class EpochEnd(NamedTuple):
 
 
 class BatchQuestion(NamedTuple):
-    """The batch at `offset`, of `size` bytes as far as we know."""
+    """Asks for the batch at a position, expected to have `size` bytes."""
 
     position: FetchPosition
     size: int
 
 
 class SourceEndPoint:
-    """One source broker, over connections of one fetcher. SourceError: no answer."""
+    """One source broker, over the connections of one fetcher: owns its fetch session and its
+    throttle. SourceError: no answer.
+    """
 
     def __init__(self, runtime: Runtime, client: NetworkClient, node: SourceNode, config: MirrorConfig) -> None:
         self.node = node
         self.session = SourceFetchSession()
         self.asks_by_name = False
-        """Whether the last fetch went without topic ids: then a topic made anew under its old name
-        is not noticed by the source.
+        """Whether the last fetch had no topic ids: then the source does not notice that a topic was
+        recreated under its name.
         """
         self._runtime = runtime
         self._client = client
@@ -117,13 +121,13 @@ class SourceEndPoint:
         max_wait_ms: int,
         max_bytes: int,
     ) -> dict[TopicPartition, FetchedPartition]:
-        """What is decided from `positions` on, of those that have news; waits up to `max_wait_ms`
-        for replica.fetch.min.bytes.
+        """Fetches decided data from `positions` on; returns the partitions that have news. Waits up
+        to `max_wait_ms` for replica.fetch.min.bytes.
 
-        `touched`: what may be asked differently than by the last call (None: everything). A session
-        that the source does not have any more is begun anew at once, once; an error of the whole
-        request after that is a SourceError. Without topic ids it is one at once: what was in the
-        session may have been made anew since.
+        `touched`: the partitions whose position may differ from the last call (None: all). If the
+        source no longer has the session, a new one is begun at once, one time; a request error
+        after that is a SourceError. Without topic ids it is a SourceError at once: topics of the
+        session may have been recreated since.
         """
         try:
             return await self._fetch_in_session(positions, touched, max_wait_ms=max_wait_ms, max_bytes=max_bytes)
@@ -176,7 +180,7 @@ class SourceEndPoint:
         return answers
 
     async def fetch_batches(self, questions: Mapping[TopicPartition, BatchQuestion]) -> dict[TopicPartition, FetchedPartition]:
-        """The batches at these offsets, decided or not: only to compare them with ours."""
+        """The batches at these positions, decided or not, only for comparison with ours."""
         positions = {topic_partition: question.position for topic_partition, question in questions.items()}
         version = await self._fetch_version(positions)
         sizes = {topic_partition: question.size for topic_partition, question in questions.items()}
@@ -202,7 +206,7 @@ class SourceEndPoint:
     ) -> dict[TopicPartition, int | Errors]:
         """The source's log start offsets, or errors.
 
-        `local`: without what it has moved to remote storage, where it can tell.
+        `local`: the start of what is not only in remote storage, if the source can say so.
         """
         timestamp = EARLIEST_TIMESTAMP
         if local and await self._version(ApiKeys.LIST_OFFSETS) >= FIRST_LIST_OFFSETS_VERSION_WITH_LOCAL_START:
@@ -250,7 +254,7 @@ class SourceEndPoint:
         self._client.close()
 
     async def _fetch_version(self, positions: Mapping[TopicPartition, FetchPosition]) -> int:
-        """The version of a fetch; whether it goes by names is noted."""
+        """The version of a fetch; also notes whether it names topics instead of using ids."""
         max_version = MAX_FETCH_VERSION
         if not all(position.topic_id for position in positions.values()):
             max_version = FIRST_VERSION_WITH_TOPIC_IDS - 1
@@ -313,8 +317,8 @@ def _forgotten(positions: Mapping[TopicPartition, FetchPosition]) -> list[fetch.
 
 
 def _answers(response: Any, version: int, names: Mapping[Uuid, str]) -> dict[TopicPartition, FetchedPartition]:
-    """By partition; topics under ids that we did not ask for are kept under their id's text, for
-    the session to refuse.
+    """The answers by partition. Topics with ids that we did not ask for are kept under the id's
+    text, so that the session refuses them.
     """
     nodes = {node.node_id: SourceNode(node.node_id, node.host, node.port) for node in response.node_endpoints}
     answers = {}

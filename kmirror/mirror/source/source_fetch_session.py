@@ -7,11 +7,11 @@
 FETCH_SESSION_ID_NOT_FOUND: the source has dropped the session (its cache was full, it was
 restarted). INVALID_FETCH_SESSION_EPOCH, topic id errors of the session and lost connections: the
 session may live on there, so the next request names it with epoch 0, which ends it. An answer must
-fit what was asked: one to everything has everything, one to a difference has nothing that was not
-asked; else it is not used and the session begins anew.
+fit what was asked: the answer to a full request has every partition, and the answer to a difference
+has none that was not asked. Otherwise it is not used, and a new session begins.
 
-A session speaks by topic names or by topic ids (Fetch v13 and later), never both: changing over
-begins a new one. Below v7 there are no sessions.
+A session uses topic names or topic ids (Fetch v13 and later), never both: a change begins a new
+one. Below v7 there are no sessions.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class FetchPosition(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """What a request carries."""
+    """What a request carries: the session, and the partitions added, changed or forgotten."""
 
     session_id: int
     epoch: int
@@ -63,7 +63,7 @@ class Difference(NamedTuple):
 
 
 class SourceFetchSession:
-    """One per connection of a fetcher.
+    """One per connection of a fetcher; owns the session's id and epoch, and what was asked last.
 
     `difference` before a request; `answered`, `refused` or `lost` after it.
     """
@@ -74,7 +74,7 @@ class SourceFetchSession:
         self._uses_topic_ids: bool | None = None
         self._sent: dict[TopicPartition, FetchPosition] = {}
         self.names: dict[Uuid, str] = {}
-        """Of the topics asked, by id."""
+        """The names of the topics asked, by id."""
 
     @property
     def is_full(self) -> bool:
@@ -83,7 +83,7 @@ class SourceFetchSession:
 
     @property
     def id(self) -> int:
-        """Of the session that the source keeps; 0 without one."""
+        """The id of the session that the source keeps; 0 without one."""
         return self._id
 
     def difference(
@@ -94,9 +94,8 @@ class SourceFetchSession:
         uses_topic_ids: bool,
         sessions: bool,
     ) -> Difference:
-        """What the next request has to carry for `positions` to be asked.
-
-        `touched`: what may differ from before; None: all.
+        """What the next request has to carry to ask for `positions`. `touched`: the partitions that
+        may differ from before; None: all.
         """
         if self._uses_topic_ids is not uses_topic_ids:
             self._epoch = INITIAL_EPOCH
@@ -124,9 +123,9 @@ class SourceFetchSession:
         return Difference(self._id, self._epoch, changed, forgotten)
 
     def answered(self, session_id: int, partitions: Iterable[TopicPartition]) -> str | None:
-        """The source answered.
+        """Takes the source's answer.
 
-        What is wrong with the answer, if anything: then it must not be used.
+        Returns what is wrong with it, if anything; then it must not be used.
         """
         answered = set(partitions)
         if self.is_full and answered != self._sent.keys():

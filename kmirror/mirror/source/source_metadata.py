@@ -4,8 +4,8 @@ Each in the highest version that both sides speak, over the mirror's metadata co
 OffsetFetch stays below version 10, which names topics by id: a topic of ours may have another id
 than the source's where the source has no ids.
 
-Errors: `SourceError` where there is no usable answer; what is wrong with a part of an answer is
-told beside the rest.
+Errors: `SourceError` if there is no usable answer; errors in part of an answer are returned beside
+the rest.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ GroupOffsets = dict[TopicPartition, CommittedOffset]
 
 
 async def describe_topic_configs(source: SourceCluster, topics: Iterable[str]) -> tuple[dict[str, dict[str, str]], list[str]]:
-    """The dynamic overrides of topics (never broker defaults, C17), and what is wrong with those
-    that have no answer.
+    """The dynamic overrides of topics (never broker defaults, C17), and the errors for topics
+    without an answer.
     """
     found: dict[str, dict[str, str]] = {}
     failures = []
@@ -65,7 +65,7 @@ async def describe_topic_configs(source: SourceCluster, topics: Iterable[str]) -
 
 
 async def describe_all_acls(source: SourceCluster) -> set[StandardAcl]:
-    """Every rule of the source, less those with numbers that we do not know."""
+    """Every rule of the source, except those with enum values that we do not know."""
     request = describe_acls.DescribeAclsRequest(
         resource_type_filter=ResourceType.ANY,
         resource_name_filter=None,
@@ -108,9 +108,8 @@ async def list_group_types(source: SourceCluster, node: SourceNode) -> dict[str,
 
 
 async def fetch_group_offsets(source: SourceCluster, node: SourceNode, groups: Sequence[str]) -> Mapping[str, GroupOffsets | Errors]:
-    """All offsets that groups committed, asked of their coordinator; or the group's error.
-
-    Of these groups and no others, whatever the answer has.
+    """All offsets that groups committed, from their coordinator, or the group's error. The result
+    has only these groups, whatever the answer has.
     """
     version = await source.api_version(node, offset_fetch.OffsetFetchRequest.API_KEY, max_version=LAST_VERSION_WITH_NAMES)
     found: dict[str, GroupOffsets | Errors] = {}

@@ -1,22 +1,23 @@
-"""Access rules: what `mirror.acl.include` selects of the source's rules is created here; what may
-go, goes (SYN8 to SYN13).
+"""Access rules: creates here the rules of the source that `mirror.acl.include` selects, and deletes
+what may be deleted (SYN8 to SYN13).
 
-A rule of the filter is `resourceType;resourceName;operation;permissionType;principal`, `*` or
-nothing for any; an access rule is synced if one of them takes it, with its pattern type. Creating
-is unlimited, deleting is not, for this cluster has rules of its own and of other mirrors (C15).
-Deleted is only
+A rule of the filter is `resourceType;resourceName;operation;permissionType;principal`, with `*` or
+nothing for any; an access rule is synced if a filter rule takes it, with its pattern type. Creating
+is unlimited, but deleting is limited, because this cluster has rules of its own and of other
+mirrors (C15). Only these are deleted:
 
     a  a rule on the literal name of an active topic of this mirror that the source does not have
     b  a rule that this owner saw at the source before, and that is gone there
 
-never one on the cluster, a mirror, a delegation token or a user. Rules on the literal name of a
-paused or removed topic of the mirror are left as they are (B48). Two mirrors that select the same
-rules from different sources fight; creating one says so (C33). What an owner saw ends with its
-ownership, for no record has a place for it: a rule of kind b that goes at the source while the
-owner changes (or restarts) stays here. That is the safe side: the KIP's "in destination but not in
-source" also holds for every rule of this cluster's own. A cluster without an authorizer has no
-rules to sync, and a mirror whose filter is empty wants none: the source is not asked. A source
-without an authorizer, or one that does not show its rules to us, is an error.
+Rules on the cluster, a mirror, a delegation token or a user are never deleted. Rules on the literal
+name of a paused or removed topic of the mirror are left as they are (B48). Two mirrors that select
+the same rules from different sources overwrite each other; the controller logs a warning when it
+creates or alters such a mirror (C33). What an owner has seen is lost with its ownership, because no
+record has room for it: a rule of kind b that is deleted at the source while the owner changes (or
+restarts) stays here. That is the safe choice: the KIP's "in destination but not in source" is also
+true of every rule of this cluster's own. If this cluster has no authorizer, or the mirror's filter
+is empty, the source is not asked. A source without an authorizer, or one that does not show us its
+rules, is an error.
 """
 
 from __future__ import annotations
@@ -39,14 +40,16 @@ NEVER_DELETED = (ResourceType.CLUSTER, ResourceType.CLUSTER_MIRROR, ResourceType
 
 
 class AclChanges(NamedTuple):
-    """Sorted."""
+    """The rules to create and to delete, sorted."""
 
     create: list[StandardAcl]
     delete: list[StandardAcl]
 
 
 class AclSync:
-    """The step. `enabled`: whether this cluster has an authorizer."""
+    """The step that syncs access rules; owns the rules it has seen at each mirror's source.
+    `enabled`: whether this cluster has an authorizer.
+    """
 
     gauge = SyncGauge.ACL
 
@@ -111,7 +114,7 @@ def acl_changes(
     topics: Collection[str],
     idle_topics: Collection[str],
 ) -> AclChanges:
-    """What to do so that the selected rules are here too. Pure."""
+    """The changes that bring the selected rules here. No I/O."""
 
     def may_change(acl: StandardAcl) -> bool:
         return selected(acl, rules) and not _is_of_topic(acl, idle_topics)
@@ -126,12 +129,12 @@ def acl_changes(
 
 
 def selected(acl: StandardAcl, rules: Iterable[AclRule]) -> bool:
-    """Whether one of the rules takes it (SYN10)."""
+    """Whether one of the filter's rules takes the access rule (SYN10)."""
     return any(rule.takes(acl) for rule in rules)
 
 
 def text_of(acl: StandardAcl) -> str:
-    """As an operator reads it."""
+    """The rule as text for operators."""
     resource = f"{ResourceType(acl.resource_type).name} {acl.resource_name} ({PatternType(acl.pattern_type).name})"
     what = f"{AclPermissionType(acl.permission_type).name} {AclOperation(acl.operation).name}"
     return f"{what} on {resource} for {acl.principal} from {acl.host}"

@@ -1,6 +1,7 @@
 """Topic configs: this cluster's overrides are made equal to the source's (SYN6).
 
-* Only dynamic overrides of the source's topic are copied, never its brokers' defaults (C17); one that goes there goes here.
+* Only dynamic overrides of the source's topic are copied, never its brokers' defaults (C17); an
+  override that is deleted there is deleted here.
 * `mirror.topic.properties.exclude` names what is left alone, as regexes for the whole name. `mirror.*` always is (C16).
 * A config that this cluster does not have is left out: old sources have some that Kafka 4 removed. So is a value that is not valid here (Kafka 4
   takes no segment.bytes below 1 MiB; no topic of ours is tiered), or it would keep the topic's other configs away, and the topic from being
@@ -46,8 +47,8 @@ class LeftOut(NamedTuple):
 
 
 class ConfigDifference(NamedTuple):
-    """`changes`: what to set, and to delete (None), so that our overrides equal the source's, but
-    for what is left out.
+    """`changes`: the overrides to set, or to delete (None), so that ours equal the source's, except
+    for those left out.
     """
 
     changes: dict[str, str | None]
@@ -55,7 +56,7 @@ class ConfigDifference(NamedTuple):
 
 
 class ConfigSync:
-    """The step."""
+    """The step that syncs topic configs; owns which left-out configs it has logged."""
 
     gauge = SyncGauge.TOPIC_CONFIG
 
@@ -117,8 +118,8 @@ def excluded_properties(mirror_configs: Mapping[str, str]) -> NamePatterns:
 
 
 def topic_defaults(image: MetadataImage, config: MirrorConfig) -> dict[str, str]:
-    """What holds here for topics without overrides, as the controller sees it where it has the
-    brokers' properties.
+    """The defaults for topics without overrides here, as the controller has them if its properties
+    are the brokers'.
     """
     return {**config.static_topic_configs, **inherited_topic_configs(image.configs.cluster_default())}
 
@@ -126,7 +127,7 @@ def topic_defaults(image: MetadataImage, config: MirrorConfig) -> dict[str, str]
 def compare_configs(
     source: Mapping[str, str], local: Mapping[str, str], excluded: NamePatterns, defaults: Mapping[str, str] | None = None
 ) -> ConfigDifference:
-    """A topic's overrides at the source with ours. Pure."""
+    """Compares a topic's overrides at the source with ours. No I/O."""
     changes: dict[str, str | None] = {name: None for name in local if name not in source and _is_synced(name, excluded)}
     left_out = []
     for name, value in source.items():
@@ -144,8 +145,8 @@ def compare_configs(
 
 
 def _contradictions(changes: Mapping[str, str | None], local: Mapping[str, str], defaults: Mapping[str, str]) -> list[LeftOut]:
-    """Values, each valid alone, that are not valid together with what the topic will have here or
-    what holds by default.
+    """Values that are valid alone, but not together with the topic's other configs here or the
+    defaults.
     """
     wanted = {name: value for name, value in changes.items() if value is not None}
     kept = {name: value for name, value in local.items() if name in TOPIC_CONFIGS and name not in changes}
@@ -166,7 +167,7 @@ def _is_synced(name: str, excluded: NamePatterns) -> bool:
 
 
 def _problem(name: str, value: str) -> str | None:
-    """Why no topic of ours may have it."""
+    """Why no topic here may have this config; None if it may."""
     if name not in TOPIC_CONFIGS:
         return "it does not exist here"
     return _problem_of({name: value}, {})

@@ -1,10 +1,11 @@
-"""Offsets of groups at this cluster, read and committed at their coordinators, wherever these are.
+"""Offsets of groups at this cluster, read and committed at their coordinators, whichever brokers
+those are.
 
 The coordinator of a group is the leader of the `__consumer_offsets` partition that its id hashes
 to: this broker, asked directly, or another one, asked over the inter-broker listener. A cluster
-that never had a consumer has no `__consumer_offsets`; it is made for the first commit. Requests are
-those of a client without membership (generation -1, no member id), which a coordinator takes for a
-group that has no members, whatever its protocol, and refuses for others.
+that never had a consumer has no `__consumer_offsets`; it is created before the first commit.
+Requests are those of a client without membership (generation -1, no member id). A coordinator
+accepts them for a group without members, whatever its protocol, and refuses them for other groups.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ T = TypeVar("T")
 
 
 class LocalGroupCoordinator(Protocol):
-    """Of `coordinator.group.GroupCoordinator`, what is needed here."""
+    """The part of `coordinator.group.GroupCoordinator` that is needed here."""
 
     async def commit_offsets(self, request: offset_commit.OffsetCommitRequest, api_version: int) -> offset_commit.OffsetCommitResponse: ...
 
@@ -40,7 +41,9 @@ class LocalGroupCoordinator(Protocol):
 
 
 class DestinationGroups:
-    """`create_group_metadata_topic` asks for `__consumer_offsets` and returns at once."""
+    """Finds the coordinator of each group and asks it; owns no offsets.
+    `create_group_metadata_topic` asks for `__consumer_offsets` and returns at once.
+    """
 
     def __init__(
         self,
@@ -62,8 +65,8 @@ class DestinationGroups:
         self.timeout_ms = timeout_ms
 
     async def prepare(self) -> None:
-        """Until `__consumer_offsets` exists; ApiException COORDINATOR_NOT_AVAILABLE if it does not
-        come to be in time.
+        """Waits until `__consumer_offsets` exists; ApiException COORDINATOR_NOT_AVAILABLE if it
+        does not in time.
         """
         deadline_ms = self._runtime.clock.monotonic_ms() + self.timeout_ms
         while self._image().topics.topic(GROUP_METADATA_TOPIC_NAME) is None:
@@ -73,7 +76,7 @@ class DestinationGroups:
             await self._runtime.sleep_ms(POLL_INTERVAL_MS)
 
     async def offsets(self, groups: Iterable[str]) -> dict[str, GroupOffsets | Errors]:
-        """What each group has committed here; its error where the coordinator did not tell."""
+        """What each group has committed here, or its error if the coordinator did not say."""
         return await self.ask_coordinators(groups, self._offsets_at)
 
     async def ask_coordinators(
@@ -139,7 +142,7 @@ class DestinationGroups:
         return offsets
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, Errors]:
-        """Commit as if the group's consumers had, without a leader epoch (C19)."""
+        """Commits offsets as the group's consumers would, but without a leader epoch (C19)."""
         leader = self.coordinator_of(group)
         if leader < 0:
             return dict.fromkeys(offsets, Errors.COORDINATOR_NOT_AVAILABLE)
@@ -179,9 +182,8 @@ class DestinationGroups:
 
 
 async def answer_or_error(answer: Awaitable[T]) -> T | Errors:
-    """What a coordinator, this broker's or another's, answers; or its error.
-
-    One that does not answer counts as not available.
+    """What a coordinator on this or another broker answers, or its error. A coordinator that does
+    not answer counts as not available.
     """
     try:
         return await answer

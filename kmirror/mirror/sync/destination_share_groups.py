@@ -1,5 +1,5 @@
-"""Start offsets of share groups at this cluster, read and set at their coordinators, wherever these
-are.
+"""Start offsets of share groups at this cluster, read and set at their coordinators, whichever
+brokers those are.
 
 Like `destination_groups`: this broker's own group coordinator is asked directly, another one over
 the inter-broker listener.
@@ -20,13 +20,13 @@ from kmirror.wire.messages.describe_share_group_offsets import DescribeShareGrou
 
 StartOffsets = dict[TopicPartition, int]
 KnownOffsets = dict[TopicPartition, int | None]
-"""Where a group begins; None where the coordinator did not tell (the partition has no leader, so
-its lag is not known).
+"""Where a group begins; None if the coordinator did not say (the partition has no leader, so its
+lag is not known).
 """
 
 
 class LocalShareGroups(Protocol):
-    """Of `coordinator.group.ShareGroupOffsets`, what is needed here."""
+    """The part of `coordinator.group.ShareGroupOffsets` that is needed here."""
 
     async def describe_all(self, group_id: str) -> DescribeShareGroupOffsetsResponseGroup: ...
 
@@ -34,7 +34,9 @@ class LocalShareGroups(Protocol):
 
 
 class DestinationShareGroups:
-    """`groups` says who coordinates a group."""
+    """Asks the coordinators of share groups; owns no offsets. `groups` knows which broker
+    coordinates a group.
+    """
 
     def __init__(
         self,
@@ -51,14 +53,14 @@ class DestinationShareGroups:
         self._broker_id = broker_id
 
     async def prepare(self) -> None:
-        """Until `__consumer_offsets` exists; ApiException COORDINATOR_NOT_AVAILABLE if it does not
-        come to be in time.
+        """Waits until `__consumer_offsets` exists; ApiException COORDINATOR_NOT_AVAILABLE if it
+        does not in time.
         """
         await self._groups.prepare()
 
     async def offsets(self, groups: Iterable[str]) -> dict[str, KnownOffsets | Errors]:
-        """Where each group begins here; nothing for one that is not there, its error where the
-        coordinator did not tell.
+        """Where each group begins here: nothing for a group that does not exist, its error if the
+        coordinator did not say.
         """
         return await self._groups.ask_coordinators(groups, self._offsets_at)
 
@@ -77,7 +79,7 @@ class DestinationShareGroups:
         return row if isinstance(row, Errors) else start_offsets(row)
 
     async def alter(self, group: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Errors]:
-        """Have the group begin there; it is made if need be."""
+        """Sets the group's start offsets; the group is created if needed."""
         coordinator = self._groups.coordinator_of(group)
         if coordinator < 0:
             return dict.fromkeys(offsets, Errors.COORDINATOR_NOT_AVAILABLE)

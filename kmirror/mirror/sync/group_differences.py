@@ -1,9 +1,9 @@
-"""What copying offsets is for groups of either kind: what the source has of this mirror's
-partitions, and where this cluster's differ.
+"""What copying offsets has in common for both kinds of groups: the source's offsets for this
+mirror's partitions, and where this cluster's differ.
 
-Which groups a source broker has, and how it is asked of them, is the kind's (`group_offset_sync`,
-`share_group_sync`); so are when two offsets count as different, and what a refusal means. Groups
-are written by `partition_states.WritesWhileMirrored`.
+Each kind (`group_offset_sync`, `share_group_sync`) decides how to ask a source broker for its
+groups, when two offsets count as different, and what a refusal means.
+`partition_states.WritesWhileMirrored` writes the groups.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ async def offsets_at_source(
     image: Callable[[], MetadataImage],
     ask: Callable[[SourceNode], Coroutine[Any, Any, Mapping[str, Mapping[TopicPartition, V]]]],
 ) -> dict[str, dict[TopicPartition, V]]:
-    """What `ask` gives of all brokers of the source, less partitions that this mirror does not have
-    here.
+    """What `ask` returns for all brokers of the source, without the partitions that this mirror
+    does not have here.
     """
     answers = await run_together(runtime, "group-offsets", [ask(node) for node in cycle.source.nodes()])
     topics, here = set(cycle.topics), image().topics
@@ -61,9 +61,8 @@ async def differing(
     kind: str,
     failures: list[str],
 ) -> dict[str, dict[TopicPartition, V]]:
-    """The offsets of `source` that are other ones here; `is_other` gets what the group has here.
-
-    Groups whose coordinator does not tell are added to `failures`, as groups of the `kind`.
+    """The offsets of `source` that differ here; `is_other` is given what the group has here. Groups
+    whose coordinator does not answer are added to `failures`, as groups of the `kind`.
     """
     await groups.prepare()
     local = await groups.offsets(sorted(source))

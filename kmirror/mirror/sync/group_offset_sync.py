@@ -8,13 +8,13 @@ topics is committed here (SYN14).
     failover is overwritten
     OffsetCommit at the group's coordinator here
 
-Offsets and their metadata are copied as they are, also down and beyond the end of the mirrored log
-(SYN17, C32); the leader epoch is not (C19: consumers would look for a leader of that epoch). A
-group with members here keeps what it has: its coordinator refuses. A group id that another kind of
-group uses here is refused with GROUP_ID_NOT_FOUND, which counts (SYN16). What does not change is
-not committed again, except before the offsets of a group without members would expire here. A
-consumer of either protocol that comes after a failover finds the group without members and takes it
-over with its offsets.
+Offsets and their metadata are copied as they are, even if they go down or lie beyond the end of the
+mirrored log (SYN17, C32). The leader epoch is not copied, because consumers would look for a leader
+of that epoch (C19). A group with members here keeps what it has: its coordinator refuses. A group
+id that another kind of group uses here is refused with GROUP_ID_NOT_FOUND, which counts as a
+failure (SYN16). Unchanged offsets are not committed again, except before the offsets of a group
+without members would expire here. A consumer of either protocol that comes after a failover finds
+the group without members and takes it over with its offsets.
 
 Share groups have no committed offsets: `share_group_sync`.
 """
@@ -40,8 +40,7 @@ HAS_MEMBERS = (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION, Errors.STALE
 
 
 class GroupOffsetSync:
-    """The step.
-
+    """The step that syncs offsets of classic and consumer groups; owns when it last committed each.
     `retention_ms` is how long this cluster keeps the offsets of a group without members.
     """
 
@@ -91,7 +90,7 @@ class GroupOffsetSync:
         return [f"commit of group {group}, {tp}: {error.name}" for error, tp in failures.items()]
 
     def _forget_all_but(self, mirror_name: str, source: Mapping[str, GroupOffsets]) -> None:
-        """When offsets were committed is remembered of those that the source has."""
+        """Forgets when offsets were committed that the source no longer has."""
         known = self._committed_at_ms.get(mirror_name, {})
         self._committed_at_ms[mirror_name] = {(group, tp): at_ms for (group, tp), at_ms in known.items() if tp in source.get(group, {})}
 
@@ -120,8 +119,8 @@ class GroupOffsetSync:
     # -------------------------------------------------------------------------------------------------
 
     def _is_due(self, mirror_name: str, group: str, tp: TopicPartition) -> bool:
-        """Whether an equal offset has to be committed again: nobody knows how old it is, or it
-        would expire one day.
+        """Whether an equal offset has to be committed again: its age is unknown, or half of its
+        retention has passed.
         """
         committed_at_ms = self._committed_at_ms.get(mirror_name, {}).get((group, tp))
         return committed_at_ms is None or self._runtime.clock.time_ms() - committed_at_ms >= self._renewal_ms

@@ -1,9 +1,9 @@
-"""MirrorMetadataManager: keeps what is known of the sources fresh, and aligns this cluster with
+"""MirrorMetadataManager: refreshes what is known about the sources, and aligns this cluster with
 them (the KIP's MMM).
 
 Each mirror has a loop of its own, so that a dead source delays no other mirror. Every
-mirror.metadata.refresh.interval.ms (0: only when the mirror, or which topics are in it, changes) a
-cycle looks at the source:
+mirror.metadata.refresh.interval.ms (0: only when the mirror or its set of topics changes) a cycle
+looks at the source:
 
     1 Metadata of the mirror's topics; the cluster id is compared (C13, D3-35), and nothing more happens while it is another's
     2 topics that vanished, two cycles in a row (D3-22), for the partitions that this broker leads
@@ -11,12 +11,12 @@ cycle looks at the source:
       topics (`topic_sync`), configs (`config_sync`), access rules (`acl_sync`), group offsets (`group_offset_sync`)
 
 Step 1 runs on each broker that leads partitions of the mirror, for the topics of these, because
-leaders act on it; step 3 on one (SYN1). The connections are made when the mirror has its first
-topic, one to each source broker that is asked, and kept (SYN2). Topics that are paused or removed
-are left alone (SYN18, B48). Filters are read from the mirror's configs in each cycle (SYN19). What
-failed is counted once for each cycle and gauge (C37, see `sync_cycle`), and told in the log. A
-cycle that finds no `__mirror_state`, which an operator may delete when it is beyond repair, has it
-created anew (C38): without it nothing changes its state, and there are no owners.
+leaders act on it; step 3 runs on one broker (SYN1). The connections are opened when the mirror has
+its first topic, one to each source broker that is asked, and kept (SYN2). Topics that are paused or
+removed are left alone (SYN18, B48). Filters are read from the mirror's configs in each cycle
+(SYN19). Failures are counted once for each cycle and gauge (C37, see `sync_cycle`), and logged. A
+cycle that finds no `__mirror_state` (an operator may delete it when it is beyond repair) has it
+created again: without it no partition changes its state, and there are no owners (C38).
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ _log = logging.getLogger(__name__)
 
 
 class MirrorMetadataManager:
-    """One per broker."""
+    """One per broker: owns the loop of each mirror, the sync steps, the error counts, and in how
+    many refreshes each topic was missing.
+    """
 
     def __init__(
         self,
@@ -74,16 +76,15 @@ class MirrorMetadataManager:
         self._create_state_topic = create_state_topic
         self._loops: dict[str, _Loop] = {}
         self._missing: dict[str, dict[tuple[str, Uuid], int]] = {}
-        """By mirror and topic: in how many refreshes in a row it was not found."""
+        """By mirror and topic: in how many refreshes in a row the topic was not found."""
         self._scope = TaskScope(runtime, "mirror-metadata-manager", on_failure=self._on_failure)
 
     # --- life
     # ---------------------------------------------------------------------------------------------------------
 
     def on_metadata_update(self, delta: MetadataDelta, mirror_names: Iterable[str], recreated: Iterable[str] = ()) -> None:
-        """A loop for each mirror that there is; a mirror that was created anew under its name gets
-        another one. Where only demand makes a cycle, a change of the mirror or of its topics is
-        one.
+        """Keeps one loop for each existing mirror; a mirror that was recreated under its name gets
+        a new one. If the interval is 0, a change of the mirror or of its topics requests a cycle.
         """
         if self._scope.closed:
             return
@@ -100,7 +101,7 @@ class MirrorMetadataManager:
                 self.request(name)
 
     def request(self, mirror_name: str) -> None:
-        """Have a cycle of this mirror run soon, whatever the interval."""
+        """Requests a cycle of this mirror soon, whatever the interval."""
         loop = self._loops.get(mirror_name)
         if loop is not None:
             loop.request()
@@ -117,15 +118,15 @@ class MirrorMetadataManager:
         loop.task = self._scope.spawn(self._run(name, loop), name=name)
 
     def _on_failure(self, task_name: str, error: BaseException) -> None:
-        """A cycle ended in an error of the program: it is not the mirror's last one."""
+        """Starts the mirror's loop again after a program error ended it."""
         self._runtime.report_failure(f"task {task_name} failed", error)
         for name, loop in self._loops.items() if not self._scope.closed else ():
             if loop.task is not None and loop.task.done() and loop.task.get_name() == task_name:
                 self._start(name, loop)
 
     def _count_anew(self, delta: MetadataDelta) -> None:
-        """What was not found before a topic was paused, removed or added is no part of a row that
-        begins afterwards (D3-22).
+        """Starts the count of missing refreshes again for topics that were paused, removed or added
+        (D3-22).
         """
         for resource, changes in delta.configs.changed.items():
             if resource.type == RESOURCE_TOPIC and MIRROR_NAME_CONFIG in changes:
@@ -178,8 +179,8 @@ class MirrorMetadataManager:
             driver.on_refresh()
 
     async def _record_state_partitions(self, mirror_name: str) -> None:
-        """By the leader of partition 0: for a topic that an older version made, and that does not
-        say with how many partitions.
+        """Records the partition count of a `__mirror_state` that an older version created without
+        recording it. Only the leader of partition 0 does so.
         """
         count = self._coordinator.unrecorded_partition_count
         first = self._image().topics.partition(MIRROR_STATE_TOPIC_NAME, 0)
@@ -230,8 +231,8 @@ class MirrorMetadataManager:
         return SyncCycle(mirror, source, metadata, present, [topic for topic in topics if topic not in active])
 
     def _is_same_topic(self, name: str, metadata: SourceMetadata) -> bool:
-        """Whether the source has it, with our id where it has ids: another topic of the name is
-        none of ours (D3-16).
+        """Whether the source has the topic, with our id if it has ids: another topic of that name
+        is not ours (D3-16).
         """
         found, local = metadata.topics.get(name), self._image().topics.topic(name)
         if found is None or local is None or found.error is not Errors.NONE:
@@ -239,10 +240,12 @@ class MirrorMetadataManager:
         return not found.topic_id or found.topic_id == local.id
 
     def _note_topics(self, mirror_name: str, led: list[MirrorPartition], metadata: SourceMetadata) -> None:
-        """D3-22: a topic counts as deleted when two refreshes in a row do not find it.
+        """Counts refreshes that do not find a topic; after two in a row it counts as deleted
+        (D3-22).
 
-        One of another id in its place is no sign that ours is back; by itself it is none that ours
-        was deleted (D3-16), for a source that had no ids may have got some.
+        A topic with another id in its place does not mean that ours is back. By itself it does not
+        mean that ours was deleted either, because a source without ids may have been upgraded to
+        ids (D3-16).
         """
         by_topic: dict[tuple[str, Uuid], list[MirrorPartition]] = {}
         for driver in led:
@@ -270,7 +273,7 @@ class MirrorMetadataManager:
 
 
 class _Loop:
-    """When a mirror's next cycle is due."""
+    """Owns a mirror's task, and when its next cycle is due."""
 
     def __init__(self, runtime: Runtime, interval_ms: int) -> None:
         self.task: asyncio.Task[None] | None = None
@@ -288,7 +291,7 @@ class _Loop:
             self.task.cancel()
 
     async def wait(self) -> None:
-        """Until the interval is over or a cycle is asked for."""
+        """Waits until the interval is over or a cycle is requested."""
         if not self._requested:
             timer: TimerHandle | None = None
             self._waiter = self._runtime.create_future()
@@ -308,8 +311,8 @@ class _Loop:
 
 
 def metadata_problems(cycle: SyncCycle) -> list[str]:
-    """What makes a refresh a failed one though it was answered (C37): topics that may not be seen
-    or have no leader, no controller.
+    """Why a refresh counts as failed although it was answered (C37): topics that we may not see or
+    that have no leader, or no controller.
     """
     problems = [] if cycle.metadata.controller_id >= 0 else ["the source has no controller"]
     for name, topic in sorted(cycle.metadata.topics.items()):

@@ -1,9 +1,9 @@
-"""Which partitions of a mirror are in MIRRORING now: only their groups' offsets are written here
+"""Which partitions of a mirror are in MIRRORING now: group offsets are written here only for those
 (C18, SYN18).
 
-Groups are written some at a time, and the states asked for these right before. A coordinator that
-is not there yet is asked again, but not without another look at the states: it may come back after
-the failover, when what the group has is its own.
+Groups are written in parts, and the states are asked for right before each part. A coordinator that
+is not available yet is asked again, but only after another look at the states: it may come back
+after a failover, when the group's offsets are its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOT_THERE_YET = (
 
 
 class PartitionStates(Protocol):
-    """Of `MirrorStateClient`, what is needed here."""
+    """The part of `MirrorStateClient` that is needed here."""
 
     async def read(self, partitions: Sequence[MirrorPartitionId]) -> Mapping[PartitionKey, StoredState | Errors]: ...
 
@@ -38,7 +38,7 @@ class PartitionStates(Protocol):
 async def mirroring_partitions(
     states: PartitionStates, image: MetadataImage, mirror_name: str, partitions: set[TopicPartition], failures: list[str]
 ) -> set[TopicPartition]:
-    """Those of `partitions` that are in MIRRORING; what could not be asked is added to `failures`."""
+    """The `partitions` that are in MIRRORING; errors in asking are added to `failures`."""
     stored = await _stored_states(states, image, mirror_name, partitions, failures)
     return {tp for tp, state in stored.items() if state is MirrorPartitionState.MIRRORING}
 
@@ -46,7 +46,7 @@ async def mirroring_partitions(
 async def topics_that_failed(
     states: PartitionStates, image: MetadataImage, mirror_name: str, topics: Iterable[str], failures: list[str]
 ) -> set[str]:
-    """Those of `topics` of which a partition is FAILED, or its state could not be asked, which is
+    """The `topics` with a FAILED partition, or one whose state could not be asked; such errors are
     added to `failures`.
     """
     found = {name: image.topics.topic(name) for name in topics}
@@ -70,7 +70,9 @@ async def _stored_states(
 
 
 class WritesWhileMirrored:
-    """`timeout_ms`: how long coordinators that are not there yet are waited for."""
+    """Writes to groups only for partitions in MIRRORING. `timeout_ms`: how long to wait for
+    coordinators that are not available yet.
+    """
 
     def __init__(self, runtime: Runtime, states: PartitionStates, image: Callable[[], MetadataImage], *, timeout_ms: int) -> None:
         self._runtime = runtime
@@ -85,9 +87,9 @@ class WritesWhileMirrored:
         send: Callable[[str, Mapping[TopicPartition, V]], Coroutine[Any, Any, Mapping[TopicPartition, Errors]]],
         failures: list[str],
     ) -> dict[str, dict[TopicPartition, Errors]]:
-        """Send each group what is wanted for partitions in MIRRORING; what came of it.
+        """Sends each group what is wanted for partitions in MIRRORING; returns the result of each.
 
-        What could not be asked is added to `failures`.
+        Errors in asking for states are added to `failures`.
         """
         answered: dict[str, dict[TopicPartition, Errors]] = {}
         groups = list(wanted)

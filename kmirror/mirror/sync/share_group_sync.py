@@ -1,5 +1,5 @@
-"""Share groups (KIP-932): where the source's groups begin in the mirror's partitions is where they
-begin here (SYN15).
+"""Share groups (KIP-932): copies the start offsets of the source's groups in the mirror's
+partitions (SYN15).
 
     ListGroups of type share at every source broker; filter mirror.groups.include
     DescribeShareGroupOffsets at the broker that listed the group, for it is its coordinator: the start offset of each partition
@@ -7,12 +7,13 @@ begin here (SYN15).
     the state of the partitions concerned: only those in MIRRORING, asked last (C18, SYN18)
     AlterShareGroupOffsets at the group's coordinator here, which makes the group and its persisted state if need be
 
-A partition whose start offset the source does not know yet is left alone. What was delivered but
-not acknowledged behind the start offset is not part of it: after a failover those records are
+A partition whose start offset the source does not know yet is left alone. The state of records
+after the start offset (delivered, acknowledged) is not copied: after a failover those records are
 delivered again. A group with members here keeps what it has. A group id that another kind of group
-uses here is refused with GROUP_ID_NOT_FOUND, which counts (SYN16). A source that has no share
-groups (ListGroups before v5, or no API 90) is not asked, and neither is one whose `share.version`
-is 0, as it says so itself; while it is 0 here, nothing is done.
+uses here is refused with GROUP_ID_NOT_FOUND, which counts as a failure (SYN16). A source without
+share groups (ListGroups before v5, or no API 90) is skipped without a failure, and so is one that
+answers UNSUPPORTED_VERSION because its `share.version` is 0. While `share.version` is 0 here,
+nothing is done.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ GROUPS_PER_REQUEST = 50
 
 
 class ShareGroupSync:
-    """The step."""
+    """The step that syncs share groups. It owns no state."""
 
     gauge = SyncGauge.GROUP_OFFSET
 
@@ -88,7 +89,9 @@ class ShareGroupSync:
 
 
 def _is_other(group: str, tp: TopicPartition, offset: int, known: Mapping[TopicPartition, int | None]) -> bool:
-    """Where the coordinator here does not tell, the offset is left as it is."""
+    """Whether the offset differs here; if the coordinator here does not say, it is left as
+    it is.
+    """
     return known.get(tp, NO_OFFSET) not in (offset, None)
 
 

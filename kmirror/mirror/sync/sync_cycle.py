@@ -1,13 +1,13 @@
-"""One cycle of one mirror's metadata sync: what its steps are given, and how they say what failed.
+"""One cycle of one mirror's metadata sync: what its steps are given, and how they report failures.
 
     MetadataRefreshError            cluster id, topics, leaders, partition counts        MET12
     TopicConfigMetadataSyncError    topic configs                                        MET13
     ConsumerGroupOffsetSyncError    offsets of groups, share groups included             MET14
     AclSyncError                    access rules                                         MET15
 
-A gauge grows by one for a cycle in which something of it failed, however much that was (C37). A
-step that fails does not keep the others from running. What the source has no API for is no failure:
-the mirror of an old source does without (UPG6).
+A gauge grows by one for each cycle with any failure of its kind, however many there were (C37). A
+failed step does not keep the others from running. A missing API at the source is no failure: the
+mirror of an old source does without it (UPG6).
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from kmirror.mirror.source.source_cluster import SourceCluster, SourceMetadata
 
 @dataclass(slots=True)
 class SyncErrors:
-    """In how many cycles of a mirror each gauge's steps failed so far."""
+    """Owns the counts: in how many cycles each gauge's steps have failed so far, over all
+    mirrors.
+    """
 
     metadata_refresh: int = 0
     topic_config: int = 0
@@ -33,7 +35,7 @@ class SyncErrors:
     acl: int = 0
 
     def count(self, gauges: Iterable[SyncGauge]) -> None:
-        """One cycle in which these had a failure."""
+        """Counts one cycle in which these gauges had a failure."""
         for gauge in gauges:
             setattr(self, gauge.value, getattr(self, gauge.value) + 1)
 
@@ -53,10 +55,9 @@ class SyncCycle:
 
     mirror: Mirror
     source: SourceCluster
-    """The connections over which its cluster id was compared.
-
-    The mirror has others as soon as its configs change, maybe to another cluster: those are for the
-    next cycle, after a comparison of its own (C13).
+    """The connections over which the source's cluster id was compared. When the mirror's configs
+    change, it gets new connections, maybe to another cluster: those are for the next cycle, which
+    compares the id again (C13).
     """
     metadata: SourceMetadata
     topics: list[str]
@@ -64,14 +65,14 @@ class SyncCycle:
     has ids; sorted.
     """
     idle_topics: list[str]
-    """Paused and removed ones: nothing of theirs is synced (SYN18, B48)."""
+    """Paused and removed topics, for which nothing is synced (SYN18, B48)."""
 
 
 def is_active(image: MetadataImage, mirror_name: str, topic: str) -> bool:
     """Whether the topic is in the mirror, neither paused nor removed.
 
-    The source may answer late: a step looks again before it changes what this cluster's operators
-    may have in their hands since (SYN18).
+    The source may answer late: a step checks this again before it changes a topic that this
+    cluster's operators may control by now (SYN18).
     """
     association = association_of(image.configs.topic(topic))
     return association is not None and association.mirror_name == mirror_name and association.active
@@ -84,13 +85,13 @@ class SyncStep(Protocol):
     def gauge(self) -> SyncGauge: ...
 
     async def sync(self, cycle: SyncCycle) -> Sequence[str]:
-        """Do it, and tell what of it failed, in words.
-
-        May raise KmirrorError or ApiException when nothing of it could be done,
-        UnsupportedVersionError when the source cannot do it.
+        """Does the step, and returns its failures as texts. May raise KmirrorError or ApiException
+        if nothing could be done, and UnsupportedVersionError if the source does not support it.
         """
         ...
 
     def forget(self, mirror_name: str) -> None:
-        """The mirror is gone, or another broker's: drop what is remembered of it."""
+        """Drops what is remembered about a mirror that is gone, or that another broker
+        syncs now.
+        """
         ...

@@ -1,8 +1,8 @@
 """Topics: partition counts follow the source's, upwards only (SYN5, D3-36).
 
-Missing topics are made when they are added to the mirror (`topic_creation`), for an association
-cannot outlive its topic. What becomes of topics that vanish at the source is
-`mirror_metadata_manager`'s business, for each broker that leads partitions of one.
+Missing topics are created when they are added to the mirror (`topic_creation`), because an
+association cannot outlive its topic. `mirror_metadata_manager` handles topics that vanish at the
+source, on each broker that leads partitions of one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PARTITIONS_PER_REQUEST = 1_000
 
 
 class TopicSync:
-    """The step."""
+    """The step that adds partitions. It owns no state."""
 
     gauge = SyncGauge.METADATA_REFRESH
 
@@ -54,8 +54,8 @@ class TopicSync:
 
 
 def in_requests(topics: Sequence[T], partitions: Callable[[T], int]) -> list[list[T]]:
-    """`topics` in requests of not too many partitions each: controllers refuse those of more than
-    10,000, and stand still for large ones.
+    """Splits `topics` into requests of a limited number of partitions: controllers refuse more than
+    10,000, and large requests block them.
     """
     parts: list[list[T]] = []
     room = 0
