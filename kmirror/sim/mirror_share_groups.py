@@ -41,8 +41,9 @@ WITH_SHARE_GROUPS: dict[str, Any] = {
 
 
 async def share_group_at_failover(stage: MirrorStage) -> None:
-    """SYN15, C18: an admin moves a share group at A, also back; B follows until it takes over, and
-    then no more, whichever broker of B dies.
+    """An admin moves a share group's start offset at A, forwards and back (SYN15, C18).
+
+    B follows until it takes over, and no longer after that, whichever broker of B dies.
     """
     await stage.open(replication_factor=3, features=FEATURES | {SHARE_VERSION: 1})
     await stage.write("a", batches=6)
