@@ -6,7 +6,7 @@ hold the named disasters, one room for each subject. Storms draw what happens fr
 are in `sim.storm` (clusters of one node), `sim.fleet_storm` (one cluster of several brokers) and
 `sim.mirror_storm` (two such clusters with mirrors).
 
-    alignment failover                           clusters of one node, on what `single_nodes` sets up
+    alignment failover                           clusters of one node, as `single_nodes` sets up
     replicas disks sources states compaction     fleets of brokers with mirrors
 
 Two more subjects lie beside the storm: `sim.mirror_readers` and `sim.mirror_share_groups`. What

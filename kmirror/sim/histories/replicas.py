@@ -144,7 +144,7 @@ async def _produce_and_wait(stage: MirrorStage) -> None:
 
 
 async def let_another_lead(stage: MirrorStage, cluster: str) -> None:
-    """Crashes the first partition's leader and starts it again. Afterwards the leader epoch is
+    """Crashes the first partition's leader and starts it again. Afterwards the leader epoch is one
     higher and all replicas are in sync.
     """
     first = leader_of(stage, cluster)
