@@ -6,8 +6,8 @@ each is taken out from here, for the time of one run:
 
     tail_recovery       recovery checks each batch and cuts the log at the first bad one
     epoch_truncation    a follower sends the epoch of its last batch, so that the leader can say
-                        where the logs diverge (KIP-101, KIP-595); its comparison of batches, which
-                        would notice too, is off as well (C36b)
+                        where the logs diverge (KIP-101, KIP-595), and compares its batches with the
+                        leader's, which would notice, too (C36b)
     min_isr             acks=all needs min.insync.replicas in the ISR
     epoch_fencing       coordinator and partitions refuse a transactional producer of an older epoch
     last_stable_offset  read_committed ends before the first open transaction

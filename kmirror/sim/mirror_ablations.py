@@ -5,7 +5,7 @@ of one run; the code of its rule stands last, in brackets (docs/RULES.md).
     follower_verification    a follower compares its last batch with the leader's in each new leader
                              epoch (C36b, F5, F12)
     verified_at_any_level    it does so even after mirror.version was lowered to 0 (F5)
-    holes_prove_nothing      batches that the other side's cleaner removed are not a difference (C36b)
+    holes_prove_nothing      batches that the other side's cleaner removed are no difference (C36b)
     mirror_leader_epoch      followers of a mirror take batches of epochs above the local one (C36)
     batch_boundary           a cut inside a batch takes the whole batch and leaves no gap (C35, F2)
     own_epochs_not_stored    a topic that was removed before it mirrored keeps its last mirror epoch

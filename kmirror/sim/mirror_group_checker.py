@@ -4,7 +4,7 @@ mirror (SYN14, C18, C32).
     origin     a member is told to begin only at a position that a member of its group once had, on
                either cluster
     own        neither an offset that the group committed itself after its cluster took over, nor
-               the offset that was synced last, is set back, unless the group itself has gone back at
+              the offset that was synced last, is set back, unless the group itself went back at
                the other cluster (from a position beyond the end of its log)
     skipped    each record that the cluster holds below the first position was consumed somewhere
 
