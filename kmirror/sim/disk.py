@@ -239,7 +239,7 @@ class SimDisk:
         return self._tree.node_at(path).mtime_ms
 
     def make_private(self, path: str) -> None:
-        """Does nothing: a simulated disk has one user."""
+        """Changes nothing: a simulated disk has one user."""
         self.check("make_private", path)
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
