@@ -140,8 +140,7 @@ class SimDisk:
         self._tree.file_at(path).flip(position, mask)
 
     def contents(self, path: str) -> bytes:
-        """Returns the file as the kernel has it, even if the node is dead; b"" if there is no file.
-        """
+        """Returns the file as the kernel has it, even if the node is dead; b"" if there is no file."""
         node = self._tree.find(path)
         return node.cached.read(node.cached.size, 0) if isinstance(node, FileNode) else b""
 

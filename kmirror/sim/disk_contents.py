@@ -29,8 +29,7 @@ class Truncate:
 
 
 class Contents:
-    """Bytes of a file. Zeros at its end are not kept, so that a preallocated index costs nothing.
-    """
+    """Bytes of a file. Zeros at its end are not kept, so that a preallocated index costs nothing."""
 
     __slots__ = ("data", "size")
 
@@ -68,8 +67,7 @@ class Contents:
 
 
 class FileNode:
-    """Contents of one file, whatever its names. `locked_by` is the open file that holds its lock.
-    """
+    """Contents of one file, whatever its names. `locked_by` is the open file that holds its lock."""
 
     __slots__ = ("cached", "durable", "locked_by", "mtime_ms", "pending")
 

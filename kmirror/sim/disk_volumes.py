@@ -3,7 +3,7 @@
 A directory of `log.dirs` on a disk of its own is a volume. "/" is the volume of everything else. A
 volume
 
-    fills   when `capacity_bytes` are taken: a write that grows a file takes what fits and then fails with ENOSPC
+    fills   at `capacity_bytes`: a write that grows a file writes what fits, then fails with ENOSPC
     fails   with `error_number`, in the operations that `failing` names (in all, by default)
     lies    an fsync succeeds, but a power loss forgets what it should have made durable
 

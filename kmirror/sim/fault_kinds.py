@@ -181,8 +181,7 @@ def disk_lost(scene: FaultScene) -> Mending | None:
 
 
 def _draw_volume(scene: FaultScene) -> tuple[SimServer, Volume] | None:
-    """Draws one volume of a server that might lose its power now; None if there is no such server.
-    """
+    """Draws one volume of a server that might lose its power now; None if there is no such server."""
     server = scene.one_that_may_die(scene.with_disks)
     if server is None or server.needs_restart or not scene.way_to_die(server, True):
         return None

@@ -45,8 +45,7 @@ class Fault:
 
 
 def fault(*, weight: int, of_disks: bool = False) -> Callable[[Callable[[FaultScene], Mending | None]], Fault]:
-    """Declares the function as a fault of the same name; `kmirror sim --list` shows its docstring.
-    """
+    """Declares the function as a fault of the same name; `kmirror sim --list` shows its docstring."""
     return lambda happen: Fault(happen.__name__, " ".join((happen.__doc__ or "").split()), weight, of_disks, happen)
 
 

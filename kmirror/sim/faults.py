@@ -22,7 +22,7 @@ from kmirror.sim.server import SimServer
 
 LOOK_MS, LOOKS = 1_000, 5
 """How often the operator looks at a node whose disk lied, and at how many looks in a row it must be
-in trouble: longer than any other mending takes.
+in trouble before the operator acts. This is longer than any other mending takes.
 """
 
 

@@ -8,7 +8,7 @@ promise no order among each other, so if several of them stand at the head of th
 picks the next one (`reorder=False` leaves them in order). Timers of one microsecond run in the
 order in which they were set.
 
-Ownership (`sim.owners`). A step belongs to the node that its context names. When a node dies, whatever
+Ownership (`sim.owners`). A step belongs to the node that its context names. When one dies, whatever
 still stands in the queue for it is dropped: that is how a crash stops a node between two steps.
 
 Trace. Every step adds its number, time and a label (task name, or qualified name of the function)
@@ -193,8 +193,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     # Tasks and futures
 
     def create_future(self) -> asyncio.Future[Any]:
-        """Returns a future that knows its node: nobody is told of an error in a dead node's future.
-        """
+        """Returns a future that knows its node: nobody is told of an error in a dead node's future."""
         future: asyncio.Future[Any] = asyncio.Future(loop=self)  # (of no subclass: asyncio awaits that faster)
         future.owner = current_owner.get(None)  # type: ignore[attr-defined]
         return future

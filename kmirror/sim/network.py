@@ -365,8 +365,7 @@ class SimConnection:
                 self._network.deliver(other.host, end.host, 0, 0, lambda end=end: end._lose(_reset_error(), tell_peer=False))  # type: ignore[misc]
 
     def die(self) -> None:
-        """Ends this end because its node is dead: the node is told nothing, and the peer is reset.
-        """
+        """Ends this end because its node is dead: the node is told nothing, and the peer is reset."""
         if not self._lost:
             self._lost = self._closing = True
             self._unsent.clear()
@@ -394,8 +393,7 @@ class SimConnection:
             self._call_node(self._hand_over)
 
     def _call_node(self, function: Callable[[], object]) -> None:
-        """Calls the function in the next turn, as this end's node; drops it if that node is dead.
-        """
+        """Calls the function in the next turn, as this end's node; drops it if that node is dead."""
         if self._context is not None:
             self._network.loop.call_soon(function, context=self._context)
 

@@ -55,8 +55,7 @@ class Replay:
     _in_force: bool = False
 
     def walk(self) -> Iterator[Event]:
-        """Yields every event; the logs are as they were before it until the generator is resumed.
-        """
+        """Yields every event; the logs are as they were before it until the generator is resumed."""
         self._final = {
             (type(record), (event.cluster, record.log.partition), record.order)
             for event in self.history.events
@@ -160,8 +159,7 @@ class Replay:
         return bool(replicas) and all(any(batch.chain == other.chain for other in self.log(replica)) for replica in replicas)
 
     def source_has_between(self, key: LogKey, start: int, end: int) -> bool:
-        """Returns whether a replica of the source's log has a batch with offsets in [start, end).
-        """
+        """Returns whether a replica of the source's log has a batch with offsets in [start, end)."""
         source = self.source(key)
         replicas = self.replicas(source) if source is not None else []
         return any(batch.base_offset < end and batch.last_offset >= start for replica in replicas for batch in self.log(replica))

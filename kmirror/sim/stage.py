@@ -77,8 +77,7 @@ class SimStage:
         self.history.add(Told(self.world.loop.now_us, "story", what))
 
     async def until(self, what: str, condition: Callable[[], bool]) -> None:
-        """Waits for the condition; KmirrorError if it does not come true, since nothing may hang.
-        """
+        """Waits for the condition; KmirrorError if it does not come true, since nothing may hang."""
         deadline_us = self.world.loop.now_us + self.patience_ms * 1000
         while not condition():
             failed = next((server.start_failed for server in self.servers() if server.start_failed), None)
