@@ -1,7 +1,7 @@
 """What must hold of every history of a mirror. Each rule looks at the events in order, together
 with what the logs hold at that moment (`Replay`).
 
-    prefix        a mirror appends only what its source's log held next, byte for byte with gaps
+    prefix        a mirror appends only what its source's log held next, byte for byte, gaps too
     read-only     no client's record gets into a partition while it is a mirror, and none is
                   acknowledged
     offsets       a leader's own appends leave no gap and no overlap; a mirror's leave no gap that

@@ -5,8 +5,8 @@ This is a history of its own, with known numbers, and a part of the storm (`Move
 the storm an admin moves the group at the active cluster now and then, and
 
     at a failover   the new active cluster has a start offset that somebody once asked for, or none
-    in the end      the passive cluster has the active one's start offset; after the last failover it
-                    keeps it, wherever the group is moved to at the old active cluster
+    in the end      the passive cluster has the active one's start offset; after the last failover
+                    it keeps it, wherever the group is moved to at the old active cluster
 
 What does not hold is a violation of "progress". The group has no members, since share fetching is
 not simulated.
