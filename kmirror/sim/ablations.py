@@ -1,12 +1,13 @@
 """Safeguards that can be switched off, to show that a checker notices (decision 14).
 
-Some of the mirror are fields of `MirrorSafeguards`, more are in `sim.mirror_ablations` and
-`sim.disk_ablations`. The others are the broker's own and have no switch in the program; each is
-taken out from here, for the time of one run:
+Some safeguards of the mirror are fields of `MirrorSafeguards`; more are in `sim.mirror_ablations`
+and `sim.disk_ablations`. The ones here are the broker's own. They have no switch in the program, so
+each is taken out from here, for the time of one run:
 
     tail_recovery       recovery checks each batch and cuts the log at the first bad one
-    epoch_truncation    a follower tells the epoch of its last batch, so that the leader can say where the logs part (KIP-101, KIP-595);
-                        and compares it (C36b), which would notice, too
+    epoch_truncation    a follower sends the epoch of its last batch, so that the leader can say
+                        where the logs diverge (KIP-101, KIP-595), and compares its batches with the
+                        leader's, which would notice, too (C36b)
     min_isr             acks=all needs min.insync.replicas in the ISR
     epoch_fencing       coordinator and partitions refuse a transactional producer of an older epoch
     last_stable_offset  read_committed ends before the first open transaction
@@ -36,7 +37,7 @@ from kmirror.storage.producer_append_info import ProducerAppendInfo
 
 
 def safeguard_names() -> list[str]:
-    """All that `Ablations.without` knows."""
+    """Returns every name that `Ablations.without` knows."""
     return [*(field.name for field in fields(MirrorSafeguards)), *_REPLACEMENTS]
 
 
@@ -49,7 +50,7 @@ class Ablations:
 
     @classmethod
     def without(cls, names: Iterable[str]) -> Ablations:
-        """KmirrorError for a name that there is not."""
+        """Switches off the named safeguards; KmirrorError for a name that does not exist."""
         off = list(names)
         for name in off:
             if name not in safeguard_names():
@@ -64,7 +65,7 @@ class Ablations:
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """Within, the program is without what is removed."""
+        """Removes what is to be removed from the program while the block runs."""
         with contextlib.ExitStack() as stack:
             for name in self.removed:
                 for replacement in _REPLACEMENTS[name]:
@@ -74,7 +75,7 @@ class Ablations:
 
 @contextlib.contextmanager
 def replaced(owner: Any, attribute: str, make: Callable[[Any], Any]) -> Iterator[None]:
-    """Within, `owner.attribute` is what `make` makes of it."""
+    """Replaces `owner.attribute` by what `make` returns for it, while the block runs."""
     original = vars(owner)[attribute]
     setattr(owner, attribute, make(original))
     try:
@@ -85,7 +86,7 @@ def replaced(owner: Any, attribute: str, make: Callable[[Any], Any]) -> Iterator
 
 def _trusting(refuse_crc: Any) -> Any:
     def trust(path: str, position: int, stored: int, computed: int) -> None:
-        """Whatever is there is right."""
+        """Accepts whatever is there."""
 
     return trust
 

@@ -1,12 +1,15 @@
-"""The rule of acknowledged records. One may go only
+"""The rule of acknowledged records. An acknowledged record may be lost only
 
-* with the power, if it was not synced (Kafka acknowledges before it flushes; a cluster of one node)
-* when a mirror is aligned with its source or follows its truncation, if the source's log does not have it: lag at failover,
-  or written behind the failover's back; or has it, and the mirror is stopped before it came back (lag at failover, too)
-* at the LSO cut of STOPPING (the rule `transactions` says that it cuts no more than that)
-* by retention, with its topic, or in a disaster that takes every replica (`LogLost`)
+    * with the power, if it was not synced (Kafka acknowledges before it flushes; this holds for a
+      cluster of one node);
+    * when a mirror is aligned with its source or follows its truncation, and the source's log does
+      not have the record (lag at failover, or it was written after the failover to a cluster that
+      had not heard of it), or has it but the mirror is stopped before it came back (lag at
+      failover, too);
+    * at the LSO cut of STOPPING (the rule `transactions` says that this cuts no more than it must);
+    * by retention, with its topic, or in a disaster that takes every replica (`LogLost`).
 
-and must otherwise be in its cluster's log in the end: of a fleet, in the log of the partition's
+Every other one must be in its cluster's log in the end: in a fleet, in the log of the partition's
 leader when everything has healed. A fleet's record must have been on two replicas before it was
 acknowledged (min.insync.replicas).
 """
@@ -36,7 +39,8 @@ class Acknowledgements:
     missing: dict[Key, tuple[int, str]] = field(default_factory=dict)
     excused: set[Key] = field(default_factory=set)
     awaited: dict[Place, set[bytes]] = field(default_factory=dict)
-    """What a mirror cut that its source has: until it is stopped it may come back."""
+    """What a mirror cut although its source has it: it may come back until the mirror is stopped.
+    """
     healed: dict[str, Healed] = field(default_factory=dict)
     deleted: dict[tuple[str, str], None] = field(default_factory=dict)
 
@@ -58,7 +62,9 @@ class Acknowledgements:
             self.healed[event.cluster] = event
 
     def _lost(self, place: Place, replay: Replay) -> None:
-        """Also what nobody has heard of yet."""
+        """Excuses the partition's records, including those whose acknowledgement nobody has heard
+        yet.
+        """
         self.excused.update(key for key in self.acknowledged if key[0] == place)
         self.excused.update((place, value) for log in replay.replicas(place) for batch in replay.log(log) for value in batch.values)
 
@@ -113,8 +119,8 @@ class Acknowledgements:
                     self.awaited.setdefault(place, set()).add(value)
 
     def end(self, replay: Replay) -> Iterator[tuple[int, str]]:
-        """Without `Healed` a fleet has no end to look at (that it does not heal is a violation of
-        "progress").
+        """Yields what is missing in the end. Without `Healed` a fleet has no end to look at; that
+        it does not heal is a violation of "progress".
         """
         left: dict[Place, set[bytes]] = {}
         for (place, value), event in self.acknowledged.items():

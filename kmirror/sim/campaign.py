@@ -1,13 +1,15 @@
-"""Many seeds on many cores: every seed is a run of its own, so the result of a seed does not depend
-on who ran it or beside whom.
+"""Many seeds on many cores. Every seed is a run of its own, so its result does not depend on who
+ran it or beside which other seeds.
 
-Worker processes are started afresh (spawn) once for a campaign, each runs one seed to be warm, and
-then has every seed run by a child of its own (fork) that ends with it: a dead world is full of
-cycles, and to collect it costs a tenth of a run, while the system takes back a whole process for
-nothing. Results come back in the order of the seeds. With a ledger (`sim.ledger`) a campaign goes
-on where it stopped, and several processes may share it. Ctrl-C begins no further seed. What was
-told by then is in the ledger, and what was under way too, unless it came just while a result was
-told. So it is when a worker is killed, by hand or for want of memory: that ends the campaign with a
+Worker processes are started afresh (spawn) once for a campaign. Each runs one seed to warm up, and
+then runs every seed in a child of its own (fork) that ends with it. A dead world is full of cycles,
+and collecting it would cost a tenth of a run, while the system takes back a whole process at no
+cost. Results come back in the order of the seeds.
+
+With a ledger (`sim.ledger`) a campaign goes on where it stopped, and several processes may share
+it. After Ctrl-C no further seed begins. Results reported by then are in the ledger, and so are
+those of seeds that were under way, unless the interrupt came just while a result was reported. The
+same holds if a worker is killed, by hand or for lack of memory: the campaign then ends with a
 KmirrorError.
 """
 

@@ -1,23 +1,31 @@
-"""What must hold of every history of a mirror: rules that look at its events in order, beside what
-the logs hold at that moment (`Replay`).
+"""What must hold of every history of a mirror. Each rule looks at the events in order, together
+with what the logs hold at that moment (`Replay`).
 
-    prefix        a mirror appends nothing but what its source's log held next, byte for byte, gaps included
-    read-only     no client's record gets into a partition while it is a mirror, none is acknowledged
-    offsets       a leader's own appends leave no gap and no overlap, a mirror's no gap that its source does not have
-    epochs        leader epochs never fall; the reset's epoch is above every mirrored batch's, also of those that STOPPING cut
-    alignment     after PREPARING no batch has an epoch above the last mirror epoch that the source stores (-1: no batch)
-    transactions  STOPPING cuts to the LSO fixpoint and leaves no transaction open; more it cuts only while the fetcher still
-                  follows its source (the state is written before the fetcher is stopped)
-    reset         STOPPED is written when the last batch is a reset
-    states        each state that is written may follow the one before (D2); the same again only where a new leader says it again (D3-28, D3-29)
-    acknowledged  an acknowledged record is lost only where the KIP or Kafka says so (`sim.acknowledgements`)
-    recovery      after a restart a log holds valid batches only, and what was synced is there
+    prefix        a mirror appends only what its source's log held next, byte for byte, gaps too
+    read-only     no client's record gets into a partition while it is a mirror, and none is
+                  acknowledged
+    offsets       a leader's own appends leave no gap and no overlap; a mirror's leave no gap that
+                  its source does not have
+    epochs        leader epochs never fall; the reset's epoch is above that of every mirrored batch,
+                  including those that STOPPING cut
+    alignment     after PREPARING no batch has an epoch above the last mirror epoch that the source
+                  stores (-1: no batch)
+    transactions  STOPPING cuts to the LSO fixpoint and leaves no transaction open; it cuts more
+                  only while the fetcher still follows its source (the state is written before the
+                  fetcher is stopped)
+    reset         when STOPPED is written, the last batch is a reset
+    states        each state may follow the one before (D2); the same state is written again only
+                  where a new leader repeats it (D3-28, D3-29)
+    acknowledged  an acknowledged record is lost only where the KIP or Kafka says so
+                  (`sim.acknowledgements`)
+    recovery      after a restart a log holds valid batches only, and everything that was synced
     served        a reader gets valid bytes that the log has held
-    converged     when everything has healed the destination equals the source, from the source's first batch on
+    converged     when everything has healed, the destination equals the source, from the source's
+                  first batch on
 
-Of a fleet, a log is one replica's. What a follower copies was judged when its leader wrote it. A
-leader that is cut off may not know of a state yet and take what it would refuse; nothing of that
-may be acknowledged or stay.
+In a fleet, a log is one replica's. What a follower copies was judged when its leader wrote it. A
+leader that is cut off may not know of a state yet, and may take what it should refuse; such records
+may neither be acknowledged nor stay.
 """
 
 from __future__ import annotations
@@ -58,7 +66,7 @@ SAID_AGAIN = (State.PREPARING, State.STOPPING)
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule that does not hold, when, and in which words."""
+    """One breach of a rule: which rule, when, and a text that says what happened."""
 
     rule: str
     now_us: int
@@ -69,7 +77,7 @@ class Violation:
 
 
 class Rule(Protocol):
-    """Looks at each event, and at the end once more; yields (virtual time in us, what is wrong)."""
+    """Looks at each event, and once more at the end; yields (virtual time in us, what is wrong)."""
 
     def see(self, event: Event, replay: Replay) -> Iterator[tuple[int, str]]: ...
 
@@ -91,7 +99,7 @@ class _Each:
 
 
 def _is_clients(event: Appended, replay: Replay) -> bool:
-    """Whether a client wrote this to this very cluster."""
+    """Returns whether a client wrote this batch to this very cluster."""
     return event.batch.is_from(replay.history.cluster_of(event.log))
 
 
@@ -103,7 +111,7 @@ def _prefix(event: Event, replay: Replay) -> Iterator[str]:
     if state in WRITABLE or is_own_reset or replay.is_copy(event) or _is_clients(event, replay):
         return
     if replay.is_fleet(event.log) and event.batch.is_control:
-        return  # the marker or the reset of a leader that is not any more
+        return  # the marker or the reset of a former leader
     if not replay.is_of_source(event.log, event.batch):
         yield f"{event.log} appends {event.batch}, which its source never had there"
     elif state not in FETCHING and not replay.is_fleet(event.log):
@@ -113,7 +121,9 @@ def _prefix(event: Event, replay: Replay) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _ReadOnly:
-    """A record that a client got into a mirror; of a fleet, only one that was acknowledged as well."""
+    """Finds records that a client got into a mirror; in a fleet, only those that were also
+    acknowledged.
+    """
 
     refused: set[tuple[Place, bytes]] = field(default_factory=set)
 
@@ -151,9 +161,11 @@ def _offsets(event: Event, replay: Replay) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Epochs:
-    """Of what STOPPING has cut the epochs count, too: a replica that was away may come back with it
-    (F15). What only others had, above the high watermark, is nothing that the leader could know of:
-    such replicas compare their batches with the leader's (C36b).
+    """Owns, for each log, the largest epoch that STOPPING has cut (`cut`).
+
+    Those epochs count too, since a replica that was away may come back with them (F15). The leader
+    cannot know of batches above the high watermark that only other replicas had; such replicas
+    compare their batches with the leader's when they return (C36b).
     """
 
     cut: dict[LogKey, int] = field(default_factory=dict)
@@ -188,11 +200,12 @@ class _Epochs:
 
 @dataclass(slots=True)
 class _Alignment:
-    """What is cut goes by the last mirror epoch that the source told while the partition was
-    PREPARING. The source may forget it before MIRRORING is in force (its topic is deleted), so each
-    that it could tell since PREPARING counts. A replica that was out of sync is cut when it comes
-    back; an empty one that is in sync is aligned. Where the source tells none, or may tell none
-    since its mirror is being deleted, what it has itself may stay (`preparing`).
+    """Checks that PREPARING cuts by the last mirror epoch that the source told meanwhile.
+
+    The source may forget it before MIRRORING is in force (its topic is deleted), so every epoch
+    that it could have told since PREPARING counts. A replica that was out of sync is cut when it
+    comes back; an empty one that is in sync is aligned. If the source tells none, or may tell none
+    because its mirror is being deleted, the batches that it has itself may stay (`preparing`).
     """
 
     shared: dict[Place, set[tuple[int, bytes]]] = field(default_factory=dict)
@@ -251,7 +264,7 @@ def _transactions(event: Event, replay: Replay) -> Iterator[str]:
             yield f"{event.log} gets its reset while transactions are open: {opened} (producer: first offset)"
     elif isinstance(event, Removed) and event.cause == "truncate" and replay.state(event.log) is State.STOPPING:
         if replay.is_fleet(event.log):
-            return  # a follower follows its leader; what must not be lost for good is the rule `acknowledged`
+            return  # a follower follows its leader; the rule `acknowledged` judges what is lost for good
         kept = {batch.key for batch in fixpoint(replay.log(event.log))}
         excess = [batch for batch in event.batches if batch.key in kept and replay.source_has(event.log, batch)]
         if excess:
@@ -277,10 +290,10 @@ def _may_follow(before: State, after: State) -> bool:
 
 @dataclass(slots=True)
 class _States:
-    """Of a fleet, by the log of `__mirror_state` in the end.
+    """Checks the order of states; in a fleet, by the log of `__mirror_state` as it is in the end.
 
-    When a topic is deleted its states are forgotten (D3-34), and no record says so where no last
-    mirror epoch was stored: what comes behind may begin anew.
+    When a topic is deleted, its states are forgotten (D3-34). No record says so if no last mirror
+    epoch was stored, so the states that follow may begin anew.
     """
 
     now: dict[Place, tuple[str, State]] = field(default_factory=dict)
@@ -299,7 +312,7 @@ class _States:
                 if isinstance(record, StateWritten):
                     yield from self._follow(place, record, event.now_us)
                 elif record.epoch < 0 and self.now.get(place, NOTHING)[1] is State.STOPPED:
-                    del self.now[place]  # D3-34: the topic was deleted, and with it what the coordinator knew
+                    del self.now[place]  # the topic was deleted, and the coordinator forgot its states (D3-34)
 
     def _follow(self, place: Place, record: StateWritten, now_us: int) -> Iterator[tuple[int, str]]:
         mirror_name, before = self.now.pop(place, (record.mirror_name, State.UNKNOWN))
@@ -332,7 +345,7 @@ def _recovery(event: Event, replay: Replay) -> Iterator[str]:
     elif (
         isinstance(event, Removed) and event.cause == "recovery" and replay.state(event.log) in WRITABLE and not replay.is_fleet(event.log)
     ):
-        # (of a fleet, a node that starts may follow its leader before it says that it serves)
+        # (in a fleet, a node that starts may follow its leader before it says that it serves)
         yield f"recovery of {event.log} removes {event.batches[0]}, which is valid"
 
 
@@ -392,7 +405,7 @@ CHECKERS: dict[str, Callable[[], Rule]] = {
 
 
 def check(history: History, names: Sequence[str] = tuple(CHECKERS)) -> list[Violation]:
-    """Those rules, or all; violations in the order of time."""
+    """Returns the violations of these rules, or of all, in the order of time."""
     rules = {name: CHECKERS[name]() for name in names}
     replay = Replay(history)
     found = []

@@ -1,8 +1,7 @@
 """SimCluster: a Kafka cluster of one node, formatted with mirroring on.
 
-The settings differ from Kafka's defaults only where idle polling would fill the simulation with
-nothing (`QUIET`), where waiting would (`QUICK`), and in sizes of files and internal topics
-(`SMALL`).
+Its settings differ from Kafka's defaults only to avoid idle polling (`QUIET`) and long waits
+(`QUICK`), and to keep files and internal topics small (`SMALL`).
 """
 
 from __future__ import annotations
@@ -75,14 +74,14 @@ class SimCluster(SimServer):
         return self.name, PORT
 
     def partition(self, partition: TopicPartition) -> Partition:
-        """The running broker's partition; KmirrorError when there is none."""
+        """Returns the running broker's partition; KmirrorError if there is none."""
         if self.server is None or self.server.broker is None:
             raise KmirrorError(f"{self.name} is not serving")
         return self.server.broker.replica_manager.get_partition_or_exception(partition)
 
     def append(self, partition: TopicPartition, records: Buffer, *, origin: AppendOrigin = AppendOrigin.CLIENT) -> None:
-        """What no client can write yet: transactional batches and their markers, put into the
-        leader's log as a coordinator does.
+        """Appends to the leader's log what the simulated clients cannot write: transactional
+        batches and their markers, as a coordinator does.
         """
         assert self.server is not None and self.server.broker is not None and self.node.runtime is not None, f"{self.name} is not serving"
         manager = self.server.broker.replica_manager
@@ -97,12 +96,12 @@ class SimCluster(SimServer):
 
 
 def cluster_id_of(name: str) -> str:
-    """A cluster id made of a name, so that a seed does not draw it."""
+    """Returns a cluster id that is derived from a name, so that a seed does not draw it."""
     return str(Uuid(name.encode().ljust(16, b"-")))
 
 
 def properties(name: str) -> dict[str, str]:
-    """The node's `server.properties`."""
+    """Returns the node's `server.properties`."""
     return {
         "node.id": "1",
         "process.roles": "broker,controller",

@@ -1,11 +1,11 @@
 """A limit of CPU time for one run.
 
-The loop ends a run that takes too many steps, but not one that never comes to the end of a step:
-that would stand still, and its campaign with it, without a word. The process's CPU clock interrupts
-it, and the violation says where it was.
+The loop ends a run that takes too many steps, but not a run in which one step never ends. Such a
+run would hang without a word, and its campaign with it. The process's CPU clock interrupts it, and
+the violation says where it was.
 
-A run at the budget of steps (`run.MAX_STEPS`) takes about a minute, so the limit is met by endless
-work only. Where it was met depends on the machine: of such a run the trace hash says nothing.
+A run at the budget of steps (`run.MAX_STEPS`) takes about a minute, so only endless work meets the
+limit. Where it does so depends on the machine, so the trace hash of such a run says nothing.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ SHOWN_FRAMES: Final = 12
 class CpuLimitError(KeyboardInterrupt):
     """Endless work was interrupted.
 
-    It is no `Exception`, which the program may take for a failure of its own, and of the others
-    asyncio's tasks let only this kind through.
+    It is not an `Exception`, since the program might take that for a failure of its own. It is a
+    KeyboardInterrupt because asyncio's tasks let only that kind of BaseException through.
     """
 
 
 @contextlib.contextmanager
 def cpu_limit(limit_s: float) -> Iterator[None]:
-    """CpuLimitError in the block after that much CPU time of the process, and again while it is
-    swallowed; only in the main thread, the one that Python runs signal handlers in.
+    """Raises CpuLimitError in the block after that much CPU time of the process, again and again
+    while it is swallowed. It works only in the main thread, where Python runs signal handlers.
     """
 
     def interrupt(number: int, frame: types.FrameType | None) -> None:
@@ -53,7 +53,7 @@ def cpu_limit(limit_s: float) -> Iterator[None]:
 
 
 def _where(frame: types.FrameType | None) -> str:
-    """The innermost calls, the innermost first."""
+    """Returns the innermost calls, the innermost first."""
     calls: list[str] = []
     while frame is not None and len(calls) < SHOWN_FRAMES:
         path = Path(frame.f_code.co_filename)

@@ -38,7 +38,7 @@ from kmirror.sim.owners import NodeKilledError
 
 @dataclass(slots=True)
 class DiskFault:
-    """Fail `count` operations (after letting `skip` pass) whose path contains `path_part`."""
+    """Fails `count` operations whose path contains `path_part`, after the first `skip` of them."""
 
     operation: str
     path_part: str
@@ -48,7 +48,7 @@ class DiskFault:
 
 
 class DiskWatcher(Protocol):
-    """Told of every change of a file after it was made; it must change nothing."""
+    """Is told of every change of a file after it was made; it must change nothing."""
 
     def on_write(self, path: str, position: int, data: bytes) -> None: ...
 
@@ -62,7 +62,9 @@ class DiskWatcher(Protocol):
 
 
 class SimDisk:
-    """One node's disk; it outlives the node. `note` puts what happens into the trace."""
+    """One node's disk, which outlives each life of the node. `note` puts what happens into the
+    trace.
+    """
 
     def __init__(self, clock: Clock, random: Random, *, note: Callable[[str], None], capacity_bytes: int = DEFAULT_CAPACITY_BYTES) -> None:
         self.volumes = Volumes(Volume("/", capacity_bytes))
@@ -82,14 +84,14 @@ class SimDisk:
         return self._life
 
     def lose_tree(self, path: str) -> None:
-        """An operator removes the directory of a node that is off."""
+        """Removes the directory, as an operator does while the node is off."""
         self._tree.remove_tree(path)
         self._tree.commit(self._tree.directory_at(path.rpartition("/")[0]))
         self._note(f"disk removed {path}")
 
     @property
     def capacity_bytes(self) -> int:
-        """Of what lies on no volume of its own."""
+        """The capacity of the root volume, which has what lies on no other."""
         return self.volumes.root.capacity_bytes
 
     @capacity_bytes.setter
@@ -97,19 +99,21 @@ class SimDisk:
         self.volumes.root.capacity_bytes = capacity_bytes
 
     def mount(self, path: str) -> Volume:
-        """A file system of its own at that directory, which is made where there is none."""
+        """Returns the volume at that directory, which is made if there is none."""
         self._tree.make_dirs(path, self._clock.time_ms())
         self._tree.commit(self._tree.root)
         return self.volumes.mount(path)
 
     def lose(self, path: str) -> None:
-        """What lay below that directory is gone for good: another disk stands in its place."""
+        """Loses everything below that directory for good: another disk takes its place."""
         self._tree.empty(path)
         self.volumes.at(path).has_lied = False
         self._note(f"disk lost {path}")
 
     def detach(self, *, power_loss: bool) -> None:
-        """The node died. With `power_loss`, so did the page cache."""
+        """Ends the node's use of the disk when it dies. With `power_loss`, the page cache is lost,
+        too.
+        """
         self._life += 1
         self._attached = False
         self._note(f"disk detach power_loss={power_loss}")
@@ -122,40 +126,40 @@ class SimDisk:
                 file.lose_writes(self._random)
 
     def attach(self) -> None:
-        """The node starts again on what is left."""
+        """Lets the node start again on what is left."""
         self._attached = True
 
     def fail_next(self, operation: str, *, path_part: str = "", error_number: int = errno.EIO, skip: int = 0, count: int = 1) -> None:
-        """`operation` is a method of File or FileSystem: pwrite (pwritev too), pread, fsync,
-        truncate, open, rename, remove...
+        """Makes the next uses of an operation fail. `operation` is a method of File or FileSystem:
+        pwrite (covers pwritev), pread, fsync, truncate, open, rename, remove...
         """
         self._faults.append(DiskFault(operation, path_part, error_number, skip, count))
 
     def corrupt(self, path: str, position: int, mask: int) -> None:
-        """Flip the bits of `mask` in one byte, in the cache and for good."""
+        """Flips the bits of `mask` in one byte, in the cache and for good."""
         self._tree.file_at(path).flip(position, mask)
 
     def contents(self, path: str) -> bytes:
-        """The file as the kernel has it, also of a node that is dead; b"" where there is none."""
+        """Returns the file as the kernel has it, even if the node is dead; b"" if there is no file."""
         node = self._tree.find(path)
         return node.cached.read(node.cached.size, 0) if isinstance(node, FileNode) else b""
 
     def names(self, path: str) -> list[str]:
-        """The directory's entries, sorted, also of a node that is dead; none where there is no such
-        directory.
+        """Returns the directory's entries, sorted, even if the node is dead; none if there is no
+        such directory.
         """
         node = self._tree.find(path)
         return sorted(node.entries) if isinstance(node, Directory) else []
 
     def used_bytes(self, volume: Volume | None = None) -> int:
-        """Of one volume, or of all of them.
+        """Returns the bytes used on one volume, or on all of them.
 
-        What was never written, as most of a preallocated index, takes no room.
+        Bytes that were never written, such as most of a preallocated index, take no room.
         """
         return sum(len(file.cached.data) for file in self._tree.files("/" if volume is None else volume.path))
 
     def check(self, operation: str, path: str) -> None:
-        """Raise when the node is dead or a fault is due."""
+        """Raises if the node is dead or a fault is due."""
         if not self._attached:
             raise NodeKilledError(f"{operation} of {path}")
         for fault in self._faults:
@@ -234,7 +238,7 @@ class SimDisk:
         return self._tree.node_at(path).mtime_ms
 
     def make_private(self, path: str) -> None:
-        """Nothing: a simulated disk has one user."""
+        """Changes nothing: a simulated disk has one user."""
         self.check("make_private", path)
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
@@ -275,7 +279,7 @@ class SimDisk:
         volume = self.volumes.at(path)
         return volume.capacity_bytes, max(0, volume.capacity_bytes - self.used_bytes(volume))
 
-    # What files need of us
+    # What files need of the disk
 
     def note_change(self, text: str) -> None:
         self._note(text)
@@ -284,7 +288,7 @@ class SimDisk:
         return self._clock.time_ms()
 
     def lies_about(self, path: str) -> bool:
-        """Whether the path, which is being synced, will not be durable."""
+        """Returns whether the path, which is being synced, will not be durable."""
         volume = self.volumes.at(path)
         if volume.lies:
             volume.has_lied = True
@@ -292,7 +296,7 @@ class SimDisk:
         return volume.lies
 
     def room_for(self, growth: int, path: str) -> int:
-        """How many of `growth` more bytes fit where the path lies."""
+        """Returns how many of `growth` more bytes fit where the path lies."""
         volume = self.volumes.at(path)
         if growth <= 0 or volume.capacity_bytes >= DEFAULT_CAPACITY_BYTES:
             return growth

@@ -1,11 +1,14 @@
-"""Rules of disks that have no switch in the program, each taken out from here for the time of one
-run.
+"""Rules of disks that have no switch in the program. Each is taken out from here, for the time of
+one run.
 
-disk_errors_are_no_bytes  what recovery cannot do for want of room or for a failing disk proves nothing against a segment
-cut_reaches_future        what is cut off a log is cut off the copy that is being moved, which is compared before it takes its place
-formatted_only            a log directory without meta.properties is refused
-appends_check_crc         a batch whose bytes are not those that its CRC was computed over is appended nowhere
-disk_is_the_replicas      a disk that fails under a mirror's leader is that replica's: nobody writes FAILED for it
+    disk_errors_are_no_bytes  an error of a full or failing disk during recovery proves nothing
+                              against a segment
+    cut_reaches_future        what is cut off a log is also cut off the copy that is being moved,
+                              and the copy is compared before it takes the log's place
+    formatted_only            a log directory without meta.properties is refused
+    appends_check_crc         a batch whose bytes do not match its CRC is appended nowhere
+    disk_is_the_replicas      a disk that fails under a mirror's leader concerns that replica only:
+                              nobody writes FAILED because of it
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ def _with_empty_ones(verify: Any) -> Any:
 
 
 class _Whatever(int):
-    """A CRC that is no other than any."""
+    """A CRC that equals every other."""
 
     __hash__ = int.__hash__
 

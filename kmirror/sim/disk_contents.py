@@ -1,9 +1,9 @@
-"""Bytes of one file of a `SimDisk`: what the kernel has of it, what is durable, and the changes in
+"""Bytes of one file of a `SimDisk`: what the kernel has, what is durable, and the changes in
 between.
 
-A change (`Write`, `Truncate`) applies to the cached contents at once and is remembered as pending;
-`sync` makes what is pending durable, in its order. `lose_writes` is the moment of a power loss:
-each pending change is decided on its own, by the seed. It is there, it is not, or (a write) it is
+A change (`Write`, `Truncate`) applies to the cached contents at once and is remembered as pending.
+`sync` makes the pending changes durable, in their order. `lose_writes` is the moment of a power
+loss, in which the seed decides each pending change on its own. A write survives, is lost, or is
 torn: a prefix up to any byte, or any subset of its 512-byte sectors. A truncation happened or did
 not.
 """
@@ -29,7 +29,7 @@ class Truncate:
 
 
 class Contents:
-    """Bytes of a file; zeros at its end are not kept, so that a preallocated index costs nothing."""
+    """Bytes of a file. Zeros at its end are not kept, so that a preallocated index costs nothing."""
 
     __slots__ = ("data", "size")
 
@@ -67,7 +67,7 @@ class Contents:
 
 
 class FileNode:
-    """Contents of one file, whatever its names. `locked_by`: the open file that holds its lock."""
+    """Contents of one file, whatever its names. `locked_by` is the open file that holds its lock."""
 
     __slots__ = ("cached", "durable", "locked_by", "mtime_ms", "pending")
 
@@ -79,25 +79,27 @@ class FileNode:
         self.mtime_ms = mtime_ms
 
     def change(self, change: Write | Truncate, mtime_ms: int) -> None:
-        """In the cache."""
+        """Makes a change in the cache; it is pending until `sync`."""
         self.cached.apply(change)
         self.pending.append(change)
         self.mtime_ms = mtime_ms
 
     def sync(self) -> None:
-        """What is pending is durable."""
+        """Makes the pending changes durable."""
         for change in self.pending:
             self.durable.apply(change)
         self.pending.clear()
 
     def flip(self, position: int, mask: int) -> None:
-        """In the cache and for good."""
+        """Flips bits in the cache and for good."""
         self.sync()
         self.cached.flip(position, mask)
         self.durable.flip(position, mask)
 
     def lose_writes(self, random: Random) -> None:
-        """The power is lost: the cache is what is durable and what `random` adds to it."""
+        """Applies a power loss: the cache becomes what is durable plus what `random` keeps of the
+        pending changes.
+        """
         for change in self.pending:
             self._maybe_apply(change, random)
         self.pending.clear()

@@ -19,7 +19,9 @@ from kmirror.sim.disk_contents import FileNode
 
 
 class Directory:
-    """`entries` as the kernel has them, `durable_entries` as the journal was committed."""
+    """A directory: `entries` as the kernel has them, `durable_entries` as the journal was
+    committed.
+    """
 
     __slots__ = ("durable_entries", "entries", "mtime_ms")
 
@@ -31,12 +33,12 @@ class Directory:
 
 Node = FileNode | Directory
 Change = tuple[Directory, str, Node | None]
-"""Set the name in the directory to the node, or remove it, when None."""
+"""(directory, name, node): the name shall mean the node, or be removed if it is None."""
 
 
 @dataclass(slots=True)
 class JournalEntry:
-    """All of the changes, or none."""
+    """Changes that become durable together or not at all."""
 
     changes: tuple[Change, ...]
 
@@ -90,21 +92,21 @@ class DiskTree:
         return node
 
     def parent(self, path: str) -> tuple[Directory, str]:
-        """The directory that `path` is, or would be, in, and its name there."""
+        """Returns the directory that `path` is in, or would be in, and its name there."""
         names = _names(path)
         if not names:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         return self.directory_at("/".join(names[:-1])), names[-1]
 
     def files(self, path: str = "/") -> list[FileNode]:
-        """Those below `path`; none where there is no such directory."""
+        """Returns the files below `path`; none if there is no such directory."""
         node = self.find(path)
         return _files_of(node) if isinstance(node, Directory) else []
 
     # Changes
 
     def change(self, *changes: Change) -> None:
-        """In the cache, and as one entry of the journal."""
+        """Makes the changes in the cache, and adds them as one entry of the journal."""
         for directory, name, node in changes:
             if node is None:
                 del directory.entries[name]
@@ -127,7 +129,9 @@ class DiskTree:
             directory = node
 
     def rename(self, source: str, destination: str) -> bool:
-        """What stood at `destination` is gone; False when both are one already."""
+        """Renames, and drops what stood at `destination`; returns False if both names are one node
+        already.
+        """
         node = self.node_at(source)
         source_directory, source_name = self.parent(source)
         directory, name = self.parent(destination)
@@ -156,7 +160,9 @@ class DiskTree:
             self.change((directory, name, None))
 
     def empty(self, path: str) -> None:
-        """Nothing is below that directory any more, nor ever was as far as its journal goes."""
+        """Removes everything below that directory, from its durable entries and from the journal,
+        too.
+        """
         directory = self.directory_at(path)
         directory.entries.clear()
         directory.durable_entries.clear()
@@ -165,15 +171,15 @@ class DiskTree:
     # The journal
 
     def commit(self, directory: Directory) -> None:
-        """Up to the last entry that concerns the directory."""
+        """Commits the journal up to the last entry that concerns the directory."""
         last = max((index for index, entry in enumerate(self._journal) if entry.concerns(directory)), default=-1)
         for entry in self._journal[: last + 1]:
             entry.commit()
         del self._journal[: last + 1]
 
     def lose_journal(self, random: Random) -> tuple[int, int]:
-        """The power is lost: a prefix of the journal is durable, and nothing else; how many of how
-        many entries.
+        """Applies a power loss: only a prefix of the journal becomes durable. Returns the number of
+        entries kept, and of all.
         """
         kept, count = random.randrange(len(self._journal) + 1), len(self._journal)
         for entry in self._journal[:kept]:

@@ -1,12 +1,11 @@
-"""Volumes of a simulated machine: file systems that fill, fail or lie each on its own, while the
-others are healthy.
+"""Volumes of a simulated machine: file systems that fill, fail or lie, each on its own.
 
-A directory of `log.dirs` on a disk of its own is a volume; "/" is what lies on none of them. A
+A directory of `log.dirs` on a disk of its own is a volume. "/" is the volume of everything else. A
 volume
 
-    fills   `capacity_bytes` are taken: writes that grow a file take what fits and then fail with ENOSPC
-    fails   with `error_number`, in the operations that `failing` names (all, unless told)
-    lies    an fsync says yes, and a power loss forgets what it was asked for
+    fills   at `capacity_bytes`: a write that grows a file writes what fits, then fails with ENOSPC
+    fails   with `error_number`, in the operations that `failing` names (in all, by default)
+    lies    an fsync succeeds, but a power loss forgets what it should have made durable
 
 until it is mended.
 """
@@ -23,7 +22,7 @@ READING = frozenset({"pread", "list_dir", "size", "open"})
 
 @dataclass(slots=True, eq=False)
 class Volume:
-    """The file system at `path`."""
+    """The file system at `path`. It owns its capacity and its faults."""
 
     path: str
     capacity_bytes: int = DEFAULT_CAPACITY_BYTES
@@ -31,49 +30,51 @@ class Volume:
     failing: frozenset[str] | None = None
     lies: bool = False
     has_lied: bool = False
-    """Whether it ever did: what it holds may be torn wherever it was synced meanwhile, at any later
-    power loss.
+    """Whether it ever lied. Any file that was synced meanwhile may then be torn by any later power
+    loss.
     """
 
     @property
     def is_broken(self) -> bool:
-        """Whether something fails here, or may (a lie shows only when the power is lost)."""
+        """Whether something fails here, or may fail. A lie is not counted: it shows only when the
+        power is lost.
+        """
         return self.error_number is not None or self.capacity_bytes < DEFAULT_CAPACITY_BYTES
 
     def fail(self, error_number: int, operations: Collection[str] | None = None) -> None:
-        """From now on, in those operations of File and FileSystem, or in all."""
+        """Makes these operations of File and FileSystem fail from now on, or all of them."""
         self.error_number = error_number
         self.failing = None if operations is None else frozenset(operations)
 
     def mend(self) -> None:
-        """There is room again, nothing fails, and what is synced from now on is durable."""
+        """Gives room again and ends all failures; what is synced from now on is durable."""
         self.capacity_bytes = DEFAULT_CAPACITY_BYTES
         self.error_number = self.failing = None
         self.lies = False
 
     def error_of(self, operation: str) -> int | None:
-        """What the operation fails with; None where it does not."""
+        """Returns the error number that the operation fails with; None if it does not fail."""
         if self.error_number is None or (self.failing is not None and operation not in self.failing):
             return None
         return self.error_number
 
 
 class Volumes:
-    """All volumes of a machine, by path; `root` has what lies on no other."""
+    """All volumes of a machine by path; `root` has what lies on no other."""
 
     def __init__(self, root: Volume) -> None:
         self.root = root
         self._mounted: dict[str, Volume] = {}
 
     def mount(self, path: str) -> Volume:
-        """The volume at `path`, made if there is none yet."""
+        """Returns the volume at `path`, which is made if there is none yet."""
         return self._mounted.setdefault(path, Volume(path))
 
     def mounted(self) -> list[Volume]:
         return list(self._mounted.values())
 
     def at(self, path: str) -> Volume:
-        """Where the path lies."""
+        """Returns the volume that the path lies on."""
         for mount, volume in self._mounted.items():
             if path.startswith(mount) and (len(path) == len(mount) or path[len(mount)] == "/"):
                 return volume

@@ -19,13 +19,13 @@ from kmirror.common.uuid import Uuid
 
 
 class EpochMemory:
-    """Of one client, which keeps the leaders themselves."""
+    """Owns the epochs that one client remembers; the client keeps the leaders itself."""
 
     def __init__(self) -> None:
         self._seen: dict[TopicPartition, tuple[Uuid, int]] = {}
 
     def takes(self, partition: TopicPartition, topic_id: Uuid, epoch: int) -> bool:
-        """Whether metadata of that epoch are believed; they are remembered then."""
+        """Returns whether metadata of that epoch are believed, and remembers the epoch if so."""
         seen = self._seen.get(partition)
         if seen is not None and seen[0] == topic_id and epoch < seen[1]:
             return False
@@ -37,8 +37,8 @@ class EpochMemory:
         self._seen = {partition: seen for partition, seen in self._seen.items() if partition.topic != topic}
 
     def hears(self, partition: TopicPartition, epoch: int) -> bool:
-        """Whether that epoch, which something else than metadata told (-1: nothing was told), makes
-        new metadata necessary.
+        """Returns whether an epoch from elsewhere than metadata (-1: none was given) requires new
+        metadata.
         """
         seen = self._seen.get(partition)
         if seen is None or epoch <= seen[1]:

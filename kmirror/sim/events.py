@@ -30,8 +30,8 @@ UNORDERED = (-1, -1)
 class Batch:
     """One batch in one log.
 
-    `commits` of an end marker (None: it is none); `reset_source` of a MIRROR_PID_RESET; `durable`:
-    it was fsynced.
+    `commits` is set for an end marker: whether it commits (None: not a marker). `reset_source` is
+    set for a MIRROR_PID_RESET. `durable`: it was fsynced.
     """
 
     base_offset: int
@@ -52,12 +52,12 @@ class Batch:
 
     @property
     def key(self) -> tuple[int, bytes]:
-        """The same for the same bytes at the same offset, on whatever cluster."""
+        """Returns a key that is equal for the same bytes at the same offset, on any cluster."""
         return self.base_offset, self.digest
 
     def is_from(self, cluster: str) -> bool:
-        """Whether a client of that cluster wrote it: what clients write begins with the cluster
-        they write to.
+        """Returns whether a client of that cluster wrote it: each value begins with the cluster
+        that its client wrote to.
         """
         return any(value.startswith(cluster.encode() + b"/") for value in self.values)
 
@@ -67,7 +67,7 @@ class Batch:
 
 
 class LogKey(NamedTuple):
-    """One partition's log on one cluster; or, of a fleet, on one of its hosts (`History.hosts`)."""
+    """One partition's log on one cluster; in a fleet, on one of its hosts (`History.hosts`)."""
 
     cluster: str
     partition: TopicPartition
@@ -78,7 +78,7 @@ class LogKey(NamedTuple):
 
 @dataclass(slots=True)
 class Event:
-    """Something happened at a virtual time."""
+    """Something that happened at a virtual time."""
 
     now_us: int
 
@@ -91,10 +91,10 @@ class Appended(Event):
 
 @dataclass(slots=True)
 class Removed(Event):
-    """Batches went.
+    """Batches were removed, in ascending order.
 
     `cause`: "truncate", "retention", "topic deleted", "recovery", "power loss", "disk lost", or
-    "move" (a future log without them took the current one's place); ascending.
+    "move" (a future log without them took the current log's place).
     """
 
     log: LogKey
@@ -114,7 +114,7 @@ class LogLost(Event):
 
 @dataclass(slots=True)
 class StateWritten(Event):
-    """A state was written to `__mirror_state` on `log`'s host; None: its mirror was deleted.
+    """A state was written to `__mirror_state` on `log`'s host; None if its mirror was deleted.
 
     `order`: epoch and offset of the record.
     """
@@ -127,7 +127,7 @@ class StateWritten(Event):
 
 @dataclass(slots=True)
 class StateLost(Event):
-    """After a power loss `__mirror_state` says something else than before: `state` (None: nothing)."""
+    """After a power loss `__mirror_state` says something different: `state` (None: nothing)."""
 
     log: LogKey
     mirror_name: str
@@ -144,8 +144,8 @@ class LastMirrorEpochWritten(Event):
 
 @dataclass(slots=True)
 class MirrorDeletionAsked(Event):
-    """An operator begins to ask for it: from now on the cluster may tell nobody what it has stored
-    of the mirror, whenever that is removed.
+    """An operator begins to ask for the mirror's deletion. From now on the cluster may refuse to
+    tell what it has stored of the mirror, whenever that is removed.
     """
 
     cluster: str
@@ -154,7 +154,7 @@ class MirrorDeletionAsked(Event):
 
 @dataclass(slots=True)
 class MirrorStatesRead(Event):
-    """What `__mirror_state` of a fleet says in the end, in the order of its log; a fleet's states
+    """What a fleet's `__mirror_state` says in the end, in the order of its log. A fleet's states
     count only if they are here.
     """
 
@@ -164,9 +164,9 @@ class MirrorStatesRead(Event):
 
 @dataclass(slots=True)
 class Reloaded(Event):
-    """After a power loss: the valid batches that the disk begins with.
+    """The valid batches that the disk begins with after a power loss.
 
-    What had been cut and not synced may be there again.
+    Batches that had been cut may be there again, if the cut was not synced.
     """
 
     log: LogKey
@@ -177,7 +177,7 @@ class Reloaded(Event):
 class Recovered(Event):
     """A node has started and uses the log's directory: what the log holds on disk.
 
-    `invalid_position` of the first bytes that are no valid batch, else None.
+    `invalid_position` is that of the first bytes that are no valid batch, else None.
     """
 
     log: LogKey
@@ -224,7 +224,7 @@ class Told(Event):
 
 @dataclass(slots=True)
 class Converged(Event):
-    """Everything has healed, the lag is 0: `destination` shall equal `source`."""
+    """Everything has healed and the lag is 0: `destination` must equal `source`."""
 
     source: LogKey
     destination: LogKey
@@ -232,10 +232,12 @@ class Converged(Event):
 
 @dataclass(slots=True)
 class History:
-    """Events in order; `sources` says which cluster a mirror's name means as source at a cluster,
-    `old` which clusters tell mirrors no last mirror epoch (`old_dialects`), `hosts` whose each host
-    is (a cluster of one node is its own host), `min_in_sync_replicas` how many replicas a fleet's
-    record needs before it is acknowledged.
+    """Owns the events of a run, in order, and what the rules need to know about its clusters.
+
+    `sources` says which cluster a mirror's name means as its source at a cluster. `old` names the
+    clusters that tell mirrors no last mirror epoch (`old_dialects`). `hosts` says which cluster
+    each host belongs to (a cluster of one node is its own host). `min_in_sync_replicas` is how many
+    replicas must have a fleet's record before it is acknowledged.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -248,11 +250,11 @@ class History:
         self.events.append(event)
 
     def cluster_of(self, log: LogKey) -> str:
-        """Whose log it is."""
+        """Returns the cluster that the log belongs to."""
         return self.hosts.get(log.cluster, log.cluster)
 
     def story(self) -> Iterator[tuple[int, str, str]]:
-        """(virtual time in us, who, what) of the events that a reader wants to see."""
+        """Yields (virtual time in us, who, what) of the events that a reader wants to see."""
         for event in self.events:
             if isinstance(event, Told):
                 yield event.now_us, event.who, event.what

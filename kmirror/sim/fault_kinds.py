@@ -1,17 +1,17 @@
-"""Every fault of the simulator, each declared in one place: name, weight, what it does, how it
-heals, what the story tells of it.
+"""Every fault of the simulator, each declared in one place: its name, its weight, what it does, how
+it heals, and what the story says about it.
 
-A fault is a function of the scene (`sim.fault_scene`) under `@fault`, and a line of `FAULTS`. To
-add one, write it here and name it there. The name is the function's; `kmirror sim --list` shows its
-docstring. Draw from the scene only, and in one order: one seed is one run.
+A fault is a function of the scene (`sim.fault_scene`) under `@fault`, and an entry of `FAULTS`. To
+add one, write it here and add it there. The fault has the function's name; `kmirror sim --list`
+shows its docstring. Draw from the scene only, and always in the same order: one seed is one run.
 
-A disk breaks one volume of a broker at a time, while its others are healthy, and is mended after a
-while, as an operator does it: the node is off, space is freed or the disk is repaired or formatted,
-and the node starts again. Until then the node may refuse to start, or go on with what is healthy. A
-lie just ends, but what was synced meanwhile is lost with the power at any later time: a node whose
-disk ever lied the operator looks after for the rest of the story. To a fleet all of these are a
-loss of power at the most, so they come only when that may (`way_to_die`), and no other broker of
-the fleet dies until all is whole again.
+A disk fault breaks one volume of a broker at a time, while its others are healthy. It is mended
+after a while, as an operator does it: the node is off, space is freed or the disk is repaired or
+formatted, and the node starts again. Until then the node may refuse to start, or go on with what is
+healthy. A lie simply ends, but what was synced meanwhile may be lost with the power at any later
+time, so the operator looks after a node whose disk ever lied for the rest of the story. To a fleet
+each disk fault is a loss of power at the most. So it comes only when a loss of power may
+(`way_to_die`), and no other broker of the fleet dies until all is whole again.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _kill(scene: FaultScene, *, power_loss: bool) -> Mending | None:
 
 @fault(weight=1)
 def node_pause(scene: FaultScene) -> None:
-    """A node stands still, as in a long garbage collection."""
+    """A node stops running for a while, as in a long garbage collection."""
     server = scene.any_server()
     duration_ms = scene.between(50, 800)
     server.node.pause(duration_ms * 1000)
@@ -87,7 +87,7 @@ def clock_jump(scene: FaultScene) -> None:
 
 @fault(weight=3)
 def partition(scene: FaultScene) -> Mending:
-    """Two hosts do not reach each other, or one of them not the other, for a while."""
+    """Two hosts cannot reach each other for a while, or only one of them can reach the other."""
     first, second = scene.two_hosts()
     both_ways = scene.coin()
     scene.world.network.partition([first], [second], both_ways=both_ways)
@@ -118,8 +118,8 @@ def slow_link(scene: FaultScene) -> Mending:
 
 @fault(weight=3, of_disks=True)
 def disk_fails(scene: FaultScene) -> Mending | None:
-    """Every operation of a log directory fails, or reading, or writing; or the node is restarted
-    and may not open its files.
+    """Every operation of a log directory fails, or only reads, or only writes; or the node is
+    restarted and cannot open its files.
     """
     drawn = _draw_volume(scene)
     if drawn is None:
@@ -137,8 +137,8 @@ def disk_fails(scene: FaultScene) -> Mending | None:
 
 @fault(weight=3, of_disks=True)
 def disk_fills(scene: FaultScene) -> Mending | None:
-    """A log directory has room for a little more, and then none; half of the time the node is
-    restarted meanwhile.
+    """A log directory has room for a little more, and then none; half of the time the node is also
+    restarted.
     """
     drawn = _draw_volume(scene)
     if drawn is None:
@@ -153,7 +153,7 @@ def disk_fills(scene: FaultScene) -> Mending | None:
 
 @fault(weight=2, of_disks=True)
 def disk_lies(scene: FaultScene) -> Mending | None:
-    """What is synced to a log directory is not durable for a while, so that a later loss of power
+    """For a while, what is synced to a log directory is not durable, so a later loss of power
     forgets it.
     """
     drawn = _draw_volume(scene)
@@ -167,21 +167,21 @@ def disk_lies(scene: FaultScene) -> Mending | None:
 
 @fault(weight=2, of_disks=True)
 def disk_lost(scene: FaultScene) -> Mending | None:
-    """The node goes down, and another disk, an empty one, stands in the place of a log directory's
-    when it starts again.
+    """A node goes down, and when it starts again the disk of one of its log directories is an empty
+    one.
     """
     drawn = _draw_volume(scene)
     if drawn is None:
         return None
     server, volume = drawn
-    scene.coin()  # (nothing hangs on it; without it every later draw of a seed would be another)
+    scene.coin()  # (unused; without it every later draw of a seed would change)
     server.crash()
     server.replace_disk(volume.path)
     return _until_mended(scene, server)
 
 
 def _draw_volume(scene: FaultScene) -> tuple[SimServer, Volume] | None:
-    """One disk of a server at a time, and only where the server might lose its power."""
+    """Draws one volume of a server that might lose its power now; None if there is no such server."""
     server = scene.one_that_may_die(scene.with_disks)
     if server is None or server.needs_restart or not scene.way_to_die(server, True):
         return None
@@ -201,8 +201,8 @@ async def _start_on_bad_disk(scene: FaultScene, server: SimServer) -> None:
 
 
 def mend_disks(scene: FaultScene, server: SimServer) -> None:
-    """The operator mends what is broken of the server's disks, and starts it again; nothing where
-    nothing is.
+    """Mends the server's broken disks and starts it again, as its operator does; does nothing if
+    nothing is broken.
     """
     for volume in server.volumes:
         _end_lie(scene, server, volume)
@@ -234,6 +234,6 @@ FAULTS: tuple[Fault, ...] = (
     disk_lies,
     disk_lost,
 )
-"""In the order in which they are drawn: a new one goes to the end of its kind, or every seed is
+"""In the order in which they are drawn. Add a new one at the end of its kind, or every seed becomes
 another run.
 """

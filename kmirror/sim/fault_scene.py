@@ -19,7 +19,7 @@ from kmirror.sim.server import SimServer
 class Mending:
     """After `delay_ms` of virtual time `act` mends what is broken; `what` names the task.
 
-    The operator looks after the disks of `watched` for the rest of the story.
+    If `watched` is given, the operator looks after that server's disks for the rest of the story.
     """
 
     what: str
@@ -30,9 +30,11 @@ class Mending:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`weight` says how often it is drawn in a storm, relative to the others; faults `of_disks` are
-    drawn only where disks break. `happen` makes it happen now and tells it; it returns how that is
-    mended, None where nothing needs to be.
+    """A fault as it is declared.
+
+    `weight` says how often a storm draws it, relative to the others. Faults `of_disks` are drawn
+    only where disks break. `happen` makes it happen now and tells the story; it returns the
+    `Mending`, or None if nothing needs mending.
     """
 
     name: str
@@ -43,19 +45,17 @@ class Fault:
 
 
 def fault(*, weight: int, of_disks: bool = False) -> Callable[[Callable[[FaultScene], Mending | None]], Fault]:
-    """Declares the function as a fault of its name; the docstring is what `kmirror sim --list` says
-    of it.
-    """
+    """Declares the function as a fault of the same name; `kmirror sim --list` shows its docstring."""
     return lambda happen: Fault(happen.__name__, " ".join((happen.__doc__ or "").split()), weight, of_disks, happen)
 
 
 class FaultScene:
-    """Who may be hit, and what faults draw by the seed.
+    """What faults may hit, and the random draws that they share.
 
     `hosts` are all that talk to each other, `servers` those that can die, `with_disks` those whose
-    disks can break. `way_to_die(server, power_loss)` says whether the one that was drawn loses its
-    power then: True, or False for a crash, or None: not now. Who is held does not die: the story
-    owns its life.
+    disks can break. `way_to_die(server, power_loss)` says how the drawn server dies now: True for a
+    loss of power, False for a crash, None for not at all. A held server does not die, since the
+    story owns its life.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class FaultScene:
         return server.name in self._held
 
     def between(self, low: int, high: int) -> int:
-        """A number drawn, both included."""
+        """Draws a number from `low` to `high`, both included."""
         return low + self.random.randrange(high - low + 1)
 
     def coin(self) -> bool:
@@ -97,7 +97,7 @@ class FaultScene:
         return self.servers[self.random.randrange(len(self.servers))]
 
     def one_that_may_die(self, servers: Sequence[SimServer]) -> SimServer | None:
-        """One of those that serve and are not held; None where there is none."""
+        """Draws one of those that serve and are not held; None if there is none."""
         candidates = [server for server in servers if server.is_serving and server.alive and not self.is_held(server)]
         return candidates[self.random.randrange(len(candidates))] if candidates else None
 
@@ -107,12 +107,12 @@ class FaultScene:
         return self._hosts[first], self._hosts[second]
 
     def start_again(self, server: SimServer) -> None:
-        """Unless it runs, or the story starts it itself."""
+        """Starts the server, unless it runs or is held."""
         if not server.alive and not self.is_held(server):
             server.start()
 
     def heal_network(self) -> None:
-        """Everyone reaches everyone, as fast as ever."""
+        """Lets every host reach every other, at normal speed."""
         network = self.world.network
         network.heal()
         for first in self._hosts:

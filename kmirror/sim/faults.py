@@ -1,10 +1,11 @@
-"""When what goes wrong goes wrong, by the seed; what can go wrong is in `sim.fault_kinds`.
+"""Draws faults by the seed, lets them happen and mends them; what can go wrong is in
+`sim.fault_kinds`.
 
-`FaultInjector.run` draws a fault, lets it happen, waits, draws the next, while `active`. What a
-fault breaks is mended: a node that was stopped starts again, a partition heals, a link gets fast
-again; a node whose disk ever lied is looked after to the end of the story. `hold` takes a node out
-of the faults' hands (the story wants it dead). Reordering of tasks that are ready is the loop's;
-latency and splitting of packets are the network's; both always happen.
+`FaultInjector.run` draws a fault, lets it happen, waits, and draws the next, while `active`. Every
+fault is mended: a stopped node starts again, a partition heals, a link gets fast again. A node
+whose disk ever lied is looked after to the end of the story. `hold` takes a node out of reach of
+faults (the story wants it dead). Two more kinds of disorder always happen: the loop reorders tasks
+that are ready, and the network varies latency and splits packets.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from kmirror.sim.server import SimServer
 
 LOOK_MS, LOOKS = 1_000, 5
 """How often the operator looks at a node whose disk lied, and at how many looks in a row it must be
-in trouble: longer than any other mending takes.
+in trouble before the operator acts. This is longer than any other mending takes.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class FaultRates:
-    """How often each fault is drawn, by name and relative to the others; and the pause between two,
-    in ms.
+    """How often each fault is drawn, by name and relative to the others, and the pause between two
+    faults, in ms.
     """
 
     weights: Mapping[str, int]
@@ -37,7 +38,9 @@ class FaultRates:
 
     @classmethod
     def storm(cls, *, min_pause_ms: int = 150, max_pause_ms: int = 900, **told: int) -> FaultRates:
-        """All faults but those of disks; each by its own weight, unless it is `told`."""
+        """Returns the rates of all faults but those of disks. Each has its own weight, unless
+        `told` gives another.
+        """
         weights = {fault.name: fault.weight for fault in FAULTS if not fault.of_disks}
         return cls(weights | told, min_pause_ms, max_pause_ms)
 
@@ -49,7 +52,7 @@ class FaultRates:
         return not any(self.weights.values())
 
     def table(self) -> list[Fault]:
-        """Each fault as often as it weighs."""
+        """Returns a list with each fault as many times as its weight."""
         return [fault for fault in FAULTS for _ in range(self.weights.get(fault.name, 0))]
 
 
@@ -57,7 +60,9 @@ NO_FAULTS = FaultRates({})
 
 
 class FaultInjector:
-    """`hosts`, `clusters`, `disks` and `way_to_die`: see `FaultScene`."""
+    """Owns the mending that is under way, and the nodes that are looked after. For `hosts`,
+    `clusters`, `disks` and `way_to_die` see `FaultScene`.
+    """
 
     def __init__(
         self,
@@ -78,7 +83,7 @@ class FaultInjector:
         self._looked_after: dict[str, asyncio.Task[None]] = {}
 
     def hold(self, server: SimServer) -> None:
-        """The story owns this node's life from now on."""
+        """Leaves this node's life to the story from now on."""
         self._scene.hold(server)
 
     def release(self, server: SimServer) -> None:
@@ -109,8 +114,8 @@ class FaultInjector:
         task.add_done_callback(lambda done: self._mending.pop(done, None))
 
     async def _look_after(self, server: SimServer) -> None:
-        """For the rest of the story: what a disk that lied has torn, a node may find long after its
-        restart, and when everything else has healed.
+        """Looks after the server for the rest of the story. A node may find what a lying disk has
+        torn long after its restart, and after everything else has healed.
         """
         troubled = 0
         while True:
@@ -121,7 +126,7 @@ class FaultInjector:
                 troubled = 0
 
     async def mend(self) -> None:
-        """No more faults; everything runs and everyone reaches everyone."""
+        """Ends all faults; everything runs, and every host reaches every other."""
         scene = self._scene
         self.active = False
         for task in list(self._mending):

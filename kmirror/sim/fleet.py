@@ -49,7 +49,7 @@ BRISK = {
 
 
 class SimFleet:
-    """`brokers` by name; `controller`; all of one cluster."""
+    """One cluster: owns its `brokers`, by name, and its `controller`."""
 
     def __init__(
         self,
@@ -134,16 +134,16 @@ class SimFleet:
         return all(partition.leader >= 0 and sorted(partition.isr) == sorted(partition.replicas) for partition in partitions)
 
     def may_die(self) -> bool:
-        """Whether a broker may die now: not while another one lost its power and has not got back
-        what it lost, or has a bad disk, which it may not have noticed yet.
+        """Returns whether a broker may die now. None may while another one lost its power and has
+        not recovered what it lost, or has a bad disk, which it may not have noticed yet.
         """
         if self._lost_power and self.is_whole() and not any(server.needs_restart for server in self.brokers.values()):
             self._lost_power = False
         return not self._lost_power
 
     def way_to_die(self, server: SimServer, power_loss: bool) -> bool | None:
-        """For `FaultInjector`: power is lost only while all is whole, and then no other broker dies
-        until all is whole again.
+        """Decides for `FaultInjector` how a broker dies: power is lost only while all is whole, and
+        then no other broker dies until all is whole again.
         """
         may_die = self.may_die()
         if server is self.controller:

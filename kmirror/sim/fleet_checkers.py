@@ -37,10 +37,7 @@ Offsets = dict[int, bytes]
 
 @dataclass(slots=True)
 class Truth:
-    """The logs of the replicas in the end, and what the first one in sync says.
-
-    `None` when the fleet did not heal.
-    """
+    """The logs of a fleet's replicas in the end; `log` is that of the first replica in sync."""
 
     cluster: str
     now_us: int

@@ -98,7 +98,7 @@ class FleetCrowd:
             writer.writing = writing
 
     def healed(self) -> Healed:
-        """Say that the fleet's replicas are what counts now: those in sync, the leader's first."""
+        """Says that from now on the fleet's replicas in sync are the truth, the leader's first."""
         isr = {}
         for partition, registration in self.fleet.registrations().items():
             names = [self.fleet.broker_named(broker_id).name for broker_id in (registration.leader, *registration.isr)]

@@ -266,8 +266,8 @@ class GroupMember:
 
 
 async def committed_offsets(client: FleetClient, group: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int] | None:
-    """What the group has committed for these partitions of one topic, as its coordinator says to an
-    outsider; None when it does not say.
+    """Returns what the group has committed for these partitions of one topic, as its coordinator
+    tells an outsider; None if there is no answer.
     """
     wanted = OffsetFetchRequestTopics(name=partitions[0].topic, partition_indexes=[partition.partition for partition in partitions])
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[wanted])], require_stable=True)

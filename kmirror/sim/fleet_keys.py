@@ -136,13 +136,13 @@ def last_offset(server: SimServer) -> int:
 
 
 def read_keys(history: History, now_us: int, servers: list[SimServer], *, written_to: str, may_lack_tombstones: bool = False) -> None:
-    """From now on these hosts' keys count."""
+    """Notes the keys on these hosts, which the rule "keys" judges."""
     for server in servers:
         history.add(KeysRead(now_us, server.name, written_to, live_keys(server), may_lack_tombstones))
 
 
 def check_keys(history: History) -> Iterator[Violation]:
-    """Nothing where there is no compacted topic."""
+    """Yields the violations of the rule "keys"; none where there is no compacted topic."""
     written: dict[tuple[str, bytes], list[KeyWritten]] = {}
     for event in history.events:
         if isinstance(event, KeyWritten):

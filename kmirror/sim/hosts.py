@@ -1,8 +1,8 @@
-"""Machines on the simulated network: their names and addresses, the ports that are listened on, and
-the connections that end there.
+"""Machines on the simulated network: their names, addresses, listening ports, and the connections
+that end there.
 
-Hosts have a name and an address (10.0.0.N); both can be connected to, and "localhost" and 127.0.0.1
-mean the host itself.
+A host has a name and an address (10.0.0.N). Clients may connect to either; "localhost" and
+127.0.0.1 mean the host itself.
 """
 
 from __future__ import annotations
@@ -22,24 +22,27 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class HostedConnection(Protocol):
-    """One end of a connection, for the host that it ends at."""
+    """One end of a connection, as the host sees it at which it ends."""
 
     @property
     def peer_name(self) -> str | None:
-        """Of the host at the other end; None while that has not taken the connection."""
+        """Returns the name of the host at the other end; None until that host has accepted the
+        connection.
+        """
 
     def reset(self) -> None:
-        """Cut it; both ends are told."""
+        """Cuts it; both ends are told."""
 
     def die(self) -> None:
-        """The node at this end is dead: it is told nothing, its peer is reset."""
+        """The node at this end is dead: it is told nothing, and its peer is reset."""
 
 
 @dataclass(slots=True)
 class SimHost:
-    """A machine on the network.
+    """A machine on the network. It owns its listening ports and the connections that end here.
 
-    `context` is the node that lives there now; `unanswered` handshakes wait for its power.
+    `context` is that of the node that lives here now; `unanswered` handshakes wait until it has
+    power.
     """
 
     name: str
@@ -53,8 +56,8 @@ class SimHost:
     next_ephemeral_port: int = FIRST_EPHEMERAL_PORT
 
     def listen(self, bind_name: str, port: int, factory: Callable[[], ConnectionProtocol]) -> SimListener:
-        """On `port`, or, when it is 0, on one that is free; OSError (EADDRINUSE, EADDRNOTAVAIL) as
-        the system says it.
+        """Listens on `port`, or on a free one if it is 0; OSError (EADDRINUSE, EADDRNOTAVAIL) as
+        from the operating system.
         """
         if bind_name not in ("", "0.0.0.0", "::", self.name, self.address, *LOOPBACK):
             raise OSError(errno.EADDRNOTAVAIL, f"{bind_name} is not an address of {self.name}")
@@ -69,7 +72,7 @@ class SimHost:
         return listener
 
     def ephemeral_port(self) -> int:
-        """The next one for a connection from here."""
+        """Returns the next port for a connection from here."""
         self.next_ephemeral_port += 1
         return self.next_ephemeral_port
 

@@ -1,12 +1,14 @@
-"""A compacted topic that is mirrored from A to B beside a story of the storm, by a mirror of its
-own that pauses again and again.
+"""A compacted topic beside the storm's story, mirrored from A to B by a mirror of its own that
+pauses again and again.
 
-Its tombstones live for a fifth of a second, its segments less, and the pauses are longer: when B
-goes on, its last batches are gone at A, for the cleaner went past them, and tombstones that B has
-may be, too. In half of the stories B cleans seldom, so that it still has the values that those
-deleted. In the end each key lives on every replica as the rule "keys" says (`sim.fleet_keys`), but
-for tombstones that a replica never saw, be it of B or of A: that one which was seen does not go is
-shown by the named histories. It is written at A only, whoever is active in the story.
+Its tombstones live for a fifth of a second, its segments for less, and the pauses are longer. So
+when B goes on, the cleaner has removed B's last batches at A, and perhaps tombstones that B has. In
+half of the stories B cleans seldom, and still has the values that those tombstones deleted.
+
+In the end each key has on every replica a value that the rule "keys" allows (`sim.fleet_keys`),
+except for tombstones that a replica of A or B never saw. That a tombstone which a replica saw keeps
+its effect is shown by the named histories. The topic is written at A only, whichever cluster is
+active.
 """
 
 from __future__ import annotations

@@ -1,18 +1,19 @@
 """The ledger of campaigns: which seeds this very program has run, so that a campaign goes on where
 it stopped.
 
-A line of the file (JSON) says that one chunk of seeds was run to its end: program, commit, history,
-what was switched off, first and last seed, and the seeds that broke a rule. Lines are only
-appended, each with one write, so a process that is killed loses its chunk at the most, and half a
-line at the end of the file is passed over. Two lines about one seed count once.
+Each line of the file (JSON) says that one chunk of seeds was run to its end: program, commit,
+history, what was switched off, first and last seed, and the seeds that broke a rule. Lines are only
+appended, each with one write. So a process that is killed loses its chunk at the most, and half a
+line at the end of the file is ignored. Two lines about one seed count once.
 
-What is run is known by `Program.key`: a hash over the git trees of the package's rooms, or, where
-one was changed since the last commit or there is no checkout, over their files. Rooms that a run
-cannot load (`NOT_RUN`; an import contract holds them to it) are left out. Commits that differ
-elsewhere are one program; a changed tree is never the same as a commit.
+A program is identified by `Program.key`: a hash over the git trees of the package's rooms, or over
+their files if one was changed since the last commit or there is no checkout. Rooms that a run
+cannot load are left out (`NOT_RUN`; an import contract enforces it). Commits that differ elsewhere
+are one program; a changed tree is never the same as a commit.
 
-Several processes may work on one campaign: who takes a chunk locks a byte of the lock file beside
-the ledger, and the kernel gives it free when the process ends, however that happens.
+Several processes may work on one campaign. A process takes a chunk by locking a byte of the lock
+file beside the ledger, and the kernel releases the lock when the process ends, however that
+happens.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ class Campaign:
 
 @dataclass(slots=True)
 class Chunk:
-    """One line: the seeds from `first` to `last`, both included; `broken` says what of each that
-    broke a rule.
+    """One line: the seeds from `first` to `last`, both included; `broken` says what each of them
+    broke, by seed.
     """
 
     program: Program
@@ -152,7 +153,9 @@ class Ledger:
         self.path = path
 
     def chunks(self) -> Iterator[Chunk]:
-        """Every line that is whole; KmirrorError for one that is not ours, with its number."""
+        """Yields every whole line; KmirrorError with the line number for a line that is not a
+        ledger's.
+        """
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
@@ -169,7 +172,7 @@ class Ledger:
                     raise KmirrorError(f"{self.path}, line {number} is no line of a ledger of seeds: {error}") from error
 
     def done(self, program: Program, campaign: Campaign) -> dict[int, str]:
-        """Seed -> what it broke ("": nothing), of what this program has run."""
+        """Returns seed -> what it broke ("": nothing) for all that this program has run."""
         found: dict[int, str] = {}
         for chunk in self.chunks():
             if chunk.program.key == program.key and chunk.campaign == campaign:
@@ -177,7 +180,7 @@ class Ledger:
         return found
 
     def add(self, chunk: Chunk) -> None:
-        """One write at the end; after half a line of a process that was killed it begins a new one."""
+        """Appends a line with one write. After half a line of a killed process it begins a new one."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
@@ -196,14 +199,14 @@ class Ledger:
 
 
 def _is_torn(line: bytes) -> bool:
-    """The beginning of a line of ours, whose end is missing."""
+    """Returns whether it is the beginning of a ledger line whose end is missing."""
     return line.startswith(b'{"program"') and not line.endswith(b"}")
 
 
 class Claims:
-    """Chunks that this process has taken; use it as a context manager.
+    """Owns the chunks that this process has taken; use it as a context manager.
 
-    Which they are is a matter of bytes in a file of no content.
+    Each chunk is one byte of the lock file, whose contents do not matter.
     """
 
     def __init__(self, path: Path, name: str) -> None:
@@ -223,7 +226,7 @@ class Claims:
         os.close(self._descriptor)
 
     def take(self, chunk_number: int) -> bool:
-        """False: another process works on it."""
+        """Takes the chunk; returns False if another process works on it."""
         try:
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._base + chunk_number)
         except BlockingIOError:
@@ -235,8 +238,8 @@ class Claims:
 
 
 def chunks_of(seeds: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-    """(number, seeds) of the chunks that the seeds, ascending, lie in; the same chunks for every
-    campaign.
+    """Yields (number, seeds) of the chunks that these ascending seeds lie in. Chunks are the same
+    for every campaign.
     """
     current: list[int] = []
     for seed in seeds:
@@ -250,7 +253,7 @@ def chunks_of(seeds: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
 
 @dataclass(slots=True)
 class Total:
-    """Of one commit and campaign: distinct seeds, those that broke a rule, seconds of CPU."""
+    """One commit and campaign: distinct seeds, those that broke a rule, seconds of CPU."""
 
     commit: str
     campaign: Campaign
@@ -275,8 +278,8 @@ def totals(ledger: Ledger) -> list[Total]:
 
 
 def joined(ledgers: Sequence[Ledger]) -> list[Chunk]:
-    """What all of them say in as few lines as possible: neighbouring seeds of one program and
-    campaign in one, each seed once.
+    """Returns what all ledgers say in as few lines as possible: neighbouring seeds of one program
+    and campaign in one line, each seed once.
     """
     lines: list[Chunk] = []
     merged: dict[tuple[str, Campaign], list[Chunk]] = {}

@@ -1,5 +1,5 @@
-"""How far it is from one simulated host to another, by the seed, and which hosts do not reach each
-other at all.
+"""The latency from one simulated host to another, drawn by the seed, and which hosts cannot reach
+each other.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ US_PER_S = 1_000_000
 
 @dataclass(slots=True)
 class Link:
-    """How one host reaches another."""
+    """Latency and bandwidth from one host to another."""
 
     min_latency_us: int = 200
     max_latency_us: int = 2_000
@@ -20,9 +20,10 @@ class Link:
 
 
 class Links:
-    """One for each direction between two hosts; `default` where none was set.
+    """The links in each direction between two hosts; `default` where none was set.
 
-    `blocked`: (source, destination) between which nothing gets through. `chance` draws from [0, 1).
+    `blocked` holds the pairs (source, destination) between which nothing gets through. `chance`
+    draws from [0, 1).
     """
 
     def __init__(self, chance: Callable[[], float]) -> None:
@@ -32,7 +33,7 @@ class Links:
         self._links: dict[tuple[str, str], Link] = {}
 
     def set(self, source: str, destination: str, link: Link) -> None:
-        """One direction."""
+        """Sets the link in one direction."""
         self._links[source, destination] = link
 
     def block(self, sources: Sequence[str], destinations: Sequence[str], *, both_ways: bool) -> None:
@@ -44,11 +45,11 @@ class Links:
                         self.blocked[destination, source] = None
 
     def unblock(self) -> None:
-        """Every host reaches every other."""
+        """Lets every host reach every other."""
         self.blocked.clear()
 
     def latency_us(self, source: str, destination: str, size: int) -> int:
-        """Of `size` bytes, drawn."""
+        """Draws the time that `size` bytes need."""
         link = self._links.get((source, destination), self.default)
         spread = max(1, link.max_latency_us - link.min_latency_us)
         return link.min_latency_us + int(self._chance() * spread) + size * US_PER_S // link.bytes_per_s

@@ -1,12 +1,14 @@
 """LogWatch: turns what a simulated disk sees into events about logs.
 
-It follows the `.log` files of one node below its data directories: each write is batches that were
-appended, each truncation and removal takes batches away, an fsync makes what the file holds
-durable. After a power loss it reads the disk again, for anything may be missing or torn. A future
-log is not followed until it takes the place of the current one: what the two differ by goes then
-("move") or is appended. Writes to `__mirror_state` become the states that they hold, and those of a
-fleet's controller to the metadata log the topics that there are (`topics`). The metadata log of
-other nodes, the offsets topic and the compacted one (`sim.fleet_keys`) are not followed.
+It follows the `.log` files of one node below its data directories. Each write appends batches, each
+truncation and removal takes batches away, and an fsync makes durable what the file holds. After a
+power loss it reads the disk again, since anything may be missing or torn. A future log is not
+followed until it takes the place of the current one; then the batches that it lacks are removed
+("move"), and those that it has in addition are appended.
+
+Writes to `__mirror_state` become the states that they hold. Writes of a fleet's controller to the
+metadata log become its topics (`topics`). Three kinds of logs are not followed: the metadata log of
+other nodes, the offsets topic, and the compacted topic (`sim.fleet_keys`).
 
 It never asks the program, and the program never sees it.
 """
@@ -58,8 +60,8 @@ NOT_FOLLOWED = ("__cluster_metadata", "__consumer_offsets", "keys-")
 
 @dataclass(slots=True)
 class KnownChains:
-    """Chains by (partition, base offset, digest), shared by all clusters: where a log that begins
-    in the middle joins.
+    """Chains by (partition, base offset, digest), shared by all clusters. They tell where a log
+    that begins in the middle joins.
     """
 
     by_batch: dict[tuple[TopicPartition, int, bytes], bytes] = field(default_factory=dict)
@@ -68,7 +70,7 @@ class KnownChains:
 class LogWatch:
     """The watcher of one node's disk, with one data directory or several.
 
-    `logs` is what the logs hold now.
+    It owns `logs`: what the logs hold now.
     """
 
     def __init__(
@@ -90,24 +92,28 @@ class LogWatch:
 
     @property
     def states(self) -> States:
-        """Mirror name and state of each partition, by this disk's `__mirror_state`."""
+        """Returns the mirror name and state of each partition, as this disk's `__mirror_state` has
+        them.
+        """
         return self._states.states
 
     def data_dir_of(self, partition: TopicPartition) -> str | None:
-        """The log directory that the partition lies in; None where nothing was written to it yet."""
+        """Returns the log directory that the partition lies in; None if nothing was written to it
+        yet.
+        """
         folders = self._folders(partition)
         home = self._homes.get(partition, "")
         found = home if home in folders else folders[0] if folders else None
         return found.rpartition("/")[0] if found is not None else None
 
     def former_folders(self) -> list[str]:
-        """Folders of partitions that lie in more than one directory, without the one that is the
-        log.
+        """Returns the folders of partitions that lie in more than one directory, except the one
+        that is the log.
         """
         return [folder for partition, home in self._homes.items() for folder in self._folders(partition) if folder != home]
 
     def moving(self) -> list[TopicPartition]:
-        """Partitions that have a future log."""
+        """Returns the partitions that have a future log."""
         names = (name for data_dir in self._data_dirs for name in self._disk.names(data_dir))
         return [parse_topic_partition_name(name) for name in names if name.endswith(FUTURE_DIR_SUFFIX)]
 
@@ -163,8 +169,8 @@ class LogWatch:
             self._set_aside(parse_topic_partition_name(source), source)
 
     def _take_over(self, folder: str) -> None:
-        """That folder is the partition's log from now on, and what the log held before that is not
-        in it is gone. As in Kafka, nobody has synced it as a whole: what was durable in the other
+        """Makes that folder the partition's log from now on; batches that are not in it are gone.
+        As in Kafka, nobody has synced it as a whole, so batches that were durable in the other
         folder may go with the power.
         """
         partition = parse_topic_partition_name(folder)
@@ -184,9 +190,9 @@ class LogWatch:
         self.changed()
 
     def _set_aside(self, partition: TopicPartition, folder: str) -> None:
-        """A node that starts does so with the logs of topics that were deleted while it was down;
-        of others it would be a loss. Where the partition lies in another directory, too, that is
-        its log.
+        """Notes that the folder is set aside to be deleted. A starting node does this with logs of
+        topics that were deleted while it was down; with others it would be a loss. If the partition
+        also lies in another directory, that is its log.
         """
         others = [other for other in self._folders(partition) if other != folder]
         if self._homes.get(partition, folder) != folder:
@@ -209,7 +215,7 @@ class LogWatch:
     # What the cluster tells
 
     def after_power_loss(self) -> None:
-        """The disk holds what it holds: read it."""
+        """Reads the disk again, to see what it still holds."""
         for partition in sorted(self.logs):
             before = self.logs[partition]
             batches, _ = self._scan(partition)
@@ -226,23 +232,23 @@ class LogWatch:
                 self._history.add(event)
 
     def after_disk_loss(self, data_dir: str) -> None:
-        """Nothing is in that directory any more."""
+        """Notes that nothing is in that directory any more."""
         for partition in [partition for partition, home in self._homes.items() if home.startswith(data_dir + "/")]:
             self._drop(partition, lambda batch: True, DISK_LOST)
             del self._homes[partition]
         self._reload_states()
 
     def after_log_loss(self, partition: TopicPartition) -> None:
-        """The partition's directory is gone."""
+        """Notes that the partition's directory is gone."""
         self._drop(partition, lambda batch: True, DISK_LOST)
         self._homes.pop(partition, None)
 
     def after_start(self, unused: Collection[str]) -> None:
-        """The node serves: what recovery has left.
+        """Notes what recovery has left, now that the node serves.
 
-        A log in one of `unused`, directories that it does not use or that are to be replaced, is
-        judged when a node starts that uses it: it was not recovered, or an append after its
-        recovery was torn.
+        `unused` are directories that the node does not use or that are to be replaced. A log there
+        is judged when a node that uses it starts: either it was not recovered, or an append after
+        its recovery was torn.
         """
         self.is_starting = False
         for partition in sorted(self.logs):
@@ -253,8 +259,8 @@ class LogWatch:
             self.logs[partition] = batches
 
     def is_torn(self, data_dir: str) -> bool:
-        """Whether a log in that directory has bytes that are no valid batch, behind its recovery
-        point or in front of it.
+        """Returns whether a log in that directory has bytes that are no valid batch, behind its
+        recovery point or before it.
         """
         folders = [folder for folder in self._disk.names(data_dir) if not folder.endswith(NO_CURRENT_LOG)]
         return any(self._is_torn(f"{data_dir}/{folder}/{name}") for folder in folders for name in self._disk.names(f"{data_dir}/{folder}"))
@@ -267,20 +273,20 @@ class LogWatch:
     # Inside
 
     def _now_at(self, path: str) -> str:
-        """Whoever opened a file of a future log before it took over goes on naming it by its old
-        folder.
+        """Returns the file's present path. Someone who opened a file of a future log before it took
+        over goes on naming it by its old folder.
         """
         folder, _, name = path.rpartition("/")
         return f"{self._renamed[folder]}/{name}" if folder in self._renamed else path
 
     def _folder_of(self, path: str) -> str:
-        """The name of the log's folder that the file lies in; "" where it lies in none."""
+        """Returns the name of the log's folder that the file lies in; "" if it lies in none."""
         place, _, folder = path.rpartition("/")[0].rpartition("/")
         return folder if place in self._data_dirs else ""
 
     def _folders(self, partition: TopicPartition) -> list[str]:
-        """Where the partition lies: more than one directory only where the power was lost while one
-        took the other's place.
+        """Returns the folders of the partition. There is more than one only if the power was lost
+        while one took the other's place.
         """
         name = log_dir_name(partition)
         return [f"{data_dir}/{name}" for data_dir in self._data_dirs if name in self._disk.names(data_dir)]
@@ -341,8 +347,8 @@ class LogWatch:
             self._history.add(Removed(self._now_us(), LogKey(self._cluster, partition), removed, shown))
 
     def _scan(self, partition: TopicPartition) -> tuple[list[Batch], int | None]:
-        """The valid batches on disk, and where the first invalid bytes lie (position in their
-        segment).
+        """Returns the valid batches on disk, and the position of the first invalid bytes in their
+        segment.
         """
         folders = self._folders(partition)
         folder = self._homes.get(partition, "")
@@ -368,7 +374,7 @@ class LogWatch:
         return batches, None
 
     def _reload_states(self) -> None:
-        """Only what differs from before becomes an event."""
+        """Reads the states again; only what differs from before becomes an event."""
         before = self._states.states
         self._states.states = self.stored_states()[0]
         for partition, (mirror_name, state) in before.items():
@@ -379,11 +385,11 @@ class LogWatch:
                 self._history.add(StateLost(self._now_us(), LogKey(self._cluster, partition), *after))
 
     def stored_states(self) -> tuple[States, list[StateWritten | LastMirrorEpochWritten]]:
-        """What `__mirror_state` on this disk says, and how it got there."""
+        """Returns what `__mirror_state` on this disk says, and the events that led there."""
         return read_all(self._cluster, self._batches_below(MIRROR_STATE_TOPIC))
 
     def _batches_below(self, prefix: str) -> Iterator[RecordBatch]:
-        """Of all logs whose folders' names begin with that."""
+        """Yields the batches of all logs whose folder names begin with that prefix."""
         for data_dir in self._data_dirs:
             for folder in self._disk.names(data_dir):
                 if folder.startswith(prefix) and not folder.endswith(NO_CURRENT_LOG):

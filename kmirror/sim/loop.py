@@ -4,11 +4,11 @@ Time is an integer number of microseconds that moves only when nothing is ready,
 Steps cost no time.
 
 Order. Plain callbacks run first in, first out, as asyncio promises. Steps of different tasks
-promise no order among each other, so where several of them stand at the head of the queue the seed
+promise no order among each other, so if several of them stand at the head of the queue, the seed
 picks the next one (`reorder=False` leaves them in order). Timers of one microsecond run in the
 order in which they were set.
 
-Ownership (`sim.owners`). A step is the node's that its context names. When a node is dead, whatever
+Ownership (`sim.owners`). A step belongs to the node that its context names. When one dies, whatever
 still stands in the queue for it is dropped: that is how a crash stops a node between two steps.
 
 Trace. Every step adds its number, time and a label (task name, or qualified name of the function)
@@ -47,7 +47,7 @@ from kmirror.sim.steps import SimHandle, StepLabels, describe
 T = TypeVar("T")
 REORDER_WINDOW = 8
 UNSEEN_US = 1_000_000
-"""An error may be looked at for so long."""
+"""A task's error may stay unseen for this long."""
 GC_STEPS = 50_000
 LINES_AT_ONCE = 256
 US_PER_S = 1_000_000
@@ -66,9 +66,10 @@ class SimulationBudgetError(KmirrorError):
 
 
 class SimLoop(asyncio.AbstractEventLoop):
-    """See above.
+    """The loop of one simulation. It owns virtual time, the queue of steps, the timers and the
+    trace.
 
-    `failures` collects what real loops would log; a campaign looks at it after the run.
+    `failures` collects what a real loop would log; a campaign looks at it after the run.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return self._hash.hexdigest()
 
     def note(self, text: str) -> None:
-        """Add to the trace something that happened beside the steps."""
+        """Adds to the trace something that happened beside the steps."""
         self._lines.append(text)
         self._times_us.append(self.now_us)
         if len(self._lines) == LINES_AT_ONCE:
@@ -150,9 +151,11 @@ class SimLoop(asyncio.AbstractEventLoop):
         return handle
 
     def run_or_call_soon(self, callback: Callable[[], object], context: contextvars.Context) -> None:
-        """Run `callback` in the step that is under way where nothing stands in the queue before it,
-        else in its turn. `context` is not the step's own; an error of the callback is told as that
-        of a step of its own would be.
+        """Runs `callback` within the current step if nothing stands in the queue before it, else in
+        its turn.
+
+        `context` is not the step's own. An error of the callback is reported like that of a step of
+        its own.
         """
         if self._ready or self._paused_until_us:
             self._ready.append(SimHandle(callback, (), context))
@@ -163,7 +166,7 @@ class SimLoop(asyncio.AbstractEventLoop):
                 self._tell(error, callback, context)
 
     def _tell(self, error: BaseException, callback: Callable[..., object], context: contextvars.Context) -> None:
-        """As that of whoever `context` belongs to."""
+        """Reports the error as one of the node that `context` belongs to."""
         context.run(self.call_exception_handler, {"message": f"Exception in callback {describe(callback)}", "exception": error})
 
     def call_later(  # type: ignore[override]
@@ -179,7 +182,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def call_at_us(
         self, when_us: int, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> SimHandle:
-        """`call_at` in the loop's own unit; what is past is due now."""
+        """`call_at` in microseconds; a time in the past is due now."""
         handle = SimHandle(callback, args, contextvars.copy_context() if context is None else context)
         self._timer_count += 1
         if when_us < self.now_us:
@@ -190,7 +193,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     # Tasks and futures
 
     def create_future(self) -> asyncio.Future[Any]:
-        """One that knows whose it is: an error that a dead node's future holds is nobody's."""
+        """Returns a future that knows its node: nobody is told of an error in a dead node's future."""
         future: asyncio.Future[Any] = asyncio.Future(loop=self)  # (of no subclass: asyncio awaits that faster)
         future.owner = current_owner.get(None)  # type: ignore[attr-defined]
         return future
@@ -214,7 +217,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return task
 
     def _forget_task(self, task: asyncio.Task[Any]) -> None:
-        """Its owner has it no more. Run at once when the task is done, see `call_soon`."""
+        """Removes a task from its owner. Runs at once when the task is done, see `call_soon`."""
         task.owner.tasks.pop(task, None)  # type: ignore[attr-defined]
         if task._exception is not None:
             task.failed_us = self.now_us  # type: ignore[attr-defined]
@@ -222,8 +225,9 @@ class SimLoop(asyncio.AbstractEventLoop):
                 self._failed.append(weakref.ref(task))
 
     def add_unseen_failures(self) -> None:
-        """At the end: tasks of living nodes that failed a while ago, and whose error nobody has
-        looked at, though somebody still holds them. (Of one that nobody holds the collector tells.)
+        """Called at the end: adds the errors that nobody has looked at, of tasks of living nodes
+        that failed a while ago and that somebody still holds. (The collector reports tasks that
+        nobody holds.)
         """
         for task in filter(None, (reference() for reference in self._failed)):
             if task._log_traceback and task.failed_us < self.now_us - UNSEEN_US:  # type: ignore[attr-defined]
@@ -242,7 +246,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     # Running
 
     def run_until_complete(self, future: Generator[Any, None, T] | Coroutine[Any, Any, T] | asyncio.Future[T]) -> T:  # type: ignore[override]
-        """Run until `future` is done; SimulationStuckError when it never will be."""
+        """Runs until `future` is done; SimulationStuckError if it never will be."""
         target: asyncio.Future[T] = future if isinstance(future, asyncio.Future) else self.create_task(future, name="main")
         self._run(target.done)
         if not target.done():
@@ -252,13 +256,13 @@ class SimLoop(asyncio.AbstractEventLoop):
         return target.result()
 
     def run_for_us(self, duration_us: int) -> None:
-        """Run everything that happens in the next `duration_us` of virtual time."""
+        """Runs everything that happens in the next `duration_us` of virtual time."""
         reached: list[bool] = []
         self.call_at_us(self.now_us + duration_us, reached.append, True)
         self._run(lambda: bool(reached))
 
     def run_forever(self) -> None:
-        """Run until `stop`, or until nothing is left to happen."""
+        """Runs until `stop`, or until nothing is left to happen."""
         self._run(lambda: False)
 
     def stop(self) -> None:
@@ -282,7 +286,9 @@ class SimLoop(asyncio.AbstractEventLoop):
                 gc.enable()
 
     def _advance(self) -> bool:
-        """Move time to the next timer and make ready what is due; False when there is none."""
+        """Moves time to the next timer and makes ready what is due; returns False if there is no
+        timer.
+        """
         timers = self._timers
         while timers and timers[0][2].callback is None:
             heapq.heappop(timers)

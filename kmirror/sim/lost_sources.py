@@ -1,19 +1,22 @@
-"""Turns of the storm in which the source of the moment loses what it had, and an operator who must
-say what is to become of the mirror.
+"""Turns of the storm in which the current source loses what it had, and an operator must decide
+what becomes of the mirror.
 
-    comes back empty    every replica of a partition is gone, for somebody removed them; its cluster leads on with an empty log
+    comes back empty    somebody removes every replica of a partition; its cluster leads on with an
+                        empty log
     is made anew        the topic is deleted and created again, with another id
 
-The mirror must not follow (`mirror.max.truncation.records` is the default's here, not -1 as in the
-other storms): it is FAILED, or, where it saw that the topic was gone (B5), STOPPED or PAUSED. It
-has every record that consumers could read when the source's was lost, until the operator
+The mirror must not follow (`mirror.max.truncation.records` has its default here, not -1 as in the
+other storms). It is FAILED; or, if it saw that the topic was gone, STOPPED or PAUSED (B5). It keeps
+every record that consumers could read when the source lost its log, until the operator
 
-    says go       what `kafka-mirrors --add --accept-truncation` does: no limit, remove, add, the old limit; of a topic made anew: delete ours
-    fails over    the mirror is active then, and still has all of it, but for transactions that nobody ended
+    says go       does what `kafka-mirrors --add --accept-truncation` does (no limit, remove, add,
+                  the old limit), or, for a topic made anew, deletes the mirror's topic
+    fails over    makes the mirror active; it still has everything, except transactions that nobody
+                  ended
 
-Whoever adds a topic a second time that has its own records behind a reset (it was removed again
-before the first alignment could cut them) is refused, too: the reset says that a mirror was here,
-and nothing of the log is the source's. Then the operator says go (`when_refused`).
+An add is refused, too, if the topic is added a second time and has its own records behind a reset
+(it was removed again before the first alignment could cut them). The reset says that a mirror was
+here, and nothing of the log is the source's. Then the operator says go (`when_refused`).
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ MAX_WITHOUT_TOPIC_MS = 4_000
 
 
 class LostSource:
-    """Of one story; `random` is its own."""
+    """The lost source of one story; `random` is its own."""
 
     def __init__(self, stage: MirrorStage, story: Story, random: Random) -> None:
         self._stage = stage
@@ -88,7 +91,7 @@ class LostSource:
         await self._have_it_back(had)
 
     async def _lose(self, fleet: SimFleet, partition: TopicPartition) -> None:
-        """At one moment, and all is back a little later."""
+        """Loses the partition on all replicas at one moment; the brokers come back a little later."""
         stage = self._stage
         servers = [fleet.broker_named(replica) for replica in fleet.registrations()[partition].replicas]
         stage.history.add(LogLost(stage.world.loop.now_us, fleet.name, partition))
@@ -102,8 +105,8 @@ class LostSource:
             server.start()
 
     async def _have_it_back(self, had: Mapping[TopicPartition, set[bytes]]) -> None:
-        """Who fails back before the old source has it all again has the mirror FAILED once more,
-        and rightly.
+        """Waits until the old source has it all again. After an earlier failback the mirror would
+        rightly be FAILED once more.
         """
         await self._story.start_mirror()
         cluster = self._story.passive
@@ -124,10 +127,12 @@ class LostSource:
         await stage.operator.set_topic_config(mirror, TOPIC, MIRROR_MAX_TRUNCATION_CONFIG, None)
 
     def _had(self, source: str, mirror: str, partition: TopicPartition) -> set[bytes]:
-        """Values that each replica of the mirror has, of no open transaction: no loss of power and
-        no failover takes them. That the source has, too: what only the mirror has goes with its
-        first look (C36b), which comes after MIRRORING. And that could be read: more the guard does
-        not keep.
+        """Returns the values that the guard must keep.
+
+        Each replica of the mirror has them, and they are in no open transaction, so no loss of
+        power and no failover takes them. The source has them, too: what only the mirror has goes
+        with its first comparison of batches, which comes after MIRRORING (C36b). And consumers
+        could read them, since the guard keeps nothing above that.
         """
         fleet, log, theirs = self._stage.fleets[mirror], self._stage.log(mirror, partition), self._stage.log(source, partition)
         if log is None or theirs is None:
@@ -141,8 +146,8 @@ class LostSource:
         return values
 
     async def _ensure_kept(self, cluster: str, partition: TopicPartition, had: set[bytes]) -> None:
-        """A broker that has just lost its power leads until the controller knows it: then the next
-        leader is asked.
+        """Asks the leader, and if necessary the next one: a broker that has just lost its power
+        leads until the controller knows it.
         """
         stage = self._stage
         await stage.until(f"{partition} has a leader at {cluster}", lambda: stage.leader(cluster, partition) is not None)
@@ -153,12 +158,14 @@ class LostSource:
             raise KmirrorError(f"expected: {cluster} keeps what the source has lost of {partition}, not without {min(missing).decode()}")
 
     def _values(self, cluster: str, partition: TopicPartition) -> set[bytes]:
-        """What the leader's log has."""
+        """Returns the values in the leader's log."""
         return {value for batch in self._stage.log(cluster, partition) or () for value in batch.values}
 
 
 def _high_watermark(leader: SimServer | None, partition: TopicPartition) -> int:
-    """As that broker knows it; 0 where it does not serve, or does not lead yet."""
+    """Returns the high watermark that the broker knows; 0 if it does not serve, or does not lead
+    yet.
+    """
     broker = leader.server.broker if leader is not None and leader.server is not None else None
     found = broker.replica_manager.get_partition(partition) if broker is not None else None
     return found.log.high_watermark if found is not None and found.is_leader and found.log is not None else 0
@@ -169,7 +176,7 @@ def _serves(leader: SimServer | None) -> bool:
 
 
 def _may_lose(fleet: SimFleet) -> bool:
-    """Whether everything of it runs and is whole, disks, too."""
+    """Returns whether the whole fleet runs and is whole, including its disks."""
     if not fleet.controller.is_serving or not fleet.is_whole() or not fleet.may_die():
         return False
     return not any(server.needs_restart for server in fleet.brokers.values())

@@ -1,46 +1,66 @@
-"""Rules of mirroring that have no switch in the program, each taken out from here for the time of
-one run. F is section F, C the hazards.
+"""Rules of mirroring that have no switch in the program. Each is taken out from here, for the time
+of one run; the code of its rule stands last, in brackets (docs/RULES.md).
 
-pending_produces_fail    F3   becoming a mirror fails the produces that wait, and so does a cut
-follower_verification    F5, F12: a follower compares its last batch with the leader's in each new leader epoch (C36b)
-verified_at_any_level    F5   ... also after mirror.version was lowered to 0
-holes_prove_nothing      C36b what the other side's cleaner took is not taken for different
-mirror_leader_epoch      C36  followers of a mirror take batches of epochs above the local one
-batch_boundary           F2   a cut inside a batch takes the whole batch, and no gap is left (C35)
-own_epochs_not_stored    F6   what was removed before it mirrored keeps its last mirror epoch (D4 step 4)
-chain_epochs             F7   of a source that is a mirror itself, batches may have epochs above its leader epoch (D3-12)
-state_level              F8   STOPPED and wanted is looked at whenever it is found, not when it changes (D3-4)
-state_flush              F9   a state is on disk before it is acted on (D2)
-paused_is_prepared       F10  a paused topic without a state is prepared as any other (D3-1)
-start_inside_batch       F11  an empty log begins with the batch that the source's log start lies in (D3-14)
-deleted_source_pauses    F13  a topic whose source is deleted is paused by name, so that nothing starts again (B5, D3-22)
-reset_is_last            F14  stopping is done only if the reset is the log's last batch (D4 step 0)
-bump_before_cut          F15  the leader epoch is bumped before the tail is cut, whose epochs would be forgotten (D4 order)
-epoch_kept_on_entry      F15  ... and what STOPPING begins with is stored with its state
-start_over_at_source     F16  a log that has nothing in common begins again where the source's begins (D5 step 2)
-epoch_entry_with_batch   F17  a leader of a mirror adds its epoch to the cache only with a batch (D5, last line)
-lost_reset_again         F18  a reset that is lost after STOPPED is written again (D3-29b)
-leader_knows             C6   a source's leader without a row counts only if it knows that it leads
-epoch_of_batches         C5   the last mirror epoch is that of a batch, not the bumped one
-lme_above_log            C3   a last mirror epoch above all of the log cuts nothing
-offsets_while_mirrored   C18  a group's offsets are written for partitions that are in MIRRORING at that moment, for no others
-share_groups_synced      SYN15 where share groups begin is synced
-markers_swallowed        C41  a marker for a partition that has become a mirror is answered with success, and not appended
-mirrors_not_deleted      B30  a mirror's topic is deleted only when its partitions are STOPPED
-deleted_is_forgotten     D3-34 the states and last mirror epochs of a topic that is deleted are forgotten
-states_by_birth_count    states are placed by the number of partitions that __mirror_state was made with
-stopped_log_believed     ... and a log whose own reset only this cluster's records follow is not stopped once more
-state_topic_not_grown    nobody grows __mirror_state
-refusal_is_no_verdict    a source that refuses to be read is asked again, and nothing is FAILED by it
-errors_of_one_partition  what a follower cannot take of one partition is that one's, and its fetcher goes on
-batch_epochs_hidden      C19  consumers are sent no batch with a leader epoch above the partition's own
-offset_epochs_hidden     C19  ... and are told none with an offset, committed or found
-reset_in_recovery        C10  a reset empties the producer state in recovery, too
+    pending_produces_fail    becoming a mirror fails the produces that wait, and so does a cut (F3)
+    follower_verification    a follower compares its last batch with the leader's in each new leader
+                             epoch (C36b, F5, F12)
+    verified_at_any_level    it does so even after mirror.version was lowered to 0 (F5)
+    holes_prove_nothing      batches that the other side's cleaner removed are no difference (C36b)
+    mirror_leader_epoch      followers of a mirror take batches of epochs above the local one (C36)
+    batch_boundary           a cut inside a batch takes the whole batch and leaves no gap (C35, F2)
+    own_epochs_not_stored    a topic that was removed before it mirrored keeps its last mirror epoch
+                             (step 4 of D4, F6)
+    chain_epochs             batches of a source that is itself a mirror may have epochs above its
+                             leader epoch (D3-12, F7)
+    state_level              a STOPPED partition that is wanted is handled whenever it is found, not
+                             only when it changes (D3-4, F8)
+    state_flush              a state is on disk before anybody acts on it (D2, F9)
+    paused_is_prepared       a paused topic without a state is prepared like any other (D3-1, F10)
+    start_inside_batch       an empty log begins with the batch that the source's log start lies in
+                             (D3-14, F11)
+    deleted_source_pauses    a topic whose source is deleted is paused by name, so that nothing
+                             starts again (B5, D3-22, F13)
+    reset_is_last            stopping is done only if the reset is the log's last batch (step 0 of
+                             D4, F14)
+    bump_before_cut          the leader epoch is bumped before the tail is cut, since the tail's
+                             epochs are forgotten with it (order of D4, F15)
+    epoch_kept_on_entry      the epoch that STOPPING begins with is stored with its state (F15)
+    start_over_at_source     a log that shares nothing with the source's begins again where the
+                             source's begins (step 2 of D5, F16)
+    epoch_entry_with_batch   a mirror's leader adds its epoch to the cache only with a batch (end of
+                             D5, F17)
+    lost_reset_again         a reset that is lost after STOPPED is written again (D3-29b, F18)
+    leader_knows             a source's leader without a row counts only if it knows that it leads
+                             (C6)
+    epoch_of_batches         the last mirror epoch is that of a batch, not the bumped one (C5)
+    lme_above_log            a last mirror epoch above all of the log cuts nothing (C3)
+    offsets_while_mirrored   a group's offsets are written only for partitions that are in MIRRORING
+                             at that moment (C18)
+    share_groups_synced      the start offsets of share groups are synced (SYN15)
+    markers_swallowed        a marker for a partition that has become a mirror is answered with
+                             success and not appended (C41)
+    mirrors_not_deleted      a mirror's topic is deleted only if its partitions are STOPPED (B30)
+    deleted_is_forgotten     the states and last mirror epochs of a deleted topic are forgotten
+                             (D3-34)
+    states_by_birth_count    states are placed by the number of partitions that __mirror_state was
+                             created with
+    stopped_log_believed     a log with its own reset, followed by this cluster's records only, is
+                             not stopped once more
+    state_topic_not_grown    nobody can add partitions to __mirror_state
+    refusal_is_no_verdict    a source that refuses to be read is asked again, and nothing is FAILED
+                             because of it
+    errors_of_one_partition  an error that a follower meets in one partition stays with that
+                             partition, and its fetcher goes on
+    batch_epochs_hidden      consumers are sent no batch with a leader epoch above the partition's
+                             own (C19)
+    offset_epochs_hidden     consumers are told no such epoch with an offset, committed or looked up
+                             (C19)
+    reset_in_recovery        a reset empties the producer state in recovery, too (C10)
 
-C9 has none: that a reset also forgets open transactions shows only where one is open at the reset,
-and since STOPPING cuts to the fixpoint before (C2), none is in any log that these clusters write,
-nor in one that is mirrored from them along a chain. It guards against sources that cut once only;
-tests/conformance has it.
+One rule has no ablation: that a reset also forgets open transactions (C9). It shows only where a
+transaction is open at the reset. STOPPING cuts to the fixpoint before it writes the reset (C2), so
+no log that these clusters write has one, nor does a log that is mirrored from them along a chain.
+The rule guards against sources that cut only once; tests/conformance has its test.
 """
 
 from __future__ import annotations

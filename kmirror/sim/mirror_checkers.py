@@ -1,17 +1,22 @@
 """What must hold of every history of fleets with mirrors: the rules of a mirror (`sim.checkers`),
-and of each fleet those of `sim.fleet_checkers` that a mirror leaves in force.
+and those rules of a fleet (`sim.fleet_checkers`) that a mirror leaves in force.
 
     isr         in the end the logs of all replicas in sync are equal, byte for byte
-    duplicates  no value of a producer with an id is in a log twice, wherever it was written and by whatever way it came
+    duplicates  no value of a producer with an id is in a log twice, wherever it was written and
+                however it got there
     aborted     what a producer was told is aborted is never visible as committed, on either cluster
-    reads       what a reader saw is what the log says in the end, unless the partition was aligned, stopped or deleted since
-    operators   what an operator hears is what table D6 allows (`sim.mirror_operators`)
-    topics      a topic is deleted and made anew only by who asks for it, when it may be, and begins empty (`sim.topic_checker`)
-    ownership   no partition is owned by two members of a group at a moment
-    groups      a group that follows the active cluster skips nothing, unless the KIP says so (`sim.mirror_group_checker`)
+    reads       what a reader saw is what the log says in the end, unless the partition was aligned,
+                stopped or deleted since
+    operators   what an operator hears is allowed for the topic's state (`sim.mirror_operators`, D6)
+    topics      a topic is deleted and made anew only if somebody asks for it, only when it may be,
+                and begins empty (`sim.topic_checker`)
+    ownership   no partition is owned by two members of a group at the same moment
+    groups      a group that follows the active cluster skips nothing, unless the KIP says so
+                (`sim.mirror_group_checker`)
 
-Not in force: one epoch and offset names one batch (each cluster numbers its own epochs), and all of
-a transaction or nothing (a failover cuts each partition for itself).
+Two rules of fleets are not in force. The same epoch and offset may name different batches, since
+each cluster numbers its own epochs. A transaction may be committed in part, since a failover cuts
+each partition by itself.
 """
 
 from __future__ import annotations
@@ -33,8 +38,8 @@ CUTTING = (State.PREPARING, State.MIRRORING, State.STOPPING)
 
 
 def check_mirrors(history: History) -> list[Violation]:
-    """All rules; without `Healed` there is nothing to compare with (that it does not heal is a
-    violation of "progress").
+    """Returns the violations of all rules. Without `Healed` there is nothing to compare with; that
+    the fleets do not heal is a violation of "progress".
     """
     truths = [truth for cluster in sorted(set(history.hosts.values())) if (truth := truth_of(history, cluster)) is not None]
     if len(truths) < len(set(history.hosts.values())):
@@ -49,8 +54,9 @@ def check_mirrors(history: History) -> list[Violation]:
 
 
 def _only_lasting_reads(history: History, cluster: str) -> History:
-    """Reads of that cluster that were asked for after the last cut by a mirror's rules, a deletion
-    or a disaster. (A slow link may keep the cut waiting for long after MIRRORING was written.)
+    """Keeps the reads of that cluster that were asked for after the last cut by a mirror's rules,
+    the last deletion or the last disaster. (A slow link may delay the cut until long after
+    MIRRORING was written.)
     """
     cut_us: dict[TopicPartition, int] = {}
     states: dict[TopicPartition, tuple[Order, State | None]] = {}
@@ -60,7 +66,7 @@ def _only_lasting_reads(history: History, cluster: str) -> History:
                 cut_us[event.partition] = event.now_us
             continue
         if isinstance(event, StateWritten) and history.cluster_of(event.log) == cluster:
-            newest = states.get(event.log.partition, (event.order, None))[0]  # a host that was away is told the older ones later
+            newest = states.get(event.log.partition, (event.order, None))[0]  # a host that was away hears older states later
             if event.order >= newest:
                 states[event.log.partition] = event.order, event.state
         elif not isinstance(event, Removed) or history.cluster_of(event.log) != cluster:
@@ -73,7 +79,7 @@ def _only_lasting_reads(history: History, cluster: str) -> History:
 
 
 def _of_cluster(history: History, cluster: str) -> History:
-    """What members of groups worked on there."""
+    """Keeps what members of groups worked on at that cluster."""
     return History([event for event in history.events if isinstance(event, OwnedPartitions) and event.cluster == cluster])
 
 

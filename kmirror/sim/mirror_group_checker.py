@@ -1,20 +1,24 @@
 """What must hold of a group that follows the active cluster while its offsets are synced to the
 mirror (SYN14, C18, C32).
 
-    origin     what a member is told to begin with was a position of one of its group's members, on either cluster
-    own        what the group has committed itself since its cluster took over is not set back, and neither is what was synced in the end,
-               unless the group has gone back itself, at the other cluster (from a position beyond the end of its log)
-    skipped    no record that the cluster holds below the first position was consumed nowhere
+    origin     a member is told to begin only at a position that a member of its group once had, on
+               either cluster
+    own        neither an offset that the group committed itself after its cluster took over, nor
+              the offset that was synced last, is set back, unless the group itself went back at
+               the other cluster (from a position beyond the end of its log)
+    skipped    each record that the cluster holds below the first position was consumed somewhere
 
 The KIP syncs now and then, copies values as they are, and does not touch the groups when it cuts a
-log. So a group may skip, and does so by the KIP:
+log. So the KIP itself lets a group skip records in two cases:
 
-    beyond     its offset was beyond the end of the mirrored log at the failover: what the new active cluster took in between is not seen (C32)
-    stale      its offset is of a former life of the log (the cluster was active once, and was cut since), and no newer one was synced before the
-               failover; one that such a beginning reached without any record is the same
+    beyond     its offset was beyond the end of the mirrored log at the failover, so it does not see
+               what the new active cluster took in between (C32)
+    stale      its offset is of a former life of the log (the cluster was active once and was cut
+               since), and no newer one was synced before the failover; a position counts as stale,
+               too, if a member reached it from such a beginning without reading any record
 
-Both are counted, as is what was consumed twice. A life of a cluster's partition begins with each
-PREPARING and when its topic is deleted.
+Both are counted, as is what was consumed twice. A new life of a cluster's partition begins with
+each PREPARING and when its topic is deleted.
 """
 
 from __future__ import annotations
@@ -33,11 +37,13 @@ from kmirror.sim.fleet_events import Consumed, GroupSynced, OffsetCommitted, Off
 from kmirror.sim.replay import Place, Replay
 
 Life = tuple[str, int]
-"""Cluster, and how many lives its partition had before."""
+"""A cluster, and how many lives its partition had before."""
 
 
 class Synced(NamedTuple):
-    """A group's offset that was seen to be synced to a mirror, in that life of its partition."""
+    """A group's offset that was seen to be synced to a mirror, and the partition's life at that
+    time.
+    """
 
     life: Life
     at_us: int
@@ -46,8 +52,8 @@ class Synced(NamedTuple):
 
 @dataclass(slots=True)
 class GroupsAtFailover:
-    """Follows one group's positions; `counts` of the three kinds of imperfection that the KIP
-    allows: "twice", "beyond", "stale".
+    """Follows one group's positions. `counts` the three imperfections that the KIP allows: "twice",
+    "beyond", "stale".
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -79,7 +85,9 @@ class GroupsAtFailover:
                 self.synced.setdefault(partition, []).append(Synced(self._life(event.cluster, partition), event.now_us, offset))
 
     def _lower_synced(self, event: OffsetCommitted) -> None:
-        """A group that goes back itself may be told so at the other cluster."""
+        """Lowers the synced offsets of the other cluster: a group that goes back itself may be told
+        so there.
+        """
         synced = self.synced.get(event.partition, [])
         synced[:] = [each if each.life[0] == event.cluster else each._replace(offset=min(each.offset, event.offset)) for each in synced]
 
@@ -106,7 +114,7 @@ class GroupsAtFailover:
         positions = self.positions.setdefault(partition, {})
         positions.setdefault(event.to_offset, set()).add(life)
         if not event.records and any(key[1:] == (event.cluster, partition) for key in self.beginnings):
-            positions[event.to_offset] |= positions.get(event.from_offset, set())  # no record yet: it is where the beginning was
+            positions[event.to_offset] |= positions.get(event.from_offset, set())  # no record yet: the position has the beginning's origins
         self.counts["twice"] += sum(value in known for _, value in event.records)
         known.update(value for _, value in event.records)
 
@@ -117,7 +125,7 @@ class GroupsAtFailover:
         for key in keys:
             begun = self.beginnings.pop(key)
             if begun > event.from_offset:
-                continue  # it was beyond the end of the log, and the member began again
+                continue  # the offset was beyond the end of the log, and the member began again
             log = _holder(replay, (event.cluster, partition), event.records[0][1])
             seen = self.consumed[partition] | self.excused.setdefault(partition, set())
             below = {offset: value for offset, value in _visible(log, partition).items() if offset < begun}
@@ -140,7 +148,7 @@ class GroupsAtFailover:
 
 
 def _holder(replay: Replay, place: Place, value: bytes) -> list[Batch]:
-    """The log of a replica that has that record."""
+    """Returns the log of a replica that has that record."""
     for replica in replay.replicas(place):
         log = replay.log(LogKey(replica.cluster, place[1]))
         if any(value in batch.values for batch in log):
@@ -149,12 +157,12 @@ def _holder(replay: Replay, place: Place, value: bytes) -> list[Batch]:
 
 
 def _visible(log: list[Batch], partition: TopicPartition) -> dict[int, bytes]:
-    """What read_committed shows of it."""
+    """Returns what read_committed shows of the log."""
     return Truth("", 0, {partition: {"": log}}).committed(partition)
 
 
 def follow_groups(history: History) -> tuple[GroupsAtFailover, list[Violation]]:
-    """What the groups of a history did, and what of it is against the rules (rule "groups")."""
+    """Returns what the groups of a history did, and what of it breaks the rule "groups"."""
     groups = GroupsAtFailover()
     replay = Replay(history)
     found = [Violation("groups", event.now_us, text) for event in replay.walk() for text in groups.see(event, replay)]
@@ -162,5 +170,5 @@ def follow_groups(history: History) -> tuple[GroupsAtFailover, list[Violation]]:
 
 
 def check_groups(history: History) -> list[Violation]:
-    """Nothing where no group consumed anything."""
+    """Returns the violations of the rule "groups"; none where no group consumed anything."""
     return follow_groups(history)[1] if any(isinstance(event, Consumed) for event in history.events) else []

@@ -1,12 +1,12 @@
-"""Operators who do not insist: each tries an operation on a cluster's mirror once, and hears
-something that table D6 of the rules allows.
+"""Operators who do not insist: each tries an operation on a cluster's mirror once, and must hear
+something that the rules allow (table D6).
 
-Two of them at once contradict each other: one pauses while another removes, a topic is added while
-it is removed, or while its mirror is deleted. Whatever comes of it must be legal (rule
-"operators"): each answer is one that the operation may have in some state of the topic, and where
-nothing but this operation was under way and the association at the controller was the same before
-and after, in that state or one that a broker which is behind may believe in. That it does not reach
-whom it needs, or does not know the mirror or the topic, is legal at any time.
+Two of them at once contradict each other: one pauses while another removes, or a topic is added
+while it is removed or while its mirror is deleted. Every answer must be legal (rule "operators"):
+the operation may give it in some state of the topic. The answer must fit the topic's actual state,
+or one that a broker which is behind may believe in, if nothing but this operation was under way and
+the association at the controller was the same before and after. Two answers are legal at any time:
+that the operation does not reach whom it needs, and that the mirror or the topic is unknown.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ _ANYTIME = frozenset(
 
 @dataclass(slots=True)
 class OperatorHeard(Event):
-    """`error`: Kafka's name, "NONE" or "no answer".
+    """An operator's operation and its answer. `error`: Kafka's name, "NONE" or "no answer".
 
-    `before`, `after`: the topic's association at the controller when it was asked and answered, ""
-    for none, None where nobody could tell; `alone`: no other operation was under way since the last
-    one that was answered, and every association was seen; `earlier`: those that a broker that is
+    `before`, `after`: the topic's association at the controller when it was asked and answered (""
+    for none, None if nobody could tell). `alone`: since the last answered operation no other one
+    was under way, and every association was seen. `earlier`: associations that a broker which is
     behind may still believe in.
     """
 
@@ -80,8 +80,8 @@ class OperatorHeard(Event):
 
 @dataclass(slots=True)
 class Controls:
-    """What operators of one cluster share: how to see the association, what it was ("" for none,
-    None: not seen), and how many operations are, or may still be, under way.
+    """What the operators of one cluster share: how to see the association, what it was ("" for
+    none, None: not seen), and how many operations are, or may still be, under way.
     """
 
     cluster: str
@@ -106,13 +106,13 @@ class MirrorOperator:
         self._history = history
 
     async def quarrel(self, random: Random, times: int, pause: Callable[[], Awaitable[None]]) -> None:
-        """That many operations, drawn, with a pause before each."""
+        """Tries that many operations, drawn at random, with a pause before each."""
         for _ in range(times):
             await pause()
             await self.attempt(OPERATIONS[random.randrange(len(OPERATIONS))])
 
     async def attempt(self, operation: str) -> str:
-        """Once; the name of the error."""
+        """Tries the operation once; returns the name of the error."""
         controls = self._controls
         self._history.add(Told(self._loop.now_us, self._name, f"{operation} at {controls.cluster}"))
         before, alone = controls.association(), controls.under_way == controls.lost == 0
@@ -210,7 +210,9 @@ in none).
 
 
 def check_operators(history: History) -> Iterator[Violation]:
-    """Answers that no state of the topic, or not this one, explains."""
+    """Yields a violation for each answer that no state of the topic explains, or not its actual
+    state.
+    """
     for event in history.events:
         if isinstance(event, OperatorHeard) and event.error not in _ANYTIME:
             rows = _LEGAL[event.operation]

@@ -1,10 +1,10 @@
-"""A group that reads a mirror while it mirrors, with clients that remember leader epochs as Java's
-do (`epoch_memory`, C19).
+"""A group reads a mirror while it mirrors, with clients that remember leader epochs as Java's do
+(`epoch_memory`, C19).
 
 The source's leader changes until its epoch is above the destination's, before the first record and
-again while the group reads; the member is replaced, the destination's leader changes, the
-destination takes over. After each the group must get to the end of the log: a client that heard of
-an epoch which no metadata has gets nowhere, and that is a violation of "progress".
+again while the group reads. The member is replaced, the destination's leader changes, and the
+destination takes over. After each of these the group must get to the end of the log. A client that
+heard of an epoch which no metadata has gets nowhere, which is a violation of "progress".
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ EPOCHS_AHEAD = 3
 
 
 async def java_group_reads_a_mirror(stage: MirrorStage) -> None:
-    """C19: B's batches have epochs of A above B's own; a group with clients like Java's reads them,
-    also with another member and from another leader.
+    """A group with clients like Java's reads B, whose batches have epochs above B's own (C19).
+
+    It reads on with another member, and from another leader.
     """
     await stage.open(replication_factor=3)
     for _ in range(EPOCHS_AHEAD):
@@ -65,7 +66,9 @@ async def _change_leader(stage: MirrorStage, cluster: str) -> None:
 
 
 async def _until_read(stage: MirrorStage, how: str) -> None:
-    """Until B has all of A that it is to have, and the group has committed the end of B's log."""
+    """Waits until B has all of A's records that it shall have, and the group has committed the end
+    of B's log.
+    """
 
     def is_read() -> bool:
         source, log = stage.log("a", ORDERS), stage.log("b", ORDERS)

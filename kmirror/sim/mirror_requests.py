@@ -1,10 +1,10 @@
 """MirrorRequests: what operators ask of the clusters about one topic in one mirror, until the
-controller says that it is so.
+controller says that it is done.
 
-A request may be given up by its client and carried out late, after those that followed it, and an
-answer may come from a broker that is behind. So nobody believes an answer: what counts is the
-topic's `mirror.name` at the controller (its association here). Where it says something else than
-was asked for, `way_back` knows which request leads the topic back into its mirror.
+A client may give up a request that is then carried out late, after those that followed it, and an
+answer may come from a broker that is behind. So nobody believes an answer. What counts is the
+topic's `mirror.name` at the controller (called its association here). If it is not what was asked
+for, `way_back` says which request leads the topic back into its mirror.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ OPERATOR_TIMEOUT_MS = 2_000
 
 
 def way_back(mirror: str, association: str | None) -> str | None:
-    """The request that leads a topic with that association ("" for none, None: nobody can tell)
-    back into the mirror; None where it is in it.
+    """Returns the request that leads a topic with that association ("" for none, None: nobody can
+    tell) back into the mirror; None if it is in it.
     """
     if association == mirror:
         return None
@@ -83,7 +83,7 @@ class MirrorRequests:
         return self.association(cluster) in (self._mirror, None)
 
     def is_in(self, cluster: str) -> bool:
-        """Paused or not."""
+        """Returns whether the topic is in the mirror, paused or not."""
         return self.association(cluster) in (self._mirror, f"{self._mirror}.paused")
 
     def is_out(self, cluster: str) -> bool:
@@ -94,9 +94,7 @@ class MirrorRequests:
     # One operator, who insists
 
     async def start_mirror(self, source: str, destination: str) -> None:
-        """Create the mirror, unless it is there, and add the topic; nobody waits for what comes of
-        it.
-        """
+        """Creates the mirror, unless it exists, and adds the topic; waits for nothing after that."""
         fleet = self._fleets[destination]
         await self._until(f"the controller of {destination} serves", lambda: fleet.controller.is_serving)
         if self._mirror not in fleet.image().configs.mirror_names():
@@ -113,8 +111,8 @@ class MirrorRequests:
         await self._insist("remove", destination, removed, self._remove)
 
     async def set_right(self, source: str, destination: str) -> None:
-        """What a request has undone that was given up, and carried out after those that followed
-        it.
+        """Repeats what a late request has undone: one that was given up, and carried out after
+        those that followed it.
         """
         back = way_back(self._mirror, self.association(destination))
         if back == "resume":
@@ -123,7 +121,7 @@ class MirrorRequests:
             await self.start_mirror(source, destination)
 
     async def delete_topic(self, cluster: str) -> None:
-        """Until the controller has none; KmirrorError when it goes on having one."""
+        """Deletes until the controller has no such topic; KmirrorError if it goes on having one."""
         fleet = self._fleets[cluster]
         deadline_us = self._deadline_us()
         while True:
@@ -137,8 +135,8 @@ class MirrorRequests:
             await asyncio.sleep(LOOK_PAUSE_MS / 1000)
 
     async def _insist(self, what: str, cluster: str, wanted: Sequence[str], ask: Callable[[str], Awaitable[None]]) -> None:
-        """Again and again, until the association is one of those; but for a removal, what a late
-        request undoes meanwhile is done again first. KmirrorError when it does not get there.
+        """Asks again and again, until the association is one of those wanted; KmirrorError if it
+        never is. Except for a removal, it first repeats what a late request undoes meanwhile.
         """
         deadline_us = self._deadline_us()
         while True:
@@ -201,8 +199,8 @@ class MirrorRequests:
         ]
 
     async def have_it_mirrored(self, operator: MirrorOperator, destination: str) -> None:
-        """Whatever the topic was in before: do what leads to its being in the mirror, until the
-        controller says that it is.
+        """Whatever the topic's association was, makes the requests that lead into the mirror, until
+        the controller says that it is there.
         """
         deadline_us = self._deadline_us()
         while self._loop.now_us <= deadline_us:

@@ -1,15 +1,15 @@
-"""Share groups at a failover: where one begins is synced while its topic is mirrored (SYN15), and
-is the destination's own afterwards (C18).
+"""Share groups at a failover: a group's start offset is synced while its topic is mirrored (SYN15),
+and belongs to the destination afterwards (C18).
 
-As a history of its own, with known numbers, and as a part of the storm (`MovedShareGroup`): there
-an admin moves the group at the active cluster now and then, and
+This is a history of its own, with known numbers, and a part of the storm (`MovedShareGroup`). In
+the storm an admin moves the group at the active cluster now and then, and
 
-    at a failover   it begins at the new active cluster where somebody once had it begin, or nowhere yet
-    in the end      it begins at the passive cluster where it does at the active one; after the last failover it stays there, wherever it is
-                    moved to at the old active cluster
+    at a failover   the new active cluster has a start offset that somebody once asked for, or none
+    in the end      the passive cluster has the active one's start offset; after the last failover
+                    it keeps it, wherever the group is moved to at the old active cluster
 
-What does not hold is a violation of "progress". The group has no members: share fetching is not
-simulated.
+What does not hold is a violation of "progress". The group has no members, since share fetching is
+not simulated.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ WITH_SHARE_GROUPS: dict[str, Any] = {
 
 
 async def share_group_at_failover(stage: MirrorStage) -> None:
-    """SYN15, C18: an admin moves a share group at A, also back; B follows until it takes over, and
-    then no more, whichever broker of B dies.
+    """An admin moves a share group's start offset at A, forwards and back (SYN15, C18).
+
+    B follows until it takes over, and no longer after that, whichever broker of B dies.
     """
     await stage.open(replication_factor=3, features=FEATURES | {SHARE_VERSION: 1})
     await stage.write("a", batches=6)
@@ -82,7 +83,9 @@ Starts = Mapping[TopicPartition, int | None]
 
 
 class MovedShareGroup:
-    """The storm's; `random` says where to."""
+    """The share group of a storm. It owns where the group was ever moved to and what was synced
+    last; `random` draws the start offsets.
+    """
 
     def __init__(self, stage: MirrorStage, random: Random) -> None:
         self._stage = stage
@@ -91,7 +94,7 @@ class MovedShareGroup:
         self._synced: Starts = {}
 
     async def move(self, cluster: str) -> None:
-        """It begins somewhere at `cluster` from now on, in each partition."""
+        """Moves the start offset of each partition at `cluster`."""
         starts = {partition: self._random.randrange(HIGHEST_START + 1) for partition in self._stage.partitions}
         for partition, start in starts.items():
             self._moved_to.setdefault(partition, set()).add(start)
@@ -103,7 +106,7 @@ class MovedShareGroup:
         await _insist(self._stage, f"group {SHARE_GROUP} is to begin at {sorted(starts.values())} at {cluster}", alter)
 
     async def until_synced(self, source: str, destination: str) -> None:
-        """It begins where it does at the source."""
+        """Waits until the group begins at the destination where it does at the source."""
 
         async def look() -> bool:
             theirs, ours = await self._starts(source), await self._starts(destination)
@@ -113,7 +116,7 @@ class MovedShareGroup:
         await _insist(self._stage, f"group {SHARE_GROUP} begins at {destination} where it does at {source}", look)
 
     async def ensure_was_moved_to(self, cluster: str) -> None:
-        """KmirrorError for a start that nobody ever asked for."""
+        """Raises KmirrorError for a start offset that nobody ever asked for."""
 
         async def look() -> bool:
             for partition, start in (await self._starts(cluster)).items():
@@ -124,7 +127,7 @@ class MovedShareGroup:
         await _insist(self._stage, f"group {SHARE_GROUP} begins at {cluster} where it was moved to", look)
 
     async def ensure_unmoved(self, cluster: str) -> None:
-        """KmirrorError unless it begins where it did when it was synced last."""
+        """Raises KmirrorError unless the group begins where it did when it was synced last."""
 
         async def look() -> bool:
             starts = await self._starts(cluster)
@@ -140,7 +143,7 @@ class MovedShareGroup:
 
 
 async def _insist(stage: MirrorStage, what: str, attempt: Callable[[], Awaitable[bool]]) -> None:
-    """Until it is so; KmirrorError when it does not come to be."""
+    """Tries until the attempt succeeds; KmirrorError if it never does."""
     stage.operator.tell(what)
     deadline_us = stage.world.loop.now_us + stage.patience_ms * 1000
     problem = "no"

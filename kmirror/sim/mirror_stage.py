@@ -1,8 +1,8 @@
 """MirrorStage: two fleets with mirrors between them, clients at both, and the faults of both.
 
-Fleet "a" has the hosts a1, a2, a3 and ak (its controller), fleet "b" likewise; what a mirror's
-state or a partition's log is, is what the leader's disk holds. Power is lost by one broker of a
-fleet at a time, as `sim.fleet` says; what happens to one fleet says nothing of the other.
+Fleet "a" has the hosts a1, a2, a3 and ak (its controller), and fleet "b" likewise. The state of a
+mirror and the log of a partition are what the leader's disk holds. One broker of a fleet loses
+power at a time, as `sim.fleet` says; the two fleets are independent in this.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class MirrorStage(SimStage):
         may_refuse: bool = False,
         own_config: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> None:
-        """Start everything, each node with `config` (and its cluster's in `own_config`) and
-        `features`, each broker with that many log directories; fleet "a" has the topic, with
+        """Starts everything. Each node has `config` (and its cluster's `own_config`) and
+        `features`, and each broker `log_dirs` log directories. Fleet "a" has the topic, with
         `configs`, and answers mirrors in `dialect`.
         """
         self.partitions = [TopicPartition(TOPIC, number) for number in range(partitions)]
@@ -140,8 +140,8 @@ class MirrorStage(SimStage):
     # what the disks of leaders say
 
     def leader(self, cluster: str, partition: TopicPartition) -> SimServer | None:
-        """The broker that leads the partition by what the controller knows; None while there is
-        none.
+        """Returns the broker that leads the partition, as the controller knows it; None while there
+        is none.
         """
         fleet = self.fleets[cluster]
         if not fleet.controller.is_serving:
@@ -165,7 +165,7 @@ class MirrorStage(SimStage):
         return theirs[-1].chain == ours[-1].chain
 
     def chain_of(self, server: SimServer) -> bytes:
-        """Of all that the server has of the first partition."""
+        """Returns the chain of the server's whole log of the first partition."""
         log = server.watch.logs.get(self.partitions[0], [])
         return log[-1].chain if log else b""
 
@@ -209,9 +209,9 @@ class MirrorStage(SimStage):
     # waiting
 
     async def until_state(self, cluster: str, *states: MirrorPartitionState) -> None:
-        """Every partition of the topic.
+        """Waits until every partition of the topic is in one of these states.
 
-        While MIRRORING is waited for, its operator looks after it (`until_kept_mirrored`).
+        While it waits for MIRRORING, the topic's operator looks after it (`until_kept_mirrored`).
         """
         what = f"{TOPIC} {' or '.join(state.name for state in states)} at {cluster}"
 
@@ -225,8 +225,8 @@ class MirrorStage(SimStage):
         return all(self.state(cluster, partition) in states for partition in self.partitions)
 
     async def until_kept_mirrored(self, cluster: str, what: str, condition: Callable[[], bool]) -> None:
-        """As `until_followed`; the topic is put back into its mirror when an earlier request, that
-        was given up and is carried out late, takes it out.
+        """As `until_followed`. If an earlier request that was given up is carried out late and
+        takes the topic out of its mirror, the topic is put back.
         """
         while True:
             await self.until_followed(cluster, what, lambda: condition() or not self.requests.is_mirrored(cluster))
@@ -235,9 +235,7 @@ class MirrorStage(SimStage):
             await self.requests.set_right(self.history.sources[cluster, MIRROR], cluster)
 
     async def until_followed(self, cluster: str, what: str, condition: Callable[[], bool]) -> None:
-        """As `until`; where the guard lets the mirror not be aligned meanwhile, its operator
-        decides.
-        """
+        """As `until`. If the guard refuses to align the mirror meanwhile, its operator decides."""
         await self.until(what, lambda: condition() or self._guard_refuses(cluster))
         while not condition():
             assert self.when_refused is not None
@@ -245,9 +243,9 @@ class MirrorStage(SimStage):
             await self.until(what, lambda: condition() or self._guard_refuses(cluster))
 
     def _guard_refuses(self, cluster: str) -> bool:
-        """A partition is FAILED by PREPARING, as the leader of the states has it.
+        """Returns whether a partition went from PREPARING to FAILED, by the leader of the states.
 
-        FAILED later than that is not taken for it.
+        A later FAILED does not count as the guard's.
         """
         if self.when_refused is None:
             return False
@@ -290,8 +288,8 @@ class MirrorStage(SimStage):
         return all(fleet.is_whole() for fleet in self.fleets.values())
 
     def _replicas_are_equal(self) -> bool:
-        """A follower that does not fetch falls out of the ISR; whoever is in sync has everything a
-        moment after the last write.
+        """Returns whether the replicas are equal. A follower that does not fetch falls out of the
+        ISR, and one in sync has everything a moment after the last write.
         """
         if not self.is_whole():
             return False
@@ -331,8 +329,8 @@ class MirrorStage(SimStage):
         await self.until_state(destination, MirrorPartitionState.MIRRORING)
 
     async def fail_over(self, destination: str) -> None:
-        """Remove the topic and wait until it is writable; again when an earlier request, that was
-        given up and is carried out late, puts it back.
+        """Removes the topic and waits until it is writable; again if an earlier request that was
+        given up is carried out late and puts it back.
         """
         while True:
             await self.requests.remove(destination)
@@ -344,8 +342,8 @@ class MirrorStage(SimStage):
                 return
 
     async def delete_mirror(self, cluster: str) -> None:
-        """Of a topic that was removed from it; removed again where an earlier request, that was
-        given up and is carried out late, puts it back.
+        """Deletes the mirror of a topic that was removed from it; removes the topic again if an
+        earlier request that was given up is carried out late and puts it back.
         """
         while True:
             await self.operator.delete_mirror(cluster, MIRROR, undone=partial(self.requests.is_in, cluster))

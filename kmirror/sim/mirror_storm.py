@@ -98,7 +98,7 @@ async def _moves(stage: MirrorStage) -> None:
 
 
 class _Story:
-    """Who is active, and what the operator has told the passive cluster."""
+    """Owns which cluster is active, and what the operator has told the passive one."""
 
     def __init__(self, stage: MirrorStage, share: MovedShareGroup | None, *, members: int) -> None:
         self.active, self.passive = "a", "b"
@@ -131,7 +131,7 @@ class _Story:
             await self._stage.until_state(self.passive, State.MIRRORING)
 
     def happenings(self) -> list[Callable[[], Awaitable[None]]]:
-        """One to three, of which one may be out of the ordinary."""
+        """Returns one to three happenings, one of which may be unusual."""
         stage = self._stage
         found: list[Callable[[], Awaitable[None]]] = [self._happen] * stage.between(1, 3)
         if stage.chance(QUARREL_PERCENT):
@@ -204,10 +204,11 @@ class _Story:
         await self.start_mirror()
 
     async def _replace_source_topic(self) -> None:
-        """The active cluster's topic is deleted and created again, with another id: the mirror must
-        not follow. Only when the passive cluster's is deleted, too, it does. (A partition whose
-        leader has never looked while there was none stays PAUSED, by B5's name: another id alone is
-        no deletion.)
+        """The active cluster's topic is deleted and created again, with another id.
+
+        The mirror must not follow until the passive cluster's topic is deleted, too. (A partition
+        whose leader never looked while there was no topic stays PAUSED by the topic's name, since
+        another id alone is no deletion, B5.)
         """
         stage, crowd = self._stage, self._stage.crowds[self.active]
         crowd.crash_members()
@@ -234,8 +235,8 @@ class _Story:
         await self.start_mirror()
 
     async def fail_over(self) -> None:
-        """Planned (writers stop first), or while the old active cluster is still written to, or is
-        dead.
+        """Fails over in one of three ways: planned (writers stop first), while the old active
+        cluster is still written to, or after it died.
         """
         stage = self._stage
         old, new = self.active, self.passive
@@ -269,7 +270,7 @@ class _Story:
                     server.start()
 
     async def _move_group(self, old: str, new: str) -> None:
-        """Its members leave the old active cluster in good order, or do not."""
+        """Moves the group's members: they leave the old active cluster in good order, or crash."""
         if not self._members:
             return
         crowds = self._stage.crowds
@@ -281,7 +282,7 @@ class _Story:
 
 
 def storm_of(**told: Any) -> HistoryFunction:
-    """The storm in a world of which that is known."""
+    """Returns the storm in a world with these properties."""
 
     async def play(stage: MirrorStage) -> None:
         await _mirrors(stage, MirrorWorld.drawn(SeededRandom(f"{stage.world.loop.seed}/world"), **told))

@@ -32,15 +32,17 @@ LOSSES = (EMPTY, ANEW)
 
 @dataclass(frozen=True, slots=True)
 class MirrorWorld:
-    """`log_dirs` of each broker, between which replicas move where there are two; whether disks
-    break; as what A answers mirrors. (Not as 2.1: it tells no topic ids, so that B's topic has
-    another one, and failback finds a stranger.)
+    """What one seed's world is like.
 
-    `keyed`: a compacted topic beside the story's is mirrored from A to B, whose mirror pauses for
+    `log_dirs`: log directories of each broker; with two, replicas move between them. `disks_break`:
+    whether disks fail. `dialect`: the Kafka version as which A answers mirrors. (Never 2.1: it
+    tells no topic ids, so B's topic would have another id, and the failback would find a stranger.)
+
+    `keyed`: a compacted topic beside the story's is mirrored from A to B, and its mirror pauses for
     longer than tombstones live. `switched_off`: mirror.version is lowered to 0 in the middle, and
-    raised again. `states_grow`: `__mirror_state` gets more partitions than it was born with.
-    `source_lost`: how the source of the moment loses its log, and the mirror does not follow unless
-    its operator says so. `refusing`: it lets no mirror read for a while.
+    raised again. `states_grow`: `__mirror_state` gets more partitions than it was created with.
+    `source_lost`: how the current source loses its log; the mirror does not follow unless its
+    operator says so. `refusing`: the source lets no mirror read for a while.
     """
 
     log_dirs: int = 1
@@ -54,10 +56,10 @@ class MirrorWorld:
 
     @classmethod
     def drawn(cls, random: Random, **told: Any) -> MirrorWorld:
-        """By the seed, but what is `told`.
+        """Draws a world by the seed, except what is `told`.
 
-        The compacted topic's mirror may not be deleted, and is read where it lies: it has no world
-        in which mirroring is switched off or replicas move.
+        The compacted topic's mirror may not be deleted, and its logs are read where they lie, so
+        its world neither switches mirroring off nor moves replicas.
         """
 
         def chance(percent: int) -> bool:

@@ -37,7 +37,7 @@ RETRANSMIT_US = 1_000_000
 
 
 class SimNetwork:
-    """All hosts and what is between them."""
+    """Owns all hosts and everything that is between them."""
 
     def __init__(self, loop: SimLoop) -> None:
         self.loop = loop
@@ -52,19 +52,21 @@ class SimNetwork:
     # Set-up and faults
 
     def add_host(self, name: str) -> SimHost:
-        """The host of that name, made if it is new."""
+        """Returns the host of that name, which is made if it is new."""
         host = self._hosts.get(name)
         if host is None:
             host = self._hosts[name] = SimHost(name, f"10.0.0.{len(self._hosts) + 1}")
         return host
 
     def partition(self, sources: Sequence[str], destinations: Sequence[str], *, both_ways: bool = True) -> None:
-        """Nothing from `sources` reaches `destinations` (nor back) until healed."""
+        """Blocks everything from `sources` to `destinations`, and back if `both_ways`, until
+        `heal`.
+        """
         self.links.block(sources, destinations, both_ways=both_ways)
         self.loop.note(f"net partition {list(sources)} {list(destinations)} both_ways={both_ways}")
 
     def heal(self) -> None:
-        """Every host reaches every other again; what was held back arrives after a latency."""
+        """Lets every host reach every other again; what was held back arrives after a latency."""
         self.links.unblock()
         held, self._held = self._held, []
         self.loop.note(f"net heal {len(held)}")
@@ -73,7 +75,7 @@ class SimNetwork:
             self.loop.call_at_us(arrive_us, self._cross, source, destination, arrive, context=self._nobody)
 
     def reset(self, source: str, destination: str) -> int:
-        """Cut every connection between two hosts; how many there were."""
+        """Cuts every connection between two hosts; returns how many there were."""
         cut = [c for c in self.add_host(source).connections if c.peer_name == destination]
         for connection in cut:
             connection.reset()
@@ -81,7 +83,7 @@ class SimNetwork:
         return len(cut)
 
     def crash(self, host: SimHost, *, silently: bool) -> None:
-        """The node on `host` is gone: with its process (peers are reset) or with its power
+        """Ends the node on `host`: its process died (peers are reset), or it lost its power
         (`silently`).
         """
         host.context = None
@@ -94,8 +96,8 @@ class SimNetwork:
             host.connections.clear()
 
     def boot(self, host: SimHost, context: Context) -> None:
-        """A node starts on `host`; connections of an earlier life are reset now if they were not
-        before.
+        """Starts a node on `host`. Connections of an earlier life that were not reset before are
+        reset now.
         """
         for connection in list(host.connections):
             connection.die()
@@ -167,7 +169,7 @@ class SimNetwork:
         raise OSError(errno.EHOSTUNREACH, f"no host is called {name}")
 
     def deliver(self, source: SimHost, destination: SimHost, size: int, not_before_us: int, arrive: Callable[[], object]) -> int:
-        """Have `arrive` run when `size` bytes have crossed; the time when they do."""
+        """Runs `arrive` when `size` bytes have crossed; returns the time when they do."""
         arrive_us = self.loop.now_us + self._latency_us(source.name, destination.name, size)
         if arrive_us < not_before_us:
             arrive_us = not_before_us
@@ -181,7 +183,7 @@ class SimNetwork:
             arrive()
 
     def split_at(self, size: int) -> int:
-        """Where a piece is handed over in two parts; `size` when it is not."""
+        """Returns where a piece is handed over in two parts; `size` if it is not."""
         if size < 2 or self._chance() * SPLIT_ONE_IN >= 1:
             return size
         return 1 + int(self._chance() * (size - 1))
@@ -227,7 +229,9 @@ class SimConnection:
 
     @property
     def peer_name(self) -> str | None:
-        """Of the host at the other end; None while that has not taken the connection."""
+        """Returns the name of the host at the other end; None until that host has accepted the
+        connection.
+        """
         return self.remote.host.name if self.remote is not None else None
 
     @property
@@ -261,7 +265,7 @@ class SimConnection:
             self._protocol.pause_writing()
 
     def pump(self) -> None:
-        """Send what the window allows."""
+        """Sends what the window allows."""
         if self._context is not self.host.context:
             return
         remote = self.remote
@@ -280,13 +284,13 @@ class SimConnection:
             self._lose(None)
 
     def _send(self, remote: SimConnection, size: int, packet: memoryview | Callable[[], object]) -> None:
-        """A packet: bytes, or what shall happen after all bytes sent before."""
+        """Sends a packet: bytes, or a function to run after all bytes sent before."""
         self._pipe.append(packet)
         self._last_arrival_us = self._network.deliver(self.host, remote.host, size, self._last_arrival_us, self._cross_next)
 
     def _cross_next(self) -> None:
-        """One packet has crossed; whichever it was (a healed partition shuffles them), TCP hands
-        them over in order.
+        """Hands over the next packet when any one has crossed. A healed partition shuffles packets,
+        and TCP delivers them in order.
         """
         packet = self._pipe.popleft()
         if not isinstance(packet, memoryview):
@@ -355,13 +359,13 @@ class SimConnection:
         self._lose(None)
 
     def reset(self) -> None:
-        """Cut: both ends are told, each after the time a packet needs."""
+        """Cuts the connection; both ends are told, each after the time that a packet needs."""
         for end, other in ((self, self.remote), (self.remote, self)):
             if end is not None and other is not None:
                 self._network.deliver(other.host, end.host, 0, 0, lambda end=end: end._lose(_reset_error(), tell_peer=False))  # type: ignore[misc]
 
     def die(self) -> None:
-        """This end's node is dead: it is told nothing, its peer is reset."""
+        """Ends this end because its node is dead: the node is told nothing, and the peer is reset."""
         if not self._lost:
             self._lost = self._closing = True
             self._unsent.clear()
@@ -383,13 +387,13 @@ class SimConnection:
             self._send(remote, 0, lambda: remote.peer_ended(_reset_error() if cut_short else None))
 
     def peer_ended(self, error: Exception | None) -> None:
-        """Everything the peer sent has arrived before this."""
+        """The peer has ended; everything that it sent has arrived before this."""
         if not self._lost:
             self._end = (error,)
             self._call_node(self._hand_over)
 
     def _call_node(self, function: Callable[[], object]) -> None:
-        """In the next turn, as this end's node; dropped if that node is dead."""
+        """Calls the function in the next turn, as this end's node; drops it if that node is dead."""
         if self._context is not None:
             self._network.loop.call_soon(function, context=self._context)
 

@@ -1,5 +1,5 @@
-"""Which transactions a log leaves open, and where cutting leaves none: naive on purpose, to compare
-with.
+"""Which transactions a log leaves open, and where a cut leaves none open. The code is naive on
+purpose, since other code is compared with it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from kmirror.sim.events import Batch
 
 
 def open_transactions(batches: list[Batch]) -> dict[int, int]:
-    """Producer id -> first offset of its open transaction."""
+    """Returns producer id -> first offset of its open transaction."""
     opened: dict[int, int] = {}
     for batch in batches:
         if batch.reset_source is not None:
@@ -21,7 +21,9 @@ def open_transactions(batches: list[Batch]) -> dict[int, int]:
 
 
 def fixpoint(batches: list[Batch]) -> list[Batch]:
-    """What is left when everything from the first open transaction on is cut, again and again."""
+    """Returns what is left when everything from the first open transaction on is cut, again and
+    again.
+    """
     left = list(batches)
     while opened := open_transactions(left):
         cut = min(opened.values())

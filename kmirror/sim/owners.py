@@ -1,9 +1,10 @@
-"""Whose a step is: nodes as the loop sees them, their deaths, and the errors that nobody awaited.
+"""Which node a step belongs to: nodes as the loop sees them, their deaths, and the errors that
+nobody awaited.
 
 Each simulated node runs in a `contextvars` context that names it (`current_owner`); tasks and
-callbacks inherit it. Code of a node that is dead gets `NodeKilledError` from whatever it uses, and
-what it raises then is nobody's: `is_of_the_dead` tells that from an error that the node had while
-it lived.
+callbacks inherit it. Code of a dead node gets `NodeKilledError` from whatever it uses, and nobody
+is told of the errors that it raises then. `is_of_the_dead` tells these from errors that the node
+had while it lived.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class Failure:
 
 
 def is_of_the_dead(future: object) -> bool:
-    """Whether an error that nobody has looked at is a dead node's; of a task's, only one of the
-    very moment in which the node died.
+    """Returns whether an error that nobody has looked at belongs to a dead node. A task's error
+    does so only if the task failed at the very moment in which the node died.
     """
     owner: Owner | None = getattr(future, "owner", None)
     if owner is None or owner.alive:

@@ -1,9 +1,10 @@
-"""Replay: what logs held and what states were in force at each moment of a history.
+"""Replay: what the logs held, and which states were in force, at each moment of a history.
 
 A cluster of one node has one log of a partition; a fleet has one on each replica's host. `state` is
-the cluster's: of one node, what was written last; of a fleet, what is in the final `__mirror_state`
-(`MirrorStatesRead`) from the moment on when a second replica had it, for nobody may act on a record
-before it is committed, and what was truncated again never counted.
+the cluster's. For a cluster of one node it is what was written last. For a fleet it is what the
+final `__mirror_state` has (`MirrorStatesRead`), from the moment when a second replica had it:
+nobody may act on a record before it is committed, and a record that was truncated again never
+counted.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Place = tuple[str, TopicPartition]
 
 @dataclass(slots=True)
 class Replay:
-    """Logs, states and chains as of the event being looked at."""
+    """Owns the logs, states and chains as they are at the current event."""
 
     history: History
     logs: dict[LogKey, list[Batch]] = field(default_factory=dict)
@@ -54,7 +55,7 @@ class Replay:
     _in_force: bool = False
 
     def walk(self) -> Iterator[Event]:
-        """Every event; the logs are as they were before it until the generator is resumed."""
+        """Yields every event; the logs are as they were before it until the generator is resumed."""
         self._final = {
             (type(record), (event.cluster, record.log.partition), record.order)
             for event in self.history.events
@@ -73,7 +74,7 @@ class Replay:
 
     @property
     def takes_effect(self) -> bool:
-        """Whether the event being looked at, a state or an epoch, is in force from now on (of a
+        """Returns whether the current event, a state or an epoch, is in force from now on (in a
         fleet: this is its second copy).
         """
         return self._in_force
@@ -106,14 +107,14 @@ class Replay:
             self._epochs[self.place(event.log), event.mirror_name] = event.epoch
 
     def _set_state(self, place: Place, mirror_name: str, state: State | None) -> None:
-        if state is None:  # the mirror was deleted, and with it what its topics' last mirror epochs were
+        if state is None:  # the mirror was deleted, and its topics' last mirror epochs with it
             self._states.pop(place, None)
             self._epochs.pop((place, mirror_name), None)
         else:
             self._states[place] = (mirror_name, state)
 
     def is_fleet(self, log: LogKey) -> bool:
-        """Whether it is one replica of several."""
+        """Returns whether it is one replica of several."""
         return self.history.cluster_of(log) != log.cluster
 
     def is_fleet_of(self, cluster: str) -> bool:
@@ -126,11 +127,11 @@ class Replay:
         return self.logs.get(key, [])
 
     def replicas(self, place: Place) -> list[LogKey]:
-        """Those of which anything was seen yet."""
+        """Returns the replicas of which anything was seen yet."""
         return list(self._replicas.get(place, ()))
 
     def all_replicas(self, place: Place) -> list[LogKey]:
-        """Those to which nothing was appended as well."""
+        """Returns all replicas, including those to which nothing was appended."""
         return [LogKey(host, place[1]) for host in self._assigned.get(place, ())] or self.replicas(place)
 
     def state(self, key: LogKey) -> State | None:
@@ -141,7 +142,7 @@ class Replay:
         return self._epochs.get((place, mirror_name))
 
     def source(self, key: LogKey) -> Place | None:
-        """Where a mirrored partition comes from."""
+        """Returns the partition that this one mirrors."""
         found = self._states.get(self.place(key))
         cluster = self.history.sources.get((self.history.cluster_of(key), found[0])) if found is not None else None
         return (cluster, key.partition) if cluster is not None else None
@@ -150,29 +151,29 @@ class Replay:
         return place in self._states
 
     def source_has(self, key: LogKey, batch: Batch) -> bool:
-        """Whether every replica of the source's log is equal to this one up to and including
-        `batch` now.
+        """Returns whether every replica of the source's log now equals this one up to and including
+        `batch`.
         """
         source = self.source(key)
         replicas = self.replicas(source) if source is not None else []
         return bool(replicas) and all(any(batch.chain == other.chain for other in self.log(replica)) for replica in replicas)
 
     def source_has_between(self, key: LogKey, start: int, end: int) -> bool:
-        """Whether a replica of the source's log has a batch with offsets in [start, end)."""
+        """Returns whether a replica of the source's log has a batch with offsets in [start, end)."""
         source = self.source(key)
         replicas = self.replicas(source) if source is not None else []
         return any(batch.base_offset < end and batch.last_offset >= start for replica in replicas for batch in self.log(replica))
 
     def is_of_source(self, key: LogKey, batch: Batch) -> bool:
-        """Whether the source's log, on any replica, ever was equal to this one up to and including
-        `batch`.
+        """Returns whether the source's log, on any replica, ever equalled this one up to and
+        including `batch`.
         """
         source = self.source(key)
         return source is not None and any(batch.chain in self.chains.get(replica, ()) for replica in self.replicas(source))
 
     def is_copy(self, event: Appended) -> bool:
-        """Whether another replica of the same cluster had this already: replication, which the
-        leader began.
+        """Returns whether another replica of the same cluster had this batch already, so that this
+        is replication from a leader.
         """
         others = (replica for replica in self.replicas(self.place(event.log)) if replica != event.log)
         return any(event.batch.chain in self.chains.get(replica, ()) for replica in others)

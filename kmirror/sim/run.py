@@ -1,9 +1,8 @@
 """One run: a history played on a stage of a new world from a seed, and judged.
 
-`run_history` is the same for every kind of stage: what differs (how a stage is made of a world, and
-what must hold of its history) is in the `Setting`. What the program reports as an error of its own
-(a task that died, a node that does not start) is a violation, and so is a wait or a step that does
-not end.
+`run_history` is the same for every kind of stage. The `Setting` holds what differs: how to make the
+stage from a world, and how to judge its history. An error that the program reports itself (a task
+that died, a node that does not start) is a violation, and so is a wait or a step that does not end.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ MAX_CPU_S = 600.0
 
 @dataclass(slots=True)
 class RunResult:
-    """What one seed gave. `history` is the whole story; `trace_hash` names the run."""
+    """The outcome of one seed. `history` is the whole story; `trace_hash` identifies the run."""
 
     name: str
     seed: int
@@ -48,8 +47,8 @@ class RunResult:
 class Setting:
     """What surrounds a history.
 
-    `stage(world, history, rates, ablations)` makes its stage, `judge(history)` its violations. A
-    run that takes more steps of the loop, more simulated time, or more CPU time than allowed is a
+    `stage(world, history, rates, ablations)` makes its stage, and `judge(history)` returns its
+    violations. A run that takes more loop steps, simulated time or CPU time than allowed is a
     violation of "progress".
     """
 
@@ -64,7 +63,7 @@ class Setting:
 
 
 def run_history(name: str, seed: int, play: HistoryFunction, setting: Setting) -> RunResult:
-    """Play it on a new stage and judge it."""
+    """Plays the history on a new stage and judges it."""
     loop = new_loop(f"{name}/{seed}", max_steps=setting.max_steps, max_time_us=setting.max_time_us, on_trace=setting.on_trace)
     world = SimWorld(loop)
     history = History()

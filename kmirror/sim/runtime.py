@@ -1,5 +1,5 @@
-"""The simulator's door: a `Runtime` for each simulated node, on one `SimLoop`, one `SimNetwork`, a
-`SimDisk` each.
+"""The entrance to the simulator: a `Runtime` for each simulated node, on one `SimLoop`, one
+`SimNetwork`, and a `SimDisk` for each node.
 
     loop = SimLoop(seed)
     world = SimWorld(loop)
@@ -13,13 +13,13 @@
     print(loop.trace_hash)
 
 Faults: `world.network.partition/heal/reset`, `world.network.links.set`,
-`node.disk.fail_next/corrupt/capacity_bytes`, `node.clock.offset_ms`, `node.pause(duration_us)` (a
-long garbage collection: nothing of the node runs, the world goes on).
+`node.disk.fail_next/corrupt/capacity_bytes`, `node.clock.offset_ms`, `node.pause(duration_us)`
+(like a long garbage collection: nothing of the node runs, and the world goes on).
 
-`kill` stops a node between two steps: what stands in the queue for it is dropped, its tasks are
-closed right away with a disk and a network that raise `NodeKilledError` at every use, so that no
+`kill` stops a node between two steps. What stands in the queue for it is dropped. Its tasks are
+closed right away, with a disk and a network that raise `NodeKilledError` at every use, so that no
 `finally` of a dead node leaves a trace. `run_blocking` runs the function after a seeded delay and
-returns after another: the loop goes on around it, as with a real worker. The function itself is one
+returns after another: the loop goes on meanwhile, as with a real worker. The function itself is one
 step.
 """
 
@@ -47,7 +47,7 @@ MAX_BLOCKING_DELAY_US = 5_000
 
 
 class SimClock:
-    """Virtual time; the wall clock may be off by `offset_ms`, the monotonic one is the loop's."""
+    """Virtual time. The wall clock may be off by `offset_ms`; the monotonic clock is the loop's."""
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
@@ -64,7 +64,7 @@ class SimClock:
 
 
 class SimWorld:
-    """All nodes of one simulation."""
+    """Owns the nodes of one simulation, and the network between them."""
 
     def __init__(self, loop: SimLoop) -> None:
         self.loop = loop
@@ -72,14 +72,14 @@ class SimWorld:
         self.nodes: dict[str, SimNode] = {}
 
     def node(self, name: str) -> SimNode:
-        """The node of that name, made if it is new."""
+        """Returns the node of that name, which is made if it is new."""
         node = self.nodes.get(name)
         if node is None:
             node = self.nodes[name] = SimNode(self, name)
         return node
 
     def close(self) -> None:
-        """Kill every node and close the loop; call it at the end, so that no task is left to the
+        """Kills every node and closes the loop. Call it at the end, so that no task is left to the
         garbage collector.
         """
         for node in self.nodes.values():
@@ -89,7 +89,7 @@ class SimWorld:
 
 
 class SimNode:
-    """A machine: its disk and clock outlive its lives."""
+    """A machine. It owns a disk and a clock, which outlive each of its lives."""
 
     def __init__(self, world: SimWorld, name: str) -> None:
         self.world = world
@@ -105,7 +105,7 @@ class SimNode:
         return self.runtime is not None
 
     def boot(self) -> SimRuntime:
-        """Start a new life; the node must not be running."""
+        """Starts a new life; the node must not be running."""
         assert self.runtime is None, f"node {self.name} is running already"
         self.lives += 1
         self.disk.attach()
@@ -115,7 +115,7 @@ class SimNode:
         return self.runtime
 
     def kill(self, *, power_loss: bool = False) -> None:
-        """Crash the process, or cut the power."""
+        """Crashes the process, or cuts the power."""
         runtime = self.runtime
         assert runtime is not None, f"node {self.name} is not running"
         self.world.loop.note(f"node {self.name} kill power_loss={power_loss}")
@@ -128,9 +128,7 @@ class SimNode:
         runtime.close_tasks()
 
     def pause(self, duration_us: int) -> None:
-        """Nothing of this node runs for `duration_us`; afterwards everything that was due runs
-        late.
-        """
+        """Stops this node for `duration_us`; afterwards everything that was due runs late."""
         if self.runtime is not None:
             self.world.loop.pause_owner(self.runtime, duration_us)
 
@@ -183,7 +181,7 @@ class SimRuntime:
         return self._loop.create_future()
 
     def report_failure(self, message: str, error: BaseException) -> None:
-        if self.alive:  # what the code of a dead node raises, while its tasks are closed, is nobody's
+        if self.alive:  # nobody is told what a dead node's code raises while its tasks are closed
             self.failure_count += 1
             self._loop.add_failure(message, error)
 
@@ -200,7 +198,7 @@ class SimRuntime:
         return await self._network.connect(self._node.host, host, port, protocol_factory)
 
     def close_tasks(self) -> None:
-        """Unwind what every task of this dead node holds, now rather than when it is collected."""
+        """Unwinds every task of this dead node now rather than when it is collected."""
         current = asyncio.current_task(self._loop) if self._loop.is_running() else None
         for task in list(self.tasks):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
@@ -213,11 +211,11 @@ class SimRuntime:
     def _close_one(self, task: asyncio.Task[Any]) -> None:
         if task.done():
             if not task.cancelled():
-                task.exception()  # seen: nobody is left to be told
+                task.exception()  # marks it as seen: nobody is left to be told
             return
         coroutine = task.get_coro()
         assert coroutine is not None, "tasks of the simulated loop always have a coroutine"
-        with contextlib.suppress(BaseException):  # whatever a dead node raises is nobody's
+        with contextlib.suppress(BaseException):  # nobody is told what a dead node raises
             self.context.copy().run(coroutine.close)
 
     def _ensure_alive(self, operation: str) -> None:

@@ -1,18 +1,20 @@
 """SimServer: one node's program on one simulated machine.
 
-The program is the one that `kmirror start` runs, `KafkaServer`, with the properties it is given.
-`start` boots the machine on whatever its disk holds, formatting an empty one as an operator would;
-`crash`, `lose_power` and `stop` (a controlled shutdown) end that life. `watch` sees the logs on its
-disk.
+The program is `KafkaServer`, the one that `kmirror start` runs, with the properties that it is
+given. `start` boots the machine on whatever its disk holds, and formats an empty disk as an
+operator would. `crash`, `lose_power` and `stop` (a controlled shutdown) end that life. `watch` sees
+the logs on its disk.
 
-A node that does not start again, or that ends by itself, is a finding: `start_failed` says why.
-Unless its disks are to blame (`is_disk_bad`): a node may refuse to start, or end, because a volume
-of its log directories fails, is full, came back empty and is not formatted, or lied; `refused` says
-why then, and the operator of the story mends the disk (`mend_disks`) and starts it again. A disk
-that lied to a node which refuses to start, or to use it, is replaced; and so is one on which a log
-is torn below its recovery point, where no recovery looks. Of a replica that lies in two
-directories, because one failed while it took the place of the other, the operator removes the one
-that it left, as Kafka says.
+A node that does not start again, or that ends by itself, is a finding: `start_failed` says why. It
+is none if its disks are to blame (`is_disk_bad`). A node may refuse to start, or end, because a
+volume of its log directories fails, is full, came back empty and is not formatted, or lied. Then
+`refused` says why, and the operator of the story mends the disk (`mend_disks`) and starts the node
+again.
+
+The operator replaces a disk that lied if the node refuses to start or to use it, or if a log on it
+is torn below its recovery point, where no recovery looks. A replica may lie in two directories,
+because one failed while it took the place of the other; then the operator removes the one that is
+no longer the log, as Kafka says.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ SECOND_DATA_DIR = "/data2"
 
 
 class SimServer:
-    """One node, named like its host; `features` are those it is formatted with."""
+    """One node, named like its host. It owns the machine, the program's current life, and the
+    volumes of its log directories; `features` are those it is formatted with.
+    """
 
     def __init__(
         self,
@@ -52,7 +56,9 @@ class SimServer:
         safeguards: MirrorSafeguards = ALL_SAFEGUARDS,
         dialect: str | None = None,
     ) -> None:
-        """`dialect`: in which it answers mirrors (`sim.old_dialects`), today's unless told."""
+        """`dialect`: the Kafka version as which it answers mirrors (`sim.old_dialects`); today's by
+        default.
+        """
         self.name = name
         self._dialect = dialect
         self.node = world.node(name)
@@ -87,30 +93,30 @@ class SimServer:
 
     @property
     def is_disk_bad(self) -> bool:
-        """Whether a volume fails or is full, or was replaced and is not formatted yet."""
+        """Returns whether a volume fails or is full, or was replaced and is not formatted yet."""
         return bool(self._empty) or any(volume.is_broken for volume in self.volumes)
 
     @property
     def needs_restart(self) -> bool:
-        """Whether its disks were bad in this life: a directory that went offline comes back with
-        the next start only.
+        """Returns whether its disks were bad in this life: a directory that went offline comes back
+        only with the next start.
         """
         return self._needs_restart or self.is_disk_bad or self.refused is not None or bool(self._torn or self._unused_dirs())
 
     def _unused_dirs(self) -> list[str]:
-        """Those that the running node does not use, or not any more: what failed under a log is
-        refused at once, and offline a little later.
+        """Returns the directories that the running node does not use, or no longer uses. A
+        directory that failed under a log is refused at once and goes offline a little later.
         """
         broker = self.server.broker if self.server is not None else None
         return broker.replica_manager.log_manager.failed_log_dirs if broker is not None else []
 
     def note_bad_disk(self) -> None:
-        """Whoever broke a volume says so."""
+        """Notes that a volume is bad; called by whoever broke it."""
         self._needs_restart = True
 
     def replace_disk(self, path: str) -> None:
-        """The node is off; when it starts again that log directory is empty, until the operator
-        formats it.
+        """Replaces the disk of that log directory while the node is off. The directory stays empty
+        until the operator formats it.
         """
         assert not self.alive, f"{self.name} is running"
         self.node.disk.lose(path)
@@ -120,7 +126,7 @@ class SimServer:
         self._tell(f"has another disk at {path}, which is empty")
 
     def lose_log(self, partition: TopicPartition) -> None:
-        """Somebody removes the partition's directory while the node is off; nothing where it has
+        """Removes the partition's directory while the node is off; does nothing if the node has
         none.
         """
         assert not self.alive, f"{self.name} is running"
@@ -131,7 +137,7 @@ class SimServer:
             self._tell(f"has the log of {partition} removed")
 
     def mend_disks(self) -> None:
-        """Space is freed, disks work again; the node is off, and what came back empty is formatted."""
+        """Frees space, repairs the disks and formats what came back empty; the node is off."""
         assert not self.alive, f"{self.name} is running"
         for volume in self.volumes:
             if volume.has_lied and (self.refused is not None or volume.path in self._unused or volume.path in self._torn):
@@ -149,7 +155,7 @@ class SimServer:
         self._tell("has its disks mended")
 
     def start(self) -> None:
-        """Boot; `wait_started` says when it serves."""
+        """Boots the machine; `wait_started` says when it serves."""
         runtime = self.node.boot()
         self._needs_restart = self.is_disk_bad
         self.refused = None
@@ -159,7 +165,7 @@ class SimServer:
         self._life = runtime.spawn(self._run(runtime), name="kafka-server")
 
     async def wait_started(self) -> None:
-        """Until this life, or a later one, serves. KmirrorError when it does not start."""
+        """Waits until this life, or a later one, serves; KmirrorError if it does not start."""
         while not self._started.done():
             if self.start_failed is not None:
                 raise KmirrorError(self.start_failed)
@@ -190,7 +196,7 @@ class SimServer:
         started.set_result(None)
 
     def _does_not_run(self, why: str) -> None:
-        """The process ends."""
+        """Ends the process because of `why`."""
         if not self._needs_restart and not any(volume.has_lied for volume in self.volumes):
             self.start_failed = f"{self.name} {why}"
             return
@@ -207,8 +213,8 @@ class SimServer:
             self._does_not_run(f"ends: {reason}")
 
     def _format(self, runtime: SimRuntime) -> None:
-        """As an operator does before the first start; a power loss in the middle of it is not what
-        is simulated.
+        """Formats the disk as an operator does before the first start. A power loss in the middle
+        of it is not simulated.
         """
         options = FormatOptions(cluster_id=self.cluster_id, features=self._features, ignore_formatted=True)
         format_node(self._config, options, runtime)
@@ -217,12 +223,12 @@ class SimServer:
             runtime.files.fsync_path(path)
 
     def crash(self) -> None:
-        """SIGKILL: the page cache survives."""
+        """Kills the process (SIGKILL); the page cache survives."""
         self._end(power_loss=False)
         self._tell("crashes")
 
     def lose_power(self) -> None:
-        """What was not synced may be gone or torn."""
+        """Cuts the power; what was not synced may be gone or torn."""
         self._end(power_loss=True)
         self._tell("loses its power")
         self.watch.after_power_loss()
@@ -234,7 +240,7 @@ class SimServer:
         self.node.kill(power_loss=power_loss)
 
     async def stop(self) -> None:
-        """Controlled shutdown, then the machine is off."""
+        """Shuts the node down in a controlled way, and then the machine."""
         server = self.server
         if server is not None and self.node.runtime is not None:
             await self.node.runtime.spawn(server.stop(), name="stop")

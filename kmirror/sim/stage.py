@@ -1,5 +1,5 @@
-"""SimStage: what every stage of a history has: a world, a story drawn from the seed, a machine for
-the clients, faults, and waits that end.
+"""SimStage: what every stage has: a world, a story drawn from the seed, a machine for the clients,
+faults, and waits with a limit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kmirror.sim.server import SimServer
 CLIENTS = "clients"
 WAIT_MS = 60_000
 IMPATIENT_MS = 8_000
-"""With a safeguard off nobody waits for what will not come."""
+"""With a safeguard off, nobody waits long for what will not come."""
 POLL_MS = 20
 
 
@@ -43,15 +43,15 @@ class SimStage:
         self._waiters: list[asyncio.Future[None]] = []
 
     def servers(self) -> Sequence[SimServer]:
-        """Every node of the stage."""
+        """Returns every node of the stage."""
         raise NotImplementedError
 
     def servers_with_disks(self) -> Sequence[SimServer]:
-        """Those whose disks may break."""
+        """Returns the nodes whose disks may break."""
         return ()
 
     async def start_servers(self, way_to_die: Callable[[SimServer, bool], bool | None] = lambda server, power_loss: power_loss) -> None:
-        """Start all of them, and have the faults ready (`faults.active` lets them happen)."""
+        """Starts all servers and prepares the faults (`faults.active` lets them happen)."""
         for server in self.servers():
             server.watch.changed = self.log_changed
             server.start()
@@ -64,7 +64,7 @@ class SimStage:
         self.world.loop.create_task(self.faults.run(), name="faults")
 
     def between(self, low: int, high: int) -> int:
-        """A number of the story, both included."""
+        """Draws a number of the story, both bounds included."""
         return low + self.random.randrange(high - low + 1)
 
     def chance(self, percent: int) -> bool:
@@ -77,7 +77,7 @@ class SimStage:
         self.history.add(Told(self.world.loop.now_us, "story", what))
 
     async def until(self, what: str, condition: Callable[[], bool]) -> None:
-        """KmirrorError when it does not come true: nothing may hang."""
+        """Waits for the condition; KmirrorError if it does not come true, since nothing may hang."""
         deadline_us = self.world.loop.now_us + self.patience_ms * 1000
         while not condition():
             failed = next((server.start_failed for server in self.servers() if server.start_failed), None)
@@ -88,7 +88,7 @@ class SimStage:
             await self._something()
 
     async def _something(self) -> None:
-        """Until a log changes, but not longer than a moment."""
+        """Waits until a log changes, but not longer than a moment."""
         waiter = self.world.loop.create_future()
         self._waiters.append(waiter)
         timer = self.world.loop.call_later(POLL_MS / 1000, _wake, waiter)
@@ -98,15 +98,15 @@ class SimStage:
             timer.cancel()
 
     def log_changed(self) -> None:
-        """Whoever waits looks again."""
+        """Makes everyone who waits look again."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             _wake(waiter)
 
 
 def expect(condition: bool, what: str) -> None:
-    """KmirrorError (a violation of "progress") unless it holds: what a history states that no
-    checker can see.
+    """Raises KmirrorError (a violation of "progress") unless the condition holds. Histories use it
+    for what no checker can see.
     """
     if not condition:
         raise KmirrorError(f"expected: {what}")

@@ -1,5 +1,5 @@
-"""StateWatch: what the replica of `__mirror_state` on one host says, read from the bytes that are
-written to it.
+"""StateWatch: the contents of `__mirror_state` on one host, read from the bytes that are written to
+it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ States = dict[TopicPartition, tuple[str, MirrorPartitionState]]
 
 
 class StateWatch:
-    """`states`: mirror name and state of each partition, as of the last record read."""
+    """Owns `states`: mirror name and state of each partition, as of the last record read."""
 
     def __init__(self, host: str) -> None:
         self.states: States = {}
         self._host = host
 
     def read(self, now_us: int, batch: RecordBatch) -> Iterator[StateWritten | LastMirrorEpochWritten]:
-        """The events of a batch, which changes `states`."""
+        """Yields the events of a batch, and updates `states`."""
         for offset, read in _mirror_records(batch):
             order = (batch.partition_leader_epoch, offset)
             if isinstance(read, PartitionStateRecord):
@@ -44,7 +44,9 @@ class StateWatch:
 
 
 def read_all(host: str, batches: Iterable[RecordBatch]) -> tuple[States, list[StateWritten | LastMirrorEpochWritten]]:
-    """The states that a whole log holds up to its first invalid batch, and its events (of time 0)."""
+    """Returns the states that a whole log holds up to its first invalid batch, and its events (at
+    time 0).
+    """
     watch = StateWatch(host)
     events: list[StateWritten | LastMirrorEpochWritten] = []
     for batch in batches:

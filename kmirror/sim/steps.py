@@ -1,5 +1,5 @@
-"""Steps of the simulated loop: the handle that waits for its turn or its time, and the label under
-which it stands in the trace.
+"""Steps of the simulated loop: the handle that waits for its turn or its time, and its label in the
+trace.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 class SimHandle:
     """A callback that waits for its turn or its time.
 
-    `task`: whose step it is, if it is one; `callback` is None once it is cancelled.
+    `task` is the task whose step it is, if it is one; `callback` is None once it is cancelled.
     """
 
     __slots__ = ("args", "callback", "context", "task")
@@ -34,7 +34,7 @@ class SimHandle:
 
 
 class StepLabels:
-    """`describe`, made once for a task and for a method."""
+    """`describe`, computed once for each task and each method."""
 
     def __init__(self) -> None:
         self._of_functions: dict[object, str] = {}

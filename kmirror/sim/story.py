@@ -17,7 +17,7 @@ class Story(Protocol):
         """Create the passive cluster's mirror, unless it is there, and add the topic."""
 
     async def delete_topic(self) -> None:
-        """The passive cluster's; it comes back by being added."""
+        """Deletes the passive cluster's topic; the next add brings it back."""
 
     async def fail_over(self) -> None:
-        """The passive cluster is the active one then, and the other mirrors nothing yet."""
+        """Makes the passive cluster the active one; the other mirrors nothing yet."""

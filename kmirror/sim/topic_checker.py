@@ -1,19 +1,21 @@
 """What must hold of a fleet's topics that are deleted and made anew, whatever mirrors they are in
 (rule "topics").
 
-    gone      what DeleteTopics was acknowledged for was deleted between the question and the answer
-    asked     a topic goes only while someone asks for its deletion, and is made only while someone creates it or adds it to a mirror (B17): no
-              mirror brings it back by itself
-    kept      no loss of power takes back what was acknowledged, be it that the topic is there or that it went
-    stopped   of a mirror's topic goes only one whose partitions are STOPPED, or were while it was asked for (B30, D3-34)
-    empty     what is made anew begins empty, with whatever id: in the end no replica in sync has a batch that it had before and that nobody
-              got since (a mirror gets the same batches from its source again, and a host that was away may still have them)
+    gone      if a DeleteTopics was acknowledged, the topic was deleted between question and answer
+    asked     a topic goes only while someone asks for its deletion, and is made only while someone
+              creates it or adds it to a mirror: no mirror brings it back by itself (B17)
+    kept      no loss of power takes back what was acknowledged, neither a creation nor a deletion
+    stopped   a mirror's topic goes only if its partitions are STOPPED, or were at some time while
+              its deletion was asked for (B30, D3-34)
+    empty     a topic that is made anew begins empty, whatever its id: in the end no replica in sync
+              has a batch that it had before and that nobody got since (a mirror gets the same
+              batches from its source again, and a host that was away may still have them)
 
-Who hears nothing, or that somebody was not reached, does not know: such a request may be carried
-out at any later time. The state of a partition counts from the moment on when it is in force
-(`sim.replay`). That the coordinators forget the states (D3-34) does not show in their log until the
-next coordinator reads it; the named history `topic_deleted_at_the_mirror` looks at the last mirror
-epochs.
+Someone who hears nothing, or hears that somebody was not reached, does not know the outcome: such a
+request may be carried out at any later time. A partition's state counts from the moment when it is
+in force (`sim.replay`). That the coordinators forget the states (D3-34) does not show in their log
+until the next coordinator reads it, so the named history `topic_deleted_at_the_mirror` looks at the
+last mirror epochs.
 """
 
 from __future__ import annotations
@@ -48,16 +50,17 @@ OPEN = frozenset(
 """After these a request may still be carried out."""
 
 Topic = tuple[str, str]
-"""Cluster and name."""
+"""Cluster and topic name."""
 
 
 @dataclass(slots=True)
 class TopicsInTime:
-    """`open`: what is, or may be, under way of each topic.
+    """Owns what is known of each topic at a moment of the history.
 
-    `changes`: when the controller wrote that it is there or that it went, the older of which, up to
-    `kept`, were acknowledged. `anew`: since when a topic is there that there was before. `since`:
-    how long a log has had each of its batches.
+    `open`: requests that are, or may be, under way. `changes`: the controller's records that the
+    topic is there or that it went; those up to `kept` (in us) were acknowledged. `gone`: when it
+    went last. `anew`: since when a topic is there again. `states`: the state of each partition and
+    its time. `since`: since when a log has each of its batches.
     """
 
     open: dict[Topic, dict[int, TopicAsked]] = field(default_factory=dict)
@@ -110,7 +113,7 @@ class TopicsInTime:
             yield f"the deletion of {event.topic} at {event.cluster} was acknowledged, and it was not deleted"
 
     def _keep(self, topic: Topic, asked: TopicAsked) -> None:
-        """What was acknowledged is on the disk, with all that was written before."""
+        """Notes that an acknowledged change is on the disk, with all that was written before it."""
         kind = TopicGone if asked.operation == DELETE_TOPIC else TopicMade
         carried_out = (
             change.now_us for change in self.changes.get(topic, ()) if isinstance(change, kind) and change.now_us >= asked.now_us
@@ -118,9 +121,9 @@ class TopicsInTime:
         self.kept[topic] = max(self.kept.get(topic, -1), next(carried_out, asked.now_us))
 
     def _taken_back(self, event: TopicMade | TopicGone) -> Iterator[str]:
-        """The last change, with the power.
+        """Takes back the last change, which was lost with the power.
 
-        Nobody but the controller has heard of it: brokers are told what is on the disk.
+        Only the controller has heard of it, since brokers are told what is on the disk.
         """
         topic = (event.cluster, event.topic)
         changes = self.changes.get(topic)
@@ -168,7 +171,7 @@ class TopicsInTime:
 
 
 def check_topics(history: History) -> list[Violation]:
-    """Nothing where nobody deletes a topic."""
+    """Returns the violations of the rule "topics"; none where nobody deletes a topic."""
     if not any(
         isinstance(event, TopicGone) or (isinstance(event, TopicAsked) and event.operation == DELETE_TOPIC) for event in history.events
     ):

@@ -19,7 +19,7 @@ UNANSWERED = "no answer"
 
 @dataclass(slots=True)
 class TopicEvent(Event):
-    """Something about that topic of that cluster."""
+    """Something about a topic of a cluster."""
 
     cluster: str
     topic: str
@@ -27,8 +27,8 @@ class TopicEvent(Event):
 
 @dataclass(slots=True)
 class TopicMade(TopicEvent):
-    """The controller wrote that there is such a topic, or lost with the power that it wrote
-    otherwise.
+    """The controller wrote that the topic exists, or its record of the deletion was lost with the
+    power.
     """
 
     topic_id: Uuid
@@ -37,8 +37,8 @@ class TopicMade(TopicEvent):
 
 @dataclass(slots=True)
 class PartitionMade(TopicEvent):
-    """The controller wrote which hosts hold a partition of the topic, whether anything is ever
-    appended there or not.
+    """The controller wrote which hosts hold a partition of the topic, whether or not anything is
+    ever appended there.
     """
 
     partition: int
@@ -47,8 +47,8 @@ class PartitionMade(TopicEvent):
 
 @dataclass(slots=True)
 class TopicGone(TopicEvent):
-    """The controller wrote that there is no such topic any more, or lost with the power that it
-    wrote otherwise.
+    """The controller wrote that the topic no longer exists, or its record of the creation was lost
+    with the power.
     """
 
     by_power_loss: bool = False
@@ -56,7 +56,7 @@ class TopicGone(TopicEvent):
 
 @dataclass(slots=True)
 class TopicAsked(TopicEvent):
-    """Someone begins to ask for something; `number` is no other's in the history."""
+    """Someone begins to ask for something; `number` is unique in the history."""
 
     operation: str
     number: int
@@ -64,7 +64,7 @@ class TopicAsked(TopicEvent):
 
 @dataclass(slots=True)
 class TopicAnswered(TopicEvent):
-    """... and has heard `error`, Kafka's name of it, or nothing (UNANSWERED)."""
+    """The answer to a `TopicAsked`: `error` is Kafka's name of the error, or UNANSWERED."""
 
     operation: str
     number: int
@@ -73,7 +73,9 @@ class TopicAnswered(TopicEvent):
 
 @contextlib.contextmanager
 def asking(history: History, loop: SimLoop, cluster: str, topic: str, operation: str) -> Iterator[None]:
-    """Within, someone asks; an ApiException is the answer, any other error is none."""
+    """Notes a request that is made within the block. An ApiException is its answer; after any other
+    error it is unanswered.
+    """
     number, error = len(history.events), UNANSWERED
     history.add(TopicAsked(loop.now_us, cluster, topic, operation, number))
     try:
@@ -87,6 +89,8 @@ def asking(history: History, loop: SimLoop, cluster: str, topic: str, operation:
 
 
 def was_deletion_asked(history: History, cluster: str, topic: str) -> bool:
-    """Whether somebody asked for it up to now, whatever the answer was."""
+    """Returns whether somebody has asked for the topic's deletion up to now, whatever the answer
+    was.
+    """
     asked = (event for event in history.events if isinstance(event, TopicAsked) and event.operation == DELETE_TOPIC)
     return any((event.cluster, event.topic) == (cluster, topic) for event in asked)

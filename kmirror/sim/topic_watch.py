@@ -1,9 +1,9 @@
-"""TopicWatch: which topics a fleet has and who holds their partitions, read from the bytes that its
-controller writes to its metadata log.
+"""TopicWatch: which topics a fleet has and which hosts hold their partitions, read from the bytes
+that its controller writes to its metadata log.
 
-A topic is there from its TopicRecord on until its RemoveTopicRecord; no history reassigns
-partitions. The controller is its own quorum, so what is written counts; what it answered for, it
-had synced before. After a power loss the log is read again, and what differs from before becomes an
+A topic exists from its TopicRecord until its RemoveTopicRecord; no history reassigns partitions.
+The controller is its own quorum, so a written record counts, and the controller synced it before it
+answered. After a power loss the log is read again, and each difference from before becomes an
 event, too. Known hole: a log that begins with a snapshot is not understood (no history lasts long
 enough for one). Internal topics are left out.
 """
@@ -28,14 +28,14 @@ Told = TopicMade | PartitionMade | TopicGone
 
 
 class TopicWatch:
-    """`topics`: names by id, as of the last record read."""
+    """Owns `topics`: names by id, as of the last record read."""
 
     def __init__(self, cluster: str) -> None:
         self.topics: Topics = {}
         self._cluster = cluster
 
     def read(self, now_us: int, batch: RecordBatch) -> Iterator[Told]:
-        """The events of a batch, which changes `topics`."""
+        """Yields the events of a batch, and updates `topics`."""
         for record in _topic_records(batch):
             if isinstance(record, RemoveTopicRecord):
                 if record.topic_id in self.topics:
@@ -49,8 +49,8 @@ class TopicWatch:
                 yield TopicMade(now_us, self._cluster, record.name, record.topic_id)
 
     def read_again(self, now_us: int, batches: Iterable[RecordBatch]) -> Iterator[Told]:
-        """The whole log after a power loss, up to its first invalid batch; only a topic that
-        differs becomes an event, with its partitions.
+        """Reads the whole log after a power loss, up to its first invalid batch. Yields events only
+        for topics that differ from before, with their partitions.
         """
         before, self.topics = self.topics, {}
         made: list[PartitionMade] = []

@@ -364,10 +364,13 @@ class Operator:
         self.history.add(Told(self.loop.now_us, "operator", what))
 
     async def _insist(self, what: str, attempt: Callable[[], Awaitable[Any]], *, done: Errors, undone: Undone = never_undone) -> None:
-        """`done` is what a second attempt hears when the first was carried out and its answer lost;
-        or, from a broker that has not heard yet of what was done before, when nothing was: who must
-        be sure looks (`MirrorStage`). A refusal is an answer, too, where an earlier request that
-        was given up has `undone` meanwhile what this one builds upon.
+        """Tries until the attempt succeeds.
+
+        `done` is the error that a second attempt hears if the first was carried out and its answer
+        was lost. A broker that has not heard of an earlier change may give it, too, although
+        nothing was carried out; a caller that must be sure looks itself (`MirrorStage`). Any
+        refusal counts as an answer if `undone` says that a late request, given up earlier, has
+        meanwhile undone what this one builds upon.
         """
         self.tell(what)
         deadline_ms = self.runtime.clock.monotonic_ms() + self.timeout_ms

@@ -119,7 +119,7 @@ def test_a_synced_offset_that_the_group_has_left_itself_is_none() -> None:
 
 
 def test_an_offset_beyond_the_mirrored_end_skips_what_is_written_after_the_failover() -> None:
-    """C32: values are synced as they are."""
+    """Offsets are synced as they are (C32)."""
     story = mirrored().read("a", "a", 3, 6).told("b", 6).read("b", "b", 6, 9)
     assert story.broken() == [] and story.counts() == {"beyond": 1}
 

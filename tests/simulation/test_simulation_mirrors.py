@@ -266,8 +266,8 @@ def test_an_illegal_answer_is_noticed(error, before, rule_breaks):
 
 @pytest.mark.parametrize("seed", [35, 20])
 def test_a_source_topic_of_another_id_is_not_followed(seed):
-    """The mirror's topic is FAILED, or STOPPED where the deletion was noticed first (B5), until it
-    is deleted, too.
+    """The mirror's topic is FAILED until it is deleted, too; or STOPPED, if the deletion was
+    noticed first (B5).
     """
     result = run_named("mirrors", seed)
     assert result.violations == []

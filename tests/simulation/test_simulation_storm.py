@@ -1,11 +1,11 @@
 """The simulator's storms: a seed sweep, named disasters, ablations, and that one seed is one run.
 
-Of section F of the KIP decisions the histories that clusters of one node can have are here by
-number; those that need more are in `test_simulation_mirrors`. F8, F10, F15 and F17 are about a
-leader change; here the leader that changes is the same node in its next life. F18 has the disk lose
-the reset, since STOPPED is written only after the reset was synced.
+The histories of section F of the rules that clusters of one node can have are here, by number;
+those that need more are in `test_simulation_mirrors`. Four of them are about a leader change (F8,
+F10, F15, F17); here the new leader is the same node in its next life. In the history of the lost
+reset the disk loses it, since STOPPED is written only after the reset was synced (F18).
 
-Some rules stand behind others; then the ablation takes out those before it, too, and the row says
+Some rules stand behind others. Their ablation then also removes those before them, and the row says
 what is left to see.
 """
 
@@ -88,9 +88,10 @@ ABLATIONS = [
 
 
 NOTICED_WITHOUT_SIMULATION = {"holes_prove_nothing", "kept_when_added_again", "pending_produces_fail"}
-"""By tests in tests/unit/mirror: test_mirror_log_comparison, test_mirror_kept_prefix;
-test_d_states_and_steps in tests/conformance. What waits for followers has ended before PREPARING
-cuts, for it waits for them, too; so no history gets as far as F3 any more.
+"""Tests in tests/unit/mirror (test_mirror_log_comparison, test_mirror_kept_prefix) and in
+tests/conformance (test_d_states_and_steps) notice these. Produces that wait for followers have
+ended before PREPARING cuts, since it waits for them, too; so no history reaches a waiting produce
+at the cut any more (F3).
 """
 
 

@@ -1,12 +1,14 @@
-"""Histories: what is played in the simulator, each with a name (`kmirror sim --list`).
+"""The histories that the simulator plays; each has a name (`kmirror sim --list`).
 
-A history is an `async def (stage)` and a `Setting`: the stage that it is played on, the rules that
-judge it, the faults in between. `registry` has all of them by name. Here are the disasters, by what
-they are about; storms, which draw what happens, are in `sim.storm` (clusters of one node),
-`sim.fleet_storm` (one cluster of brokers) and `sim.mirror_storm` (two of them with mirrors).
+A history is an `async def (stage)` with a `Setting`: the stage it is played on, the rules that
+judge it, and the faults that happen meanwhile. `registry` has all histories by name. The rooms here
+hold the named disasters, one room for each subject. Storms draw what happens from the seed; they
+are in `sim.storm` (clusters of one node), `sim.fleet_storm` (one cluster of several brokers) and
+`sim.mirror_storm` (two such clusters with mirrors).
 
-    alignment failover                           clusters of one node, which begin with `single_nodes`
+    alignment failover                           clusters of one node, as `single_nodes` sets up
     replicas disks sources states compaction     fleets of brokers with mirrors
 
-What happened, which the rules look at, is a `History` of events (`sim.events`).
+Two more subjects lie beside the storm: `sim.mirror_readers` and `sim.mirror_share_groups`. What
+happened in a run is a `History` of events (`sim.events`), which the rules judge.
 """

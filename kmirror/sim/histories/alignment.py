@@ -1,9 +1,9 @@
 """Histories in which two logs must become equal: at a failback, along a chain of mirrors, from a
-source whose log begins late or whose topic is gone.
+source whose log starts late or whose topic is gone.
 
 Clusters have one node each. Each history is an `async def (stage)`, which may draw from the stage's
 seed. Its docstring says what went wrong in an earlier draft of the rules, or in another
-implementation. What the checkers cannot see is stated with `expect`.
+implementation. A history states with `expect` what the checkers cannot see.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kmirror.wire.messages.delete_records import DeleteRecordsPartition, DeleteR
 
 
 async def clean_failback(stage: Stage) -> None:
-    """Failover, writes on B, failback, switch back: nothing is lost, for nothing lagged."""
+    """Failover, writes on B, failback, switch back: nothing is lost, since nothing lagged."""
     await mirrored(stage)
     await stage.fail_over("b", PARTITIONS)
     await stage.write(stage.producer("second", PARTITIONS, idempotent=True), ORDERS, cluster="b", batches=3)
@@ -31,8 +31,8 @@ async def clean_failback(stage: Stage) -> None:
 
 
 async def _both_wrote_in_one_epoch(stage: Stage) -> None:
-    """B fails over; then both have an epoch 2 of their own, A with a batch at 12..14, B with its
-    reset at 12.
+    """B fails over. Then both clusters have an epoch 2 of their own: A with a batch at 12..14, B
+    with its reset at 12.
     """
     await mirrored(stage)
     await restart(stage, "b")
@@ -45,8 +45,9 @@ async def _both_wrote_in_one_epoch(stage: Stage) -> None:
 
 
 async def both_wrote(stage: Stage) -> None:
-    """A wrote on after B took over, in an epoch of the same number: its records are cut at
-    failback, and B's take their place.
+    """A writes on after B took over, in an epoch of the same number.
+
+    At the failback A's own records are cut and B's take their place.
     """
     await _both_wrote_in_one_epoch(stage)
     await stage.write(stage.producer("second", PARTITIONS), ORDERS, cluster="b", batches=4, count=2)
@@ -54,8 +55,9 @@ async def both_wrote(stage: Stage) -> None:
 
 
 async def divergence_inside_a_batch(stage: Stage) -> None:
-    """F2: the point where the logs part lies inside a batch of A; the whole batch goes, and no gap
-    is left at lag 0.
+    """The logs diverge inside a batch of A, so A must cut the whole batch (F2).
+
+    The mirror must not leave a gap there at lag 0.
     """
     await _both_wrote_in_one_epoch(stage)
     await stage.write(stage.producer("stale too", PARTITIONS), ORDERS, cluster="a", batches=1, count=3)
@@ -66,7 +68,10 @@ async def divergence_inside_a_batch(stage: Stage) -> None:
 
 
 async def mirror_loop(stage: Stage) -> None:
-    """F4: B mirrors A under one name, A is told to mirror B under another; both logs ended empty."""
+    """B mirrors A under one name, and A is told to mirror B under another (F4).
+
+    Once both logs ended empty.
+    """
     await mirrored(stage)
     await stage.operator.create_mirror("a", "other", source="b")
     await stage.operator.add("a", "other", TOPIC)
@@ -77,8 +82,9 @@ async def mirror_loop(stage: Stage) -> None:
 
 
 async def removed_before_mirroring(stage: Stage) -> None:
-    """F6: B is added and removed again before it mirrors; B's own epoch was stored as last mirror
-    epoch.
+    """B's topic is added and removed again before it mirrors (F6).
+
+    Once B's own epoch was stored as the last mirror epoch.
     """
     await mirrored(stage)
     await stage.fail_over("b", PARTITIONS)
@@ -97,8 +103,9 @@ async def removed_before_mirroring(stage: Stage) -> None:
 
 
 async def chain(stage: Stage) -> None:
-    """F7: A → B → C; after an epoch change at A, B serves batches of epochs above its own, and C
-    dropped them for ever.
+    """A → B → C: after A's epoch changed, B serves batches of epochs above its own (F7).
+
+    Once C dropped them for ever.
     """
     await begin(stage, clusters=("a", "b", "c"))
     await stage.mirror("a", "b", PARTITIONS)
@@ -112,8 +119,9 @@ async def chain(stage: Stage) -> None:
 
 
 async def log_start_inside_a_batch(stage: Stage) -> None:
-    """F11: the source's log starts inside a batch and the destination is empty; the append was
-    refused for ever.
+    """The source's log starts inside a batch, and the destination is empty (F11).
+
+    Once the append was refused for ever.
     """
     await begin(stage)
     await _delete_records(stage, "a", before=4)
@@ -123,8 +131,9 @@ async def log_start_inside_a_batch(stage: Stage) -> None:
 
 
 async def source_topic_deleted(stage: Stage) -> None:
-    """F13: the source's topic was deleted, B took over; A mirrors from B and gets the same topic
-    id; B began PREPARING by itself.
+    """The source's topic is deleted and B takes over; then A mirrors from B (F13).
+
+    A's topic gets the same topic id again. Once B then began PREPARING by itself.
     """
     await mirrored(stage)
     await stage.operator.delete_topic("a", TOPIC)
@@ -138,8 +147,9 @@ async def source_topic_deleted(stage: Stage) -> None:
 
 
 async def source_log_start_above_the_lag(stage: Stage) -> None:
-    """F16: A's log start passed the point up to which B had mirrored; at failback B's records
-    between the two were skipped silently.
+    """A's log start passes the offset up to which B has mirrored (F16).
+
+    Once B's records between the two offsets were silently skipped at the failback.
     """
     await stage.open(config={"log.retention.check.interval.ms": "200", "log.initial.task.delay.ms": "100"})
     await stage.operator.create_topic("a", TOPIC, configs={"segment.ms": "1"})
@@ -150,7 +160,7 @@ async def source_log_start_above_the_lag(stage: Stage) -> None:
     await stage.sleep_ms(100)
     await stage.write(stage.producer("more", PARTITIONS), ORDERS, cluster="a", batches=6, count=3)
     await _delete_records(stage, "a", before=24)
-    # Whether a segment begins at 24 is the clock's business (segment.ms); B has 12 records.
+    # The clock decides whether a segment begins at 24 (segment.ms). B has 12 records.
     await stage.until("A's log begins behind what B has", lambda: 12 < stage.log("a", ORDERS)[0].base_offset <= 24)
     await stage.fail_over("b", PARTITIONS)
     await stage.write(stage.producer("second", PARTITIONS), ORDERS, cluster="b", batches=8, count=3)
@@ -169,7 +179,7 @@ async def writes_to_the_mirror(stage: Stage) -> None:
 
 
 async def _delete_records(stage: Stage, name: str, *, before: int) -> None:
-    """The log start moves; the bytes stay until a segment is deleted."""
+    """Moves the log start with DeleteRecords. The bytes stay until a segment is deleted."""
     rows = [DeleteRecordsPartition(partition_index=ORDERS.partition, offset=before)]
     request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=ORDERS.topic, partitions=rows)], timeout_ms=1_000)
     response = await NetworkClient(stage.clients, "deleter").send(name, PORT, request, timeout_ms=1_500)

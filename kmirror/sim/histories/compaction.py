@@ -1,7 +1,7 @@
-"""Named histories of a compacted topic whose tombstones are kept for less time than a mirror, or a
+"""Named histories of a compacted topic that keeps its tombstones for less time than a mirror, or a
 follower, is away.
 
-Each is an `async def (stage)` as in `sim.histories.replicas`; the rule "keys" is in
+Each is an `async def (stage)` as in `sim.histories.replicas`. The rule "keys" is in
 `sim.fleet_keys`.
 """
 
@@ -18,8 +18,8 @@ from kmirror.sim.stage import expect
 
 GONE = b"customer"
 KEPT = tuple(b"kept-%d" % number for number in range(8))
-"""Written once, between the key's value and its tombstone: where a log that was cleaned and one
-that was not are equal.
+"""Written once, between the key's value and its tombstone. Here a log that was cleaned and one that
+was not are equal.
 """
 OTHERS = (b"x", b"y")
 ROUNDS = 40
@@ -27,8 +27,8 @@ NEVER_MS, SELDOM_MS = 600_000, 1_500
 
 
 async def _open(stage: MirrorStage, *, backoff_ms: int) -> KeyedWriter:
-    """B's cleaners look that seldom: what is away must still have the key's value when it comes
-    back.
+    """Opens the stage; B's cleaners wait `backoff_ms` between two looks. The replica that was away
+    must still have the key's value when it comes back.
     """
     await stage.open(replication_factor=3, config=CLEANING, own_config={"b": {"log.cleaner.backoff.ms": str(backoff_ms)}})
     await stage.operator.create_topic("a", KEYED.topic, 1, COMPACTED, replication_factor=3)
@@ -54,8 +54,8 @@ def _has(server: SimServer, key: bytes) -> bool:
 
 
 async def _clean_until_gone(stage: MirrorStage, writer: KeyedWriter, cluster: str) -> None:
-    """Other keys are written again and again, until that cluster's leader has no trace of the one
-    that was deleted.
+    """Writes other keys again and again, until that cluster's leader has no trace of the deleted
+    key.
     """
     for _ in range(ROUNDS):
         for key in OTHERS:
@@ -84,8 +84,9 @@ async def _end(stage: MirrorStage) -> None:
 
 
 async def compacted_mirror_paused_long(stage: MirrorStage) -> None:
-    """B is paused for longer than A keeps tombstones; a key that was deleted at A, and at B, does
-    not come back.
+    """B is paused for longer than A keeps tombstones.
+
+    A key that was deleted at A, and at B, does not come back.
     """
     writer = await _open(stage, backoff_ms=NEVER_MS)
     for key in (GONE, *OTHERS, *KEPT):
@@ -103,8 +104,9 @@ async def compacted_mirror_paused_long(stage: MirrorStage) -> None:
 
 
 async def compacted_follower_away_long(stage: MirrorStage) -> None:
-    """A follower of a compacted mirror is down for longer than tombstones are kept; the key that it
-    saw deleted does not come back.
+    """A follower of a compacted mirror is down for longer than tombstones are kept.
+
+    The key that it saw deleted does not come back.
     """
     writer = await _open(stage, backoff_ms=SELDOM_MS)
     for key in (GONE, *OTHERS, *KEPT):

@@ -1,9 +1,9 @@
-"""Named histories of disks: one log directory of two fails or fills while the other is healthy, a
-node starts on a full one, or on one that cannot be read, another comes back empty, a replica moves
-from one to the other while its log is cut, and a bit of a batch flips.
+"""Named histories of disks: one of two log directories fails or fills while the other is healthy, a
+node starts on a full or unreadable disk, a disk comes back empty, a replica moves between
+directories while its log is cut, and a bit of a batch flips.
 
-Each is an `async def (stage)` as in `sim.histories.replicas`; what the checkers cannot see is
-stated with `expect`.
+Each is an `async def (stage)` as in `sim.histories.replicas`. A history states with `expect` what
+the checkers cannot see.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ MOVE_CONFIG = {"replica.alter.log.dirs.io.max.bytes.per.second": "60"}
 
 
 async def _open(stage: MirrorStage) -> None:
-    """Two log directories a broker; B has all of A's four partitions on each of its brokers."""
+    """Opens the stage with two log directories a broker; every broker of B has all four of A's
+    partitions.
+    """
     await stage.open(partitions=PARTITIONS, replication_factor=3, log_dirs=2)
     await _write_to_all(stage, "a")
     await stage.mirror("a", "b")
@@ -58,8 +60,9 @@ async def _mend_and_restart(stage: MirrorStage, server: SimServer) -> None:
 
 
 async def directory_fails(stage: MirrorStage) -> None:
-    """One log directory of a broker at A fails; the partitions in its healthy one go on being
-    copied, from it and to it.
+    """One of the two log directories of a broker at A fails.
+
+    The partitions in its healthy directory are still copied, from it and to it.
     """
     await _open(stage)
     server = _leader_of_some(stage, "a")
@@ -83,8 +86,9 @@ def _leader_of_some(stage: MirrorStage, cluster: str) -> SimServer:
 
 
 async def leaders_disk_fills(stage: MirrorStage) -> None:
-    """The disk of the mirror's leader is full; another replica leads, and mirrors on, without an
-    operator.
+    """The disk of the mirror's leader is full.
+
+    Another replica takes the lead and goes on mirroring, without an operator.
     """
     await stage.open(replication_factor=3, log_dirs=2)
     await stage.write("a", batches=3)
@@ -107,8 +111,9 @@ async def leaders_disk_fills(stage: MirrorStage) -> None:
 
 
 async def move_during_cut(stage: MirrorStage) -> None:
-    """A's leader is about to change its log directory when A becomes the mirror; the log is cut and
-    mirrored anew in equal epochs.
+    """A's leader is moving a replica to another log directory when A becomes the mirror.
+
+    The log is cut and mirrored anew in equal epochs.
     """
     await stage.open(replication_factor=2, log_dirs=2, configs=ALONE, config=MOVE_CONFIG)
     stage.history.min_in_sync_replicas = 1
@@ -128,8 +133,9 @@ async def move_during_cut(stage: MirrorStage) -> None:
 
 
 async def full_disk_at_restart(stage: MirrorStage) -> None:
-    """A broker or the controller starts on a disk that is full; it says so or leaves the directory
-    alone, and has lost nothing when there is room.
+    """A broker or the controller starts on a full disk.
+
+    It says so or leaves the directory alone, and it has lost nothing when there is room again.
     """
     await stage.open(replication_factor=3)
     await stage.write("a", batches=5)
@@ -150,8 +156,9 @@ async def full_disk_at_restart(stage: MirrorStage) -> None:
 
 
 async def unreadable_disk_at_restart(stage: MirrorStage) -> None:
-    """The same with a disk that cannot be read for a while, or no file descriptors left, or no
-    rights.
+    """A broker or the controller starts on a disk that it cannot read or open for a while.
+
+    Reads fail, or there are no file descriptors left, or the node has no rights to its files.
     """
     await stage.open(replication_factor=3)
     await stage.write("a", batches=5)
@@ -171,8 +178,8 @@ async def unreadable_disk_at_restart(stage: MirrorStage) -> None:
 
 
 async def _start_on_it_and_mend(stage: MirrorStage, server: SimServer) -> None:
-    """The server of A starts on its bad disk and removes nothing; then the disk is mended, and the
-    controller serves.
+    """Starts a server of A on its bad disk, where it must remove nothing. Then mends the disk and
+    waits until A's controller serves.
     """
     before = len(stage.history.events)
     server.start()
@@ -188,8 +195,9 @@ def _expect_nothing_lost(stage: MirrorStage, server: SimServer, since: int) -> N
 
 
 async def directory_comes_back_empty(stage: MirrorStage) -> None:
-    """A broker's second disk is replaced; it does not start on it before it is formatted, and then
-    its replicas get into the ISR again.
+    """A broker's second disk is replaced by an empty one.
+
+    The broker does not start on it until it is formatted; then its replicas rejoin the ISR.
     """
     await _open(stage)
     server = _leader_of_some(stage, "b")
@@ -204,8 +212,10 @@ async def directory_comes_back_empty(stage: MirrorStage) -> None:
 
 
 async def batch_rots_at_the_source(stage: MirrorStage) -> None:
-    """A bit of a batch flips on the disk of A's leader; nobody copies the batch from there, the
-    mirror is FAILED, and has it when a sound replica leads and the topic is added again.
+    """A bit of a batch flips on the disk of A's leader.
+
+    Nobody copies the batch from there, and the mirror is FAILED. It gets the batch when a sound
+    replica leads and the topic is added again.
     """
     await stage.open(replication_factor=3)
     await stage.write("a", batches=6)
@@ -227,7 +237,9 @@ async def batch_rots_at_the_source(stage: MirrorStage) -> None:
 
 
 def _rot(stage: MirrorStage, server: SimServer) -> Batch:
-    """A bit of a value flips in one of the server's batches, not the first; that batch."""
+    """Flips a bit of a value in one of the server's batches other than the first; returns that
+    batch.
+    """
     log = server.watch.logs[ORDERS]
     batch = log[stage.between(1, len(log) - 1)]
     value = batch.values[0]

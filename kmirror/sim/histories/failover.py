@@ -1,10 +1,11 @@
-"""Histories in which a mirror becomes writable while its node dies, a transaction is open, or its
-state is lost or stale.
+"""Histories in which a mirror becomes writable while its node dies, while a transaction is open, or
+when its state is lost or stale.
 
-Clusters have one node each; each history is an `async def (stage)` as in `alignment`. A leader
-change in STOPPING (F17) is `crash_while_stopping`, as far as the leader that changes can be the
-same node. The stale answer of the old coordinator (F19) is put in: brokers that learn of a new
-leader and a new coordinator from one log of metadata do not ask the old one.
+Clusters have one node each. Each history is an `async def (stage)` as in `alignment`.
+`crash_while_stopping` plays a leader change in STOPPING (F17), as far as one node can: the new
+leader is the same node in its next life. `stale_coordinator` fakes the old coordinator's answer
+(F19), because brokers that learn of the new leader and the new coordinator from one metadata log do
+not ask the old one.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ from kmirror.sim.storm import CALM, MIRROR, TOPIC, Stage
 
 
 async def restart_right_after_add(stage: Stage) -> None:
-    """F8: the leader changed right after Add, and the partition was STOPPED for ever."""
+    """The leader changes right after the topic was added (F8).
+
+    Once the partition stayed STOPPED for ever.
+    """
     await mirrored(stage)
     await stage.fail_over("b", PARTITIONS)
     await stage.write(stage.producer("more", PARTITIONS), ORDERS, cluster="a", batches=2)
@@ -45,8 +49,9 @@ async def restart_right_after_add(stage: Stage) -> None:
 
 
 async def power_loss_after_stopped(stage: Stage) -> None:
-    """F9: `__mirror_state` of one replica lost STOPPED with the power; D4 ran again and cut
-    acknowledged records.
+    """The only replica of `__mirror_state` loses its power after STOPPED (F9).
+
+    Once STOPPED was lost with it: stopping (D4) ran again and cut acknowledged records.
     """
     await mirrored(stage)
     await stage.fail_over("b", PARTITIONS)
@@ -66,7 +71,10 @@ async def power_loss_after_stopped(stage: Stage) -> None:
 
 
 async def paused_without_state(stage: Stage) -> None:
-    """F10: leadership gained with `X.paused` and no stored state; there was no transition for it."""
+    """A broker becomes leader of a topic in `X.paused` that has no stored state (F10).
+
+    Once there was no transition for it.
+    """
     await mirrored(stage)
     await stage.operator.pause("b", MIRROR, TOPIC)
     await stage.until_state("b", PARTITIONS, State.PAUSED)
@@ -80,8 +88,9 @@ async def paused_without_state(stage: Stage) -> None:
 
 
 async def local_transaction_open_at_readd(stage: Stage) -> None:
-    """F14: B is STOPPED with a transaction of its own open; added while A is away, and removed: it
-    was STOPPED with a hanging transaction.
+    """B is STOPPED with an open transaction of its own when the topic is added again (F14).
+
+    A is away, and the topic is removed again. Once B was then STOPPED with a hanging transaction.
     """
     await mirrored(stage)
     await stage.fail_over("b", PARTITIONS)
@@ -94,8 +103,9 @@ async def local_transaction_open_at_readd(stage: Stage) -> None:
 
 
 async def crash_while_stopping(stage: Stage) -> None:
-    """F15, F17: the node dies anywhere in D4, again and again; the tail above the LSO is cut, and
-    the bump must not forget its epoch.
+    """The node dies again and again, at any step of STOPPING (D4, F15, F17).
+
+    The tail above the LSO is cut, and the epoch bump must not forget the tail's epoch.
     """
     await begin(stage, config=ONE_BATCH_A_FETCH)
     for _ in range(2):
@@ -118,8 +128,9 @@ async def crash_while_stopping(stage: Stage) -> None:
 
 
 async def crash_after_the_cut(stage: Stage) -> None:
-    """F15: the node dies when the tail, the only batches of their epoch, has been cut; what was not
-    bumped before is bumped too low after.
+    """The node dies when the tail has been cut, which held the only batches of their epoch (F15).
+
+    An epoch that was not bumped before the cut is bumped too low after it.
     """
     await begin(stage, config=ONE_BATCH_A_FETCH)
     for _ in range(3):
@@ -138,8 +149,9 @@ async def crash_after_the_cut(stage: Stage) -> None:
 
 
 async def reset_lost(stage: Stage) -> None:
-    """F18: the reset is gone after STOPPED (the disk lost it); old producers were alive and a cut
-    transaction open for ever.
+    """The disk loses the reset after STOPPED (F18).
+
+    Once old producers were alive again, and a transaction that had been cut stayed open for ever.
     """
     await mirrored(stage)
     await stage.fail_over("b", PARTITIONS)
@@ -154,8 +166,10 @@ async def reset_lost(stage: Stage) -> None:
 
 
 async def open_transactions(stage: Stage) -> None:
-    """B fails over between a transaction and its marker; it is cut, and what is interleaved with
-    it, until no marker is left alone (C2).
+    """B fails over between a transaction and its marker.
+
+    B cuts the transaction and what is interleaved with it, until no marker is left without its
+    transaction (C2).
     """
     await begin(stage, config=ONE_BATCH_A_FETCH)
     await _mirror_interleaved_transactions_partly(stage)
@@ -167,8 +181,8 @@ async def open_transactions(stage: Stage) -> None:
 
 
 async def _mirror_interleaved_transactions_partly(stage: Stage) -> None:
-    """Of two transactions, the second begun before the first was committed, B gets all but the last
-    marker; A is dead then.
+    """Two transactions interleave: the second begins before the first is committed. B gets
+    everything but the last marker, and then A dies.
     """
     stage.transaction("a", ORDERS, producer_id=900_001)
     stage.transaction("a", ORDERS, producer_id=900_001)
@@ -183,8 +197,9 @@ async def _mirror_interleaved_transactions_partly(stage: Stage) -> None:
 
 
 async def stale_coordinator(stage: Stage) -> None:
-    """F19: after a leader change an isolated old coordinator says STOPPING of a STOPPED partition;
-    D4 ran again and cut local records.
+    """After a leader change an isolated old coordinator calls a STOPPED partition STOPPING (F19).
+
+    Once stopping (D4) ran again and cut local records.
     """
     await mirrored(stage)
     await stage.fail_over("b", PARTITIONS)
@@ -213,8 +228,9 @@ async def stale_coordinator(stage: Stage) -> None:
 
 
 async def old_producer_after_reset(stage: Stage) -> None:
-    """C10: after a failover and a crash, a producer of A sends its last sequence number to B: that
-    is no duplicate, its state was reset.
+    """After a failover and a crash, a producer of A sends its last sequence number to B (C10).
+
+    The batch is no duplicate, since the reset cleared the producer's state.
     """
     await begin(stage, batches=1)
     expect(await _write_with_id(stage, "a", b"a/old/0", producer_id=7, sequence=0), "A takes the producer's first batch")
@@ -227,7 +243,7 @@ async def old_producer_after_reset(stage: Stage) -> None:
 
 
 async def _write_with_id(stage: Stage, name: str, value: bytes, *, producer_id: int, sequence: int) -> bool:
-    """A batch of one record; whether it was acknowledged."""
+    """Sends a batch of one record; returns whether it was acknowledged."""
     batch = build_batch(
         [Record(0, EPOCH_MS, None, value, [])], base_offset=0, producer_id=producer_id, producer_epoch=0, base_sequence=sequence
     )
@@ -240,8 +256,9 @@ async def _write_with_id(stage: Stage, name: str, value: bytes, *, producer_id: 
 
 
 async def torn_tail(stage: Stage) -> None:
-    """Both lose their power under load, again and again; recovery cuts what is torn, and the mirror
-    goes on from there.
+    """Both clusters lose their power under load, again and again.
+
+    Recovery cuts what is torn, and the mirror goes on from there.
     """
     await begin(stage)
     stage.start_clients(PARTITIONS)

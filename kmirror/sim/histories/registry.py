@@ -1,5 +1,5 @@
-"""Every history by name: storms and named disasters of two clusters with a mirror, and those of a
-fleet of brokers.
+"""Every history by name: the storms, the named disasters of clusters of one node, and those of
+fleets of brokers.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _STORM_SUMMARY = {
 
 
 def summary_of(name: str) -> str:
-    """One line: what it is about."""
+    """Returns one line that says what the history is about: the first line of its docstring."""
     play, _ = HISTORIES[name]
     return _STORM_SUMMARY.get(name) or (play.__doc__ or "").strip().splitlines()[0]
 
 
 def run_named(name: str, seed: int, *, without: tuple[str, ...] = (), on_trace: Callable[[str], None] | None = None) -> RunResult:
-    """KmirrorError for a history that there is not."""
+    """Runs one seed of a history; KmirrorError if there is no history of that name."""
     if name not in HISTORIES:
         raise KmirrorError(f"there is no history {name!r}; there are {', '.join(HISTORIES)}")
     play, setting = HISTORIES[name]

@@ -1,9 +1,9 @@
-"""Named histories of fleets: the disasters of section F that need a second replica, a second
-coordinator or a second source broker.
+"""Named histories of fleets: the disasters of section F of the rules that need a second replica, a
+second coordinator or a second source broker.
 
-Each is an `async def (stage)`. The docstring says what went wrong in an earlier draft of the rules.
-What the checkers cannot see is stated with `expect`. Topics have min.insync.replicas 1 where a
-leader must go on alone.
+Each is an `async def (stage)`. Its docstring says what went wrong in an earlier draft of the rules.
+A history states with `expect` what the checkers cannot see. Topics have min.insync.replicas 1 where
+a leader must go on alone.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ FAR = Link(850_000, 900_000, 2_000_000)
 
 
 async def b_takes_over(stage: MirrorStage) -> None:
-    """B mirrors A until it has all of it, and is failed over to."""
+    """B mirrors A until it has all of A's records; then the topic is failed over to B."""
     await stage.mirror("a", "b")
     await stage.until("B has all of A", lambda: stage.equal("a", "b", ORDERS))
     await stage.fail_over("b")
 
 
 def leader_of(stage: MirrorStage, cluster: str, partition: TopicPartition = ORDERS) -> SimServer:
-    """KmirrorError where there is none."""
+    """Returns the partition's leader; KmirrorError if there is none."""
     leader = stage.leader(cluster, partition)
     if leader is None:
         raise KmirrorError(f"{partition} has no leader at {cluster}")
@@ -46,15 +46,15 @@ def leader_of(stage: MirrorStage, cluster: str, partition: TopicPartition = ORDE
 
 
 def _follower(stage: MirrorStage, cluster: str) -> SimServer:
-    """The first replica that does not lead."""
+    """Returns the first replica that does not lead."""
     fleet = stage.fleets[cluster]
     registration = fleet.registrations()[ORDERS]
     return next(fleet.broker_named(replica) for replica in registration.replicas if replica != registration.leader)
 
 
 async def _keep_coordinator_from_follower(stage: MirrorStage, cluster: str, *, source: str) -> None:
-    """Create the mirror, and have the partition led where its coordinator is, if that would be the
-    follower.
+    """Creates the mirror. If its coordinator would be the follower's broker, makes that broker the
+    partition's leader.
     """
     await stage.operator.create_mirror(cluster, MIRROR, source=source)
     states = TopicPartition(MIRROR_STATE_TOPIC_NAME, 0)
@@ -83,15 +83,16 @@ async def _open_with_leaders_that_may_be_alone(stage: MirrorStage) -> None:
 
 
 async def end_history(stage: MirrorStage, source: str, destination: str) -> None:
-    """Everything heals, and the destination equals the source."""
+    """Heals everything, and waits until the destination equals the source."""
     await stage.settle()
     await stage.until_equal(source, destination)
     await stage.end()
 
 
 async def slow_follower_at_alignment(stage: MirrorStage) -> None:
-    """F1: B's follower is out of the ISR, alive, while B is cut to nothing and gets A's records in
-    the same local epoch; it catches up.
+    """B's follower is alive but out of the ISR while B is aligned with A (F1).
+
+    B is cut to nothing and gets A's records in the same local epoch; then the follower catches up.
     """
     await _open_with_leaders_that_may_be_alone(stage)
     await stage.write("a", batches=6)
@@ -109,8 +110,9 @@ async def slow_follower_at_alignment(stage: MirrorStage) -> None:
 
 
 async def produce_that_waits(stage: MirrorStage) -> None:
-    """F3: an acks=all produce waits for its ISR; the topic becomes a mirror; the high watermark of
-    the rewritten log passes its offset.
+    """An acks=all produce waits for its ISR while the topic becomes a mirror (F3).
+
+    The high watermark of the rewritten log then passes the produce's offset.
     """
     await stage.open(replication_factor=2, config={"replica.lag.time.max.ms": "6000", "mirror.topic.replication.factor": "1"})
     await _keep_coordinator_from_follower(stage, "a", source="b")
@@ -129,7 +131,7 @@ async def produce_that_waits(stage: MirrorStage) -> None:
 
 
 async def _produce_and_wait(stage: MirrorStage) -> None:
-    """One batch to A, for as long as it takes to hear what became of it."""
+    """Sends one batch to A, and waits as long as it takes to hear its fate."""
     client = stage.crowds["a"].client("patient")
     values = (f"{client.name}/0".encode(),)
     request = produce_request(ORDERS, build_batch(records_of(values, stage.clients.clock.time_ms()), base_offset=0))
@@ -142,8 +144,8 @@ async def _produce_and_wait(stage: MirrorStage) -> None:
 
 
 async def let_another_lead(stage: MirrorStage, cluster: str) -> None:
-    """The first partition's leader goes and comes back; the leader epoch is one higher, and all is
-    in sync.
+    """Crashes the first partition's leader and starts it again. Afterwards the leader epoch is one
+    higher and all replicas are in sync.
     """
     first = leader_of(stage, cluster)
     first.crash()
@@ -153,8 +155,9 @@ async def let_another_lead(stage: MirrorStage, cluster: str) -> None:
 
 
 async def _fail_back_without_follower(stage: MirrorStage) -> SimServer:
-    """A has its own records of epoch 1 on both replicas, B its own of epoch 1; A's follower is down
-    while A mirrors B. The follower.
+    """Fails back to A while A's follower is down; returns the follower.
+
+    Both replicas of A have their own records of epoch 1, and B has its own of epoch 1.
     """
     await _open_with_leaders_that_may_be_alone(stage)
     await stage.write("a", batches=3)
@@ -173,8 +176,10 @@ async def _fail_back_without_follower(stage: MirrorStage) -> SimServer:
 
 
 async def follower_down_at_failback(stage: MirrorStage) -> None:
-    """F12: A took own records in epoch 1 after the failover; its follower is down during failback,
-    returns, and has the same epoch.
+    """A's follower has A's own records of epoch 1 and is down during the failback (F12).
+
+    A took the records after the failover to B. When the follower returns, it has the same epoch as
+    its leader.
     """
     follower = await _fail_back_without_follower(stage)
     follower.start()
@@ -182,8 +187,10 @@ async def follower_down_at_failback(stage: MirrorStage) -> None:
 
 
 async def mirror_deleted_before_return(stage: MirrorStage) -> None:
-    """F5: as F12, but A takes over and the mirror is deleted before the follower returns: nothing
-    says any more that it was a mirror.
+    """A takes over and the mirror is deleted before A's follower returns (F5).
+
+    The beginning is that of `follower_down_at_failback` (F12), but nothing says any more that the
+    topic was a mirror.
     """
     follower = await _fail_back_without_follower(stage)
     await stage.fail_over("a")
@@ -195,9 +202,10 @@ async def mirror_deleted_before_return(stage: MirrorStage) -> None:
 
 
 async def mirrors_switched_off_before_return(stage: MirrorStage) -> None:
-    """F5 by the documented way back: A takes over, the mirror is deleted and mirror.version lowered
-    to 0 before the follower returns; then, now and then, it is raised again, and A mirrors once
-    more.
+    """mirror.version is lowered to 0 before A's follower returns (F5).
+
+    This is the documented way back: A takes over, the mirror is deleted, and the feature is
+    lowered. In half of the seeds it is raised again, and A mirrors once more.
     """
     follower = await _fail_back_without_follower(stage)
     await stage.fail_over("a")
@@ -216,8 +224,9 @@ async def mirrors_switched_off_before_return(stage: MirrorStage) -> None:
 
 
 async def silent_source_broker(stage: MirrorStage) -> None:
-    """C6, C7: at failback the source's leader does not answer; silence was taken for "no last
-    mirror epoch", and A emptied.
+    """At the failback the source's leader does not answer (C6, C7).
+
+    Once its silence was taken for "no last mirror epoch", and A was emptied.
     """
     await stage.open(replication_factor=3)
     await stage.write("a", batches=3)
@@ -238,8 +247,9 @@ async def silent_source_broker(stage: MirrorStage) -> None:
 
 
 async def source_leader_behind(stage: MirrorStage) -> None:
-    """C6: at failback the source's new leader has not heard yet that it leads; that it had no row
-    was taken for "none", and A emptied.
+    """At the failback the source's new leader has not heard yet that it leads (C6).
+
+    Once its missing row was taken for "no last mirror epoch", and A was emptied.
     """
     await _open_with_leaders_that_may_be_alone(stage)
     await stage.write("a", batches=3)
@@ -264,8 +274,9 @@ async def source_leader_behind(stage: MirrorStage) -> None:
 
 
 async def epochs_above_ours(stage: MirrorStage) -> None:
-    """C36: A's leader changes again and again, B's does not; B's followers take batches of epochs
-    that B has not reached.
+    """A's leader changes again and again, and B's does not (C36).
+
+    B's followers must take batches of epochs that B has not reached.
     """
     await stage.open(replication_factor=3)
     await stage.mirror("a", "b")
@@ -279,8 +290,9 @@ async def epochs_above_ours(stage: MirrorStage) -> None:
 
 
 async def late_offset_sync(stage: MirrorStage) -> None:
-    """C18: the source's answer with a group's offsets comes after the failover, when the group has
-    gone on at B and left again.
+    """The source's answer with a group's offsets comes after the failover (C18).
+
+    By then the group has gone on at B and has left again.
     """
     await stage.open(replication_factor=3)
     await stage.write("a", batches=3)
@@ -310,8 +322,9 @@ async def late_offset_sync(stage: MirrorStage) -> None:
 
 
 async def transaction_open_at_failback(stage: MirrorStage) -> None:
-    """C41: a transaction is open at A when A becomes the mirror; its marker was refused, and the
-    transactional id was never free again.
+    """A transaction is open at A when A becomes the mirror (C41).
+
+    Once its marker was refused, and the transactional id was never free again.
     """
     await stage.open(replication_factor=3)
     await stage.write("a", batches=3)
@@ -329,8 +342,9 @@ async def transaction_open_at_failback(stage: MirrorStage) -> None:
 
 
 async def topic_deleted_at_the_mirror(stage: MirrorStage) -> None:
-    """B30, D3-34: B's topic is not deleted while it mirrors; once stopped it is, nothing of it is
-    known any more, and an add brings it back empty.
+    """B's topic cannot be deleted while it mirrors, and can once it is stopped (B30, D3-34).
+
+    After the deletion B knows nothing of it any more, and an add brings the topic back empty.
     """
     await stage.open(replication_factor=3)
     await stage.write("a", batches=3)
@@ -348,8 +362,8 @@ async def topic_deleted_at_the_mirror(stage: MirrorStage) -> None:
 
 
 def _last_mirror_epoch(stage: MirrorStage, cluster: str) -> int | None:
-    """The one that the leader of `__mirror_state` has stored last; None while there is none, or no
-    leader.
+    """Returns the last mirror epoch that the leader of `__mirror_state` stored last; None if there
+    is none, or no leader.
     """
     leader = stage.leader(cluster, TopicPartition(MIRROR_STATE_TOPIC_NAME, 0))
     records = leader.watch.stored_states()[1] if leader is not None else []

@@ -1,4 +1,4 @@
-"""What histories of clusters of one node begin with and come back to: a topic, a mirror of it, a
+"""The beginnings and steps that histories of one-node clusters share: a topic, a mirror of it, a
 failback, a restart.
 """
 
@@ -8,8 +8,8 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.sim.storm import TOPIC, Stage
 
 ONE_BATCH_A_FETCH = {"replica.fetch.max.bytes": "1", "replica.fetch.response.max.bytes": "1"}
-"""A mirror fetches below the source's LSO only; so a marker is missing only when the fetch that
-brings it does not come.
+"""A mirror fetches only below the source's LSO. So B lacks a marker only if the fetch that would
+bring it never arrives, and each fetch must bring a single batch.
 """
 ORDERS = TopicPartition(TOPIC, 0)
 PARTITIONS = [ORDERS]
@@ -23,7 +23,7 @@ async def begin(stage: Stage, *, batches: int = 4, clusters: tuple[str, ...] = (
 
 
 async def mirrored(stage: Stage, *, batches: int = 4) -> None:
-    """... and B mirrors all of them."""
+    """`begin`, and then B mirrors everything that A has."""
     await begin(stage, batches=batches)
     await stage.mirror("a", "b", PARTITIONS)
     await stage.until_equal("a", "b", PARTITIONS)

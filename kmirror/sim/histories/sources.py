@@ -1,9 +1,9 @@
-"""Named histories of sources that are old, refuse, or are not what they were: one whose partition
-comes back empty, one whose topic is another.
+"""Named histories of sources that are old, that refuse, or that are not what they were: a partition
+that comes back empty, a topic that is another one.
 
-Each is an `async def (stage)` as in `sim.histories.replicas`; what the checkers cannot see is
-stated with `expect`. A copy for disasters does not follow a source that has lost its log, unless an
-operator says so.
+Each is an `async def (stage)` as in `sim.histories.replicas`. A history states with `expect` what
+the checkers cannot see. A copy for disaster recovery does not follow a source that has lost its
+log, unless an operator says so.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ def _values(stage: MirrorStage, cluster: str) -> set[bytes]:
 
 
 async def source_comes_back_empty(stage: MirrorStage) -> None:
-    """The one replica of A's topic loses its disk; A leads on with an empty log, and B keeps what
-    it has.
+    """The only replica of A's topic loses its disk, and A leads on with an empty log.
+
+    B keeps what it has.
     """
     stage.history.min_in_sync_replicas = 1
     await stage.open(replication_factor=1, configs=ALONE)
@@ -51,8 +52,9 @@ async def source_comes_back_empty(stage: MirrorStage) -> None:
 
 
 async def old_source(stage: MirrorStage) -> None:
-    """UPG8: the source is as old as 2.1, 2.8 or 3.9; its leader changes, also one that was cut off,
-    and B follows.
+    """The source is as old as Kafka 2.1, 2.8 or 3.9, and its leader changes (UPG8).
+
+    B follows it, also after a leader that was cut off.
     """
     dialect = sorted(DIALECTS)[stage.between(0, len(DIALECTS) - 1)]
     stage.tell(f"A speaks as Kafka {dialect} to mirrors")
@@ -68,8 +70,9 @@ async def old_source(stage: MirrorStage) -> None:
 
 
 async def old_source_topic_made_anew(stage: MirrorStage) -> None:
-    """A source without topic ids; its topic is deleted and made anew between two refreshes of the
-    mirror, and B keeps what it has.
+    """A source without topic ids deletes its topic and makes it anew.
+
+    Both happen between two refreshes of the mirror, and B keeps what it has.
     """
     await stage.open(replication_factor=3, dialect="2.1", config={"mirror.metadata.refresh.interval.ms": "20000"})
     await stage.write("a", batches=BATCHES)
@@ -87,8 +90,9 @@ async def old_source_topic_made_anew(stage: MirrorStage) -> None:
 
 
 async def source_refuses_for_a_while(stage: MirrorStage) -> None:
-    """A refuses B's mirror for longer than two refreshes; B loses nothing by it, nor by the way out
-    of FAILED.
+    """A refuses B's mirror for longer than two refreshes.
+
+    B loses nothing by the refusal, nor on its way out of FAILED.
     """
     await stage.open(replication_factor=3)
     await stage.write("a", batches=3)

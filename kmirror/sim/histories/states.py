@@ -1,8 +1,8 @@
-"""Named histories of what mirrors stand on: the topic `__mirror_state` that is grown, by an
-operator and underneath.
+"""Named histories of the topic that mirrors rely on: `__mirror_state` gets more partitions, by an
+operator's request and behind the operator's back.
 
-Each is an `async def (stage)` as in `sim.histories.replicas`; what the checkers cannot see is
-stated with `expect`.
+Each is an `async def (stage)` as in `sim.histories.replicas`. A history states with `expect` what
+the checkers cannot see.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ LONG_MS = 120_000
 
 
 async def state_topic_grows(stage: MirrorStage) -> None:
-    """`__mirror_state` has more partitions than it was made with; the stopped topic of B, which is
-    written to, would be stopped once more.
+    """`__mirror_state` gets more partitions than it was created with.
+
+    B's topic is stopped and written to; it must not be stopped once more.
     """
     await stage.open(replication_factor=3)
     await stage.write("a", batches=3)
@@ -50,7 +51,7 @@ async def state_topic_grows(stage: MirrorStage) -> None:
 
 
 async def grow(stage: MirrorStage, cluster: str, count: int) -> None:
-    """CreatePartitions, once."""
+    """Asks CreatePartitions once."""
     (await stage.operator.admin(cluster).create_partitions({MIRROR_STATE_TOPIC_NAME: count})).all()
 
 
@@ -66,7 +67,7 @@ async def _expect_refused(asking: Awaitable[object]) -> None:
 
 
 async def grow_underneath(stage: MirrorStage, fleet: SimFleet, count: int) -> None:
-    """As a controller of an older version would: the records are there, whoever asked for them."""
+    """Writes the records as a controller of an older version would, without any request."""
     server, runtime = fleet.controller.server, fleet.controller.node.runtime
     if server is None or server.controller is None or server.controller.controller is None or runtime is None:
         raise KmirrorError("the controller is not serving")

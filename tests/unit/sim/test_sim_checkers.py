@@ -429,8 +429,8 @@ class TestConverged:
 
 @pytest.mark.parametrize("topic_was_deleted", [False, True])
 def test_a_state_that_may_not_follow_the_one_before_unless_the_topic_was_deleted(mirrored, topic_was_deleted):
-    """Mirrors, seed 12899: D3-34 forgets the states of a topic that is deleted, and leaves the last
-    mirror epoch -1.
+    """Mirrors, seed 12899: the states of a deleted topic are forgotten (D3-34), which leaves the
+    last mirror epoch -1.
     """
     records = [StateWritten(0, B, "m", State.STOPPED)]
     if topic_was_deleted:

@@ -164,7 +164,7 @@ def test_a_topic_that_is_deleted_while_it_mirrors_is_noticed():
 
 
 def test_a_state_that_came_after_the_question_is_no_fault():
-    """The broker looked before, and the controller deletes later (B10)."""
+    """The broker checks the states first, and the controller deletes later (B10)."""
     story = Story()
     story.ask(DELETE_TOPIC, lambda: story.state(State.PREPARING).gone())
     assert story.broken() == []
