@@ -31,7 +31,7 @@ from typing import Any
 
 from kmirror.cli.demo_cluster import DemoCluster
 from kmirror.cli.demo_report import DemoReport, print_summary, write_reports
-from kmirror.cli.demo_watch import MirrorWatch
+from kmirror.cli.demo_watch import DemoWatch
 from kmirror.cli.demo_workload import TOPICS, Workload, create_topics
 from kmirror.common.errors import KmirrorError
 
@@ -109,7 +109,7 @@ class Demo:
         size = self._north.log_bytes(list(TOPICS))
         self._say(f"librdkafka wrote {acked:,} records into north ({size / 1e6:.1f} MB of log, lz4 and zstd)")
         self._mirror(self._south, self._north)
-        with MirrorWatch(self._south, self._report, self._began, source=self._north) as watch:
+        with DemoWatch(self._south, self._report, self._began, source=self._north) as watch:
             began = time.monotonic()
             self._mirrors(self._south, "--add", "--mirror", MIRROR, "--topic", ".*")
             self._wait("south to catch up", lambda: watch.is_caught_up(len(TOPICS)))
@@ -119,7 +119,7 @@ class Demo:
         self._say(f"south has mirrored {self._report.first_copy_bytes / 1e6:.1f} MB byte for byte in {seconds:.2f} s, lag 0")
 
     def _disaster(self) -> None:
-        with MirrorWatch(self._south, self._report, self._began, source=self._north), Workload(self._north.bootstrap_servers) as workload:
+        with DemoWatch(self._south, self._report, self._began, source=self._north), Workload(self._north.bootstrap_servers) as workload:
             workload.start_background()
             time.sleep(2)
             with self._south.stalled():
@@ -136,7 +136,7 @@ class Demo:
         preview = self._mirrors(self._south, "--remove", "--mirror", MIRROR, "--topic", ".*", "--dry-run")
         self._report.failover_preview = preview
         self._say("dry run of the failover: " + preview.strip().splitlines()[-1].strip())
-        with MirrorWatch(self._south, self._report, self._began) as watch:
+        with DemoWatch(self._south, self._report, self._began) as watch:
             began = time.monotonic()
             self._mirrors(self._south, "--remove", "--mirror", MIRROR, "--topic", ".*")
             with Workload(self._south.bootstrap_servers) as workload:
@@ -156,7 +156,7 @@ class Demo:
         self._report.failback_preview = preview
         losses = self._dry_run_losses()
         before = self._north.log_bytes(list(TOPICS))
-        with MirrorWatch(self._north, self._report, self._began, source=self._south) as watch:
+        with DemoWatch(self._north, self._report, self._began, source=self._south) as watch:
             began = time.monotonic()
             self._mirrors(self._north, "--add", "--mirror", MIRROR, "--topic", ".*")
             self._wait("north to catch up", lambda: watch.is_caught_up(len(TOPICS)))

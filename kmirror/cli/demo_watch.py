@@ -25,7 +25,7 @@ from kmirror.runtime.asyncio_runtime import run
 INTERVAL_S = 0.05
 
 
-class MirrorWatch:
+class DemoWatch:
     """A thread that asks the cluster (DescribeMirrors) and adds changes to the timeline."""
 
     def __init__(self, cluster: DemoCluster, report: DemoReport, began: float, *, source: DemoCluster | None = None) -> None:

@@ -13,8 +13,8 @@ from kmirror.common.metrics import Meter
 from kmirror.replica.delayed_follower_fetch import DelayedFollowerFetch, FetchInfo, FollowedPartitions, FollowerFetchPurgatory
 from kmirror.replica.follower_session import PartitionKey
 from kmirror.replica.hosted_partitions import HostedPartitions
-from kmirror.replica.log_reads import LogReads
 from kmirror.replica.partition_reader import LogReadResult
+from kmirror.replica.partition_reads import PartitionReads
 from kmirror.replica.replica_types import FetchInfos, FetchParams, FetchResults
 from kmirror.runtime.api import Runtime
 
@@ -25,7 +25,7 @@ class FollowerFetches:
     """
 
     def __init__(
-        self, runtime: Runtime, hosted: HostedPartitions, reads: LogReads, purgatory: FollowerFetchPurgatory, expirations: Meter
+        self, runtime: Runtime, hosted: HostedPartitions, reads: PartitionReads, purgatory: FollowerFetchPurgatory, expirations: Meter
     ) -> None:
         self._runtime = runtime
         self._hosted = hosted

@@ -3,7 +3,8 @@ together.
 
     hosted_partitions           which partitions are here
     metadata_applier            what the metadata make of them: leaders, followers, logs, configs
-    log_appends, log_reads      produce and fetch; `follower_fetches` for followers with a session
+    partition_appends           produce
+    partition_reads             fetch; `follower_fetches` for followers with a session
     record_deletions            DeleteRecords
     purgatories                 what waits for a partition
     alter_log_dirs              moves between log directories
@@ -34,12 +35,12 @@ from kmirror.replica.fetcher_manager import FetcherManager
 from kmirror.replica.follower_fetches import FollowerFetches
 from kmirror.replica.high_watermark_checkpoints import HighWatermarkCheckpoints
 from kmirror.replica.hosted_partitions import HostedPartitions
-from kmirror.replica.log_appends import LogAppends
-from kmirror.replica.log_reads import LogReads
 from kmirror.replica.metadata_applier import MetadataApplier
 from kmirror.replica.metadata_view import MetadataView
 from kmirror.replica.partition import Partition
+from kmirror.replica.partition_appends import PartitionAppends
 from kmirror.replica.partition_listener import PartitionListener, PartitionListeners
+from kmirror.replica.partition_reads import PartitionReads
 from kmirror.replica.purgatories import Purgatories
 from kmirror.replica.record_deletions import RecordDeletions
 from kmirror.replica.replica_manager_metrics import ReplicaManagerMetrics
@@ -110,9 +111,9 @@ class ReplicaManager:
         self.get_partition_or_exception = hosted.get_or_exception
         self.complete_delayed = purgatories.complete_delayed
         self.complete_delayed_together = purgatories.complete_delayed_together
-        appends = LogAppends(self.runtime, hosted, purgatories, self.stats, expirations=metrics.produce_expirations)
+        appends = PartitionAppends(self.runtime, hosted, purgatories, self.stats, expirations=metrics.produce_expirations)
         self.append_records = appends.append_records
-        self.reads = LogReads(
+        self.reads = PartitionReads(
             self.runtime,
             hosted,
             purgatories.fetches,

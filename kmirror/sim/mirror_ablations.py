@@ -86,7 +86,7 @@ from kmirror.mirror.partition.mirror_partition import MirrorPartition
 from kmirror.mirror.partition.stopping import Stopping
 from kmirror.mirror.source import last_mirror_epoch
 from kmirror.mirror.source.mirror import Mirror
-from kmirror.mirror.sync import partition_states
+from kmirror.mirror.sync import writes_while_mirrored
 from kmirror.mirror.sync.share_group_sync import ShareGroupSync
 from kmirror.replica import log_verification
 from kmirror.replica.abstract_fetcher import AbstractFetcher
@@ -365,7 +365,7 @@ MIRROR_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "leader_knows": [(last_mirror_epoch, "_knows", _always)],
     "epoch_of_batches": [(Stopping, "_persist_last_mirror_epoch", _of_leader)],
     "lme_above_log": [(preparing, "alignment_point", _undefined_is_zero)],
-    "offsets_while_mirrored": [(partition_states, "mirroring_partitions", _all_of_them)],
+    "offsets_while_mirrored": [(writes_while_mirrored, "mirroring_partitions", _all_of_them)],
     "share_groups_synced": [(ShareGroupSync, "sync", _no_failures_async)],
     "markers_swallowed": [(_Append, "_mirror_answer", _refused)],
     "mirrors_not_deleted": [(mirror_guard, "_ways", _as_if_stopped)],

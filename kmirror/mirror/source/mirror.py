@@ -14,7 +14,6 @@ separately, so a source that does not answer delays no other mirror.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from kmirror.common.addresses import parse_bootstrap_servers
 from kmirror.common.errors import ApiException, Errors
@@ -30,9 +29,6 @@ from kmirror.network.client import UnsupportedVersionError
 from kmirror.network.node_channels import ControllerChannel
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import describe_mirrors, incremental_alter_configs
-
-if TYPE_CHECKING:
-    pass
 
 MAX_TOPICS_A_QUESTION = 20_000
 SOURCE_CLUSTER_ID_CONFIG = "source.cluster.id"

@@ -8,5 +8,5 @@ Start with `mirror_metadata_manager`: which mirrors this broker syncs, and the c
 is the input of each step. The steps are `topic_sync`, `config_sync`, `acl_sync`,
 `group_offset_sync` and `share_group_sync`. The last two write through `destination_groups` and
 `destination_share_groups`, only what `group_differences` finds, and only for partitions in
-MIRRORING (`partition_states`).
+MIRRORING (`writes_while_mirrored`).
 """

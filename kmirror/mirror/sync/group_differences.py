@@ -3,7 +3,7 @@ mirror's partitions, and where this cluster's differ.
 
 Each kind (`group_offset_sync`, `share_group_sync`) decides how to ask a source broker for its
 groups, when two offsets count as different, and what a refusal means.
-`partition_states.WritesWhileMirrored` writes the groups.
+`WritesWhileMirrored` writes the groups.
 """
 
 from __future__ import annotations

@@ -31,8 +31,9 @@ from kmirror.mirror.source.source_cluster import SourceError, SourceNode
 from kmirror.mirror.source.source_metadata import CommittedOffset, GroupOffsets, fetch_group_offsets, list_group_types
 from kmirror.mirror.sync.destination_groups import DestinationGroups
 from kmirror.mirror.sync.group_differences import differing, offsets_at_source
-from kmirror.mirror.sync.partition_states import PartitionStates, WritesWhileMirrored
+from kmirror.mirror.sync.partition_states import PartitionStates
 from kmirror.mirror.sync.sync_cycle import SyncCycle, SyncGauge
+from kmirror.mirror.sync.writes_while_mirrored import WritesWhileMirrored
 from kmirror.runtime.api import Runtime
 
 SHARE_GROUP_TYPE = "share"

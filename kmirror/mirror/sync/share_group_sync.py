@@ -29,8 +29,9 @@ from kmirror.metadata.mirror_filters import included_groups
 from kmirror.mirror.source.source_cluster import SourceCluster, SourceError, SourceNode
 from kmirror.mirror.sync.destination_share_groups import DestinationShareGroups, StartOffsets, start_offsets
 from kmirror.mirror.sync.group_differences import differing, offsets_at_source
-from kmirror.mirror.sync.partition_states import PartitionStates, WritesWhileMirrored
+from kmirror.mirror.sync.partition_states import PartitionStates
 from kmirror.mirror.sync.sync_cycle import SyncCycle, SyncGauge
+from kmirror.mirror.sync.writes_while_mirrored import WritesWhileMirrored
 from kmirror.network.client import UnsupportedVersionError
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages import describe_share_group_offsets, list_groups

@@ -44,9 +44,9 @@ _STORM_SUMMARY = {
 
 
 def summary_of(name: str) -> str:
-    """Returns one line that says what the history is about: the first line of its docstring."""
+    """Returns one line that says what the history is about: the first paragraph of its docstring."""
     play, _ = HISTORIES[name]
-    return _STORM_SUMMARY.get(name) or (play.__doc__ or "").strip().splitlines()[0]
+    return _STORM_SUMMARY.get(name) or " ".join((play.__doc__ or "").strip().split("\n\n")[0].split())
 
 
 def run_named(name: str, seed: int, *, without: tuple[str, ...] = (), on_trace: Callable[[str], None] | None = None) -> RunResult:

@@ -33,7 +33,7 @@ from kmirror.runtime.api import Runtime
 _log = logging.getLogger(__name__)
 
 
-class LogReads:
+class PartitionReads:
     """Reads hosted partitions; waiting fetches belong to the purgatory. `leader_quota` throttles
     followers; `broker_of` returns registered brokers; `expirations` counts fetches that timed out,
     by whether a follower sent them.

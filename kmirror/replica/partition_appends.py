@@ -43,7 +43,7 @@ UNKNOWN_LOG_APPEND_INFO).
 _log = logging.getLogger(__name__)
 
 
-class LogAppends:
+class PartitionAppends:
     """Appends to hosted partitions; waiting produces belong to the purgatories. `expirations`
     counts produces that timed out before the ISR had them.
     """
