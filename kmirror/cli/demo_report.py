@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from kmirror.cli.html_page import escaped, html_page
+from kmirror.cli.html_page import escaped, html_page, legend
 
 STATE_COLOURS = {
     "PREPARING": "#e0a030",
@@ -117,7 +117,7 @@ def _page(report: DemoReport) -> str:
     return html_page(
         "kmirror demo",
         f"<h1>Mirror, failover, failback</h1>{_table(report.rows())}",
-        f'<h2>States over time</h2><ul class="legend">{_legend(report)}</ul>{_states(report)}',
+        f"<h2>States over time</h2>{_legend(report)}{_states(report)}",
         f"<h2>Lag over time</h2>{_lag(report)}",
         f"<h2>What happened</h2>{_table((f'{at:.1f} s', text) for at, text in report.story)}",
         f"<h2>Dry run of the failover</h2><pre>{escaped(report.failover_preview)}</pre>",
@@ -134,7 +134,7 @@ def _table(rows: Iterable[tuple[str, str]]) -> str:
 def _legend(report: DemoReport) -> str:
     """Returns an entry for each state that the pictures show."""
     seen = {sample.state for sample in report.timeline}
-    return "".join(f'<li><i style="background:{colour}"></i>{state}</li>' for state, colour in STATE_COLOURS.items() if state in seen)
+    return legend((state, colour) for state, colour in STATE_COLOURS.items() if state in seen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,8 +132,14 @@ def stacked_bar(shares: Sequence[Share]) -> str:
     for share, width in zip(shares, (1000 * width / sum(widths) for width in widths)):
         rects.append(_rect(x, width, 20, share.colour, f"{share.label}: {share.number:,}"))
         x += width
-    legend = "".join(f'<li><i style="background:{share.colour}"></i>{escaped(share.label)} {share.number:,}</li>' for share in shares)
-    return f'{_svg(1000, 20, rects, height="20px")}<ul class="legend">{legend}</ul>'
+    named = ((f"{share.label} {share.number:,}", share.colour) for share in shares)
+    return f"{_svg(1000, 20, rects, height='20px')}{legend(named)}"
+
+
+def legend(entries: Iterable[tuple[str, str]]) -> str:
+    """Returns the legend of a picture; an entry is its text and its colour."""
+    items = "".join(f'<li><i style="background:{colour}"></i>{escaped(text)}</li>' for text, colour in entries)
+    return f'<ul class="legend">{items}</ul>'
 
 
 def bars(shares: Sequence[Share]) -> str:
