@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 from harness import Pair, Side
@@ -17,6 +18,8 @@ from kmirror.wire.messages.produce import PartitionProduceData, ProduceRequest, 
 
 TIME = 1_750_000_000_000
 """The timestamp of the first record; any day in the past will do."""
+
+_published = itertools.count()
 
 
 def create_topic(pair: Pair, name: str, *, partitions: int = 1, **configs: str) -> None:
@@ -42,6 +45,18 @@ def await_topic(side: Side, name: str, timeout_s: float = REACHED_S) -> None:
                 return
         time.sleep(0.02)
     raise AssertionError(f"{side.name}: {name} has no leader")
+
+
+def await_published(pair: Pair) -> None:
+    """Wait until every part of each broker has taken in what the controller committed so far.
+
+    A broker answers AlterClientQuotas and its like when the change is committed. Its own quota
+    managers learn of it later, with the metadata image that holds it. Images are published one after
+    another: the second topic is seen only after the image with the first one, and with all that was
+    committed before it, has reached everything.
+    """
+    for _ in range(2):
+        create_topic(pair, f"published-{next(_published)}")
 
 
 def learn_topic_ids(pair: Pair, *names: str) -> None:

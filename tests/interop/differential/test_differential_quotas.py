@@ -8,7 +8,7 @@ import time
 
 import pytest
 from harness import Pair
-from steps import create_topic, produce, records
+from steps import await_published, create_topic, produce, records
 
 from kmirror.record.builder import build_batch
 from kmirror.wire.messages import alter_client_quotas as acq
@@ -116,6 +116,7 @@ def test_a_producer_above_its_quota_is_told_how_long_it_is_muted(pair: Pair) -> 
     data = build_batch(records(b"x" * 60_000))
     for version, client in ((9, "p9"), (12, "p12")):
         pair.same(alter(({"client-id": client}, {"producer_byte_rate": 1_000.0})), 1)
+        await_published(pair)
         answers = pair.same(produce("quota-produce", data), version, client_id=client)
         assert all(answer.throttle_time_ms > 40_000 for answer in answers)
         pair.close()
@@ -132,6 +133,7 @@ def test_a_consumer_above_its_quota_gets_no_data(pair: Pair) -> None:
     for side in pair.sides:
         side.ask(produce("quota-fetch", build_batch(records(b"x" * 60_000))), 9)
     pair.same(alter(({"client-id": "f"}, {"consumer_byte_rate": 1_000.0})), 1)
+    await_published(pair)
 
     def roughly(answer: dict) -> None:
         answer["throttle_time_ms"] = round(answer["throttle_time_ms"], -2)
@@ -140,11 +142,13 @@ def test_a_consumer_above_its_quota_gets_no_data(pair: Pair) -> None:
     assert all(answer.throttle_time_ms > 40_000 and not answer.responses for answer in answers)
     pair.close()
     pair.same(alter(({"client-id": "f"}, {"consumer_byte_rate": None})), 1)
+    await_published(pair)
     pair.same(fetch(), 12, client_id="f", note="quota removed")
 
 
 def test_controller_mutations_above_the_quota(pair: Pair) -> None:
     pair.same(alter(({"client-id": "m"}, {"controller_mutation_rate": 1.0})), 1)
+    await_published(pair)
 
     def create(name: str, partitions: int) -> CreateTopicsRequest:
         return CreateTopicsRequest([CreatableTopic(name, partitions, 1)], 30_000)
