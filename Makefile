@@ -22,7 +22,7 @@ demo: $(STAMP)  ## two clusters, a mirror, a disaster, a failover and a failback
 	$(BIN)/kmirror demo --output build/demo
 
 test: $(STAMP)  ## unit, property, golden, conformance and integration tests
-	$(BIN)/python -m pytest tests -m "not interop and not foreign" -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest tests -m "not interop and not foreign" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 golden: $(STAMP)  ## the golden tests, over other vectors with DIR=folder
 	KMIRROR_GOLDEN_DIR=$(if $(DIR),$(abspath $(DIR)),) $(BIN)/python -m pytest tests/golden

@@ -1,4 +1,6 @@
-"""How the tests of this tree run: an `async def` test runs on an event loop of its own."""
+"""How the tests of this tree run: an `async def` test runs on an event loop of its own, and files
+whose single tests take long come first, so that no worker is left alone with one of them at the end.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,16 @@ import asyncio
 import inspect
 
 import pytest
+
+LONG = (
+    "tests/tidy",
+    "tests/conformance/test_e15",
+    "tests/conformance/test_checklist",
+    "tests/unit/spark",
+    "tests/integration",
+    "tests/simulation",
+)
+"""Files whose tests start clusters, a JVM or programs; `make test` hands files out in this order."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -16,3 +28,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     asyncio.run(pyfuncitem.obj(**arguments))
     return True
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first; otherwise the order stays."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
