@@ -6,6 +6,8 @@ STAMP := $(VENV)/.installed
 DIR ?=
 # Tests wait more than they compute: three at a time keep two cores busy.
 WORKERS ?= 3
+# The tests start hundreds of programs: without bytecode, each would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test lint bench golden conformance interop foreign messages clean
 
@@ -22,6 +24,7 @@ demo: $(STAMP)  ## two clusters, a mirror, a disaster, a failover and a failback
 	$(BIN)/kmirror demo --output build/demo
 
 test: $(STAMP)  ## unit, property, golden, conformance and integration tests
+	$(BIN)/python -m compileall -q kmirror
 	$(BIN)/python -m pytest tests -m "not interop and not foreign" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 golden: $(STAMP)  ## the golden tests, over other vectors with DIR=folder
