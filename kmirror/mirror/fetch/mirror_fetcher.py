@@ -363,11 +363,7 @@ class MirrorFetcher:
             skipped = self._append(partition, fetched)
             self._partitions.fetch_next(partition)
         partition.progress.answered(
-            self._runtime.clock.monotonic_ms(),
-            high_watermark=fetched.high_watermark,
-            decided_end_offset=fetched.last_stable_offset if fetched.last_stable_offset >= 0 else fetched.high_watermark,
-            source_epoch=partition.source_epoch,
-            log_end_offset=log.log_end_offset,
+            self._runtime.clock.monotonic_ms(), high_watermark=fetched.high_watermark, source_epoch=partition.source_epoch
         )
         partition.target.on_progress()
         partition.source_start_offset = fetched.log_start_offset

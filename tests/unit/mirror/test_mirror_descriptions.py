@@ -289,6 +289,5 @@ async def test_a_source_whose_high_watermark_fell_back_is_not_behind_us(tmp_path
     driver = machine.driver()
     driver.progress.source_offset = 1
     assert (row(machine).lag, row(machine).last_lag.records) == (0, 0)
-    assert machine.mirror.fetchers.lag_of(driver).records == 0
     assert metrics(machine)["MaxLag"] == 0
     await machine.close()
