@@ -156,7 +156,7 @@ async def test_fea9_an_answer_that_was_not_asked_for_is_not_used(tmp_path):
 
     world.source.override = foreign
     await world.advance(2 * BACKOFF_MS)
-    assert "does not fit the request" in driver.status.reason
+    assert "does not match the request" in driver.status.reason
     world.source.override = None
     await world.advance(3 * BACKOFF_MS)
     assert world.log_bytes("t") == world.source_bytes("t") and driver.status.reason is None

@@ -154,12 +154,12 @@ class MirrorFetcherManager:
                 raise SourceError(REFUSED, topic.error)
             raise SourceError(f"source topic {topic_partition.topic}: {'no answer' if topic is None else topic.error.name}")
         if topic.topic_id and topic.topic_id != target.id.topic_id:
-            target.on_rejected(f"the source's topic has the id {topic.topic_id}, the local one {target.id.topic_id}")
+            target.on_rejected(f"the source's topic has the id {topic.topic_id}, but the local topic has the id {target.id.topic_id}")
             return None
         partition = topic.partitions.get(topic_partition.partition)
         node = mirror.source.node(partition.leader) if partition is not None else None
         if partition is None or node is None:
-            raise SourceError(f"the source has no leader of {topic_partition}")
+            raise SourceError(f"the source has no leader for {topic_partition}")
         fetched = FetchedMirrorPartition(
             target,
             topic_id=topic.topic_id,
