@@ -93,7 +93,9 @@ def reconfigure_security(
                 try:
                     _reconfigure(builder, ListenerSettings(after, listener.name), listener.security_protocol, runtime, images)
                 except ConfigError as error:
-                    _log.error("The security of the listener %s stays as it was: %s", listener.name, after.resolved.as_written(str(error)))
+                    _log.error(
+                        "The security settings of listener %s were not changed: %s", listener.name, after.resolved.as_written(str(error))
+                    )
 
     return reconfigure
 

@@ -330,5 +330,5 @@ def test_key_sets_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Cannot read the JSON Web Key Set"):
         jwt_validator(tmp_path / "none.json")
     (tmp_path / "bad.json").write_text("[]")
-    with pytest.raises(ConfigError, match="is no JSON Web Key Set"):
+    with pytest.raises(ConfigError, match="is not a JSON Web Key Set"):
         jwt_validator(tmp_path / "bad.json")
