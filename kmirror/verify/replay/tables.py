@@ -52,7 +52,7 @@ class LogRow(PartitionRow):
     """A row of `logs`."""
 
     log_start_offset: Annotated[int, "of the first segment, or of the log-start checkpoint if that is higher"]
-    log_end_offset: Annotated[int, "behind the last whole batch"]
+    log_end_offset: Annotated[int, "the offset after the last complete batch"]
     high_watermark: Annotated[int | None, "as replication-offset-checkpoint says"]
     first_unstable_offset: Annotated[int | None, "where the oldest open transaction begins: no read_committed reader comes past it"]
     segments: Annotated[int, "its segments"]

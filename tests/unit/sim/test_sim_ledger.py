@@ -250,8 +250,8 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "text"),
         [
-            (["--seed", "1", "--resume"], "--resume goes with --seeds"),
-            (["--seeds", "0..1", "--ledger", "x"], "--ledger goes with --resume or --summary"),
+            (["--seed", "1", "--resume"], "--resume can only be used with --seeds"),
+            (["--seeds", "0..1", "--ledger", "x"], "--ledger can only be used with --resume or --summary"),
             (["--summary", "--ledger", "/proc/self/mem/x"], "Not a directory"),
         ],
     )

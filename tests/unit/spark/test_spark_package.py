@@ -123,10 +123,10 @@ def test_the_zip_is_imported_as_it_is_and_its_program_runs_the_tools(tmp_path: P
 def test_what_cannot_be_packed_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, message in (
         (["--output", "x.rar"], "x.rar: the name must end with .zip (modules, for --py-files) or .tar.gz (with libraries, for --archives)"),
-        (["--output", str(tmp_path / "x.zip"), "--without", "numpy"], f"--without leaves out libraries, and {tmp_path / 'x.zip'} has none"),
+        (["--output", str(tmp_path / "x.zip"), "--without", "numpy"], f"--without leaves out libraries, but {tmp_path / 'x.zip'} has none"),
         (
             ["--output", str(tmp_path / "x.tgz"), "--without", "scipy"],
-            "--without: 'scipy' is not packed anyway; the libraries are cramjam, ",
+            "--without: 'scipy' is not one of the packed libraries, which are cramjam, ",
         ),
     ):
         assert main(["spark-package", *arguments]) == 2
