@@ -134,7 +134,7 @@ def test_what_cannot_be_packed_is_one_line(tmp_path: Path, capsys: pytest.Captur
     assert not list(tmp_path.iterdir())
     (tmp_path / "notes.py").write_text("mine")
     assert main(["spark-package", "--output", str(tmp_path / "notes.zip")]) == 2
-    assert "notes.py is in the way" in capsys.readouterr().err and (tmp_path / "notes.py").read_text() == "mine"
+    assert "notes.py exists" in capsys.readouterr().err and (tmp_path / "notes.py").read_text() == "mine"
 
 
 def test_a_library_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

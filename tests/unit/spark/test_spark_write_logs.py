@@ -199,7 +199,7 @@ def test_overwriting_leaves_nothing_of_what_was_there(tmp_path, capsys) -> None:
     "name, problem",
     [
         ("__cluster_metadata-0/x", "it belongs to a node"),
-        ("thesis.doc", "thesis.doc is no part of a log.dir"),
+        ("thesis.doc", "thesis.doc is not part of a log.dir"),
         ("photos-2024/cat.jpg", "photos-2024 is not part of a log.dir"),
     ],
 )
