@@ -137,7 +137,7 @@ class EmbeddedCluster:
         security: Security | None = None,
     ) -> None:
         if brokers < 1:
-            raise KmirrorError(f"a cluster has at least one broker, not {brokers}")
+            raise KmirrorError(f"a cluster must have at least one broker, not {brokers}")
         self.mirroring = mirroring
         self.processes = processes
         self._config = dict(config or {})

@@ -60,9 +60,9 @@ class Security:
 
     def __post_init__(self) -> None:
         if self.uses_sasl and self.mechanism not in MECHANISMS:
-            raise KmirrorError(f"an embedded cluster has the SASL mechanisms {', '.join(MECHANISMS)}, not {self.mechanism}")
+            raise KmirrorError(f"an embedded cluster supports the SASL mechanisms {', '.join(MECHANISMS)}, not {self.mechanism}")
         if BROKER_USER in self.users:
-            raise KmirrorError(f"the user {BROKER_USER} is the brokers' own")
+            raise KmirrorError(f"the user name {BROKER_USER} is reserved for the brokers")
 
     @classmethod
     def ssl(cls, *, client_auth: ClientAuth = "none", users: Iterable[str] = ()) -> Security:

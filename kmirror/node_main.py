@@ -106,9 +106,11 @@ def _report_ports(server: KafkaServer, config: KafkaConfig) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="kmirror.node_main", description="a node of an EmbeddedCluster; its parent starts it")
+    parser = argparse.ArgumentParser(
+        prog="kmirror.node_main", description="run a node of an EmbeddedCluster; the cluster's process starts it"
+    )
     parser.add_argument("config", type=Path, help="the node's properties file")
-    parser.add_argument("--volatile", action="store_true", help="never fsync: the data is thrown away at the end")
+    parser.add_argument("--volatile", action="store_true", help="do not use fsync, because the data is deleted at the end")
     options = parser.parse_args()
     if not os.read(sys.stdin.fileno(), 1):
         return 1

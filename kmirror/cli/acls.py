@@ -27,30 +27,32 @@ def build_parser() -> ToolParser:
     parser.flag("add", "Add rules.")
     parser.flag("remove", "Remove rules.")
     parser.flag("list", "List the rules of the named resources, or all.")
-    parser.value("topic", "topic", "Rules of this topic; '*' is every topic.", many=True)
-    parser.flag("cluster", "Rules of the cluster.")
-    parser.value("group", "group", "Rules of this group; '*' is every group.", many=True)
-    parser.value("transactional-id", "transactional-id", "Rules of this transactional id; '*' is every one.", many=True)
-    parser.value("cluster-mirror", "cluster-mirror", "Rules of this cluster mirror; '*' is every one.", many=True)
-    parser.value("delegation-token", "delegation-token", "Rules of this delegation token; '*' is every one.", many=True)
-    parser.value("user-principal", "user-principal", "Rules of this user as a resource (CreateTokens, DescribeTokens).", many=True)
-    parser.flag("idempotent", "With --producer: may also write idempotently.")
+    parser.value("topic", "topic", "Rules for this topic; '*' is the resource of all topics.", many=True)
+    parser.flag("cluster", "Rules for the cluster.")
+    parser.value("group", "group", "Rules for this group; '*' is the resource of all groups.", many=True)
+    parser.value("transactional-id", "transactional-id", "Rules for this transactional id; '*' is the resource of all ids.", many=True)
+    parser.value("cluster-mirror", "cluster-mirror", "Rules for this cluster mirror; '*' is the resource of all mirrors.", many=True)
+    parser.value("delegation-token", "delegation-token", "Rules for this delegation token; '*' is the resource of all tokens.", many=True)
+    parser.value("user-principal", "user-principal", "Rules for this user as a resource (CreateTokens, DescribeTokens).", many=True)
+    parser.flag("idempotent", "With --producer: also allow idempotent writes.")
     parser.value(
         "resource-pattern-type",
         "ANY|MATCH|LITERAL|PREFIXED",
-        "How resource names are meant. ANY and MATCH only with --list and --remove: every type with this very name, and every rule that "
-        "has an effect on this name.",
+        "How resource names match. With --list and --remove it can also be ANY (rules of any pattern type with exactly this name) or "
+        "MATCH (all rules that apply to this name).",
         default="LITERAL",
     )
-    parser.value("operation", "", f"What is allowed or denied: {OPERATIONS} (default: All).", many=True)
-    parser.value("allow-principal", "allow-principal", "Who is allowed, as type:name; User:* is everyone.", many=True)
-    parser.value("deny-principal", "deny-principal", "Who is denied, as type:name. Deny wins over allow.", many=True)
-    parser.optional_value("principal", "principal", "With --list: only rules of this principal.", many=True)
-    parser.value("allow-host", "allow-host", "Where --allow-principal may come from (default: *).", many=True)
-    parser.value("deny-host", "deny-host", "Where --deny-principal may not come from (default: *).", many=True)
+    parser.value("operation", "", f"The operation that is allowed or denied: {OPERATIONS} (default: All).", many=True)
+    parser.value("allow-principal", "allow-principal", "The principal that is allowed, as type:name; User:* is everyone.", many=True)
+    parser.value(
+        "deny-principal", "deny-principal", "The principal that is denied, as type:name. A deny rule overrides allow rules.", many=True
+    )
+    parser.optional_value("principal", "principal", "With --list: show only the rules of this principal.", many=True)
+    parser.value("allow-host", "allow-host", "The host from which --allow-principal has access (default: *).", many=True)
+    parser.value("deny-host", "deny-host", "The host from which --deny-principal has no access (default: *).", many=True)
     parser.flag("producer", "The rules that a producer needs: Write, Describe and Create on topics.")
     parser.flag("consumer", "The rules that a consumer needs: Read and Describe on topics, Read on groups.")
-    parser.flag("force", "Do not ask before removing.")
+    parser.flag("force", "Do not ask for confirmation.")
     parser.json_flag("With --list: print JSON.")
     return parser
 

@@ -16,13 +16,13 @@ def build_parser() -> CommandParser:
     parser = CommandParser(prog="kafka-cluster", description="The Kafka cluster tool.", allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="{cluster-id,unregister,list-endpoints}")
     cluster_id = commands.add_parser("cluster-id", help="print the cluster's id")
-    unregister = commands.add_parser("unregister", help="make the cluster forget a broker that does not run any more")
+    unregister = commands.add_parser("unregister", help="unregister a broker that no longer runs")
     endpoints = commands.add_parser("list-endpoints", help="list the brokers, or the controllers, with their addresses")
     for command in (cluster_id, unregister, endpoints):
         connection(command, short=True)
         command.add_argument("--config", metavar="CONFIG", help="deprecated: --command-config")
     unregister.add_argument("--id", "-i", type=int, required=True, metavar="ID", help="the broker's id")
-    endpoints.add_argument("--include-fenced-brokers", action="store_true", help="also brokers that are fenced")
+    endpoints.add_argument("--include-fenced-brokers", action="store_true", help="also list fenced brokers")
     for command in (cluster_id, endpoints):
         command.add_argument("--json", action="store_true", help="print JSON")
     return parser

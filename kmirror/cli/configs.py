@@ -37,23 +37,23 @@ def build_parser() -> ToolParser:
     parser.value("bootstrap-controller", "controller to connect to", "The controllers to connect to, instead of brokers.")
     parser.flag("alter", "Change the configuration of an entity.")
     parser.flag("describe", "Show the configuration of an entity, or of all entities of a type.")
-    parser.flag("all", "With --describe: also what is not set dynamically.")
+    parser.flag("all", "With --describe: also show the configs that are not set dynamically.")
     parser.value(
         "entity-type",
         "",
-        "Kind of entity: topics, clients, users, brokers, broker-loggers, ips, client-metrics, groups, mirrors.",
+        "The type of the entity: topics, clients, users, brokers, broker-loggers, ips, client-metrics, groups, mirrors.",
         many=True,
     )
     parser.value(
         "entity-name",
         "",
-        "The entity: name of topic, user, client, group, mirror or metrics subscription; id of broker; address.",
+        "The entity: the name of a topic, user, client, group, mirror or metrics subscription, the id of a broker, or an IP address.",
         many=True,
     )
-    parser.flag("entity-default", "The default entity of clients, users, brokers or ips.")
-    parser.value("add-config", "", "What to set: 'k1=v1,k2=[v1,v2],k3=v3'; square brackets hold values with commas.")
-    parser.value("add-config-file", "", "A properties file with what to set.")
-    parser.value("delete-config", "", "What to remove: 'k1,k2'.")
+    parser.flag("entity-default", "The default entity for clients, users, brokers or ips.")
+    parser.value("add-config", "", "The configs to set: 'k1=v1,k2=[v1,v2],k3=v3'. Square brackets enclose a value with commas.")
+    parser.value("add-config-file", "", "A properties file with the configs to set.")
+    parser.value("delete-config", "", "The configs to remove: 'k1,k2'.")
     for name, entity_type in SHORT_FORMS.items():
         parser.value(name, "", f"Short for --entity-type {entity_type} --entity-name.")
     for name, entity_type in SHORT_DEFAULTS.items():

@@ -30,18 +30,22 @@ def build_parser() -> ToolParser:
     parser = ToolParser("kafka-console-consumer", DESCRIPTION)
     parser.connection()
     parser.value("topic", "topic", "The topic to read.")
-    parser.value("include", "Java regex (String)", "Topics to read, by a regular expression.")
-    parser.value("partition", "partition", "The partition to read, from its end unless --offset is given.", kind="Integer")
-    parser.value("offset", "consume offset", "With --partition: where to begin: a number, earliest or latest.", default="latest")
-    parser.flag("from-beginning", "Begin with the earliest record where the group has no offset.")
-    parser.value("group", "consumer group id", "The group; a random one without it, which commits nothing.")
-    parser.value("max-messages", "num_messages", "How many records to read; without it for ever.", kind="Integer")
-    parser.value("timeout-ms", "timeout_ms", "End when nothing came for that long.", kind="Long")
-    parser.value("isolation-level", "", "read_committed leaves out what was not committed.", default="read_uncommitted")
+    parser.value("include", "Java regex (String)", "A regular expression for the topics to read.")
+    parser.value("partition", "partition", "The partition to read. It is read from its end unless --offset is given.", kind="Integer")
+    parser.value("offset", "consume offset", "With --partition: the offset to begin at (a number, earliest or latest).", default="latest")
+    parser.flag("from-beginning", "Begin with the earliest record if the group has no offset.")
+    parser.value("group", "consumer group id", "The consumer group. Without it, a random group is used, and no offsets are committed.")
+    parser.value(
+        "max-messages", "num_messages", "The number of records to read. Without it, the tool reads until it is stopped.", kind="Integer"
+    )
+    parser.value("timeout-ms", "timeout_ms", "The time in ms without a record after which the tool ends.", kind="Long")
+    parser.value(
+        "isolation-level", "", "With read_committed, records of open and aborted transactions are left out.", default="read_uncommitted"
+    )
     parser.value("command-property", "consumer_prop", "A consumer property, key=value; may be given several times.", many=True)
     parser.value("consumer-property", "consumer_prop", "Deprecated: --command-property.", many=True)
     parser.value("consumer.config", "config file", "Deprecated: --command-config.")
-    parser.value("formatter", "class", "How records become text.", default=DEFAULT_FORMATTER)
+    parser.value("formatter", "class", "The formatter that turns records into text.", default=DEFAULT_FORMATTER)
     parser.value(
         "formatter-property",
         "prop",
@@ -56,9 +60,9 @@ def build_parser() -> ToolParser:
         "key-deserializer", "deserializer for keys", "The class for keys, such as org.apache.kafka.common.serialization.LongDeserializer."
     )
     parser.value("value-deserializer", "deserializer for values", "The class for values.")
-    parser.flag("skip-message-on-error", "Go on behind a record that cannot be printed.")
-    parser.flag("enable-systest-events", "Accepted for compatibility; there are no such events.")
-    parser.json_flag("Print a JSON object a line instead of what a formatter makes.")
+    parser.flag("skip-message-on-error", "Skip a record that cannot be printed, and continue.")
+    parser.flag("enable-systest-events", "This option is accepted for compatibility only; there are no such events.")
+    parser.json_flag("Print each record as one line of JSON, without a formatter.")
     return parser
 
 

@@ -41,7 +41,9 @@ def build_parser() -> ToolParser:
     parser.value("command-property", "producer_prop", "A producer property, key=value; may be given several times.", many=True)
     parser.value("producer-property", "producer_prop", "Deprecated: --command-property.", many=True)
     parser.value("producer.config", "config file", "Deprecated: --command-config.")
-    parser.value("line-reader", "reader_class", "How lines become records; there is this one.", default=LINE_READER)
+    parser.value(
+        "line-reader", "reader_class", "The reader that turns lines into records. Only this one is available.", default=LINE_READER
+    )
     parser.value(
         "reader-property",
         "prop",
@@ -51,21 +53,35 @@ def build_parser() -> ToolParser:
     )
     parser.value("property", "prop", "Deprecated: --reader-property.", many=True)
     parser.value("reader-config", "config file", "A file with properties of the line reader.")
-    parser.flag("sync", "Wait for each record to be acknowledged before the next.")
-    parser.optional_value("compression-codec", "compression-codec", "none, gzip, snappy, lz4 or zstd; gzip without a value.")
-    parser.value("batch-size", "size", "Bytes of a batch (batch.size).", kind="Integer", default=16_384)
+    parser.flag("sync", "Wait until each record is acknowledged before the next one is sent.")
+    parser.optional_value(
+        "compression-codec", "compression-codec", "The codec: none, gzip, snappy, lz4 or zstd. Without a value it is gzip."
+    )
+    parser.value("batch-size", "size", "The size of a batch in bytes (batch.size).", kind="Integer", default=16_384)
     parser.value("max-partition-memory-bytes", "memory", "Deprecated: --batch-size.", kind="Integer")
     parser.value(
-        "max-memory-bytes", "total memory in bytes", "Bytes of records that may wait (buffer.memory).", kind="Long", default=33_554_432
+        "max-memory-bytes",
+        "total memory in bytes",
+        "The number of bytes of records that may wait (buffer.memory).",
+        kind="Long",
+        default=33_554_432,
     )
-    parser.value("max-block-ms", "max block", "How long sending may wait for room.", kind="Long", default=60_000)
-    parser.value("message-send-max-retries", "", "How often a batch is sent again (retries).", kind="Integer", default=3)
-    parser.value("retry-backoff-ms", "", "The pause before that (retry.backoff.ms).", kind="Long", default=100)
-    parser.value("timeout", "timeout_ms", "How long a batch waits for more records (linger.ms).", kind="Long", default=1000)
-    parser.value("request-required-acks", "acks", "Who must have a record: -1 or all, 1, 0 (acks).", default="-1")
-    parser.value("request-timeout-ms", "timeout", "How long a broker may take to answer.", kind="Integer", default=1500)
-    parser.value("metadata-expiry-ms", "interval", "How old metadata may get (metadata.max.age.ms).", kind="Long", default=300_000)
-    parser.value("socket-buffer-size", "size", "Bytes of the socket's buffer (send.buffer.bytes).", kind="Integer", default=102_400)
+    parser.value("max-block-ms", "max block", "The longest time in ms that sending waits for free memory.", kind="Long", default=60_000)
+    parser.value("message-send-max-retries", "", "The number of times that a batch is sent again (retries).", kind="Integer", default=3)
+    parser.value("retry-backoff-ms", "", "The time in ms before a batch is sent again (retry.backoff.ms).", kind="Long", default=100)
+    parser.value("timeout", "timeout_ms", "The time in ms that a batch waits for more records (linger.ms).", kind="Long", default=1000)
+    parser.value("request-required-acks", "acks", "The replicas that must acknowledge a record: -1 or all, 1, 0 (acks).", default="-1")
+    parser.value("request-timeout-ms", "timeout", "The longest time in ms to wait for a response.", kind="Integer", default=1500)
+    parser.value(
+        "metadata-expiry-ms",
+        "interval",
+        "The age in ms at which metadata is refreshed (metadata.max.age.ms).",
+        kind="Long",
+        default=300_000,
+    )
+    parser.value(
+        "socket-buffer-size", "size", "The size of the socket's send buffer in bytes (send.buffer.bytes).", kind="Integer", default=102_400
+    )
     return parser
 
 

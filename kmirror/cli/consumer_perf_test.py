@@ -36,17 +36,23 @@ def build_parser() -> ToolParser:
     parser = ToolParser("kafka-consumer-perf-test", DESCRIPTION)
     parser.connection()
     parser.value("topic", "topic", "The topic to read.")
-    parser.value("include", "Java regex (String)", "Topics to read, by a regular expression.")
+    parser.value("include", "Java regex (String)", "A regular expression for the topics to read.")
     parser.value("num-records", "count", "REQUIRED: how many records to read.", kind="Long")
     parser.value("messages", "count", "Deprecated: --num-records.", kind="Long")
-    parser.value("group", "gid", "The group; a random one without it.")
+    parser.value("group", "gid", "The consumer group. Without it, a random group is used.")
     parser.value("command-property", "prop1=val1", "A consumer property, key=value; may be given several times.", many=True)
     parser.value("consumer.config", "config file", "Deprecated: --command-config.")
-    parser.flag("from-latest", "Begin at the end where the group has no offset, instead of at the beginning.")
-    parser.value("fetch-size", "size", "Bytes of a partition per fetch.", kind="Integer", default=1_048_576)
-    parser.value("socket-buffer-size", "size", "Bytes of the socket's buffer.", kind="Integer", default=2_097_152)
-    parser.value("timeout", "milliseconds", "How long to wait for the next record.", kind="Long", default=10_000)
-    parser.value("reporting-interval", "interval_ms", "A line of progress so often, with --show-detailed-stats.", kind="Long", default=5000)
+    parser.flag("from-latest", "If the group has no offset, begin at the end instead of at the beginning.")
+    parser.value("fetch-size", "size", "The number of bytes to fetch from a partition at a time.", kind="Integer", default=1_048_576)
+    parser.value("socket-buffer-size", "size", "The size of the socket's receive buffer in bytes.", kind="Integer", default=2_097_152)
+    parser.value("timeout", "milliseconds", "The time in ms to wait for the next record.", kind="Long", default=10_000)
+    parser.value(
+        "reporting-interval",
+        "interval_ms",
+        "With --show-detailed-stats: the time in ms between two lines of progress.",
+        kind="Long",
+        default=5000,
+    )
     parser.flag("show-detailed-stats", "Print progress instead of the total.")
     parser.flag("hide-header", "Leave out the header.")
     parser.value("date-format", "date format", "How times are printed: yyyy, MM, dd, HH, mm, ss and SSS.", default=DATE_FORMAT)

@@ -45,14 +45,24 @@ def build_parser() -> ToolParser:
     parser.value("bootstrap-server", "", "REQUIRED: the brokers to connect to, as host:port,host:port.")
     parser.value("command-config", "", "REQUIRED: a file with settings of the admin client, e.g. how to log in.")
     parser.flag("create", "Create a token.")
-    parser.flag("renew", "Let a token live longer.")
-    parser.flag("expire", "Let a token end sooner, or at once.")
+    parser.flag("renew", "Renew a token, so that it expires later.")
+    parser.flag("expire", "Let a token expire sooner, or at once.")
     parser.flag("describe", "List tokens: the caller's, and those of others that it may describe.")
-    parser.value("owner-principal", "", "Whose token it is to be, or whose tokens to list, as type:name.", many=True)
-    parser.value("renewer-principal", "", "Who may renew the token, besides its owner, as type:name.", many=True)
-    parser.value("max-life-time-period", "", "The longest life in ms; -1: delegation.token.max.lifetime.ms of the broker.", kind="Long")
-    parser.value("renew-time-period", "", "How long it lives now, in ms; -1: delegation.token.expiry.time.ms of the broker.", kind="Long")
-    parser.value("expiry-time-period", "", "How long it still lives, in ms; -1: it ends at once.", kind="Long")
+    parser.value("owner-principal", "", "The owner of the new token, or of the tokens to list, as type:name.", many=True)
+    parser.value("renewer-principal", "", "A principal that may renew the token besides its owner, as type:name.", many=True)
+    parser.value(
+        "max-life-time-period",
+        "",
+        "The longest time in ms that the token can live; -1 is the broker's delegation.token.max.lifetime.ms.",
+        kind="Long",
+    )
+    parser.value(
+        "renew-time-period",
+        "",
+        "The time in ms until the renewed token expires; -1 is the broker's delegation.token.expiry.time.ms.",
+        kind="Long",
+    )
+    parser.value("expiry-time-period", "", "The time in ms until the token expires; -1 lets it expire at once.", kind="Long")
     parser.value("hmac", "", "The HMAC of the token.")
     parser.json_flag()
     return parser

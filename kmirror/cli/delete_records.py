@@ -22,7 +22,7 @@ def build_parser() -> ToolParser:
     parser.value(
         "offset-json-file",
         "Offset json file path",
-        'REQUIRED: a file with the offset of each partition; -1 is the end of the log: {"partitions": [{"topic": "t", "partition": 1, '
+        'REQUIRED: a JSON file with the offset of each partition (-1 is the high watermark): {"partitions": [{"topic": "t", "partition": 1, '
         '"offset": 10}], "version": 1}',
     )
     parser.json_flag()

@@ -42,19 +42,24 @@ STALL_S = 0.3
 
 def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     parser.add_argument(
-        "--output", type=Path, default=Path("build/demo"), help="where report.json and report.html go (default %(default)s)"
+        "--output", type=Path, default=Path("build/demo"), help="the folder for report.json and report.html (default %(default)s)"
     )
     parser.add_argument(
-        "--records", type=int, default=30_000, help="records that north has before the mirror is made (default %(default)s)"
+        "--records",
+        type=int,
+        default=30_000,
+        help="the number of records in cluster north before the mirror is created (default %(default)s)",
     )
-    parser.add_argument("--engine", choices=["auto", "local", "spark"], default="spark", help="who compares the logs (default %(default)s)")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep both clusters' data dirs in this folder")
+    parser.add_argument(
+        "--engine", choices=["auto", "local", "spark"], default="spark", help="the engine that compares the logs (default %(default)s)"
+    )
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the data directories of both clusters in this folder")
 
 
 def run(command: str, options: argparse.Namespace) -> int:
     """Returns 0 if both logs are equal at the end, else 1."""
     if options.records < 1:
-        raise KmirrorError(f"--records takes a number above 0, not {options.records}")
+        raise KmirrorError(f"--records must be a number above 0, not {options.records}")
     options.output.mkdir(parents=True, exist_ok=True)
     folder = options.keep or Path(tempfile.mkdtemp(prefix="kmirror-demo-"))
     folder.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from kmirror.cli.html_page import escaped, html_page, legend
+from kmirror.cli.html_page import escaped, html_page, legend, table
 
 STATE_COLOURS = {
     "PREPARING": "#e0a030",
@@ -116,19 +116,18 @@ def write_reports(report: DemoReport, folder: Path) -> tuple[Path, Path]:
 def _page(report: DemoReport) -> str:
     return html_page(
         "kmirror demo",
-        f"<h1>Mirror, failover, failback</h1>{_table(report.rows())}",
+        f"<h1>Mirror, failover, failback</h1>{_rows(report.rows())}",
         f"<h2>States over time</h2>{_legend(report)}{_states(report)}",
         f"<h2>Lag over time</h2>{_lag(report)}",
-        f"<h2>What happened</h2>{_table((f'{at:.1f} s', text) for at, text in report.story)}",
+        f"<h2>What happened</h2>{_rows((f'{at:.1f} s', text) for at, text in report.story)}",
         f"<h2>Dry run of the failover</h2><pre>{escaped(report.failover_preview)}</pre>",
         f"<h2>Dry run of the failback</h2><pre>{escaped(report.failback_preview)}</pre>",
         f"<h2>Comparison of the logs</h2><pre>{escaped(report.comparison)}</pre>",
     )
 
 
-def _table(rows: Iterable[tuple[str, str]]) -> str:
-    cells = "".join(f"<tr><td>{escaped(name)}</td><td>{escaped(value)}</td></tr>" for name, value in rows)
-    return f'<table class="timed">{cells}</table>'
+def _rows(rows: Iterable[tuple[str, str]]) -> str:
+    return table((), ((escaped(name), escaped(value)) for name, value in rows), layout="timed")
 
 
 def _legend(report: DemoReport) -> str:

@@ -21,7 +21,7 @@ def chosen_engine(engine: str, master: str | None, *, is_remote: bool, size_byte
     asked for and cannot be used.
     """
     if engine == "local" and master is not None:
-        raise KmirrorError("--master is where Spark runs; --engine local runs on this machine")
+        raise KmirrorError("--master can only be used with --engine spark; --engine local runs on this machine")
     if engine == "spark" or master is not None:
         if not_on_spark is not None:
             raise KmirrorError(not_on_spark)

@@ -24,7 +24,7 @@ def build_parser() -> CommandParser:
     connection(parser, required=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar=COMMANDS)
     describe = commands.add_parser("describe", help="describe the feature levels of the cluster")
-    describe.add_argument("--node-id", type=int, help="the node to ask; any without it")
+    describe.add_argument("--node-id", type=int, help="the id of the node to ask (default: any node)")
     describe.add_argument("--json", action="store_true", help="print JSON")
     for name in ("upgrade", "downgrade"):
         command = commands.add_parser(name, help=f"{name} one or more features")
@@ -37,16 +37,16 @@ def build_parser() -> CommandParser:
     _change_options(disable, unsafe=True)
     mapping = commands.add_parser("version-mapping", help="print the feature levels that go with a release, the latest by default")
     mapping.add_argument("--release-version", help="the release, such as 4.0-IV3")
-    dependencies = commands.add_parser("feature-dependencies", help="print what feature levels need")
-    dependencies.add_argument("--feature", action="append", required=True, metavar="NAME=LEVEL", help="a feature and a level of it")
+    dependencies = commands.add_parser("feature-dependencies", help="print the dependencies of feature levels")
+    dependencies.add_argument("--feature", action="append", required=True, metavar="NAME=LEVEL", help="a feature and its level")
     return parser
 
 
 def _change_options(command: argparse.ArgumentParser, *, unsafe: bool) -> None:
     command.set_defaults(unsafe=False)
     if unsafe:
-        command.add_argument("--unsafe", action="store_true", help="also where metadata may be lost for ever")
-    command.add_argument("--dry-run", action="store_true", help="only check whether it could be done")
+        command.add_argument("--unsafe", action="store_true", help="downgrade even if metadata may be lost for ever")
+    command.add_argument("--dry-run", action="store_true", help="only check whether the change is possible")
 
 
 def run(options: argparse.Namespace) -> int:

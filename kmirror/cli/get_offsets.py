@@ -27,12 +27,19 @@ Rule = Callable[[str, int], bool]
 def build_parser() -> ToolParser:
     parser = ToolParser("kafka-get-offsets", DESCRIPTION)
     parser.connection()
-    parser.value("topic", "topic", "Topics by a regular expression; all without it.")
-    parser.value("partitions", "partition ids", "The ids of the partitions, with commas; all without it.")
+    parser.value("topic", "topic", "A regular expression for the topics (default: all topics).")
+    parser.value("partitions", "partition ids", "The ids of the partitions, separated by commas (default: all partitions).")
     parser.value(
-        "topic-partitions", "topic1:1,topic2:0-3,topic3,topic4:5-,topic5:-3", "Patterns of topics and their partitions, with commas."
+        "topic-partitions",
+        "topic1:1,topic2:0-3,topic3,topic4:5-,topic5:-3",
+        "Patterns of topics and their partitions, separated by commas.",
     )
-    parser.value("time", f"<timestamp> / {TIMES_TEXT}", "Which offset: the first record from this time on, or an end.", default="latest")
+    parser.value(
+        "time",
+        f"<timestamp> / {TIMES_TEXT}",
+        "The timestamp whose first record's offset is printed, or the name of a special offset.",
+        default="latest",
+    )
     parser.flag("exclude-internal-topics", "Leave out internal topics.")
     parser.json_flag()
     return parser

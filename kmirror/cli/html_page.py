@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -92,15 +92,16 @@ def status_text(status: str, text: str) -> str:
     return f'<span class="{status}">{escaped(text)}</span>'
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, is_pictured: bool = False) -> str:
-    """Returns a table; empty without rows.
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, layout: Literal["", "pictured", "timed"] = "") -> str:
+    """Returns a table; empty without rows. Without `heads` it has no head row.
 
-    The cells of `rows` are markup. With `is_pictured` the last column holds pictures.
+    The cells of `rows` are markup. The last column of "pictured" holds pictures; the first one of
+    "timed" is not wrapped.
     """
     made = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    head = "".join(f"<th>{escaped(each)}</th>" for each in heads)
-    kind = ' class="pictured"' if is_pictured else ""
-    return f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{made}</tbody></table>" if made else ""
+    head = f"<thead><tr>{''.join(f'<th>{escaped(each)}</th>' for each in heads)}</tr></thead>" if heads else ""
+    kind = f' class="{layout}"' if layout else ""
+    return f"<table{kind}>{head}<tbody>{made}</tbody></table>" if made else ""
 
 
 def details(summary: str, inside: str, *, is_open: bool = False, name: str | None = None) -> str:
@@ -160,7 +161,7 @@ def bars(shares: Sequence[Share]) -> str:
             )
             for share in shares
         ],
-        is_pictured=True,
+        layout="pictured",
     )
 
 

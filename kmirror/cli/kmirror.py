@@ -26,11 +26,11 @@ from kmirror.cli.user_errors import exit_code
 
 COMMANDS = {
     "random-uuid": ("kmirror.cli.storage", "print a new random cluster id"),
-    "format": ("kmirror.cli.storage", "make the log directories of a node"),
+    "format": ("kmirror.cli.storage", "format the log directories of a node"),
     "start": ("kmirror.cli.start", "run one node (broker, controller or both) from a properties file"),
-    "verify-logs": ("kmirror.cli.verify_logs", "hold snapshots, indexes, epochs and checkpoints against what the segments say"),
-    "replay": ("kmirror.cli.replay", "produce recorded logs to a cluster, at their own speed or another"),
-    "spark-package": ("kmirror.cli.spark_package", "write an archive for Spark workers that do not have kmirror"),
+    "verify-logs": ("kmirror.cli.verify_logs", "check that snapshots, indexes, leader epochs and checkpoints agree with the segments"),
+    "replay": ("kmirror.cli.replay", "produce recorded logs to a cluster, at their original speed or at another"),
+    "spark-package": ("kmirror.cli.spark_package", "write an archive for Spark workers on which kmirror is not installed"),
     "metrics": ("kmirror.cli.metrics", "print the metrics of running nodes"),
     "demo": ("kmirror.cli.demo", "mirror, fail over and fail back two clusters, and prove that the logs are equal"),
     "sim": ("kmirror.cli.sim", "replay a disaster in the deterministic simulator"),
@@ -40,7 +40,16 @@ COMMANDS = {
 def usage() -> str:
     width = max(len(name) for name in COMMANDS) + 2
     lines = [f"  {name:<{width}}{text}" for name, (_, text) in COMMANDS.items()]
-    return "\n".join(["usage: kmirror [--version] COMMAND [options]", "", "commands:", *lines, "", "kmirror COMMAND --help says more."])
+    return "\n".join(
+        [
+            "usage: kmirror [--version] COMMAND [options]",
+            "",
+            "commands:",
+            *lines,
+            "",
+            "kmirror COMMAND --help shows the options of a command.",
+        ]
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 POOL_THRESHOLD_BYTES: Final = 512 << 20
 PROGRESS_THRESHOLD_BYTES: Final = 256 << 20
-COMPARE_FEWER: Final = "; --topics and --partitions compare fewer at once"
+COMPARE_FEWER: Final = "; use --topics and --partitions to compare fewer partitions at once"
 
 
 def progress_when_large(total_bytes: int, what: str) -> AbstractContextManager[Callable[[int], None]]:
@@ -56,4 +56,4 @@ def result_of(done: Future[T], what: str, advice: str = "") -> T:
     try:
         return done.result()
     except BrokenProcessPool as error:
-        raise KmirrorError(f"a process that {what} was killed, by hand or because no memory was left{advice}") from error
+        raise KmirrorError(f"a process that {what} was killed, either by hand or because the machine ran out of memory{advice}") from error

@@ -25,9 +25,13 @@ def build_parser() -> ToolParser:
     parser = ToolParser("kafka-leader-election", DESCRIPTION)
     parser.connection()
     parser.value("admin.config", "config file", "Deprecated: --command-config.")
-    parser.value("election-type", "PREFERRED|UNCLEAN", "REQUIRED: which leader: the first replica, or any replica when none is in sync.")
-    parser.flag("all-topic-partitions", "Every partition that needs the election.")
-    parser.value("topic", "topic name", "One topic, with --partition.")
+    parser.value(
+        "election-type",
+        "PREFERRED|UNCLEAN",
+        "REQUIRED: the kind of election: the preferred (first) replica becomes leader, or any replica if none is in sync (unclean).",
+    )
+    parser.flag("all-topic-partitions", "Hold the election for every partition that needs it.")
+    parser.value("topic", "topic name", "The topic of the partition; --partition is needed too.")
     parser.value("partition", "partition id", "The partition of --topic.", kind="Integer")
     parser.value("path-to-json-file", "path", 'A file with partitions: {"partitions": [{"topic": "foo", "partition": 1}]}')
     parser.json_flag()

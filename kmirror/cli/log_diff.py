@@ -52,8 +52,8 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("left", metavar="A", help="the first log, data dir or cluster (the source, for a mirror)")
     add("right", metavar="B", help="the second one (the destination)")
-    add("--engine", choices=("auto", "local", "spark"), default="auto", help="where to compare: on this machine, or on Spark, in tasks of "
-        "64 to 128 MB; auto: local unless an input is remote or larger than 64 GiB, and kmirror[spark] is installed")  # fmt: skip
+    add("--engine", choices=("auto", "local", "spark"), default="auto", help="where to compare: on this machine (local), or on Spark in tasks "
+        "of 64 to 128 MB (spark). auto is local unless an input is remote or larger than 64 GiB, and kmirror[spark] is installed")  # fmt: skip
     add("--master", metavar="URL", help="where Spark runs, as spark-submit takes it (spark://host:7077, yarn, local[4]); default: what "
         "spark-submit or spark-defaults.conf set, else all cores of this machine; implies --engine spark")  # fmt: skip
     add("--topics", metavar="REGEX", help="only topics whose whole name matches")
@@ -61,17 +61,27 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--include-internal",
         action="store_true",
-        help="also Kafka's own topics, like __consumer_offsets (left out in data dirs and clusters)",
+        help="also compare Kafka's own topics, such as __consumer_offsets (otherwise they are left out in data dirs and clusters)",
     )
     add("--mirror", action="store_true", help="B mirrors A, as its __mirror_state says: compare what was mirrored only, in which nothing may be B's "
         "own; of stopped partitions, where it ends and that the reset of a failover is there; replicas as ever")  # fmt: skip
-    add("--no-replicas", action="store_true", help="of a cluster's folders compare one replica of each partition, and leave the others out")
-    add("--ignore", metavar="KINDS", default="", help="kinds that do not count, separated by commas; see below")
-    add("--allow-lag", action="store_true", help="a tail that B does not have yet does not count")
-    add("--max-differences", metavar="N", type=int, default=100, help="how many to show of a partition; all are counted (default: 100)")
+    add("--no-replicas", action="store_true", help="compare only one replica of each partition in a cluster's folders")
+    add("--ignore", metavar="KINDS", default="", help="kinds of difference to ignore, separated by commas; see below")
+    add("--allow-lag", action="store_true", help="ignore a tail of A that B does not have yet")
+    add(
+        "--max-differences",
+        metavar="N",
+        type=int,
+        default=100,
+        help="the number of differences to show for each partition; all of them are counted (default: 100)",
+    )
     add("--output", metavar="DIR", help="also write the verdicts as tables (Parquet, or JSON lines without pyarrow), report.html, and a fingerprint of both sides: "
         "each log is read once, by itself, and the next run with this DIR reads only segments that are new or changed")  # fmt: skip
-    add("--deep", action="store_true", help="with --output: fingerprint the records too, not only headers and their CRCs")
+    add(
+        "--deep",
+        action="store_true",
+        help="with --output: include the records in the fingerprint, not only the batch headers and their CRCs",
+    )
     add("--json", action="store_true", help="print the report as JSON instead of text")
     add("--report", metavar="FILE", type=Path, help="also write the report as one self-contained HTML page")
     return parser

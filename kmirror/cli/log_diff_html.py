@@ -156,7 +156,7 @@ def _partitions(ordered: Sequence[PartitionVerdict], wrong: Sequence[PartitionVe
     if not rows:
         return ""
     heads = ("Partition", "Verdict", "Compared", "Divergence over offsets (A above, B below)")
-    return "<h2>Partitions</h2>" + table(heads, map(_row, range(len(rows)), rows), is_pictured=True)
+    return "<h2>Partitions</h2>" + table(heads, map(_row, range(len(rows)), rows), layout="pictured")
 
 
 def _row(number: int, verdict: PartitionVerdict) -> tuple[str, str, str, str]:

@@ -53,9 +53,9 @@ def settings_of(options: argparse.Namespace) -> DiffSettings:
     known = [kind.value for kind in DifferenceKind]
     for name in kinds:
         if name not in known:
-            raise KmirrorError(f"--ignore: there is no kind '{name}'; the kinds are {', '.join(known)}")
+            raise KmirrorError(f"--ignore: '{name}' is not a kind of difference; the kinds are {', '.join(known)}")
     if options.max_differences < 0:
-        raise KmirrorError("--max-differences takes a number that is not negative")
+        raise KmirrorError("--max-differences must be 0 or a larger number")
     return DiffSettings(frozenset(map(DifferenceKind, kinds)), options.allow_lag, options.max_differences, tempfile.TemporaryFile)
 
 
@@ -63,7 +63,7 @@ def run_log_diff(options: argparse.Namespace) -> int:
     """Compare, print the report, and return the exit code."""
     settings = settings_of(options)
     if options.deep and options.output is None:
-        raise KmirrorError("--deep goes with --output; without it all bytes are compared anyway")
+        raise KmirrorError("--deep can only be used with --output; without --output all bytes are compared anyway")
     if options.topics is not None:
         try:
             re.compile(options.topics)
@@ -157,10 +157,10 @@ def _by_mirror_rules(options: argparse.Namespace, pairs: list[Pair], right: LogI
     from kmirror.verify.mirror_rules import diff_mirrored, mirrored_partitions
 
     if options.output is not None or options.engine == "spark" or options.master is not None:
-        raise KmirrorError("--mirror compares on this machine, without --output")
+        raise KmirrorError("--mirror cannot be used with --engine spark or with --output")
     if not isinstance(right, FolderInput) or right.is_single:
         raise KmirrorError(
-            "--mirror compares data dirs: B's __mirror_state says what it mirrors; `kafka-mirrors --verify` asks live clusters"
+            "--mirror compares data dirs, because it reads B's __mirror_state; use `kafka-mirrors --verify` for live clusters"
         )
     mirrored = mirrored_partitions(right.files, right.path)
     verdicts = []
@@ -171,7 +171,7 @@ def _by_mirror_rules(options: argparse.Namespace, pairs: list[Pair], right: LogI
             elif name in mirrored and other is not None:
                 verdicts.append(one_sided_verdict(other, only_left=False))
     if not verdicts:
-        raise KmirrorError(f"nothing to compare: {right.name} mirrors no partition that was asked for")
+        raise KmirrorError(f"there is nothing to compare: {right.name} mirrors none of the requested partitions")
     return verdicts
 
 
@@ -231,7 +231,7 @@ def _pairs(options: argparse.Namespace, left: LogInput, right: LogInput) -> list
     ours, theirs = set(wanted[0]), set(wanted[1])
     names = sorted(ours | theirs)
     if not names:
-        raise KmirrorError(f"nothing to compare: neither {left.name} nor {right.name} has a partition that was asked for")
+        raise KmirrorError(f"there is nothing to compare: neither {left.name} nor {right.name} has any of the requested partitions")
     return [Pair(name, left.log(name) if name in ours else None, right.log(name) if name in theirs else None) for name in names]
 
 
@@ -242,10 +242,10 @@ def _engine(options: argparse.Namespace, left: LogInput, right: LogInput, size_b
         options.master,
         is_remote=is_remote(left.name) or is_remote(right.name),
         size_bytes=size_bytes,
-        not_on_spark=None if folders else "--engine spark compares folders; a live cluster is compared with --engine local",
+        not_on_spark=None if folders else "--engine spark compares folders only; use --engine local for a live cluster",
     )
     if options.output is not None and not folders:
-        raise KmirrorError("--output fingerprints folders; a live cluster is compared without it")
+        raise KmirrorError("--output can only be used with folders, not with a live cluster")
     return engine
 
 

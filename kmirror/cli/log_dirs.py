@@ -23,7 +23,7 @@ def build_parser() -> ToolParser:
     parser.flag("describe", "REQUIRED: show the log directories.")
     parser.value("topic-list", "Topic list", "Only these topics: topic1,topic2.", default="")
     parser.value("broker-list", "Broker list", "Only these brokers: 0,1,2.", default="")
-    parser.json_flag("Print the JSON alone.")
+    parser.json_flag("Print only the JSON.")
     return parser
 
 

@@ -29,14 +29,16 @@ def build_parser() -> CommandParser:
     describe = commands.add_parser("describe", help="describe the metadata quorum")
     describe.add_argument("--status", action="store_true", help="a summary: leader, epoch, high watermark, lag, voters, observers")
     describe.add_argument("--replication", action="store_true", help="a line for each voter and observer")
-    describe.add_argument("--human-readable", action="store_true", help="with --replication: times as how long ago")
+    describe.add_argument(
+        "--human-readable", action="store_true", help="with --replication: print times as the time that has passed since then"
+    )
     describe.add_argument("--json", action="store_true", help="print JSON")
     add = commands.add_parser("add-controller", help="add a controller to the quorum")
     remove = commands.add_parser("remove-controller", help="remove a controller from the quorum")
     remove.add_argument("--controller-id", "-i", type=int, required=True, help="the id of the controller to remove")
     remove.add_argument("--controller-directory-id", "-d", required=True, help="the id of its metadata directory")
     for command in (add, remove):
-        command.add_argument("--dry-run", action="store_true", help="print what would be done, and do nothing")
+        command.add_argument("--dry-run", action="store_true", help="print what would be done, and change nothing")
     return parser
 
 

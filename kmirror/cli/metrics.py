@@ -39,11 +39,15 @@ Beans = Mapping[str, Mapping[str, Any]]
 def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--url", action="append", default=[], metavar="URL", help="a node's endpoint, http://host:port; may be repeated")
-    where.add_argument("--bootstrap-server", metavar="HOST:PORT", help="a broker of the cluster whose nodes are asked")
+    where.add_argument("--bootstrap-server", metavar="HOST:PORT", help="a broker of the cluster whose nodes are asked for their metrics")
     parser.add_argument("--command-config", metavar="FILE", help="settings of the admin client that --bootstrap-server uses")
-    parser.add_argument("--filter", metavar="REGEX", help="show what this expression finds in `mbean` or `mbean:attribute`")
+    parser.add_argument(
+        "--filter", metavar="REGEX", help="show only metrics for which this regular expression matches `mbean` or `mbean:attribute`"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--watch", type=_seconds, metavar="SECONDS", help="print again after so many seconds, until interrupted")
+    parser.add_argument(
+        "--watch", type=_seconds, metavar="SECONDS", help="print the metrics again after this number of seconds, until Ctrl-C"
+    )
 
 
 def run(command: str, options: argparse.Namespace) -> int:

@@ -106,7 +106,7 @@ class MirrorCommand:
         try:
             source = await self._clients.source(self._mirror, timeout_ms=SHORT_TIMEOUT_MS)
         except KmirrorError as error:  # the mirror is created; the brokers may have what this machine lacks
-            warn(f"whether the source knows another mirror's topics is not known: {one_line(error)}")
+            warn(f"could not check whether the source has last mirror epochs under another mirror name: {one_line(error)}")
             return
         await self._warn_of_another_name(source, None)
 
@@ -160,7 +160,7 @@ class MirrorCommand:
         listed = {mirror.mirror_name: mirror.source_cluster_id for mirror in await self._admin.list_mirrors()}
         known, altered = listed.get(self._mirror, ""), (await source.describe_cluster()).cluster_id
         if known and known != altered:
-            reason = f"cluster {altered} is not the mirror's source {known}: mirroring halts until that is altered back"
+            reason = f"cluster {altered} is not the mirror's source {known}: mirroring stops until bootstrap.servers is changed back"
             return [mirrors_dry_run.nothing_dropped(row, reason) for row in rows]
         return await mirrors_dry_run.divergence_loss(self._admin, source, {TopicPartition(row.topic, row.partition) for row in rows})
 
@@ -231,7 +231,7 @@ class MirrorCommand:
         rows = of_pattern(self._options.topic, await self._rows())
         ends, problem = await self._source_ends(rows)
         if problem is not None:
-            warn(f"how much the mirror lacks is not known: the source does not tell its ends: {problem}")
+            warn(f"it is not known how much the mirror lacks: the source does not report its end offsets: {problem}")
         for name in unseen(ends, rows):
             warn(f"{name} is not there, or has no leader: {ends[name].high_watermark} offset(s) of the source may not be mirrored")
         partitions = {TopicPartition(row.topic, row.partition) for row in rows}
@@ -249,8 +249,8 @@ class MirrorCommand:
             if isinstance(error, ApiException) and not error.error.retriable:
                 raise
             if topic_name_problem(self._options.topic) is not None:
-                raise KmirrorError(f"{one_line(error)}; a topic that is given by its name can be removed all the same") from error
-            warn(f"{one_line(error)}; topic '{self._options.topic}' is removed unseen")
+                raise KmirrorError(f"{one_line(error)}; a topic can still be removed if --topic is its full name") from error
+            warn(f"{one_line(error)}; topic '{self._options.topic}' is removed without a check")
             return []
         return of_pattern(self._options.topic, described.partitions)
 
@@ -261,7 +261,7 @@ class MirrorCommand:
         rest = (
             f"{sum(row['notMirrored'] or 0 for row in partitions)} offset(s) of the source are not mirrored"
             if problem is None
-            else f"the source does not tell its ends: {problem}"
+            else f"the source does not report its end offsets: {problem}"
         )
         self._done(f"All {len(rows)} partition(s) are {STOPPED}; {rest}", "remove", topics, partitions=partitions)
 

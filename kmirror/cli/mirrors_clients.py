@@ -70,7 +70,11 @@ class MirrorClients:
         try:
             return self._open(bootstrap_servers, properties)
         except ConfigError as error:
-            hint = "" if self.options.mirror_config is not None else " (a mirror's secrets are not told: give them with --mirror-config)"
+            hint = (
+                ""
+                if self.options.mirror_config is not None
+                else " (the brokers do not return a mirror's secrets: give them with --mirror-config)"
+            )
             raise ConfigError(f"mirror {mirror_name}: {error}{hint}") from error
 
     def _open(self, bootstrap_servers: str, properties: Mapping[str, str]) -> AdminClient:
@@ -96,9 +100,7 @@ class MirrorClients:
             except KmirrorError as error:
                 if client is source:
                     raise
-                text = (
-                    f"behind {path[-1]}, which mirrors some of these topics, is a cluster that cannot be asked whether they come from here"
-                )
+                text = f"{path[-1]} mirrors some of these topics from a cluster that cannot be asked whether they come from here"
                 if not self.options.force:
                     raise KmirrorError(f"{text} ({one_line(error)}); --force adds them all the same") from error
                 continue

@@ -183,7 +183,7 @@ async def divergence_loss(
         log = await _fetched(admin, topic_partition, bounds[topic_partition])
         limit = end_offset if up_to is None else min(up_to.get(topic_partition, end_offset), end_offset)
         cut = await _common_end(source, topic_partition, log, limit)
-        reason = f"the source has other batches from {cut} on" if cut < end_offset else "nothing differs from the source"
+        reason = f"the source has other batches from offset {cut} on" if cut < end_offset else "nothing differs from the source"
         result.append(_dropped(topic_partition, reason, cut, end_offset, log.headers))
     await add_groups(admin, result)
     return result
@@ -219,7 +219,7 @@ async def _failback_loss(
             what = (
                 "nothing differs from the source"
                 if verdict.offset >= end_offset
-                else f"the source has other batches from {verdict.offset} on"
+                else f"the source has other batches from offset {verdict.offset} on"
             )
             return _dropped(topic_partition, what, min(verdict.offset, end_offset), end_offset, headers)
     if point.truncate_fully:
@@ -230,7 +230,7 @@ async def _failback_loss(
         )
         return _dropped(topic_partition, f"{reason}: mirrored from scratch", start, end_offset, headers)
     cut = await _common_end(source, topic_partition, log, point.offset)
-    reason = f"last mirror epoch {last_mirror_epoch}" if cut == point.offset else f"the source has other batches from {cut} on"
+    reason = f"last mirror epoch {last_mirror_epoch}" if cut == point.offset else f"the source has other batches from offset {cut} on"
     return _dropped(
         topic_partition, reason if cut < end_offset else "nothing differs from the source", min(cut, end_offset), end_offset, headers
     )
@@ -274,10 +274,12 @@ async def _added_again_loss(
     if beginning.action is Action.START_OVER:
         return _dropped(topic_partition, f"{beginning.reason}: mirrored from scratch", headers[0].base_offset, end_offset, headers)
     if is_compacted and beginning.offset < cut:
-        reason = f"a cleaner has been there from {beginning.offset} on: copied from there"
+        reason = f"a cleaner has removed records from offset {beginning.offset} on: mirrored again from there"
         return _dropped(topic_partition, reason, beginning.offset, end_offset, headers)
     reason = (
-        f"the source has other batches from {cut} on" if lost else "it was mirrored from there before: what was written here since goes"
+        f"the source has other batches from offset {cut} on"
+        if lost
+        else "it was mirrored from there before: the records written here since then are dropped"
     )
     return _dropped(topic_partition, reason, cut, end_offset, headers)
 

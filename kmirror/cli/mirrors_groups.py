@@ -36,8 +36,8 @@ class GroupBeyondEnd(NamedTuple):
     def consequence(self) -> str:
         """Says what happens to the group after a failover."""
         if self.is_share:
-            return "what is written below is not delivered to it"
-        return "auto.offset.reset decides where its consumers go on"
+            return "records that are written below that offset are not delivered to the group"
+        return "auto.offset.reset decides where its consumers continue"
 
 
 async def groups_beyond(admin: AdminClient, ends: Mapping[TopicPartition, int]) -> list[GroupBeyondEnd]:

@@ -62,12 +62,14 @@ async def topics_without_leader(admin: AdminClient, mirrors: Sequence[MirrorDesc
     if not leaderless:
         return []
     return [
-        f"mirror {name} has {count} topic(s) that nobody describes; no partition of {topic_list(leaderless)} has a leader here: the brokers that "
-        "have them are away, or their disks failed"
+        f"mirror {name} has {count} topic(s) that no broker describes; no partition of {topic_list(leaderless)} has a leader here: the brokers that "
+        "have them are not running, or their disks failed"
         for name, count in sorted(lacking.items())
     ]
 
 
 def _unknown(topic: str, partition: PartitionDescription) -> MirrorPartitionDescription:
-    reason = f"{_WHY}: brokers {sorted(partition.replicas)} have it, and are away, or their disks failed, or they are not in the ISR"
+    reason = (
+        f"{_WHY}: brokers {sorted(partition.replicas)} have it, but they are not running, their disks failed, or they are not in the ISR"
+    )
     return MirrorPartitionDescription(topic, partition.partition, -1, -1, -1, UNKNOWN, -1, reason)

@@ -153,13 +153,13 @@ class Reversal:
             raise NotFinishedError(text) from error
         dropped = [loss for loss in self._losses if loss.record_count]
         if not dropped:
-            self._say(4, "the old source has nothing that it would have to drop")
+            self._say(4, "the old source has no records to drop")
         elif self._options.force:
             self._say(4, f"the old source drops {_count(dropped)}")
         else:
             raise KmirrorError(
-                f"the old source would drop {_count(dropped)}: something was written to it that was not mirrored; "
-                "--dry-run names it, --force lets it go"
+                f"the old source would drop {_count(dropped)}. They were written to it and not mirrored; "
+                "--dry-run lists them, --force drops them"
             )
         return mirrored
 
@@ -272,7 +272,7 @@ class Reversal:
         mirrored = {row.topic for row in rows_there if row.state not in ENDED}
         here = {TopicPartition(row.topic, row.partition): row.destination_offset for row in rows}
         missing = sum(end.missing(here.get(name, 0)) for name, end in ends.items())
-        lacking = f"mirror {self._mirror} lacks {missing} offset(s)" if ends else "how much the mirror lacks is not known"
+        lacking = f"mirror {self._mirror} lacks {missing} offset(s)" if ends else "it is not known how much the mirror lacks"
         here_losses = await mirrors_dry_run.failover_loss(self._here, names) if running else []
         if self._options.force or not running:
             self._say(1, "is left out (--force)" if running else "is done")
@@ -284,7 +284,9 @@ class Reversal:
         self._losses = await self._losses_there(there, set(topics) - mirrored, running, here_losses) if ends else []
         dropped = [loss for loss in self._losses if loss.record_count]
         consequence = "" if self._options.force or not dropped else ", so it would stop here"
-        self._say(4, f"the old source drops {_count(dropped)}{consequence}" if ends else "what the old source drops is not known")
+        self._say(
+            4, f"the old source drops {_count(dropped)}{consequence}" if ends else "it is not known which records the old source would drop"
+        )
         self._say(5, f"mirror {self._mirror} at the old source, from {configs[BOOTSTRAP_SERVERS]}")
         left = sorted(set(topics) - mirrored)
         self._say(6, f"{len(left)} topic(s): {topic_list(left)}" if left else "is done")

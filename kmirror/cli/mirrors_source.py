@@ -93,7 +93,7 @@ async def check_source_cluster(admin: AdminClient, source: AdminClient, mirror_n
     """Raise KmirrorError if the mirror's servers lead to another cluster than it began with."""
     problem = await another_cluster(admin, source, mirror_name)
     if problem is not None:
-        raise KmirrorError(f"{problem}: it will not catch up; alter bootstrap.servers back, or fail over without waiting")
+        raise KmirrorError(f"{problem}: it will not catch up; change bootstrap.servers back, or fail over without waiting")
 
 
 async def another_cluster(admin: AdminClient, source: AdminClient, mirror_name: str) -> str | None:
@@ -138,6 +138,6 @@ async def verbose_ends(clients: MirrorClients, mirrors: Iterable[MirrorDescripti
         now_ms = clients.runtime.clock.time_ms()
         ends, problem = await source_ends_if_reachable(clients.admin, source, mirror.mirror_name, mirror.partitions, now_ms=now_ms)
         if problem is not None:
-            tell(f"mirror {mirror.mirror_name}: the source does not tell its ends: {problem}")
+            tell(f"mirror {mirror.mirror_name}: the source does not report its end offsets: {problem}")
         found |= {(mirror.mirror_name, name): end for name, end in ends.items()}
     return found

@@ -42,7 +42,7 @@ async def check_new_source(
     if found and found == own:
         raise KmirrorError(f"{BOOTSTRAP_SERVERS}={servers} leads to this cluster itself ({own}): a cluster does not mirror itself")
     if known_cluster_id and found != known_cluster_id:
-        return f"cluster {found} is not the source of mirror {mirror_name}, {known_cluster_id}: mirroring halts until that is altered back"
+        return f"cluster {found} is not the source of mirror {mirror_name}, {known_cluster_id}: mirroring stops until bootstrap.servers is changed back"
     return None
 
 

@@ -94,7 +94,7 @@ async def warn_of_groups(admin: AdminClient, rows: Iterable[MirrorPartitionDescr
         for group in await groups_beyond(admin, ends):
             warn(f"{group}: {group.consequence}")
     except KmirrorError as error:
-        warn(f"whether groups have read further is not known: {one_line(error)}")
+        warn(f"could not check whether groups have read further: {one_line(error)}")
 
 
 def warn(text: str) -> None:

@@ -144,7 +144,7 @@ async def _put_back(admin: AdminClient, lifted: Mapping[str, str | None]) -> Kmi
         else:
             if value == WITHOUT_LIMIT:
                 warn(
-                    f"{MIRROR_MAX_TRUNCATION_CONFIG} of {topic} was {WITHOUT_LIMIT} before and is not set any more: the mirror's limit holds"
+                    f"{MIRROR_MAX_TRUNCATION_CONFIG} of {topic} was {WITHOUT_LIMIT} before and has been removed: the mirror's limit applies"
                 )
     _tell_lifted(left)
     return failure
@@ -153,7 +153,7 @@ async def _put_back(admin: AdminClient, lifted: Mapping[str, str | None]) -> Kmi
 def _tell_lifted(topics: Iterable[str]) -> None:
     names = ", ".join(sorted(topics))
     if names:
-        warn(f"{MIRROR_MAX_TRUNCATION_CONFIG} of {names} is {WITHOUT_LIMIT} until the same command is done")
+        warn(f"{MIRROR_MAX_TRUNCATION_CONFIG} of {names} stays {WITHOUT_LIMIT} until the same command has finished")
 
 
 async def _set(admin: AdminClient, topic: str, value: str | None) -> None:

@@ -219,7 +219,7 @@ class PartitionChecker:
         found = self._verdict(progress)
         if self._row.state != FAILED or found.status is not Status.EQUAL:
             return found
-        why = self._row.reason or "the log of its leader says why"
+        why = self._row.reason or "the log of its leader has the reason"
         return msgspec.structs.replace(found, status=Status.ERROR, error=f"it is {FAILED}: {why}; what it has is equal")
 
     def _verdict(self, progress: Callable[[int], None]) -> PartitionVerdict:

@@ -78,7 +78,7 @@ class MirrorWaiter:
             done = [row for row in rows if row.state == state]
             failed = [row for row in rows if row.state == FAILED]
             if failed and state != STOPPED:
-                why = next((row.reason for row in failed if row.reason), "the reason is in the log of the partition's leader")
+                why = next((row.reason for row in failed if row.reason), "the log of the partition's leader has the reason")
                 raise KmirrorError(f"{_names([_name(row) for row in failed])} FAILED: {why}")
             wanted = max(len(rows), partitions or 0)
             self._progress(len(done), wanted, f"{len(done)} of {wanted} partition(s) {state}")
@@ -156,7 +156,7 @@ def _refuse_what_does_not_move(rows: Iterable[MirrorPartitionDescription], behin
     """
     stuck = [f"{_name(row)} is {row.state}" for row in rows if row.state == FAILED or (row.state == PAUSED and behind.get(_name(row)))]
     if stuck:
-        raise KmirrorError(f"{_names(stuck)}: it will not catch up; resume it, or fail over without waiting")
+        raise KmirrorError(f"{_names(stuck)}: it will not catch up; resume it, or fail over without --wait")
 
 
 def _standing(row: MirrorPartitionDescription) -> str:

@@ -111,7 +111,7 @@ def _convert_replication_factor(converted: ConvertedFlow, flow: Mapping[str, str
     if text.isdecimal() and 1 <= int(text) <= MAX_REPLICATION_FACTOR:
         converted.replication_factor = int(text)
     elif text != "-1":
-        converted.not_converted["replication.factor"] = f"{text} is no replication factor"
+        converted.not_converted["replication.factor"] = f"{text} is not a replication factor"
 
 
 def _point_at_expressions(converted: ConvertedFlow) -> None:
@@ -158,7 +158,7 @@ def _selection(what: str, include: str, exclude: str) -> str:
     try:
         re.compile(selection)
     except re.error as error:
-        raise ConfigError(f"{what} = {include} without {what}.exclude = {exclude} is no regular expression: {error.msg}") from error
+        raise ConfigError(f"{what} = {include} without {what}.exclude = {exclude} is not a regular expression: {error.msg}") from error
     return selection
 
 
@@ -190,7 +190,7 @@ def _security(alias: str, flow: Mapping[str, str], settings: Mapping[str, str], 
 def _convert_security(converted: ConvertedFlow, flow: Mapping[str, str], settings: Mapping[str, str]) -> None:
     for name, value in _security(converted.source, flow, settings, ("admin.", "consumer.")).items():
         if name not in MIRROR_CONFIGS:
-            converted.not_converted[f"{converted.source}.{name}"] = "a mirror has no such security setting"
+            converted.not_converted[f"{converted.source}.{name}"] = "a mirror has no setting of this name"
         else:
             converted.mirror_configs[name] = value
             if EXPRESSION.search(value) and not has_references({name: value}):

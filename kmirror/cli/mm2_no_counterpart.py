@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 NO_COUNTERPART: Final = {
-    "replication.policy.separator": "names are kept, nothing separates anything",
+    "replication.policy.separator": "topics keep their names, so there is no separator",
     "replication.policy.internal.topic.separator.enabled": "there are no internal topics to name",
     "offset-syncs.topic.replication.factor": "offsets are equal at both ends: there is nothing to translate, and no offset-syncs topic",
     "offset-syncs.topic.location": "offsets are equal at both ends: there is no offset-syncs topic",
@@ -29,9 +29,9 @@ NO_COUNTERPART: Final = {
     "sync.topic.acls.interval.seconds": "the interval is mirror.metadata.refresh.interval.ms of the destination's brokers, for all mirrors",
     "sync.group.offsets.interval.seconds": "the interval is mirror.metadata.refresh.interval.ms of the destination's brokers, for all mirrors",
     "use.defaults.from": "only what is set for a topic itself is copied; defaults are each cluster's own",
-    "topic.filter.class": "a filter of your own cannot be called: say it as a regular expression",
-    "group.filter.class": "a filter of your own cannot be called: say it as a regular expression",
-    "config.property.filter.class": "a filter of your own cannot be called: say it as a regular expression",
+    "topic.filter.class": "a custom filter class cannot be used; write the filter as a regular expression",
+    "group.filter.class": "a custom filter class cannot be used; write the filter as a regular expression",
+    "config.property.filter.class": "a custom filter class cannot be used; write the filter as a regular expression",
     "forwarding.admin.class": "changes are made by the destination's controller",
     "consumer.poll.timeout.ms": "brokers fetch as replicas do: replica.fetch.* of the destination's brokers",
     "readahead.queue.capacity": "brokers fetch as replicas do: replica.fetch.* of the destination's brokers",
@@ -39,8 +39,8 @@ NO_COUNTERPART: Final = {
     "tasks.max": "parallelism is mirror.num.replica.fetchers of the destination's brokers, for each source broker and mirror",
     "exactly.once.support": "batches are copied as they are, transactions with them: nothing is duplicated or lost on the way",
     "exactly.once.source.support": "batches are copied as they are, transactions with them: nothing is duplicated or lost on the way",
-    "dedicated.mode.enable.internal.rest": "there is no process of its own to run",
-    "metric.reporters": "metrics are the destination brokers'",
+    "dedicated.mode.enable.internal.rest": "mirroring runs in the brokers; there is no separate process",
+    "metric.reporters": "the destination's brokers report the metrics",
     "enabled": "",
     "clusters": "",
     "name": "",

@@ -31,20 +31,29 @@ def build_parser() -> CommandParser:
     parser.add_argument("--bootstrap-server", help="the brokers to connect to, as host:port,host:port")
     parser.add_argument("--topic", required=True, help="the topic to write to")
     parser.add_argument("--num-records", type=int, required=True, help="how many records to send")
-    parser.add_argument("--throughput", type=float, required=True, help="records per second at most, -1 for no limit")
+    parser.add_argument("--throughput", type=float, required=True, help="the largest number of records per second; -1 is no limit")
     payload = parser.add_mutually_exclusive_group(required=True)
-    payload.add_argument("--record-size", type=int, help="bytes of each record")
+    payload.add_argument("--record-size", type=int, help="the size of each record in bytes")
     payload.add_argument("--payload-file", help="a file with payloads, of which one is drawn for each record")
-    payload.add_argument("--payload-monotonic", action="store_true", help="payloads are numbers that grow")
+    payload.add_argument("--payload-monotonic", action="store_true", help="use increasing numbers as payloads")
     parser.add_argument("--payload-delimiter", default="\\n", help="what separates the payloads of the file (default: a line break)")
     parser.add_argument("--command-property", nargs="+", default=[], metavar="NAME=VALUE", help="producer properties")
     parser.add_argument("--producer-props", nargs="+", default=[], metavar="NAME=VALUE", help="deprecated: --command-property")
     parser.add_argument("--command-config", metavar="FILE", help="a file with producer properties")
     parser.add_argument("--producer.config", dest="producer_config", metavar="FILE", help="deprecated: --command-config")
     parser.add_argument("--transactional-id", help="write in transactions with this id")
-    parser.add_argument("--transaction-duration-ms", type=int, help="how long each transaction lasts (3000 with a transactional id)")
-    parser.add_argument("--warmup-records", type=int, default=0, help="so many records first, left out of the steady state's summary")
-    parser.add_argument("--reporting-interval", type=int, default=5000, metavar="MS", help="a line of progress so often (default: 5000)")
+    parser.add_argument(
+        "--transaction-duration-ms", type=int, help="the time in ms that each transaction lasts (default: 3000 with a transactional id)"
+    )
+    parser.add_argument(
+        "--warmup-records",
+        type=int,
+        default=0,
+        help="the number of records to send first; they are left out of the summary of the steady state",
+    )
+    parser.add_argument(
+        "--reporting-interval", type=int, default=5000, metavar="MS", help="the time in ms between two lines of progress (default: 5000)"
+    )
     parser.add_argument("--print-metrics", action="store_true", help="print the client's statistics at the end, as JSON")
     return parser
 

@@ -42,10 +42,10 @@ def build_parser() -> ToolParser:
         "bootstrap-controller", "controller to connect to", "With --cancel, --list: controllers to connect to, instead of brokers."
     )
     parser.flag("generate", "Propose a reassignment of topics to brokers; nothing is changed.")
-    parser.flag("execute", "Start the reassignment that the file says.")
-    parser.flag("verify", "Say how far the reassignment of the file is, and remove the throttles when it is done.")
-    parser.flag("cancel", "Cancel the reassignment of the file.")
-    parser.flag("list", "List the reassignments that go on.")
+    parser.flag("execute", "Start the reassignment in the file.")
+    parser.flag("verify", "Print the progress of the reassignment in the file, and remove the throttles when it is complete.")
+    parser.flag("cancel", "Cancel the reassignment in the file.")
+    parser.flag("list", "List the reassignments that are in progress.")
     parser.value(
         "reassignment-json-file",
         "path",
@@ -54,19 +54,23 @@ def build_parser() -> ToolParser:
     )
     parser.value("topics-to-move-json-file", "path", 'With --generate: the topics: {"topics": [{"topic": "t"}], "version": 1}')
     parser.value("broker-list", "brokerlist", "With --generate: the brokers to move to: 0,1,2.")
-    parser.flag("disable-rack-aware", "With --generate: pay no heed to racks.")
-    parser.value("throttle", "throttle", "With --execute: bytes per second that moves between brokers may take.", kind="Long", default=-1)
+    parser.flag("disable-rack-aware", "With --generate: ignore racks.")
+    parser.value(
+        "throttle", "throttle", "With --execute: the limit in bytes per second for moves between brokers.", kind="Long", default=-1
+    )
     parser.value(
         "replica-alter-log-dirs-throttle",
         "throttle",
-        "With --execute: bytes per second that moves between log directories of a broker may take.",
+        "With --execute: the limit in bytes per second for moves between log directories of a broker.",
         kind="Long",
         default=-1,
     )
-    parser.value("timeout", "timeout", "How long to wait for a move between log directories to begin (ms).", kind="Long", default=10_000)
-    parser.flag("additional", "With --execute: also while other reassignments go on; it can change their throttle.")
-    parser.flag("preserve-throttles", "With --verify, --cancel: leave throttles as they are.")
-    parser.flag("disallow-replication-factor-change", "With --execute: refuse to change numbers of replicas.")
+    parser.value("timeout", "timeout", "The time in ms to wait for a move between log directories to begin.", kind="Long", default=10_000)
+    parser.flag(
+        "additional", "With --execute: start it even if other reassignments are in progress. Their throttle can be changed with it."
+    )
+    parser.flag("preserve-throttles", "With --verify and --cancel: do not remove throttles.")
+    parser.flag("disallow-replication-factor-change", "With --execute: refuse a reassignment that changes a replication factor.")
     parser.json_flag("With --list: print JSON.")
     return parser
 

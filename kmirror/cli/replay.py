@@ -58,16 +58,16 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     add(
         "--serve",
         metavar="HOST:PORT",
-        help="serve the recording there as a read-only broker; with --to that cluster mirrors it, byte for byte",
+        help="the address (host:port) at which the recording is served as a read-only broker; with --to, that cluster mirrors it byte for byte",
     )
     add("--mirror", metavar="NAME", help="the mirror that --serve --to creates (default: replay)")
-    add("--failover", action="store_true", help="with --serve --to: when all is mirrored, make the topics writable and end")
+    add("--failover", action="store_true", help="with --serve --to: make the topics writable and end when everything is mirrored")
     add("--command-config", metavar="FILE", help="a file with settings of the client, e.g. security.protocol")
     add(
         "--speed",
         metavar="N",
         default="1",
-        help="how many times the original speed, by the records' timestamps, or max (default: %(default)s)",
+        help="the speed, as a multiple of the original speed by the records' timestamps, or max (default: %(default)s)",
     )
     add("--topics", metavar="REGEX", help="only topics whose whole name matches")
     add("--partitions", metavar="LIST", help="only these partition numbers, for example 0,2-5")
@@ -76,23 +76,34 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     add(
         "--starting-timestamp",
         metavar="TIME",
-        help="leave out batches whose records are all older; ms since the epoch, or as 2026-11-23T14:00:00Z",
+        help="leave out batches in which all records are older than this time, in ms since 1970 or as 2026-11-23T14:00:00Z",
     )
-    add("--ending-timestamp", metavar="TIME", help="leave out batches with a record that is younger")
+    add("--ending-timestamp", metavar="TIME", help="leave out batches with a record that is newer than this time")
     add(
         "--aborted",
         choices=["keep", "drop"],
         default="keep",
-        help="whether aborted transactions are replayed, and aborted (default: %(default)s)",
+        help="whether aborted transactions are replayed (and aborted again) (default: %(default)s)",
     )
     add("--create-topics", action="store_true", help="create missing topics with the recording's number of partitions and retention.ms=-1")
-    add("--replication-factor", metavar="N", type=int, default=-1, help="of topics that are created (default: the cluster's)")
+    add(
+        "--replication-factor",
+        metavar="N",
+        type=int,
+        default=-1,
+        help="the replication factor of topics that are created (default: the cluster's)",
+    )
     add("--topic-config", metavar="NAME=VALUE", action="append", default=[], help="a configuration of topics that are created; repeatable")
-    add("--state", metavar="DIR", help="keep the progress there, a file a partition, and go on where an earlier run was")
-    add("--transactional-id", metavar="PREFIX", default=CLIENT_ID, help="how transactional ids begin (default: %(default)s)")
+    add("--state", metavar="DIR", help="the folder for the progress, with one file for each partition; a later run continues from there")
+    add("--transactional-id", metavar="PREFIX", default=CLIENT_ID, help="the prefix of transactional ids (default: %(default)s)")
     add("--transaction-timeout-ms", metavar="MS", type=int, default=TRANSACTION_TIMEOUT_MS,
-        help="how long a transaction may be open at the destination (default: %(default)s)")  # fmt: skip
-    add("--engine", choices=["local", "spark"], default="local", help="spark: one Spark task a partition (default: %(default)s)")
+        help="the longest time in ms that a transaction may be open at the destination (default: %(default)s)")  # fmt: skip
+    add(
+        "--engine",
+        choices=["local", "spark"],
+        default="local",
+        help="the engine; spark runs one Spark task for each partition (default: %(default)s)",
+    )
     add("--master", metavar="URL", help="where Spark runs (default: as spark-submit says, else this machine); implies --engine spark")
     add("--json", action="store_true", help="print progress and result as JSON, one object a line")
 
@@ -134,9 +145,9 @@ def _check_mode(options: argparse.Namespace) -> None:
     """Raise KmirrorError for options that do not go with --serve, or not without it."""
     if options.serve is None:
         if options.to is None:
-            raise KmirrorError("say where the records go: --to SERVERS produces them there, --serve HOST:PORT serves them")
+            raise KmirrorError("choose where the records go: --to SERVERS produces them to a cluster, --serve HOST:PORT serves them")
         if options.mirror is not None or options.failover:
-            raise KmirrorError("--mirror and --failover go with --serve and --to")
+            raise KmirrorError("--mirror and --failover can only be used with --serve and --to")
         return
     if options.to is None and (options.mirror is not None or options.failover):
         raise KmirrorError("--mirror and --failover need --to, the cluster that mirrors the recording")
@@ -145,7 +156,7 @@ def _check_mode(options: argparse.Namespace) -> None:
         "--engine": options.engine == "spark", "--master": options.master, "--json": options.json}  # fmt: skip
     for name, is_given in others.items():
         if is_given:
-            raise KmirrorError(f"{name} does not go with --serve, which serves logs as they are")
+            raise KmirrorError(f"{name} cannot be used with --serve, which serves logs unchanged")
 
 
 def _serve(options: argparse.Namespace, plan: Plan, recorded: FolderInput, configs: Mapping[str, str]) -> int:
@@ -175,7 +186,7 @@ def parse_time(text: str | None, option: str) -> int | None:
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError as error:
-        raise KmirrorError(f"{option} takes ms since the epoch or a time such as 2026-11-23T14:00:00Z, not '{text}'") from error
+        raise KmirrorError(f"{option} takes ms since 1970 or a time such as 2026-11-23T14:00:00Z, not '{text}'") from error
     return round((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
@@ -234,7 +245,7 @@ async def _warn_of_times(client: ReplayClient, topics: list[str]) -> None:
         except ApiException:
             continue  # who may only write may not see the configs
         if entries.get("message.timestamp.type") == "LogAppendTime":
-            say(f"topic {name} has message.timestamp.type=LogAppendTime: its records get the time of their arrival")
+            say(f"topic {name} has message.timestamp.type=LogAppendTime: its records will get the time of their arrival")
 
 
 # -- in this process

@@ -129,7 +129,9 @@ def refused(target: TopicPartition, batch: ReplayBatch, answer: Answer) -> Kmirr
     where = f"{target}: the batch at offset {batch.offset} of the recording"
     if answer.error in (Errors.MESSAGE_TOO_LARGE, Errors.RECORD_LIST_TOO_LARGE):
         setting = "max.message.bytes" if answer.error is Errors.MESSAGE_TOO_LARGE else "segment.bytes"
-        return KmirrorError(f"{where} has {batch.size} bytes, and {setting} of topic {target.topic} allows fewer; raise it there")
+        return KmirrorError(
+            f"{where} has {batch.size} bytes, but {setting} of topic {target.topic} allows fewer; raise it at the destination"
+        )
     if answer.error is Errors.TOPIC_AUTHORIZATION_FAILED:
         return KmirrorError(f"not authorized to write to topic {target.topic}")
     if answer.error in FENCED:

@@ -290,7 +290,7 @@ class PartitionReplay:
     def _find_plain(self, lane: LaneState, found: ProducerState | None) -> None:
         if found is None and lane.sequence:
             raise KmirrorError(
-                f"{self._target} has forgotten the producer of the interrupted replay (producer.id.expiration.ms), so nobody knows whether "
+                f"{self._target} has forgotten the producer of the interrupted replay (producer.id.expiration.ms), so it is not known whether "
                 f"it has what {self._partition.source} has from offset {self._state.next_offset} on; begin again with another --state and topic"
             )
         self._note_ahead(lane, found)

@@ -81,7 +81,7 @@ def make_plan(recorded: FolderInput, location: str, wanted: Selection) -> Plan:
     outside = set(choose_partitions(recorded.names))
     names = [name for name in names if name in outside or wanted.renamed(name.topic) is not None]
     if not names:
-        raise KmirrorError(f"nothing to replay: {location} has no partition that was asked for")
+        raise KmirrorError(f"there is nothing to replay: {location} has none of the requested partitions")
     counts: dict[str, int] = {}
     for name in recorded.names:
         counts[name.topic] = max(counts.get(name.topic, 0), name.partition + 1)

@@ -147,7 +147,7 @@ async def _mirror(runtime: Runtime, servers: str, plan: Plan, wish: MirrorWish) 
     ):
         known = [one.mirror_name for one in await admin.list_mirrors()]
         if wish.mirror in known:
-            raise KmirrorError(f"there is a mirror {wish.mirror} already; give another name with --mirror")
+            raise KmirrorError(f"mirror {wish.mirror} already exists; give another name with --mirror")
         await admin.create_mirror(wish.mirror, {"bootstrap.servers": servers})
         (await admin.add_topics_to_mirror(wish.mirror, topics)).all()
         say(f"mirror {wish.mirror} of {wish.bootstrap_servers} has {counted(len(topics), 'topic')}")

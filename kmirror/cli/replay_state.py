@@ -112,7 +112,7 @@ class StateFile:
         try:
             state = msgspec.json.decode(data, type=PartitionState)
         except msgspec.MsgspecError as error:
-            raise KmirrorError(f"{self.path} is no progress file of kmirror replay: {error}") from error
+            raise KmirrorError(f"{self.path} is not a progress file of kmirror replay: {error}") from error
         for name in ("version", "cluster_id", "source", "target", "topic_id"):
             was, now = getattr(state, name), getattr(expected, name)
             if was != now:

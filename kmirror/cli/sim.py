@@ -38,19 +38,27 @@ SHOWN_FAILURES = 10
 
 def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--seed", type=int, metavar="N", help="run one seed and tell its story")
+    what.add_argument("--seed", type=int, metavar="N", help="run one seed and print what happens in it")
     what.add_argument("--seeds", metavar="A..B", help="run the seeds A to B, both included")
-    what.add_argument("--summary", action="store_true", help="say what the ledger holds: seeds by commit and history, and what broke")
-    what.add_argument("--list", action="store_true", help="name the histories, the safeguards, and the faults that storms draw")
+    what.add_argument(
+        "--summary", action="store_true", help="print the contents of the ledger: the seeds of each commit and history, and the failures"
+    )
+    what.add_argument("--list", action="store_true", help="list the histories, the safeguards and the faults")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("named", nargs="?", metavar="HISTORY", help="which history to play (default: storm)")
     which.add_argument("--history", default="storm", metavar="NAME", help="the same")
     parser.add_argument(
-        "--without", action="append", default=[], metavar="SAFEGUARD", help="switch a safeguard off, to see that a rule breaks; repeatable"
+        "--without",
+        action="append",
+        default=[],
+        metavar="SAFEGUARD",
+        help="switch a safeguard off, to see which rule fails without it; repeatable",
     )
-    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="processes for --seeds (default: one for each core)")
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="the number of processes for --seeds (default: one for each core)")
     parser.add_argument(
-        "--resume", action="store_true", help="keep a ledger of --seeds, and skip those that this program has run; Ctrl-C keeps what is run"
+        "--resume",
+        action="store_true",
+        help="keep the results of --seeds in a ledger, and skip seeds that this version has already run; Ctrl-C keeps the results so far",
     )
     parser.add_argument("--ledger", metavar="FILE", help="the ledger (default: build/sim-ledger/seeds.jsonl in the checkout)")
     parser.add_argument("--trace", metavar="FILE", help="write every step of --seed to FILE")
@@ -64,15 +72,15 @@ def run(command: str, options: argparse.Namespace) -> int:
     if options.summary:
         return show_summary(ledger_at(options.ledger), as_json=options.json)
     if options.ledger and not options.resume:
-        raise ConfigError("--ledger goes with --resume or --summary")
+        raise ConfigError("--ledger can only be used with --resume or --summary")
     history = options.named or options.history
     without = tuple(name for given in options.without for name in given.split(",") if name)
     if options.seed is not None and options.resume:
-        raise ConfigError("--resume goes with --seeds")
+        raise ConfigError("--resume can only be used with --seeds")
     if options.seed is not None:
         return _run_one(history, options.seed, without, trace=options.trace, as_json=options.json)
     if options.trace:
-        raise ConfigError("--trace goes with --seed")
+        raise ConfigError("--trace can only be used with --seed")
     ledger = ledger_at(options.ledger) if options.resume else None
     jobs = options.jobs or os.cpu_count() or 1
     return _run_many(history, _seeds(options.seeds), without, jobs=jobs, as_json=options.json, ledger=ledger)

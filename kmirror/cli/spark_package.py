@@ -71,7 +71,7 @@ def write_program(archive: Path) -> Path:
     stem = next(archive.name.removesuffix(suffix) for suffix in (*TAR_SUFFIXES, ".zip") if archive.name.endswith(suffix))
     path = archive.with_name(f"{stem}.py")
     if path.exists() and "spark-submit runs files" not in path.read_text(encoding="utf-8", errors="replace"):
-        raise KmirrorError(f"{path} is in the way, and is none of ours; the archive {archive} is written")
+        raise KmirrorError(f"the archive {archive} was written, but {path} exists and was not written by kmirror; it is kept")
     path.write_text(PROGRAM.format(name=path.name, tools=TOOLS), encoding="utf-8")
     return path
 

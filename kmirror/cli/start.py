@@ -26,9 +26,11 @@ from kmirror.server.request_log import REQUEST_LOGGER
 
 def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     parser.add_argument("-c", "--config", type=Path, required=True, help="the node's properties file, with Kafka's property names")
-    parser.add_argument("--override", action="append", default=[], metavar="PROPERTY=VALUE", help="a property that wins over the file's")
-    parser.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"], help="the least severe level to log")
-    parser.add_argument("--request-log", type=Path, metavar="FILE", help="append a line of JSON about every request to this file")
+    parser.add_argument("--override", action="append", default=[], metavar="PROPERTY=VALUE", help="a property that overrides the file's")
+    parser.add_argument(
+        "--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"], help="the lowest level that is logged"
+    )
+    parser.add_argument("--request-log", type=Path, metavar="FILE", help="append one line of JSON for every request to this file")
 
 
 def run(command: str, options: argparse.Namespace) -> int:

@@ -14,8 +14,8 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
         return
     parser.add_argument("-c", "--config", type=Path, required=True, help="the node's properties file")
     parser.add_argument("-t", "--cluster-id", required=True, help="the cluster's id (kmirror random-uuid makes one)")
-    parser.add_argument("-g", "--ignore-formatted", action="store_true", help="leave log dirs alone that are formatted already")
-    parser.add_argument("-r", "--release-version", help="the release whose feature levels to begin with, such as 4.3")
+    parser.add_argument("-g", "--ignore-formatted", action="store_true", help="skip log directories that are already formatted")
+    parser.add_argument("-r", "--release-version", help="the release whose feature levels the cluster begins with, such as 4.3")
     parser.add_argument(
         "-f", "--feature", action="append", default=[], metavar="NAME=LEVEL", help="a feature level, such as mirror.version=1"
     )

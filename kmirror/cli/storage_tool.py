@@ -28,8 +28,8 @@ def build_parser() -> CommandParser:
     storage.add_arguments(commands.add_parser("format", help="format the log directories of this node"), "format")
     mapping = commands.add_parser("version-mapping", help="print the feature levels that go with a release, the latest by default")
     mapping.add_argument("-r", "--release-version", help="the release, such as 4.0-IV3")
-    dependencies = commands.add_parser("feature-dependencies", help="print what feature levels need")
-    dependencies.add_argument("-f", "--feature", action="append", required=True, metavar="NAME=LEVEL", help="a feature and a level of it")
+    dependencies = commands.add_parser("feature-dependencies", help="print the dependencies of feature levels")
+    dependencies.add_argument("-f", "--feature", action="append", required=True, metavar="NAME=LEVEL", help="a feature and its level")
     commands.add_parser("random-uuid", help="print a new random cluster id")
     return parser
 

@@ -28,8 +28,13 @@ def build_parser() -> ToolParser:
     parser.value("topic-id", "topic-id", "With --describe: the topic with this id.")
     parser.value("config", "name=value", "With --create: a configuration of the topic; may be given several times.", many=True)
     parser.value("delete-config", "name", "No longer supported.", many=True)
-    parser.value("partitions", "# of partitions", "The number of partitions to create, or to grow to.", kind="Integer")
-    parser.value("replication-factor", "replication factor", "With --create: replicas of each partition.", kind="Integer")
+    parser.value(
+        "partitions",
+        "# of partitions",
+        "With --create: the number of partitions. With --alter: the new number of partitions.",
+        kind="Integer",
+    )
+    parser.value("replication-factor", "replication factor", "With --create: the number of replicas of each partition.", kind="Integer")
     parser.value(
         "replica-assignment",
         "b1_1:b1_2,b2_1:b2_2,...",
@@ -40,8 +45,8 @@ def build_parser() -> ToolParser:
     parser.flag("under-min-isr-partitions", "With --describe: only partitions with fewer in-sync replicas than the minimum.")
     parser.flag("at-min-isr-partitions", "With --describe: only partitions with just the minimum of in-sync replicas.")
     parser.flag("topics-with-overrides", "With --describe: only topics that have configurations of their own.")
-    parser.flag("if-exists", "With --alter, --delete, --describe: a topic that does not exist is no error.")
-    parser.flag("if-not-exists", "With --create: a topic that exists is no error.")
+    parser.flag("if-exists", "With --alter, --delete and --describe: a topic that does not exist is not an error.")
+    parser.flag("if-not-exists", "With --create: a topic that already exists is not an error.")
     parser.flag("exclude-internal", "With --list, --describe: leave out internal topics.")
     parser.value(
         "partition-size-limit-per-response", "maximum number of partitions per response", "Partitions per request.", kind="Integer"

@@ -58,7 +58,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     listing = _command(commands, "list", "list transactions")
     listing.add_argument(
-        "--duration-filter", type=int, help="in ms: only transactions that run for longer than this; a negative one lets all through"
+        "--duration-filter",
+        type=int,
+        help="show only transactions that have run for longer than this time in ms; a negative number shows all",
     )
     listing.add_argument("--transactional-id-pattern", help="only transactional ids that match this regular expression (RE2)")
 
@@ -66,20 +68,20 @@ def build_parser() -> argparse.ArgumentParser:
     describe.add_argument("--transactional-id", required=True, help="transactional id")
 
     producers = _command(commands, "describe-producers", "describe the states of active producers for a topic partition")
-    producers.add_argument("--broker-id", type=int, help="ask this broker's replica instead of the leader's")
+    producers.add_argument("--broker-id", type=int, help="describe the producers of this broker's replica instead of the leader's")
     _partition(producers)
 
     abort = _command(commands, "abort", "abort a hanging transaction (requires administrative privileges)")
     _partition(abort)
-    abort.add_argument("--start-offset", type=int, help="where the transaction to abort begins in the partition")
+    abort.add_argument("--start-offset", type=int, help="the offset at which the transaction to abort begins in the partition")
     abort.add_argument("--producer-id", type=int, help="instead of --start-offset: the producer's id")
-    abort.add_argument("--producer-epoch", type=int, help="with --producer-id: its epoch")
-    abort.add_argument("--coordinator-epoch", type=int, help="with --producer-id: the coordinator epoch that the marker says")
+    abort.add_argument("--producer-epoch", type=int, help="with --producer-id: the producer's epoch")
+    abort.add_argument("--coordinator-epoch", type=int, help="with --producer-id: the coordinator epoch of the marker")
 
     hanging = _command(commands, "find-hanging", "find hanging transactions")
     hanging.add_argument("--broker-id", type=int, help="search the replicas of this broker")
     hanging.add_argument(
-        "--max-transaction-timeout", type=int, default=15, help="in minutes: transactions that are younger are not looked at (default 15)"
+        "--max-transaction-timeout", type=int, default=15, help="ignore transactions that are newer than this time in minutes (default: 15)"
     )
     hanging.add_argument("--topic", help="search this topic only (required with --partition)")
     hanging.add_argument("--partition", type=int, help="search this partition only")

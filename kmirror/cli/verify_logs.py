@@ -44,7 +44,8 @@ from kmirror.verify.replay.tables import TABLES, ReplayTables, columns_of, table
 def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     add = parser.add_argument
     add("logs", metavar="LOGS", help="a broker's log.dir, one partition's folder, or a folder of log.dirs; a path or a URI")
-    add("--engine", choices=ENGINES, default="auto", help="where to read: on this machine, or on Spark, in tasks of about 64 MB; auto: local unless the "
+    add("--engine", choices=ENGINES, default="auto", help="where to read: on this machine (local), or on Spark in tasks of "
+        "about 64 MB (spark). auto is local unless the "
         "input is remote or larger than 64 GiB, and kmirror[spark] is installed")  # fmt: skip
     add("--master", metavar="URL", help="where Spark runs, as spark-submit takes it (spark://host:7077, yarn, local[4]); default: what "
         "spark-submit or spark-defaults.conf set, else all cores of this machine; implies --engine spark")  # fmt: skip
@@ -52,8 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     add("--partitions", metavar="LIST", help="only these partition numbers, for example 0,2-5")
     add("--compacted", metavar="TOPICS", help="the topics with cleanup.policy=compact, separated by commas, or none (default: what the "
         "metadata log says; without one, gaps are shown and are no findings)")  # fmt: skip
-    add("--no-crc", action="store_true", help="do not check CRCs: large batches' bodies are then not even read")
-    add("--no-keys", action="store_true", help="do not read the records of compacted topics: the table compaction is empty")
+    add("--no-crc", action="store_true", help="do not check CRCs; the records of large batches are then not read")
+    add("--no-keys", action="store_true", help="do not read the records of compacted topics; the table compaction is then empty")
     add("--producer-id-expiration-ms", metavar="MS", type=int, default=ReplaySettings().producer_id_expiration_ms,
         help="the brokers' producer.id.expiration.ms (default: %(default)s); a producer idle for longer may be missing in a snapshot")  # fmt: skip
     add("--output", metavar="DIR", help="also write every table there: Parquet, or JSON lines without kmirror[spark]; and report.html; the next run with "
@@ -61,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     add(
         "--full",
         action="store_true",
-        help="with --output: read everything, whatever the run before knew; what a disk loses changes no file's time",
+        help="with --output: read all segments again; data that a disk has lost does not change the time of a file",
     )
     add("--report", metavar="FILE", type=Path, help="also write the report as one self-contained HTML page")
     add("--json", action="store_true", help="print logs and findings as JSON instead of text")
@@ -83,7 +84,7 @@ def _run(options: argparse.Namespace) -> int:
     for cluster in clusters_of(files, listing):
         tables.extend(replay_cluster(files, cluster, settings, engine=engine, wants=wants, known=known))
     if not tables.logs:
-        raise KmirrorError(f"nothing to verify: {options.logs} has no partition that was asked for")
+        raise KmirrorError(f"there is nothing to verify: {options.logs} has none of the requested partitions")
     if options.output is not None:
         write_tables(tables, options.output)
     if options.report is not None or options.output is not None:

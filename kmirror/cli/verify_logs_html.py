@@ -113,7 +113,7 @@ class _Page:
         """Returns a table of the logs with findings; also of the sound ones if all fit."""
         rows = self._logs if len(self._logs) <= MAX_UNFOLDED else self._wrong[:MAX_UNFOLDED]
         heads = ("Log", "Verdict", "What is there", "Findings over offsets")
-        return table(heads, map(self._row, range(len(rows)), rows), is_pictured=True)
+        return table(heads, map(self._row, range(len(rows)), rows), layout="pictured")
 
     def _row(self, number: int, row: LogRow) -> tuple[str, str, str, str]:
         name = escaped(self._name(row))

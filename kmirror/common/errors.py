@@ -323,15 +323,15 @@ _DISK_ADVICE = {
     errno.EPERM: "give this user access to it",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
     errno.ENFILE: "raise the machine's limit of open files (fs.file-max)",
-    errno.EIO: "look at the disk",
+    errno.EIO: "check the disk",
 }
 
 
 def disk_error_advice(error: OSError) -> str:
     """Returns what an operator should do about a disk error before the next start."""
     if isinstance(error, CorruptCheckpointError):
-        return "look at the disk, restore the file or move it away,"
-    return _DISK_ADVICE.get(error.errno or 0, "look at the directory")
+        return "check the disk, restore the file or move it away,"
+    return _DISK_ADVICE.get(error.errno or 0, "check the directory")
 
 
 def unknown_mirror(mirror_name: str) -> ApiException:

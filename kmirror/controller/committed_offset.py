@@ -63,7 +63,7 @@ class CommittedOffsetFile:
             self._file.pwrite(_encode(offset), 0)
         except OSError as error:
             if not self._has_failed:
-                _LOGGER.warning("Cannot note how far the metadata log is committed: %s", error)
+                _LOGGER.warning("Cannot write the committed offset of the metadata log: %s", error)
             self._has_failed = True
 
     def close(self) -> None:

@@ -266,4 +266,4 @@ def _check_pause(present: str | None, value: str | None) -> None:
     if after is None or not after.paused or after.removed:
         return
     if value != present and before != MirrorAssociation(after.mirror_name):
-        raise ApiException(Errors.INVALID_REQUEST, f"{MIRROR_NAME_CONFIG} is {present or 'not set'} now: it cannot become {value}")
+        raise ApiException(Errors.INVALID_REQUEST, f"{MIRROR_NAME_CONFIG} is {present or 'not set'} now; it cannot be changed to {value}")

@@ -179,7 +179,7 @@ class MetadataLog:
             log.truncate_fully_and_start_at(newest.end_offset)
         if log.log_start_offset > 0 and (newest is None or newest.end_offset < log.log_start_offset):
             raise CorruptFileError(
-                log.directory, 0, f"the log starts at offset {log.log_start_offset} and no snapshot covers what was before"
+                log.directory, 0, f"the log starts at offset {log.log_start_offset}, and no snapshot covers the offsets before it"
             )
 
     def _load_control_state(self) -> None:

@@ -41,17 +41,17 @@ MIRROR_TOPIC_DELETION_CONFIG = "mirror.topic.deletion.enable"
 SMALLEST_MAX_MESSAGE_BYTES = 1_048_588
 
 REFUSED_VALUES: dict[str, tuple[Callable[[str], bool], str]] = {
-    "cleanup.policy": (lambda value: value.strip() != "compact", "it must stay compact: anything else deletes states, or loses that mark"),
-    "retention.ms": (lambda value: int(value) >= 0, "it must stay -1: states do not age"),
-    "retention.bytes": (lambda value: int(value) >= 0, "it must stay -1: no state may make room for another"),
-    "flush.messages": (lambda value: int(value) != 1, "it must stay 1: a power loss would bring back states that have passed"),
+    "cleanup.policy": (lambda value: value.strip() != "compact", "it must stay compact: any other policy deletes states"),
+    "retention.ms": (lambda value: int(value) >= 0, "it must stay -1: a state must be kept however old it is"),
+    "retention.bytes": (lambda value: int(value) >= 0, "it must stay -1: no state may be deleted to make room for another"),
+    "flush.messages": (lambda value: int(value) != 1, "it must stay 1: after a power loss an older state could be read again"),
     "unclean.leader.election.enable": (
         lambda value: value.strip().lower() == "true",
-        "it must stay false: states that have passed would return",
+        "it must stay false: an unclean leader would return older states",
     ),
     "max.message.bytes": (
         lambda value: int(value) < SMALLEST_MAX_MESSAGE_BYTES,
-        f"it must be {SMALLEST_MAX_MESSAGE_BYTES} at least: the last mirror epochs of a mirror are one record",
+        f"it must be at least {SMALLEST_MAX_MESSAGE_BYTES} bytes: all last mirror epochs of a mirror are in one record",
     ),
 }
 """For each config: whether a value is refused, and why. Configs that are not listed can neither
@@ -78,7 +78,7 @@ def check_configs(values: Mapping[str, str | None], inherited: Callable[[str], s
     for name, value in values.items():
         refused, reason = REFUSED_VALUES.get(name, (None, ""))
         if refused is not None and value is None and name in MIRROR_STATE_TOPIC_CONFIGS:
-            text = f"{name} of {MIRROR_STATE_TOPIC_NAME} cannot be removed, for a default of the brokers would hold: {reason}."
+            text = f"{name} of {MIRROR_STATE_TOPIC_NAME} cannot be removed, because the brokers' default would apply: {reason}."
             raise ApiException(Errors.INVALID_CONFIG, text)
         holds = inherited(name) if value is None else value
         if refused is not None and holds is not None and _is(refused, holds):
@@ -88,8 +88,8 @@ def check_configs(values: Mapping[str, str | None], inherited: Callable[[str], s
 def check_no_new_partitions() -> None:
     """Always raises INVALID_PARTITIONS."""
     text = (
-        f"{MIRROR_STATE_TOPIC_NAME} keeps the number of partitions that it was made with: "
-        "the states of mirrors are found by it, and would be looked for elsewhere."
+        f"{MIRROR_STATE_TOPIC_NAME} keeps the number of partitions that it was created with: "
+        "the number determines which partition has the states of a mirror."
     )
     raise ApiException(Errors.INVALID_PARTITIONS, text)
 
@@ -112,7 +112,7 @@ def check_replication(partition: PartitionRegistration, target: int, configured:
     if target < min(present, configured):
         text = (
             f"{MIRROR_STATE_TOPIC_NAME} cannot go from {present} to {target} replicas: the states of mirrors are kept on "
-            f"mirror.topic.replication.factor={configured} brokers. Name as many brokers to move a partition."
+            f"mirror.topic.replication.factor={configured} brokers. To move a partition, name at least that many brokers."
         )
         raise ApiException(Errors.INVALID_REPLICATION_FACTOR, text)
 
@@ -120,8 +120,8 @@ def check_replication(partition: PartitionRegistration, target: int, configured:
 def check_election() -> None:
     """Always raises POLICY_VIOLATION, for an unclean election."""
     text = (
-        f"A partition of {MIRROR_STATE_TOPIC_NAME} is not elected uncleanly: states that have passed would return, and "
-        "what was written to topics since they failed over would be cut. Bring back a replica of the ISR, or delete the topic."
+        f"A partition of {MIRROR_STATE_TOPIC_NAME} cannot be elected uncleanly: older states would return, and "
+        "records that were written to topics after their failover would be removed. Bring back a replica of the ISR, or delete the topic."
     )
     raise ApiException(Errors.POLICY_VIOLATION, text)
 

@@ -141,7 +141,7 @@ class QuorumController:
     def _disk_failed(self, error: OSError) -> str:
         return (
             f"Metadata log directory {self.config.metadata_log_dir} has failed: {disk_error_text(error)}. "
-            f"Nothing in it was thrown away; {disk_error_advice(error)} and start again"
+            f"No data in it was removed; {disk_error_advice(error)} and start again"
         )
 
     async def _start(self) -> None:
@@ -376,7 +376,7 @@ class QuorumController:
             event.future.set_exception(error)
             return None
         except Exception as error:  # noqa: BLE001 - reported: nothing is appended yet, so only this event fails
-            self.runtime.report_failure(f"the controller could not decide {event.name}", error)
+            self.runtime.report_failure(f"the controller failed to process {event.name}", error)
             self.fault_count += 1
             event.future.set_exception(ApiException(Errors.UNKNOWN_SERVER_ERROR))
             return None
@@ -538,7 +538,7 @@ class QuorumController:
             self.fault_count += 1
             name, text = writer.snapshot_id.file_name, disk_error_text(error)
             _log.error(
-                "Encountered error while writing snapshot %s: %s. The log keeps what it holds; %s", name, text, disk_error_advice(error)
+                "Encountered error while writing snapshot %s: %s. The log keeps all its records; %s", name, text, disk_error_advice(error)
             )
             await self._drop_part(writer)
             return

@@ -76,4 +76,4 @@ def _base64(name: str, text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
-        raise ScramArgumentError(f"The '{name}' value of add-scram is not base64: {text}") from error
+        raise ScramArgumentError(f"The '{name}' value of add-scram is not valid base64: {text}") from error

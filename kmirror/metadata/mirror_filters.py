@@ -96,7 +96,7 @@ def overlap_warnings(name: str, configs: Mapping[str, str], others: Mapping[str,
     """Returns the lines to log when the mirror is created or altered."""
     return [
         f"mirror {name} and mirror {other} have different sources, but {' and '.join(filters)} of both select some of the same names: "
-        "they will write over each other's"
+        "each will overwrite what the other one writes"
         for other, filters in overlapping_mirrors(name, configs, others).items()
     ]
 

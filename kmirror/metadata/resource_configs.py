@@ -26,20 +26,37 @@ def _group_configs() -> ConfigDef:
         d.define(name, ConfigType.INT, default, about, validator=at_least(minimum), valid=f"[{minimum},...]")
 
     for kind in ("consumer", "share", "streams"):
-        number(f"{kind}.session.timeout.ms", 45_000, 1, f"Time in ms after which a silent member is removed from a {kind} group.")
-        number(f"{kind}.heartbeat.interval.ms", 5_000, 1, f"Time in ms between heartbeats that members of a {kind} group are told to keep.")
-        number(f"{kind}.assignment.interval.ms", 1_000, 0, f"Least time in ms between two assignments of a {kind} group.")
-    number("share.record.lock.duration.ms", 30_000, 1_000, "Time in ms a record stays acquired by a member of a share group.")
-    number("share.delivery.count.limit", 5, 2, "How often a record is delivered to a share group at most.")
-    number("share.partition.max.record.locks", 2_000, 100, "Records of a share partition that may be acquired at a time.")
-    d.define("share.auto.offset.reset", ConfigType.STRING, "latest", "Where a new share group begins.", validator=_share_reset,
+        number(
+            f"{kind}.session.timeout.ms",
+            45_000,
+            1,
+            f"The time in ms without a heartbeat after which a member is removed from a {kind} group.",
+        )
+        number(f"{kind}.heartbeat.interval.ms", 5_000, 1, f"The time in ms between two heartbeats of a member of a {kind} group.")
+        number(f"{kind}.assignment.interval.ms", 1_000, 0, f"The shortest time in ms between two assignments of a {kind} group.")
+    number("share.record.lock.duration.ms", 30_000, 1_000, "The time in ms that a record stays acquired by a member of a share group.")
+    number("share.delivery.count.limit", 5, 2, "The largest number of times that a record is delivered to a share group.")
+    number(
+        "share.partition.max.record.locks", 2_000, 100, "The largest number of records of a share partition that may be acquired at a time."
+    )
+    d.define("share.auto.offset.reset", ConfigType.STRING, "latest", "The position at which a new share group begins to read.", validator=_share_reset,
              valid="[latest, earliest, by_duration:PnDTnHnMn.nS]")  # fmt: skip
     levels = ("read_committed", "read_uncommitted")
-    d.define("share.isolation.level", ConfigType.STRING, "read_uncommitted", "Whether a share group sees records of open or aborted transactions.",
+    d.define("share.isolation.level", ConfigType.STRING, "read_uncommitted", "Whether a share group gets records of open and aborted transactions.",
              validator=valid_string(*levels), valid=f"[{', '.join(levels)}]")  # fmt: skip
-    d.define("share.renew.acknowledge.enable", ConfigType.BOOLEAN, True, "Whether members of a share group may prolong an acquisition.")
-    number("streams.num.standby.replicas", 0, 0, "Standby copies of each task of a streams group.")
-    number("streams.initial.rebalance.delay.ms", 3_000, 0, "Time in ms a new streams group waits for members before its first assignment.")
+    d.define(
+        "share.renew.acknowledge.enable",
+        ConfigType.BOOLEAN,
+        True,
+        "Whether a member of a share group may prolong the time that a record stays acquired.",
+    )
+    number("streams.num.standby.replicas", 0, 0, "The number of standby copies of each task of a streams group.")
+    number(
+        "streams.initial.rebalance.delay.ms",
+        3_000,
+        0,
+        "The time in ms that a new streams group waits for members before its first assignment.",
+    )
     return d
 
 
@@ -52,9 +69,14 @@ GROUP_CONFIGS: ConfigDef = _group_configs()
 
 CLIENT_METRICS_CONFIGS: ConfigDef = (
     ConfigDef()
-    .define("metrics", ConfigType.LIST, "", "Prefixes of the metrics that clients send; '*' for all.")
-    .define("interval.ms", ConfigType.INT, 300_000, "Time in ms between two pushes of a client.")
-    .define("match", ConfigType.LIST, "", "Which clients: a list of name=regex over their id, software, version, address and port.")
+    .define("metrics", ConfigType.LIST, "", "The prefixes of the metrics that clients send; '*' is all metrics.")
+    .define("interval.ms", ConfigType.INT, 300_000, "The time in ms between two pushes of a client.")
+    .define(
+        "match",
+        ConfigType.LIST,
+        "",
+        "The clients that send metrics: a list of name=regex for their id, software, version, address and port.",
+    )
 )
 _MATCH_KEYS = (
     "client_instance_id",
@@ -97,38 +119,45 @@ def _acl_rules(name: str, value: Any) -> None:
 
 def _mirror_configs() -> ConfigDef:
     d, text, password, names = ConfigDef(), ConfigType.STRING, ConfigType.PASSWORD, ConfigType.LIST
-    d.define("bootstrap.servers", names, documentation="Brokers of the source cluster, host:port,...", validator=_bootstrap_servers)
+    d.define(
+        "bootstrap.servers", names, documentation="The brokers of the source cluster, as host:port,host:port.", validator=_bootstrap_servers
+    )
     d.define(
         "security.protocol",
         text,
         "PLAINTEXT",
-        "How to talk to the source.",
+        "The security protocol of the connections to the source.",
         validator=valid_string(*PROTOCOLS),
         valid=f"[{', '.join(PROTOCOLS)}]",
     )
-    d.define("sasl.mechanism", text, "PLAIN", "SASL mechanism towards the source.")
-    d.define("sasl.jaas.config", password, None, "Login of the mirror at the source, as a JAAS entry.")
+    d.define("sasl.mechanism", text, "PLAIN", "The SASL mechanism of the connections to the source.")
+    d.define("sasl.jaas.config", password, None, "The credentials of the mirror at the source, as a JAAS entry.")
     for name in (
         "sasl.client.callback.handler.class",
         "sasl.login.callback.handler.class",
         "sasl.login.class",
         "sasl.kerberos.service.name",
     ):
-        d.define(name, text, None, "As in Kafka's clients.")
-    d.define("ssl.protocol", text, "TLSv1.3", "TLS version to begin with.")
-    d.define("ssl.enabled.protocols", names, "TLSv1.2,TLSv1.3", "TLS versions allowed.")
-    d.define("ssl.cipher.suites", names, None, "Cipher suites allowed; all when not set.")
-    d.define("ssl.endpoint.identification.algorithm", text, "https", "Host name check of the source's certificate; empty for none.")
+        d.define(name, text, None, "The same as for Kafka's clients.")
+    d.define("ssl.protocol", text, "TLSv1.3", "The TLS version that is tried first.")
+    d.define("ssl.enabled.protocols", names, "TLSv1.2,TLSv1.3", "The TLS versions that are allowed.")
+    d.define("ssl.cipher.suites", names, None, "The cipher suites that are allowed. If not set, all are.")
+    d.define(
+        "ssl.endpoint.identification.algorithm",
+        text,
+        "https",
+        "How the host name in the source's certificate is checked. If empty, it is not checked.",
+    )
     for name in ("ssl.keystore.password", "ssl.key.password", "ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.password",
                  "ssl.truststore.certificates"):  # fmt: skip
-        d.define(name, password, None, "As in Kafka's clients.")
+        d.define(name, password, None, "The same as for Kafka's clients.")
     for name, default in (
         ("ssl.keystore.type", "JKS"),
         ("ssl.truststore.type", "JKS"),
         ("ssl.keymanager.algorithm", "SunX509"),
         ("ssl.trustmanager.algorithm", "PKIX"),
     ):
-        d.define(name, text, default, "As in Kafka's clients.")
+        d.define(name, text, default, "The same as for Kafka's clients.")
     for name in (
         "ssl.provider",
         "ssl.keystore.location",
@@ -136,32 +165,32 @@ def _mirror_configs() -> ConfigDef:
         "ssl.secure.random.implementation",
         "ssl.engine.factory.class",
     ):
-        d.define(name, text, None, "As in Kafka's clients.")
+        d.define(name, text, None, "The same as for Kafka's clients.")
     d.define(
         "mirror.topic.properties.exclude",
         names,
         ",".join(DEFAULT_EXCLUDED_TOPIC_CONFIGS),
-        "Topic configs that are not copied (regexes).",
+        "Regular expressions for the topic configs that are not copied.",
         validator=_patterns,
     )
-    d.define("mirror.groups.include", names, ".*", "Groups whose offsets are copied (regexes).", validator=_patterns)
+    d.define("mirror.groups.include", names, ".*", "Regular expressions for the groups whose offsets are copied.", validator=_patterns)
     d.define(
         "mirror.acl.include",
         names,
         "*",
-        "ACLs that are copied: resourceType;resourceName;operation;permissionType;principal,...",
+        "The ACLs that are copied, each as resourceType;resourceName;operation;permissionType;principal.",
         validator=_acl_rules,
     )
     d.define(
         MIRROR_MAX_TRUNCATION_CONFIG,
         ConfigType.LONG,
         DEFAULT_MAX_TRUNCATION_RECORDS,
-        "How many records below the high watermark a partition may lose by following its source, which lost them; with more, or where nothing "
-        "is proven to be the source's, it becomes FAILED and keeps them. -1: any number.",
+        "How many records below the high watermark a partition may lose by following a source that lost them. If it would lose more, or "
+        "if none of its log is known to be the source's, it becomes FAILED and keeps its records. -1 is no limit.",
         validator=at_least(-1),
         valid="[-1,...]",
     )
-    d.define(SOURCE_CLUSTER_ID_CONFIG, text, None, "Cluster id that the source had when it was first seen.", internal=True)
+    d.define(SOURCE_CLUSTER_ID_CONFIG, text, None, "The cluster id of the source when it was first reached.", internal=True)
     return d
 
 
@@ -182,7 +211,9 @@ def parse_acl_rule(rule: str) -> tuple[str | None, re.Pattern[str] | None, str |
     """
     fields = [field.strip() for field in rule.split(";")]
     if len(fields) > 5 or not rule.strip():
-        raise invalid_value("mirror.acl.include", rule, "a rule is resourceType;resourceName;operation;permissionType;principal")
+        raise invalid_value(
+            "mirror.acl.include", rule, "an ACL rule has the form resourceType;resourceName;operation;permissionType;principal"
+        )
     fields += ["*"] * (5 - len(fields))
     return (
         _enum_field(rule, fields[0], RESOURCE_TYPES),
@@ -197,7 +228,7 @@ def _enum_field(rule: str, field: str, names: tuple[str, ...]) -> str | None:
     if field.upper() in ("*", "", "ANY"):
         return None
     if field.upper() not in names[1:]:
-        raise invalid_value("mirror.acl.include", rule, f"'{field}' is none of {', '.join(names[1:])}")
+        raise invalid_value("mirror.acl.include", rule, f"'{field}' is not one of {', '.join(names[1:])}")
     return field.upper()
 
 

@@ -55,41 +55,60 @@ def _topic_config_def() -> ConfigDef:
     def text(name: str, type: ConfigType, default: str, validator: Validator, valid: str, about: str) -> None:
         d.define(name, type, default, about, validator=validator, valid=valid)
 
-    number("segment.bytes", 1 << 30, 1 << 20, "Size in bytes at which a segment is closed and a new one begun.", i)
-    number("segment.ms", 604_800_000, 1, "Age in ms at which a segment is closed even if it is not full, so that retention can work.")
-    number("segment.jitter.ms", 0, 0, "Random part, in ms, taken off segment.ms so that not all segments roll at once.")
+    number("segment.bytes", 1 << 30, 1 << 20, "The size in bytes at which a segment is closed and a new one begins.", i)
     number(
-        "segment.index.bytes", 10 << 20, 4, "Size of the offset index file, which is preallocated and shrunk when the segment is closed.", i
+        "segment.ms",
+        604_800_000,
+        1,
+        "The age in ms at which a segment is closed even if it is not full, so that it can be deleted or compacted.",
     )
-    number("flush.messages", MAX_LONG, 1, "Records after which the log is fsynced.")
-    number("flush.ms", MAX_LONG, 0, "Time in ms after which the log is fsynced.")
-    number("retention.bytes", -1, None, "Size of a partition above which old segments are deleted; -1 for no limit.")
-    number("retention.ms", 604_800_000, -1, "Age in ms above which old segments are deleted; -1 for no limit.")
-    number("max.message.bytes", 1_048_588, 0, "Largest record batch, after compression, that the topic takes.", i)
-    number("index.interval.bytes", 4096, 0, "Bytes of log between two entries of the offset index.", i)
-    number("delete.retention.ms", 86_400_000, 0, "How long tombstones and transaction markers stay in a compacted topic, in ms.")
-    number("min.compaction.lag.ms", 0, 0, "Time in ms a record stays uncompacted at least.")
-    number("max.compaction.lag.ms", MAX_LONG, 1, "Time in ms a record stays ineligible for compaction at most.")
-    number("file.delete.delay.ms", 60_000, 0, "Time in ms between a segment's removal from the log and from the disk.")
+    number(
+        "segment.jitter.ms",
+        0,
+        0,
+        "The largest random time in ms that is subtracted from segment.ms, so that not all segments roll at once.",
+    )
+    number(
+        "segment.index.bytes",
+        10 << 20,
+        4,
+        "The size in bytes at which the offset index is preallocated. It shrinks when the segment is closed.",
+        i,
+    )
+    number("flush.messages", MAX_LONG, 1, "The number of records after which the log is flushed with fsync.")
+    number("flush.ms", MAX_LONG, 0, "The time in ms after which the log is flushed with fsync.")
+    number("retention.bytes", -1, None, "The size of a partition in bytes above which old segments are deleted; -1 is no limit.")
+    number("retention.ms", 604_800_000, -1, "The age in ms above which old segments are deleted; -1 is no limit.")
+    number("max.message.bytes", 1_048_588, 0, "The largest size in bytes of a record batch after compression.", i)
+    number("index.interval.bytes", 4096, 0, "The number of bytes of the log between two entries of the offset index.", i)
+    number("delete.retention.ms", 86_400_000, 0, "The time in ms that tombstones and transaction markers stay in a compacted topic.")
+    number("min.compaction.lag.ms", 0, 0, "The shortest time in ms that a record stays uncompacted.")
+    number("max.compaction.lag.ms", MAX_LONG, 1, "The longest time in ms that a record cannot be compacted.")
+    number("file.delete.delay.ms", 60_000, 0, "The time in ms between the removal of a segment from the log and the removal of its files.")
     d.define(
-        "min.cleanable.dirty.ratio", ConfigType.DOUBLE, 0.5, "Share of the log that must be uncompacted before the cleaner works on it.",
+        "min.cleanable.dirty.ratio", ConfigType.DOUBLE, 0.5, "The share of the log that must be uncompacted before the cleaner works on it.",
         validator=between(0, 1), valid="[0,...,1]",
     )  # fmt: skip
     text("cleanup.policy", ConfigType.LIST, "delete", valid_list("compact", "delete", duplicates_allowed=True), "[compact, delete]",
-         "What happens to old segments: deleted, compacted, both, or (empty) neither.")  # fmt: skip
-    d.define("unclean.leader.election.enable", b, False, "Whether a replica that is not in sync may lead as a last resort, losing data.")
-    number("min.insync.replicas", 1, 1, "In-sync replicas, the leader included, that a write with acks=all needs.", i)
+         "What happens to old segments: delete, compact or both. If empty, nothing happens to them.")  # fmt: skip
+    d.define(
+        "unclean.leader.election.enable",
+        b,
+        False,
+        "Whether a replica that is not in sync may become leader as a last resort. Records may then be lost.",
+    )
+    number("min.insync.replicas", 1, 1, "The number of in-sync replicas, including the leader, that a write with acks=all needs.", i)
     codecs = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
     text("compression.type", ConfigType.STRING, "producer", valid_string(*codecs), f"[{', '.join(codecs)}]",
-         "Codec that the broker stores with; 'producer' keeps the producer's.")  # fmt: skip
-    text("compression.gzip.level", i, "-1", _gzip_level, "[1,...,9] or -1", "Level when the broker compresses with gzip.")
-    text("compression.lz4.level", i, "9", between(1, 17), "[1,...,17]", "Level when the broker compresses with lz4.")
-    text("compression.zstd.level", i, "3", between(-131072, 22), "[-131072,...,22]", "Level when the broker compresses with zstd.")
-    d.define("preallocate", b, False, "Whether a new segment's file is allocated in full at once.")
+         "The codec in which the broker stores batches; 'producer' keeps the producer's codec.")  # fmt: skip
+    text("compression.gzip.level", i, "-1", _gzip_level, "[1,...,9] or -1", "The level at which the broker compresses with gzip.")
+    text("compression.lz4.level", i, "9", between(1, 17), "[1,...,17]", "The level at which the broker compresses with lz4.")
+    text("compression.zstd.level", i, "3", between(-131072, 22), "[-131072,...,22]", "The level at which the broker compresses with zstd.")
+    d.define("preallocate", b, False, "Whether the file of a new segment is allocated in its full size at once.")
     text("message.timestamp.type", ConfigType.STRING, "CreateTime", valid_string("CreateTime", "LogAppendTime"), "[CreateTime, LogAppendTime]",
-         "Whether records keep the producer's time or get the broker's.")  # fmt: skip
-    number("message.timestamp.before.max.ms", MAX_LONG, 0, "How far, in ms, a record's time may lie before the broker's.")
-    number("message.timestamp.after.max.ms", 3_600_000, 0, "How far, in ms, a record's time may lie after the broker's.")
+         "Whether records keep the producer's timestamps or get the broker's.")  # fmt: skip
+    number("message.timestamp.before.max.ms", MAX_LONG, 0, "How far in the past, in ms, a record's timestamp may lie.")
+    number("message.timestamp.after.max.ms", 3_600_000, 0, "How far in the future, in ms, a record's timestamp may lie.")
     replicas = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
     text(
         "leader.replication.throttled.replicas",
@@ -97,7 +116,7 @@ def _topic_config_def() -> ConfigDef:
         "",
         throttled_replicas,
         replicas,
-        "Replicas throttled on the leader's side.",
+        "The replicas that are throttled on the leader's side.",
     )
     text(
         "follower.replication.throttled.replicas",
@@ -105,39 +124,48 @@ def _topic_config_def() -> ConfigDef:
         "",
         throttled_replicas,
         replicas,
-        "Replicas throttled on the follower's side.",
+        "The replicas that are throttled on the follower's side.",
     )
-    d.define("remote.storage.enable", b, False, "Tiered storage; kmirror keeps every segment local and refuses true.")
-    number("local.retention.ms", -2, -2, "Time in ms a segment stays local with tiered storage; -2 means retention.ms.")
-    number("local.retention.bytes", -2, -2, "Bytes that stay local with tiered storage; -2 means retention.bytes.")
+    d.define(
+        "remote.storage.enable", b, False, "Whether the topic uses tiered storage. kmirror keeps every segment local and refuses true."
+    )
+    number("local.retention.ms", -2, -2, "The time in ms that a segment stays local with tiered storage; -2 means retention.ms.")
+    number("local.retention.bytes", -2, -2, "The number of bytes that stay local with tiered storage; -2 means retention.bytes.")
     d.define("remote.log.copy.disable", b, False, "Whether tiered data is read-only.")
     d.define("remote.log.delete.on.disable", b, False, "Whether tiered data is deleted when tiering is turned off.")
-    d.define("internal.segment.bytes", i, None, "Segment size without the public minimum; for tests.", internal=True)
+    d.define(
+        "internal.segment.bytes", i, None, "The size in bytes of a segment, without the public minimum. It is for tests.", internal=True
+    )
     text(
         MIRROR_THROTTLED_REPLICAS_CONFIG,
         ConfigType.LIST,
         "",
         throttled_replicas,
         replicas,
-        "Replicas whose mirroring from the source is throttled.",
+        "The replicas whose mirroring from the source is throttled.",
     )
     d.define(MIRROR_SUPPORT_UNCLEAN_CONFIG, b, False, "Whether mirroring waits until every replica was truncated to the last mirror epoch.")
     d.define(
         MIRROR_MAX_TRUNCATION_CONFIG,
         ConfigType.LONG,
         None,
-        "How many records below the high watermark a partition of a mirror may lose by following its source; -1: any number when the topic is added, then as its mirror has it. Not set: as its mirror has it.",
+        "How many records below the high watermark a mirrored partition may lose by following its source. -1 is no limit until the topic is "
+        "MIRRORING; afterwards, and if it is not set, the limit of the mirror holds.",
         validator=_minus_one_or_more_if_set,
         valid="[-1,...]",
     )
     d.define(
-        MIRROR_NAME_CONFIG, ConfigType.STRING, None, "Mirror that the topic belongs to; set by the mirror requests only.", internal=True
+        MIRROR_NAME_CONFIG,
+        ConfigType.STRING,
+        None,
+        "The mirror that the topic belongs to. Only the requests of cluster mirroring set it.",
+        internal=True,
     )
     d.define(
         MIRROR_STATE_PARTITIONS_CONFIG,
         i,
         None,
-        "Of __mirror_state: the partitions that it was made with, by which states are placed.",
+        "The number of partitions that __mirror_state was created with. It determines the partition of each mirror's states.",
         internal=True,
     )
     return d

@@ -279,7 +279,9 @@ class MirrorManager:
                     await self.states.remove_topics(mirror_name, [topic], [broker_id])
                     waiting.remove(broker_id)
                 except KmirrorError as error:
-                    _log.warning("mirror %s: broker %d did not forget topic %s yet: %s", mirror_name, broker_id, topic, error)
+                    _log.warning(
+                        "mirror %s: broker %d has not yet removed the states of topic %s: %s", mirror_name, broker_id, topic, error
+                    )
             if waiting:
                 await self._runtime.sleep_ms(self._config.mirror_truncation_backoff_ms)
                 alive = {broker.id for broker in self._image.cluster.unfenced_brokers()}

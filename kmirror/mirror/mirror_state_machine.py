@@ -99,10 +99,10 @@ class MirrorGuard(Enum):
     ALWAYS = "always"
     SOURCE_TOPIC_SAME = "the source topic exists with the local topic id, or the source has no ids"
     SOURCE_TOPIC_OTHER = "the source topic is missing or has another id"
-    RESET_IS_LAST = "D4 step 0 holds: an own reset is the log's last batch"
-    RESET_MISSING = "D4 step 0 does not hold"
-    RESET_LOST = "a stored LME, and no batch of a higher epoch: the reset was lost"
-    RESET_THERE = "the log still ends in an epoch above the stored LME, or none is stored"
+    RESET_IS_LAST = "the log's last batch is a reset that this cluster wrote when it stopped mirroring (D4, step 0)"
+    RESET_MISSING = "the log does not end with a reset that this cluster wrote (D4, step 0)"
+    RESET_LOST = "a last mirror epoch is stored, and no batch has a higher leader epoch: the reset was lost"
+    RESET_THERE = "the log ends in a leader epoch above the stored last mirror epoch, or none is stored"
     DEADLINE_AHEAD = "2 x replica.lag.time.max.ms have not passed"
     DEADLINE_PASSED = "2 x replica.lag.time.max.ms have passed"
     UNCLEAN_SUPPORTED = "mirror.support.unclean.leader.election is true"
@@ -250,7 +250,7 @@ _NOTHING_TO_DO: Final[dict[MirrorEvent, tuple[MirrorPartitionState, ...]]] = {
 
 ELSEWHERE: Final = (
     Elsewhere("D3-2", "the coordinator is not available, or loads", "partition.mirror_partition_status:MirrorPartitionStatus.load"),
-    Elsewhere("D3-7", "the last mirror epoch cannot be had now", "source.last_mirror_epoch:decide_last_mirror_epoch"),
+    Elsewhere("D3-7", "the source cannot tell its last mirror epoch now", "source.last_mirror_epoch:decide_last_mirror_epoch"),
     Elsewhere("D3-8", "the ISR is below min ISR", "partition.preparing:Preparing.wait_for_replicas"),
     Elsewhere("D3-11", "the source has no last mirror epoch", "partition.preparing:Preparing.align"),
     Elsewhere("D3-12", "records are fetched", "fetch.mirror_fetcher:MirrorFetcher._append"),

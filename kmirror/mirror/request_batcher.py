@@ -131,7 +131,7 @@ class RequestBatcher(Generic[K, I, R]):
             self._runtime.report_failure(f"{self._name}: a request failed", error)
         finally:
             for _, future in batch:
-                _set_exception(future, UnansweredError(f"{self._name}: a program error kept the answer away"))
+                _set_exception(future, UnansweredError(f"{self._name}: a bug in kmirror prevented the response"))
 
 
 def _set_exception(future: asyncio.Future[R], error: Exception) -> None:

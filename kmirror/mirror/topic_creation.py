@@ -77,7 +77,7 @@ async def _source_configs(mirror: Mirror, source: SourceCluster, topics: Iterabl
     except UnsupportedVersionError:
         return {}
     for text in failures:
-        _log.warning("mirror %s: %s; the topic is created without", mirror.name, text)
+        _log.warning("mirror %s: %s; the topic is created without the source's configs", mirror.name, text)
     return configs
 
 

@@ -208,7 +208,7 @@ class NetworkClient:
             if outcome.done():
                 return
             if task.cancelled():
-                outcome.set_exception(DisconnectError(f"connecting to {node.host}:{node.port} was given up"))
+                outcome.set_exception(DisconnectError(f"connecting to {node.host}:{node.port} was cancelled"))
                 return
             error = task.exception()
             if error is None:

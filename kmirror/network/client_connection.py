@@ -174,7 +174,9 @@ class ClientConnection:
         correlation_id = int.from_bytes(frame[:_CORRELATION_ID_BYTES], "big", signed=True)
         if not self._in_flight or self._in_flight[0].correlation_id != correlation_id:
             expected = self._in_flight[0].correlation_id if self._in_flight else "none"
-            self.lose(DisconnectError(f"{self.host}:{self.port} answered request {correlation_id}, expected was {expected}"))
+            self.lose(
+                DisconnectError(f"{self.host}:{self.port} answered request {correlation_id}, but the answer to {expected} was expected")
+            )
             return
         request = self._in_flight.popleft()
         request.timer.cancel()
@@ -302,6 +304,6 @@ class ClientConnection:
         if lowest > highest:
             wanted = f"version {version}" if version is not None else f"versions {spec.lowest} to {spec.highest}"
             raise UnsupportedVersionError(
-                f"{peer} supports {ApiKeys(api_key).name} in versions {offered[0]} to {offered[1]}, we asked for {wanted}"
+                f"{peer} supports {ApiKeys(api_key).name} in versions {offered[0]} to {offered[1]}, but kmirror asked for {wanted}"
             )
         return highest

@@ -112,7 +112,7 @@ class _Paths:
         if not path.startswith("/"):
             raise ConfigError(f"{path} is not an absolute path")
         if self.allowed and not any(path == allowed or path.startswith(f"{allowed.rstrip('/')}/") for allowed in self.allowed):
-            raise ConfigError(f"{path} is not among allowed.paths")
+            raise ConfigError(f"{path} is not allowed by allowed.paths")
         try:
             return self.files.read_bytes(path)
         except OSError as error:
@@ -130,7 +130,9 @@ class FileConfigProvider:
         try:
             values = decode_properties(path, data)
         except CorruptFileError as error:
-            raise ConfigError(f"{path} is no properties file: broken at byte {error.position}") from None  # the cause has the line
+            raise ConfigError(
+                f"{path} is not a valid properties file: it is malformed at byte {error.position}"
+            ) from None  # the cause has the line
         if key not in values:
             raise ConfigError(f"{path} has no key {key}")
         return values[key]
@@ -172,7 +174,7 @@ class EnvVarConfigProvider:
         if self.allowlist is not None and self.allowlist.fullmatch(key) is None:
             raise ConfigError(f"{key} does not match allowlist.pattern")
         if key not in self.environment:
-            raise ConfigError(f"the environment has no variable {key}")
+            raise ConfigError(f"there is no environment variable {key}")
         return self.environment[key]
 
 

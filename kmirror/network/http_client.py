@@ -125,24 +125,24 @@ def response_body(received: bytes, *, at_end: bool) -> bytes | None:
     head, separator, rest = received.partition(b"\r\n\r\n")
     if not separator:
         if len(received) > MAX_HEAD_BYTES:
-            raise HttpError("the answer is not HTTP")
+            raise HttpError("the response is not HTTP")
         return None
     lines = head.decode("latin-1").split("\r\n")
     version, _, status = lines[0].partition(" ")
     if not version.startswith("HTTP/1.") or not status[:3].isdigit():
-        raise HttpError("the answer is not HTTP")
+        raise HttpError("the response is not HTTP")
     if status[:3] != "200":
-        raise HttpError(f"the answer is {status.strip()}")
+        raise HttpError(f"the response is {status.strip()}")
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
     if len(rest) > MAX_BODY_BYTES:
-        raise HttpError(f"the answer is longer than {MAX_BODY_BYTES} bytes")
+        raise HttpError(f"the response is larger than {MAX_BODY_BYTES} bytes")
     if headers.get("transfer-encoding", "").lower() == "chunked":
         return _chunks(rest)
     length = headers.get("content-length")
     if length is None:
         return rest if at_end else None
     if not length.isdigit():
-        raise HttpError("the answer is not HTTP")
+        raise HttpError("the response is not HTTP")
     return rest[: int(length)] if len(rest) >= int(length) else None
 
 
@@ -156,7 +156,7 @@ def _chunks(data: bytes) -> bytes | None:
         try:
             size = int(data[position:end].split(b";")[0], 16)
         except ValueError as error:
-            raise HttpError("the answer is not HTTP") from error
+            raise HttpError("the response is not HTTP") from error
         if size == 0:
             return bytes(body)
         if len(data) < end + 2 + size + 2:

@@ -179,7 +179,7 @@ class BrokerLeaderEndPoint:
         row = response.topics[0].partitions[0]
         if row.error_code != Errors.NONE:
             error = Errors.for_code(row.error_code)
-            raise ApiException(error, f"ListOffsets of {topic_partition} at the leader: {error.name}")
+            raise ApiException(error, f"the leader answered ListOffsets for {topic_partition} with {error.name}")
         return int(row.offset)
 
     async def close(self) -> None:

@@ -27,6 +27,6 @@ def append_as_follower(log: UnifiedLog, records: Buffer, *, leader_epoch: int) -
         begin = log.log_start_offset
         if log.log_end_offset != begin or not error.first_offset < begin <= error.last_offset:
             raise
-        _log.info("%s begins in the middle of the batch at offset %d", log.name, error.first_offset)
+        _log.info("%s starts in the middle of the batch at offset %d", log.name, error.first_offset)
         log.truncate_fully_and_start_at(error.first_offset, log_start_offset=begin)
         return log.append_as_follower(records, leader_epoch=leader_epoch)

@@ -104,7 +104,7 @@ class LogDirMove:
             if number == HEADERS_COMPARED_A_TURN:
                 return
             if not _is_equal(ours, next(theirs, None)):
-                _log.warning("The future log of %s is the current one's only up to offset %d", self.topic, ours.base_offset)
+                _log.warning("The future log of %s equals the current log only up to offset %d", self.topic, ours.base_offset)
                 if ours.base_offset <= future.log_start_offset:
                     future.truncate_fully_and_start_at(log.log_start_offset)
                 else:

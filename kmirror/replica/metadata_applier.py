@@ -184,7 +184,7 @@ class MetadataApplier:
         offline_id = self._hosted.offline.get(topic_partition)
         if offline_id is not None:
             if offline_id == topic.topic_id:
-                _log.warning("Skipped the state change of %s: it is in an offline log directory", topic)
+                _log.warning("Skipped the state change of %s: its log directory is offline", topic)
                 return None
             del self._hosted.offline[topic_partition]
         partition = self._hosted.get(topic_partition)

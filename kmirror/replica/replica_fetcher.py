@@ -121,11 +121,11 @@ class ReplicaFetcher:
             return verdict.offset, log.latest_epoch
         self.verification.end(topic_partition)
         if isinstance(verdict, StartOver):
-            _log.warning("%s is not the leader's, or not known how far; starting over at offset %d", topic_partition, verdict.offset)
+            _log.warning("%s: no common part with the leader's log is known; starting over at offset %d", topic_partition, verdict.offset)
             log.truncate_fully_and_start_at(verdict.offset)
             return log.log_end_offset, log.latest_epoch
         if verdict.keep_until < log.log_end_offset:
-            _log.warning("%s is the leader's only up to offset %d; cutting it there", topic_partition, verdict.keep_until)
+            _log.warning("%s equals the leader's log only up to offset %d; truncating it there", topic_partition, verdict.keep_until)
             log.truncate_to(verdict.keep_until, at_batch_boundary=True)
         if verdict.append_from is None:
             return log.log_end_offset, log.latest_epoch

@@ -72,7 +72,6 @@ class ReplicaManager:
         self.config = config
         self.runtime = runtime
         self.log_manager = log_manager
-        self.metrics = metrics
         self.stats = BrokerTopicStats(metrics)
         self.quotas = _quotas(config, runtime, metrics)
         self._alter_partition_manager = alter_partition_manager

@@ -91,5 +91,5 @@ def prepare_for_a_server() -> None:
     if soft != hard:
         with suppress(OSError, ValueError):  # some systems refuse the hard limit that they report
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-            _LOGGER.info("the limit of open files is %d instead of %d", hard, soft)
+            _LOGGER.info("the limit of open files is %d, but should be %d", hard, soft)
     SPARES.keep(SPARE_DESCRIPTORS)

@@ -68,7 +68,7 @@ class Supervised:
             if error is None:
                 return
             if _is_being_cancelled():
-                self._runtime.report_failure(f"[{self.name}] failed while it was ended", error)
+                self._runtime.report_failure(f"[{self.name}] failed while it was being stopped", error)
                 raise asyncio.CancelledError
             self.is_down = True
             self.unexpected_ends += 1

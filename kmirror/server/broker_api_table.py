@@ -40,7 +40,7 @@ class AnsweredBy(Enum):
     TRANSACTION_COORDINATOR = "the broker's transaction coordinator"
     SHARE_COORDINATOR = "the broker's share coordinator"
     MIRROR = "the broker's mirror"
-    CONTROLLER_LISTENER = "nobody here: the API belongs to the controller's listener"
+    CONTROLLER_LISTENER = "nobody: the API is served on the controller's listener only"
     NOBODY = "nobody: kmirror does not have the API"
 
 

@@ -375,7 +375,10 @@ class BrokerServer:
     def _give_up_waiting(self) -> None:
         assert self._lifecycle is not None, "a shutdown timer without a lifecycle"
         if not self._lifecycle.may_shut_down.done():
-            _log.warning("The controller did not agree to the shutdown of broker %d in time; going on", self._config.node_id)
+            _log.warning(
+                "The controller did not agree to the shutdown of broker %d in time; shutting down without its agreement",
+                self._config.node_id,
+            )
             self._lifecycle.may_shut_down.set_result(None)
 
     async def kill(self) -> None:

@@ -84,7 +84,7 @@ class DynamicBrokerConfig:
             try:
                 effective_config(self._static, {}, {**valid, name: value})
             except ConfigError as error:
-                _log.error("The dynamic config %s is not applied: %s", name, error)
+                _log.error("The dynamic config %s was not applied: %s", name, error)
                 continue
             valid[name] = value
         return valid

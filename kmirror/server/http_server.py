@@ -88,7 +88,7 @@ class HttpServer:
 
     def respond(self, path: str) -> HttpResponse | Steps:
         route = self._routes.get(path.partition("?")[0])
-        return plain(404, f"There is no {path}; there are {', '.join(sorted(self._routes))}") if route is None else route()
+        return plain(404, f"There is no {path}; the paths are {', '.join(sorted(self._routes))}") if route is None else route()
 
 
 class _HttpConnection:
@@ -121,7 +121,7 @@ class _HttpConnection:
             head, separator, rest = self._received.partition(b"\r\n\r\n")
             if not separator:
                 if len(self._received) > MAX_HEAD_BYTES:
-                    self._send(plain(431, "The head of a request is at most 8 KiB."), keep_alive=False)
+                    self._send(plain(431, "The head of a request must not be larger than 8 KiB."), keep_alive=False)
                 break
             self._received = bytearray(rest)
             self._answer(bytes(head))
@@ -163,13 +163,13 @@ class _HttpConnection:
         request = lines[0].split(" ")
         headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
         if len(request) != 3 or not request[1].startswith("/"):
-            self._send(plain(400, "This is not a request of HTTP."), keep_alive=False)
+            self._send(plain(400, "This is not an HTTP request."), keep_alive=False)
             return
         method, path, version = request
         if version not in ("HTTP/1.0", "HTTP/1.1"):
-            self._send(plain(505, "HTTP/1.1 is spoken here."), keep_alive=False)
+            self._send(plain(505, "Only HTTP/1.1 is supported."), keep_alive=False)
         elif method not in ("GET", "HEAD") or headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
-            self._send(plain(405, "Only GET and HEAD, without a body."), keep_alive=False)
+            self._send(plain(405, "Only GET and HEAD requests without a body are supported."), keep_alive=False)
         else:
             wish = headers.get("connection", "").lower()
             keep_alive = wish != "close" if version == "HTTP/1.1" else wish == "keep-alive"

@@ -182,7 +182,7 @@ class KafkaApis:
         try:
             return error_response(request.api_key, request.api_version, request.message, error)
         except ApiException:
-            _log.warning("Closing socket for %s: %s cannot answer %s", request.connection_id, request.api_key.name, error)
+            _log.warning("Closing socket for %s: %s has no response for the error %s", request.connection_id, request.api_key.name, error)
             return CLOSE_CONNECTION
 
     def handler_of(self, api_key: ApiKeys) -> Handler:

@@ -150,7 +150,7 @@ class KafkaServer:
         """
         addresses = [*self._config.quorum_voters.values(), *self._config.quorum_bootstrap_servers]
         if len(addresses) != 1:
-            raise ConfigError(f"kmirror runs a controller quorum of one voter; {len(addresses)} are configured")
+            raise ConfigError(f"kmirror runs a controller quorum of one voter, but {len(addresses)} are configured")
         host, port = addresses[0]
         return host, self.controller.port if self.controller is not None else port
 

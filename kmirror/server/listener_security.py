@@ -93,7 +93,9 @@ def reconfigure_security(
                 try:
                     _reconfigure(builder, ListenerSettings(after, listener.name), listener.security_protocol, runtime, images)
                 except ConfigError as error:
-                    _log.error("The security of the listener %s stays as it was: %s", listener.name, after.resolved.as_written(str(error)))
+                    _log.error(
+                        "The security settings of listener %s were not changed: %s", listener.name, after.resolved.as_written(str(error))
+                    )
 
     return reconfigure
 
@@ -277,12 +279,22 @@ def _oauth_bearer_factory(
             expected_audience=settings.get_list("sasl.oauthbearer.expected.audience"),
             expected_issuer=settings.get("sasl.oauthbearer.expected.issuer"),
             clock_skew_seconds=int(settings.get("sasl.oauthbearer.clock.skew.seconds") or 30),
-            scope_claim=settings.get("sasl.oauthbearer.scope.claim.name") or "scope",
-            sub_claim=settings.get("sasl.oauthbearer.sub.claim.name") or "sub",
+            scope_claim=_claim_name(settings, "sasl.oauthbearer.scope.claim.name", "scope"),
+            sub_claim=_claim_name(settings, "sasl.oauthbearer.sub.claim.name", "sub"),
         )
     else:
         validator = OAuthBearerUnsecuredValidator(jaas.options)
     return lambda: OAuthBearerSaslServer(validator, runtime.clock)
+
+
+def _claim_name(settings: ListenerSettings, config: str, default: str) -> str:
+    """Returns the configured name of a claim without the blanks around it; ConfigError if nothing
+    is left of it.
+    """
+    value = settings.get(config)
+    if value is not None and not value.strip():
+        raise ConfigError(f"The OAuth configuration option {config} value must not contain only whitespace")
+    return default if value is None else value.strip()
 
 
 def _jwks(jaas: JaasConfig, settings: ListenerSettings, runtime: Runtime, key_sets: list[RefreshingJwks]) -> Jwks:

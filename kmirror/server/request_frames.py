@@ -69,7 +69,7 @@ def encode(context: RequestContext, request: Request, response: Any) -> Parts | 
     try:
         return encode_response(request.api_key, request.api_version, request.correlation_id, response)
     except ApiException as error:
-        return close(context, f"The answer to {request.api_key.name} does not fit version {request.api_version}: {error.message}")
+        return close(context, f"The response to {request.api_key.name} cannot be written in version {request.api_version}: {error.message}")
 
 
 def close(context: RequestContext, reason: str) -> CloseType:

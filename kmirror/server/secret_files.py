@@ -25,4 +25,4 @@ def make_secret_files_private(files: FileSystem, log_dirs: Iterable[str]) -> Non
                 if files.exists(path):
                     files.make_private(path)
             except OSError as error:
-                _log.warning("%s may hold secrets, and its mode cannot be changed: %s", path, error.strerror or error)
+                _log.warning("%s may hold secrets, but its file mode cannot be changed: %s", path, error.strerror or error)

@@ -36,8 +36,8 @@ from kmirror.sim.histories.registry import run_named
 from kmirror.sim.ledger import Campaign, Chunk, Ledger, Program, chunks_of
 
 WORKER_DIED: Final = (
-    "a worker process was killed, by hand or because no memory was left: --jobs N runs fewer at once; with --resume what was run is kept, "
-    "and the same command goes on"
+    "a worker process was killed, either by hand or because the machine ran out of memory. --jobs N runs fewer at once. With --resume "
+    "the results so far are kept, and the same command continues"
 )
 
 

@@ -10,11 +10,9 @@ last that concerns it. Power loss keeps a prefix of the journal, at least what w
 file whose contents were synced may still be missing, or have its old name, unless its directory was
 synced too: what POSIX allows, more than ext4 does.
 
-Faults. `fail_next` makes operations fail; a failed fsync drops the pending writes of the file from
-what can become durable, as Linux does. `capacity_bytes` makes writes fail with ENOSPC after writing
-what fits. `corrupt` flips bits. A directory may be a volume of its own (`mount`,
-`sim.disk_volumes`), which fills, fails or lies for itself; the journal of names is one for all
-volumes.
+Faults. A volume (`sim.disk_volumes`) fills, fails or lies; a directory may be one of its own
+(`mount`). A failed fsync drops the pending writes of the file from what can become durable, as
+Linux does. `corrupt` flips bits. The journal of names is one for all volumes.
 
 A `SimFile` belongs to one life of its node: after `detach` (crash or power loss) each use of it
 raises `NodeKilledError`. Known holes: no times on directories, no hard links, no permissions,
@@ -26,7 +24,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from kmirror.common.ports import Buffer, Clock, Random
@@ -34,17 +31,6 @@ from kmirror.sim.disk_contents import FileNode, Truncate, Write
 from kmirror.sim.disk_tree import Directory, DiskTree
 from kmirror.sim.disk_volumes import DEFAULT_CAPACITY_BYTES, Volume, Volumes
 from kmirror.sim.owners import NodeKilledError
-
-
-@dataclass(slots=True)
-class DiskFault:
-    """Fails `count` operations whose path contains `path_part`, after the first `skip` of them."""
-
-    operation: str
-    path_part: str
-    error_number: int
-    skip: int
-    count: int
 
 
 class DiskWatcher(Protocol):
@@ -73,7 +59,6 @@ class SimDisk:
         self._random = random
         self._note = note
         self._tree = DiskTree()
-        self._faults: list[DiskFault] = []
         self._life = 0
         self._attached = True
 
@@ -129,12 +114,6 @@ class SimDisk:
         """Lets the node start again on what is left."""
         self._attached = True
 
-    def fail_next(self, operation: str, *, path_part: str = "", error_number: int = errno.EIO, skip: int = 0, count: int = 1) -> None:
-        """Makes the next uses of an operation fail. `operation` is a method of File or FileSystem:
-        pwrite (covers pwritev), pread, fsync, truncate, open, rename, remove...
-        """
-        self._faults.append(DiskFault(operation, path_part, error_number, skip, count))
-
     def corrupt(self, path: str, position: int, mask: int) -> None:
         """Flips the bits of `mask` in one byte, in the cache and for good."""
         self._tree.file_at(path).flip(position, mask)
@@ -159,19 +138,9 @@ class SimDisk:
         return sum(len(file.cached.data) for file in self._tree.files("/" if volume is None else volume.path))
 
     def check(self, operation: str, path: str) -> None:
-        """Raises if the node is dead or a fault is due."""
+        """Raises if the node is dead, or if the path's volume fails."""
         if not self._attached:
             raise NodeKilledError(f"{operation} of {path}")
-        for fault in self._faults:
-            if fault.operation == operation and fault.path_part in path:
-                if fault.skip > 0:
-                    fault.skip -= 1
-                    continue
-                fault.count -= 1
-                if fault.count <= 0:
-                    self._faults.remove(fault)
-                self._note(f"disk fault {operation} {path} {fault.error_number}")
-                raise OSError(fault.error_number, os.strerror(fault.error_number), path)
         error_number = self.volumes.at(path).error_of(operation)
         if error_number is not None:
             raise OSError(error_number, os.strerror(error_number), path)

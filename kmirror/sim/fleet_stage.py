@@ -16,9 +16,8 @@ from kmirror.sim.fleet_clients import LOST
 from kmirror.sim.fleet_crowd import FleetCrowd
 from kmirror.sim.runtime import SimWorld
 from kmirror.sim.server import SimServer
-from kmirror.sim.stage import SimStage
+from kmirror.sim.stage import TOPIC, SimStage
 
-TOPIC = "orders"
 SETTLE_MS = 4_000
 
 

@@ -30,9 +30,10 @@ from kmirror.metadata.mirror_names import MIRROR_MAX_TRUNCATION_CONFIG
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.events import LogLost
 from kmirror.sim.fleet import SimFleet
-from kmirror.sim.mirror_stage import TOPIC, MirrorStage
+from kmirror.sim.mirror_stage import MirrorStage
 from kmirror.sim.open_transactions import fixpoint
 from kmirror.sim.server import SimServer
+from kmirror.sim.stage import TOPIC
 from kmirror.sim.story import Story
 
 NOT_FOLLOWING = (State.FAILED, State.STOPPED, State.PAUSED)

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from kmirror.common.errors import KmirrorError
 from kmirror.sim.fleet_events import OffsetCommitted
-from kmirror.sim.histories.replicas import ORDERS
 from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_stage import MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
+from kmirror.sim.stage import ORDERS
 
 EPOCHS_AHEAD = 3
 

@@ -25,11 +25,11 @@ from kmirror.metadata.features import SHARE_VERSION
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.fleet_clients import LOST
 from kmirror.sim.mirror_checkers import check_mirrors
-from kmirror.sim.mirror_stage import FEATURES, TOPIC, MirrorStage
+from kmirror.sim.mirror_stage import FEATURES, MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
+from kmirror.sim.stage import ORDERS
 
 SHARE_GROUP = "workers"
-ORDERS = TopicPartition(TOPIC, 0)
 TRY_PAUSE_MS = 200
 TWO_CYCLES_MS = 4_000
 HIGHEST_START = 9

@@ -13,8 +13,8 @@
     print(loop.trace_hash)
 
 Faults: `world.network.partition/heal/reset`, `world.network.links.set`,
-`node.disk.fail_next/corrupt/capacity_bytes`, `node.clock.offset_ms`, `node.pause(duration_us)`
-(like a long garbage collection: nothing of the node runs, and the world goes on).
+`node.disk.volumes`, `node.disk.corrupt`, `node.clock.offset_ms`, `node.pause(duration_us)` (like a
+long garbage collection: nothing of the node runs, and the world goes on).
 
 `kill` stops a node between two steps. What stands in the queue for it is dropped. Its tasks are
 closed right away, with a disk and a network that raise `NodeKilledError` at every use, so that no

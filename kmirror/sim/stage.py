@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import Random
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.ablations import Ablations
 from kmirror.sim.events import History, Told
@@ -18,6 +19,9 @@ from kmirror.sim.runtime import SimWorld
 from kmirror.sim.server import SimServer
 
 CLIENTS = "clients"
+TOPIC = "orders"
+ORDERS = TopicPartition(TOPIC, 0)
+"""The topic of every stage, and its first partition, which each history has."""
 WAIT_MS = 60_000
 IMPATIENT_MS = 8_000
 """With a safeguard off, nobody waits long for what will not come."""

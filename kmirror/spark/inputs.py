@@ -80,7 +80,7 @@ def expand(location: str) -> list[str]:
     prefix = place[: len(place) - len(path)] if place.endswith(path) else ""
     found = [f"{prefix}{one}{mark}{query}" for one in _matches(files, path)]
     if not found:
-        raise KmirrorError(f"{location}: no folder is named so")
+        raise KmirrorError(f"{location}: there is no such folder")
     return found
 
 

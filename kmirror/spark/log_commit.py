@@ -385,10 +385,12 @@ def check_overwrite(files: WritableLocalFiles, path: str, names: Iterable[str]) 
     """KmirrorError if `overwrite` would remove something that is no log, or a node's own log."""
     for name in names:
         if name.startswith(f"{CLUSTER_METADATA_TOPIC_NAME}-"):
-            raise KmirrorError(f"{NAME}: {path} holds {name}: it is a node's own, and overwrite would destroy the cluster; remove it first")
+            raise KmirrorError(
+                f"{NAME}: {path} has {name}: it belongs to a node, and overwrite would destroy the cluster; remove the file first if that is intended"
+            )
         known = name in (*_CHECKPOINTS, *_KEPT, CLEAN_SHUTDOWN_FILE_NAME) or _holds_log(files, path, name)
         if not known:
-            raise KmirrorError(f"{NAME}: {path}/{name} is no part of a log.dir; overwrite replaces nothing else")
+            raise KmirrorError(f"{NAME}: {path}/{name} is not part of a log.dir; overwrite replaces only log.dirs")
 
 
 def _is_large(name: str) -> bool:

@@ -79,7 +79,7 @@ class ReadOptions:
             raise KmirrorError(f"{NAME}: there is no option {', '.join(unknown)}; the options are {', '.join(OPTIONS.values())}")
         rows = _one_of(given, "rows", "record", "batch")
         if is_kafka and rows == "batch":
-            raise KmirrorError(f"{NAME}: kafkaCompatible=true has rows of records alone, not rows=batch")
+            raise KmirrorError(f"{NAME}: kafkaCompatible=true can only be used with rows of records, not with rows=batch")
         split = given.get("splitbytes", str(TASK_BYTES))
         if not split.isdecimal() or int(split) < 1:
             raise KmirrorError(f"{NAME}: option splitBytes is a number of bytes, not '{split}'")

@@ -70,7 +70,7 @@ def write_package(output: Path, *, without: Sequence[str] = ()) -> Package:
     if not is_tar and output.suffix != ".zip":
         raise KmirrorError(f"{output}: the name must end with .zip (modules, for --py-files) or .tar.gz (with libraries, for --archives)")
     if without and not is_tar:
-        raise KmirrorError(f"--without leaves out libraries, and {output} has none")
+        raise KmirrorError(f"--without leaves out libraries, but {output} has none")
     modules = packed_modules()
     entries = module_files(modules)
     libraries: tuple[str, ...] = ()
@@ -173,7 +173,7 @@ def library_files(names: Sequence[str], without: Sequence[str]) -> tuple[dict[st
     """Returns (the libraries' files by their places, `name version` of each), without those in
     `without`. KmirrorError for a library that is not installed."""
     if unknown := sorted(set(without) - set(names)):
-        raise KmirrorError(f"--without: '{unknown[0]}' is not packed anyway; the libraries are {', '.join(names)}")
+        raise KmirrorError(f"--without: '{unknown[0]}' is not one of the packed libraries, which are {', '.join(names)}")
     owners = importlib.metadata.packages_distributions()
     files: dict[str, Path] = {}
     titles = []

@@ -68,7 +68,7 @@ class Bound:
             if given is not None:
                 if name not in given:
                     raise KmirrorError(
-                        f"option {self.option} says nothing of {name}; if it names partitions, it must name all that are read"
+                        f"option {self.option} has no offset for {name}; if it names partitions, it must name all partitions that are read"
                     )
                 return (given[name], None) if is_time else (None, given[name])
         return None, self.default
@@ -98,7 +98,7 @@ class Selection:
         try:
             re.compile(pattern or "")
         except re.error as error:
-            raise KmirrorError(f"option subscribePattern: {pattern!r} is no regular expression: {error}") from error
+            raise KmirrorError(f"option subscribePattern: {pattern!r} is not a regular expression: {error}") from error
         strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
         if strategy not in ("error", "latest"):
             raise KmirrorError(f"option startingOffsetsByTimestampStrategy is 'error' or 'latest', not '{strategy}'")
@@ -146,7 +146,7 @@ class Selection:
             low = log_start()
         elif low < log_start() and timestamp is None:
             if self.fail_on_data_loss:
-                raise KmirrorError(f"{one.name} begins at offset {log_start()}, behind the starting offset {low} (failOnDataLoss=true)")
+                raise KmirrorError(f"{one.name} begins at offset {log_start()}, after the starting offset {low} (failOnDataLoss=true)")
             low = log_start()
         return low, self._last(one)
 
@@ -169,7 +169,7 @@ def _bound(given: Mapping[str, str], kind: str, words: Mapping[str, int]) -> Bou
     if everywhere.lower() in given:
         text = given[everywhere.lower()].strip()
         if not re.fullmatch(r"-?[0-9]+", text):
-            raise KmirrorError(f"option {everywhere} is milliseconds since 1970, not '{text}'")
+            raise KmirrorError(f"option {everywhere} must be a time in ms since 1970, not '{text}'")
         return Bound(everywhere, timestamp=int(text))
     if by_time.lower() in given:
         return Bound(by_time, timestamps=_numbers(given[by_time.lower()], by_time))

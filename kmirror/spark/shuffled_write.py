@@ -24,7 +24,7 @@ def write_log(frame: DataFrame, path: str, *, mode: str = "error", **options: An
     register(frame.sparkSession)
     columns = frame.columns
     if "partition" not in columns:
-        raise KmirrorError(f"{NAME}: write_log shuffles by partition, and the frame has no such column; df.write needs none")
+        raise KmirrorError(f"{NAME}: write_log shuffles by column partition, which the frame does not have; use df.write instead")
     place = [name for name in ("topic", "partition") if name in columns]
     order = next(([name] for name in ("offset", "timestamp_ms", "timestamp") if name in columns), [])
     sorted_frame = frame.repartition(*place).sortWithinPartitions(*place, *order)

@@ -219,7 +219,7 @@ class TaskWriter:
         rows = _rows(columns, batch.num_rows, self._options)
         sizes = record_sizes(rows)
         if int(sizes.max()) > MAX_RECORD_BYTES:
-            raise KmirrorError(f"{NAME}: a record has {int(sizes.max())} bytes; a batch has room for {MAX_RECORD_BYTES}")
+            raise KmirrorError(f"{NAME}: a record has {int(sizes.max())} bytes, but a batch can have at most {MAX_RECORD_BYTES}")
         names, codes = self._places(columns, rows.column("key"), sizes)
         if (codes[1:] < codes[:-1]).any():
             order = np.argsort(codes, kind="stable")
@@ -255,7 +255,7 @@ class TaskWriter:
             return chosen
         found = pc.fill_null(given.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
         if found.min() < 0 or found.max() >= 1 << 31:
-            raise KmirrorError(f"{NAME}: {int(found.min() if found.min() < 0 else found.max())} is no partition")
+            raise KmirrorError(f"{NAME}: {int(found.min() if found.min() < 0 else found.max())} is not a partition number")
         return found if chosen is None else np.where(given.is_null().to_numpy(zero_copy_only=False), chosen, found)
 
     def _log(self, name: TopicPartition) -> StagedLog:

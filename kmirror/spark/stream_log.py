@@ -68,7 +68,7 @@ class HighWatermarks:
             path = posixpath.join(one.data_dir, HIGH_WATERMARK_CHECKPOINT_FILE_NAME)
             if not one.files.exists(path):
                 raise KmirrorError(
-                    f"{path} is not there, so nothing tells how much of {one.name} no leader can cut any more (its high watermark); "
+                    f"{path} is not there, so the high watermark of {one.name} is not known, below which no leader truncates it; "
                     "with readUpTo=logEndOffset a stream reads to the end of the last whole batch"
                 )
             found = self._read[one.data_dir] = read_offset_checkpoint(one.files, one.data_dir, HIGH_WATERMARK_CHECKPOINT_FILE_NAME)

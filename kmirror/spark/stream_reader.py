@@ -218,7 +218,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if gone:
             self._told_gone.update(gone)
             some = ", ".join(map(str, gone[:5])) + (f" and {len(gone) - 5} more" if len(gone) > 5 else "")
-            self._losses.tell(f"{some}: read so far, and not in the input any more, or no longer asked for")
+            self._losses.tell(f"{some}: they were read so far, but are no longer in the input or no longer selected")
         return logs
 
     def _seen(self) -> dict[TopicPartition, tuple[FoundPartition, LogState]]:

@@ -64,7 +64,9 @@ class LossReport:
 
     def tell(self, text: str) -> None:
         if self.fails:
-            raise DataLossError(f"data loss: {text} (failOnDataLoss=true; with false the query warns and goes on at what is there)")
+            raise DataLossError(
+                f"data loss: {text} (failOnDataLoss=true; with false the query logs a warning and continues with the records that are there)"
+            )
         if not self.is_silent:
             _LOG.warning("kafka-log: data loss: %s", text)
 

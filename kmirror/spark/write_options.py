@@ -68,7 +68,7 @@ class SparkField(Protocol):
 def check_topic(name: str) -> None:
     """Raises KmirrorError unless `name` is a legal Kafka topic name."""
     if _TOPIC.fullmatch(name) is None or name in (".", ".."):
-        raise KmirrorError(f"{NAME}: '{name}' is no topic's name: 1 to 249 ASCII letters, digits, '.', '_' and '-'")
+        raise KmirrorError(f"{NAME}: '{name}' is not a valid topic name: 1 to 249 ASCII letters, digits, '.', '_' and '-'")
 
 
 @dataclass(frozen=True)
@@ -134,11 +134,11 @@ class WriteOptions:
             if found not in WRITTEN[name]:
                 raise KmirrorError(f"{NAME}: column {name} must be of type {' or '.join(WRITTEN[name])}, not {found}")
         if "value" not in types:
-            raise KmirrorError(f"{NAME}: there is no column value (null in it is a tombstone)")
+            raise KmirrorError(f"{NAME}: there is no column value; it is required, and null in it makes a tombstone")
         if "topic" not in types and self.topic is None:
             raise KmirrorError(f"{NAME}: no topic; give a column topic, or option topic")
         if "timestamp_type" in types and "timestampType" in types:
-            raise KmirrorError(f"{NAME}: columns timestamp_type and timestampType say the same; drop one")
+            raise KmirrorError(f"{NAME}: columns timestamp_type and timestampType have the same meaning; drop one of them")
 
 
 def _local_path(given: Mapping[str, str]) -> str:
@@ -147,7 +147,7 @@ def _local_path(given: Mapping[str, str]) -> str:
     scheme = given["path"].partition("://")[0].lower() if "://" in given["path"] else "file"
     if scheme != "file":
         raise KmirrorError(
-            f"{NAME}: {given['path']}: a log is written in place, so to a disk that the driver and all executors have; write there, then copy it"
+            f"{NAME}: {given['path']}: a log must be written to a disk that the driver and all executors have, because it is written in place; write it there, then copy it"
         )
     return os.path.abspath(file_system_for(given["path"])[1])
 

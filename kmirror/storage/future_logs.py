@@ -58,7 +58,7 @@ class FutureLogs:
             if self._cleaner is not None:
                 self._cleaner.manager.remove_from_checkpoints(path)
             self._checkpoints.write_in(path)
-        _LOGGER.info("the current replica of %s is replaced with the future replica in %s", topic_partition, future.directory)
+        _LOGGER.info("the current replica of %s was replaced by the future replica in %s", topic_partition, future.directory)
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """Gives up a move and removes its future log."""
@@ -80,7 +80,11 @@ class FutureLogs:
             else:
                 future.truncate_to(cut.target_offset)
         except ApiException as error:
-            _LOGGER.error("giving up the move of %s: its future log cannot be cut with the current one: %s", topic_partition, error.message)
+            _LOGGER.error(
+                "cancelling the move of %s: its future log cannot be truncated together with the current log: %s",
+                topic_partition,
+                error.message,
+            )
             del self._logs.future[topic_partition]
             self._removal.try_to_set_aside(future)
             return

@@ -43,5 +43,5 @@ def idle_folder(files: FileSystem, directory: str) -> IdleFolder:
     try:
         return IdleFolder(is_idle=True, topic_id=PartitionMetadataFile(files, directory).read())
     except CorruptFileError as error:
-        _LOGGER.warning("%s; the partition has no data, so the file is written anew", error)
+        _LOGGER.warning("%s; the partition has no data, so the file is written again", error)
         return IdleFolder(is_idle=True)

@@ -180,7 +180,7 @@ class CleaningJob:
             message = f"failed to clean up log for {self._log.topic_partition} in dir {self._log.parent_dir} due to {error}"
             self._ports.log_dir_failures.maybe_add_offline_log_dir(self._log.parent_dir, message, error)
         except KmirrorError as error:
-            _LOGGER.warning("cannot clean %s, leaving it alone from now on: %s", self._log.topic_partition, error)
+            _LOGGER.warning("cannot clean %s, which is not cleaned from now on: %s", self._log.topic_partition, error)
             self._cleaner.manager.mark_partition_uncleanable(self._log.topic_partition, str(error))
             self._done()
         except Exception as error:

@@ -126,7 +126,7 @@ class LogCleanerManager:
                 with self._guarded(log.parent_dir):
                     found.append(self._log_to_clean(log, last_cleaned.get(partition), now_ms))
             except KmirrorError as error:
-                _LOGGER.warning("cannot clean %s, leaving it alone from now on: %s", partition, error)
+                _LOGGER.warning("cannot clean %s, which is not cleaned from now on: %s", partition, error)
                 self.mark_partition_uncleanable(partition, str(error))
         return found
 

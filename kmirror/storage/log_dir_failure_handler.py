@@ -48,7 +48,7 @@ class LogDirFailureHandler:
         if self._dirs.take_offline(log_dir, error) is None:
             return
         _LOGGER.error(
-            "stopping to serve logs in dir %s: %s; nothing in it was thrown away, %s and start again",
+            "no longer serving the logs in dir %s: %s; no data in it was removed, %s and start again",
             log_dir,
             disk_error_text(error),
             disk_error_advice(error),

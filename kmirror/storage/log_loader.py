@@ -300,8 +300,8 @@ class LogLoader:
             raise CorruptFileError(
                 path,
                 0,
-                f"only the batches up to offset {end_offset} can be read, and those up to {self._committed_offset} were committed. "
-                "Nothing was changed. Restore the file from a backup of the directory, or bring its disk back",
+                f"only the batches up to offset {end_offset} can be read, but the offsets up to {self._committed_offset} were "
+                "committed. Nothing was changed. Restore the file from a backup of the directory, or bring its disk back",
             )
 
     def _discard_durably(self, later: Sequence[LogSegment]) -> None:

@@ -209,7 +209,7 @@ class LogManager:
         try:
             CleanShutdownFile(self._ports.files, log_dir).write(broker_epoch)
         except OSError as error:
-            _LOGGER.warning("cannot mark %s as cleanly shut down: %s", log_dir, error)
+            _LOGGER.warning("cannot mark directory %s as cleanly shut down: %s", log_dir, error)
 
     def kill(self) -> None:
         """Closes the files as they are and unlocks the dirs, as the end of the process would: no

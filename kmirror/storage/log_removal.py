@@ -83,7 +83,7 @@ class LogRemoval:
         try:
             self.set_aside(log)
         except ApiException as error:
-            _LOGGER.error("cannot set %s aside: %s", log.directory, error.message)
+            _LOGGER.error("cannot rename the log %s: %s", log.directory, error.message)
 
     def rename_stray(self, log: UnifiedLog) -> None:
         """Renames the log to `-stray` and closes it; it is never removed."""
@@ -96,7 +96,7 @@ class LogRemoval:
             self.rename_stray(log)
         except ApiException as error:
             log.close_handlers()
-            _LOGGER.error("cannot set %s aside: %s", log.directory, error.message)
+            _LOGGER.error("cannot rename the log %s: %s", log.directory, error.message)
 
     def add(self, log: UnifiedLog) -> None:
         """Queues a log whose folder is named `-delete`."""

@@ -105,7 +105,7 @@ class LogSegmentFiles:
         try:
             self.offset_index.delete_if_exists()
         except OSError as error:
-            log.warning("Cannot remove %s, which is not complete: %s", self.offset_index.path, error)
+            log.warning("Cannot remove the incomplete segment %s: %s", self.offset_index.path, error)
 
     def sanity_problem(self, *, time_index_file_newly_created: bool) -> str | None:
         """Why this segment must be recovered when it is opened, or None (Kafka's `sanityCheck`)."""

@@ -47,7 +47,7 @@ def encode_producer_snapshot(entries: Iterable[ProducerStateEntry]) -> bytes:
 def decode_producer_snapshot(path: str, data: bytes) -> list[ProducerStateEntry]:
     """The entries; CorruptFileError if the bytes are not a snapshot (`path` is for the error)."""
     if len(data) < _HEAD.size:
-        raise CorruptFileError(path, len(data), f"a producer snapshot has at least {_HEAD.size} bytes")
+        raise CorruptFileError(path, len(data), f"a producer snapshot must have at least {_HEAD.size} bytes")
     version, crc, count = _HEAD.unpack_from(data)
     if version != VERSION:
         raise CorruptFileError(path, 0, f"Snapshot contained an unknown file version {version}")

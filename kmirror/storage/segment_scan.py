@@ -131,5 +131,5 @@ def _not_our_format(file: File, position: int, length: int, magic: int) -> Corru
         return CorruptBatchError(
             file.path, position, f"Record is corrupt (magic {magic}, stored crc = {stored}, computed crc = {computed})"
         )
-    text = f"message format v{magic}; kmirror reads format v2 only, rewrite the topic with Apache Kafka first"
+    text = f"the batch has message format v{magic}, but kmirror reads format v2 only; rewrite the topic with Apache Kafka first"
     return CorruptFileError(file.path, position, text)

@@ -7,6 +7,9 @@ meanwhile. This one is for the loop's thread only and tells everyone who asks ho
 should be done. So no thread is blocked, and a simulated clock works as well as a real one. Workers
 count into meters of their own. They stop at the end of an interval, and the loop empties their
 meters then.
+
+Kafka accepts any rate. After work at rate 0 it sleeps for ever. At a negative rate the time that
+the interval should have taken is negative, so it never sleeps: the rate limits nothing.
 """
 
 from __future__ import annotations
@@ -48,8 +51,8 @@ class ThrottlerMeter:
 
 
 class Throttler:
-    """Limits everything that is reported to it to `desired_rate_per_sec` units (of any kind). Owns
-    the interval and the pause.
+    """Limits everything that is reported to it to `desired_rate_per_sec` units (of any kind); a
+    negative rate is no limit. Owns the interval and the pause.
     """
 
     def __init__(self, desired_rate_per_sec: float, clock: Clock) -> None:
@@ -83,7 +86,9 @@ class Throttler:
     def _missing_ns(self, elapsed_ns: int) -> int:
         if self._observed * _NS_PER_SECOND <= self._desired_rate_per_sec * elapsed_ns:
             return 0
-        if self._desired_rate_per_sec <= 0:
+        if self._desired_rate_per_sec < 0:
+            return 0
+        if self._desired_rate_per_sec == 0:
             return 1 << 62  # as good as for ever
         missing_ms = round(self._observed * 1000 / self._desired_rate_per_sec - elapsed_ns // _NS_PER_MS)
         return min(max(missing_ms, 0) * _NS_PER_MS, 1 << 62)

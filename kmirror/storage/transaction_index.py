@@ -53,7 +53,9 @@ class TransactionIndex:
         for position in range(0, len(data) - _ENTRY.size + 1, _ENTRY.size):
             version, *fields = _ENTRY.unpack_from(data, position)
             if version > CURRENT_VERSION:
-                raise CorruptFileError(self.path, position, f"aborted transaction of version {version}, current is {CURRENT_VERSION}")
+                raise CorruptFileError(
+                    self.path, position, f"the entry of an aborted transaction has version {version}, but only {CURRENT_VERSION} is known"
+                )
             entries.append(AbortedTxn._make(fields))
         return entries
 

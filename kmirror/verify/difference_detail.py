@@ -17,7 +17,7 @@ def detail_of(chain: Chain, kind: DifferenceKind) -> str:
     ]
     if kind is DifferenceKind.NOT_DECIDED:
         reasons = dict.fromkeys(side.undecided for side in (left, right) if side.undecided)
-        notes.append(f"whether a cleaner removed them is not decided: {', '.join(reasons)}")
+        notes.append(f"it is not known whether a cleaner removed them: {', '.join(reasons)}")
     if not (left.batch_count and right.batch_count):
         holder, other = (left, right) if left.batch_count else (right, left)
         size = f" ({holder.size_bytes:,} bytes)" if holder.batch_count > 1 else ""

@@ -58,10 +58,10 @@ def mirrored_partitions(files: FileSystem, path: str) -> Mapping[TopicPartition,
     is missing there, or cannot be read."""
     listing = list_input(files, path)
     if not any(partition.topic_partition.topic == MIRROR_STATE_TOPIC for partition in listing.partitions):
-        raise KmirrorError(f"{path} has no {MIRROR_STATE_TOPIC}: what it mirrors is not known")
+        raise KmirrorError(f"{path} has no {MIRROR_STATE_TOPIC}, so it is not known what it mirrors")
     timelines = read_timelines(files, listing, only=(MIRROR_STATE_TOPIC,))
     if timelines.torn:
-        raise KmirrorError(f"{', '.join(sorted(timelines.torn))} cannot be read to the end: what {path} mirrors is not known")
+        raise KmirrorError(f"{', '.join(sorted(timelines.torn))} cannot be read to the end, so it is not known what {path} mirrors")
     epochs: dict[tuple[str, str, int], int] = {}
     for row in timelines.last_mirror_epochs:
         if row.mirrored_topic is None or row.mirrored_partition is None or row.epoch is None:

@@ -63,7 +63,7 @@ async def test_d3_12_batches_of_a_later_epoch_than_the_sources_are_left_out(tmp_
     world.source.append("t", b"of epoch 3", epoch=3)
     await world.settle()
     assert driver.log.log_end_offset == 1
-    assert driver.given_back == ["the source sent batches of a newer leader epoch than the one it was asked in"]
+    assert driver.given_back == ["the source sent batches with a newer leader epoch than the one that the fetch was for"]
 
 
 async def test_d3_12_in_a_chain_batches_exceed_the_sources_epoch(tmp_path):
@@ -222,7 +222,7 @@ async def test_d3_14b_a_source_that_knows_none_of_our_epochs_is_asked_once_a_bac
     await world.advance(10 * BACKOFF_MS)
     assert len(world.source.requests) - before <= 11 * 4
     assert driver.log.log_end_offset == 2 and driver.cuts == 0
-    assert "knows no epoch of our log" in driver.status.reason
+    assert "knows none of the leader epochs of the local log" in driver.status.reason
 
 
 @pytest.mark.parametrize("versions", AGES)

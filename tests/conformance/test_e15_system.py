@@ -31,11 +31,11 @@ from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.server import metadata_fetcher
-from kmirror.sim.histories.replicas import ORDERS
 from kmirror.sim.links import Link
 from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_stage import MirrorStage
 from kmirror.sim.run import Setting, run_history
+from kmirror.sim.stage import ORDERS
 from kmirror.storage import log_manager_tasks
 
 ROUND_TRIP_US = 120_000

@@ -30,7 +30,7 @@ def test_after_a_failover_what_was_mirrored_is_the_sources_and_the_reset_is_ther
     code, lines = lines_of(capsys, stage / "C", stage / "D")
     assert (code, lines[-1]) == (0, "2 partitions: 2 equal")
     assert main([str(stage / "D"), str(stage / "C"), "--mirror"]) == 2
-    assert "C has no __mirror_state: what it mirrors is not known" in capsys.readouterr().err
+    assert "C has no __mirror_state, so it is not known what it mirrors" in capsys.readouterr().err
 
 
 def test_after_a_failback_an_own_batch_below_the_mirrored_point_is_found(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,8 +96,8 @@ def test_a_reset_in_an_epoch_of_its_own_is_where_the_own_part_begins(tmp_path: P
 def test_mirror_does_not_go_with_everything(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     stage = unpacked_stage("c2_failedover")
     for extra, words in (
-        (("--output", tmp_path / "out"), "--mirror compares on this machine"),
-        (("--engine", "spark"), "--mirror compares on this machine"),
+        (("--output", tmp_path / "out"), "--mirror cannot be used with --engine spark"),
+        (("--engine", "spark"), "--mirror cannot be used with --engine spark"),
         (("--topics", "nope.*"), "nothing to compare"),
     ):
         assert main([*map(str, (stage / "C", stage / "D", "--mirror", *extra))]) == 2

@@ -26,4 +26,4 @@ def test_the_demonstration_ends_with_equal_logs_and_its_reports(tmp_path) -> Non
 def test_a_wrong_number_of_records_is_one_line() -> None:
     command = [sys.executable, "-m", "kmirror.cli.kmirror", "demo", "--records", "0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
-    assert done.returncode == 1 and done.stderr.strip().splitlines() == ["kmirror demo: --records takes a number above 0, not 0"]
+    assert done.returncode == 1 and done.stderr.strip().splitlines() == ["kmirror demo: --records must be a number above 0, not 0"]

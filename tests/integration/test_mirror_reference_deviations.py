@@ -233,7 +233,7 @@ def test_entry_05_what_failover_cuts_is_what_the_dry_run_said_and_failback_ends_
     a.kill_node()  # or the mirror would compare this log with the source's, and cut it
     rebuild_log(b, "t-0", kept + b"".join(transactions))
     warning, _, losses = tool(b, "--remove", "--mirror", "m", "--topic", "t", "--dry-run", "--json")[1].partition("\n")
-    assert warning.startswith("Warning: how much the mirror lacks is not known"), "the source is dead"
+    assert warning.startswith("Warning: it is not known how much the mirror lacks"), "the source is dead"
     (loss,) = json.loads(losses)
     remove(b.bootstrap_servers, "m", "t")
     (row,) = wait_state(b.bootstrap_servers, "m", "STOPPED")

@@ -135,7 +135,7 @@ def test_a_source_that_goes_away_and_comes_back_with_another_topic(tmp_path: pat
         call(a.bootstrap_servers, lambda admin: admin.delete_topics(["t"])).all()
         wait_state(b.bootstrap_servers, "m", "STOPPED")
         assert tool("--describe")[0].splitlines()[-1] == (
-            "m: t-0 STOPPED: the source's topic was deleted, or is another one now; it is writable here; "
+            "m: t-0 STOPPED: the source's topic was deleted or replaced by another one; the local topic is writable; "
             "delete this one and add it again if the source has the topic, or remove it from the mirror"
         )
         out, err = tool("--resume", "--mirror", "m", "--topic", "t", code=1)

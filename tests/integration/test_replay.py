@@ -214,15 +214,15 @@ def test_errors_are_one_line(recording: Path, cluster: EmbeddedCluster, tmp_path
     assert "topic fewer-plain has 1 partition at the destination, and the recording has 2" in failed(
         capsys, [logs, "--to", servers, *plain, "--rename", "plain=fewer-plain"]
     )
-    assert "and max.message.bytes of topic small-plain allows fewer; raise it there" in failed(
+    assert "but max.message.bytes of topic small-plain allows fewer; raise it at the destination" in failed(
         capsys, [logs, "--to", servers, *plain, "--rename", "plain=small-plain"]
     )
     assert "nothing to replay" in failed(capsys, [logs, "--to", servers, "--topics", "nothing"])
     assert "nothing to replay" in failed(capsys, [logs, "--to", servers, "--topics", "__transaction_state"])
-    assert "say where the records go" in failed(capsys, [logs])
+    assert "choose where the records go" in failed(capsys, [logs])
     assert "is a live cluster" in failed(capsys, [f"bootstrap:{servers}", "--to", servers])
     assert "--speed takes a number above 0" in failed(capsys, [logs, "--to", servers, "--speed", "0"])
-    assert "--state does not go with --serve" in failed(capsys, [logs, "--serve", "127.0.0.1:0", "--state", str(tmp_path)])
+    assert "--state cannot be used with --serve" in failed(capsys, [logs, "--serve", "127.0.0.1:0", "--state", str(tmp_path)])
 
 
 def test_who_may_only_write_can_replay_and_who_may_not_is_told(recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -148,7 +148,7 @@ def test_a_pass_of_the_cleaner_that_leaves_size_and_time_is_seen(tmp_path: pathl
 def test_what_was_kept_must_make_sense(tmp_path: pathlib.Path) -> None:
     a_rolled_log(tmp_path)
     known = {key: (identity, "{}x") for key, (identity, _) in kept_of(run(tmp_path, {})[0]).items()}
-    with pytest.raises(KmirrorError, match="--full reads everything anew"):
+    with pytest.raises(KmirrorError, match="use --full to read all segments again"):
         run(tmp_path, known)
 
 

@@ -14,9 +14,9 @@ from kmirror.sim.events import Acknowledged, Appended, Batch, History, LogKey, L
 from kmirror.sim.fleet_events import Healed
 from kmirror.sim.fleet_keys import COMPACTED, KEYED, KeysRead, KeyWritten, check_keys
 from kmirror.sim.histories.registry import run_named
-from kmirror.sim.histories.replicas import ORDERS
 from kmirror.sim.mirror_storm import MIRROR_STORMS
 from kmirror.sim.mirror_world import ANEW, EMPTY, MirrorWorld
+from kmirror.sim.stage import ORDERS
 
 FIRST_SEEDS = range(80)
 TRIES = range(1, 5)

@@ -399,7 +399,7 @@ class CoordinatorRuntime(Generic[S]):
             self._runtime.report_failure(what, error)
             return
         pause_ms = context.load_pause_ms
-        _LOGGER.error("%s, and is tried again in %d ms: %s", what, pause_ms, error.message)
+        _LOGGER.error("%s; the load is tried again in %d ms: %s", what, pause_ms, error.message)
         self._runtime.call_later_ms(pause_ms, lambda: self._load_again(context))
 
     def _load_again(self, context: _Context[S]) -> None:

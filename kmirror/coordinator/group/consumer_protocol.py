@@ -17,7 +17,7 @@ from kmirror.wire.primitives import ProtocolReadError, Writer
 def protocol_version(data: bytes) -> int:
     """Returns the version that the bytes begin with."""
     if len(data) < 2:
-        raise ProtocolReadError(f"data of the consumer protocol has at least 2 bytes, not {len(data)}")
+        raise ProtocolReadError(f"data of the consumer protocol must have at least 2 bytes, but has {len(data)}")
     version = int.from_bytes(data[:2], "big", signed=True)
     if version < 0:
         raise ProtocolReadError(f"consumer protocol version {version} is negative")

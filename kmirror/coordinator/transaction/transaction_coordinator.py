@@ -355,7 +355,7 @@ class TransactionCoordinator:
         try:
             await self._write(topic_partition, partial(_abort_timed_out, timed_out))
         except ApiException as error:
-            _log.info("The timed out transaction of %s is not aborted yet: %s", timed_out.transactional_id, error)
+            _log.info("The transaction of %s has timed out but could not be aborted yet: %s", timed_out.transactional_id, error)
 
 
 def _abort_timed_out(

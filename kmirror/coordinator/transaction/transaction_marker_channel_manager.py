@@ -69,7 +69,7 @@ class TransactionMarkerChannelManager:
             fenced = [error for error in errors.values() if error in _FENCED]
             if fenced:
                 _log.info(
-                    "Sending of the transaction markers of %s with coordinator epoch %d has failed with %s; it ends here",
+                    "Sending the transaction markers of %s with coordinator epoch %d failed with %s and is not tried again",
                     pending.prepared.transactional_id,
                     pending.coordinator_epoch,
                     fenced[0].name,
@@ -108,7 +108,7 @@ class TransactionMarkerChannelManager:
         try:
             response = await self._brokers.send(broker_id, WriteTxnMarkersRequest(markers=[queued.marker for queued in batch]))
         except (ApiException, DisconnectError, RequestTimeoutError, UnsupportedVersionError, ProtocolReadError) as error:
-            _log.info("Transaction markers could not be sent to broker %d and are sent again: %s", broker_id, error)
+            _log.info("Transaction markers could not be sent to broker %d and will be sent again: %s", broker_id, error)
             return [dict.fromkeys(queued.partitions, Errors.NETWORK_EXCEPTION) for queued in batch]
         answered: dict[int, PartitionErrors] = {}
         for result in response.markers:

@@ -163,7 +163,7 @@ class MirrorCoordinator:
         if count != len(topic.partitions) and not self._is_growth_told:
             self._is_growth_told = True
             _log.error(
-                "%s has %d partitions now; it was made with %d, and the states of mirrors stay in these. The others are not used",
+                "%s has %d partitions but was created with %d. The states of mirrors stay in those; the other partitions are not used",
                 MIRROR_STATE_TOPIC_NAME,
                 len(topic.partitions),
                 count,

@@ -117,7 +117,7 @@ def _read(record: CoordinatorRecord) -> MirrorStateRecord:
 def _check_version(value: bytes) -> int:
     version = int.from_bytes(value[:2], "big", signed=True)
     if len(value) < 2 or version != VALUE_VERSION:
-        raise KmirrorError(f"a value of __mirror_state has version {version}; this program reads version {VALUE_VERSION}")
+        raise KmirrorError(f"a value of __mirror_state has version {version}; kmirror reads version {VALUE_VERSION}")
     return 2
 
 

@@ -99,7 +99,7 @@ class FetcherInquiries:
         one.
         """
         inquiry = partition.inquiry
-        assert inquiry is not None, f"{partition.topic_partition} is asked about nothing"
+        assert inquiry is not None, f"there is no open question about {partition.topic_partition}"
         try:
             partition.question = inquiry.throw(answer) if isinstance(answer, Exception) else inquiry.send(answer)
         except StopIteration as ended:
@@ -129,7 +129,7 @@ class FetcherInquiries:
         partition.last_epoch = -1 if epoch is None or verdict.ignores_epochs else epoch
         partition.verdicts += 1
         if partition.verdicts > VERDICTS_WITHOUT_BACKOFF:
-            self._failures.delay(partition, f"the source's answers do not fit one another: {verdict.reason}")
+            self._failures.delay(partition, f"the source's answers contradict each other: {verdict.reason}")
         else:
             self._partitions.fetch_next(partition)
 
@@ -145,7 +145,9 @@ class FetcherInquiries:
             raise SourceError(f"source topic {partition.topic_partition.topic}: {'no answer' if topic is None else topic.error.name}")
         if topic.topic_id == partition.topic_id:
             return True
-        self._failures.reject(partition, f"the source's topic has the id {topic.topic_id}, the local one {partition.topic_id}")
+        self._failures.reject(
+            partition, f"the source's topic has the id {topic.topic_id}, but the local topic has the id {partition.topic_id}"
+        )
         return False
 
     async def _may_follow(self, partition: FetchedMirrorPartition, verdict: Verdict) -> bool:
@@ -167,7 +169,7 @@ class FetcherInquiries:
         """Gives the partition back to its target, since a leader bumps its epoch after a cut before
         it appends again: at once, unless the source makes it cut again and again.
         """
-        _log.warning("mirror fetcher %s: %s was cut: %s", self._name, partition.topic_partition, reason)
+        _log.warning("mirror fetcher %s: %s was truncated: %s", self._name, partition.topic_partition, reason)
         partition.target.note_cut()
         is_repeated = partition.progress.note_cut(self._runtime.clock.monotonic_ms(), repeated_within_ms=2 * self._backoff_ms)
         self._failures.give_back(partition, f"cut again: {reason}" if is_repeated else None)
@@ -245,7 +247,7 @@ def _collect(
     for topic_partition in asked:
         answer = found.get(topic_partition)
         if answer is None:
-            answers[topic_partition] = SourceError(f"the answer to {api} leaves {topic_partition} out")
+            answers[topic_partition] = SourceError(f"the response to {api} lacks {topic_partition}")
         elif isinstance(answer, Errors):
             answers[topic_partition] = SourceError(f"{api} of {topic_partition}: {answer.name}", answer)
         else:

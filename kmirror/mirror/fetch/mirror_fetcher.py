@@ -316,7 +316,7 @@ class MirrorFetcher:
         if error is Errors.OFFSET_OUT_OF_RANGE:
             self._partitions.inquire(partition, out_of_range(log, cleaned_until=partition.target.cleaned_until))
         elif error is Errors.OFFSET_MOVED_TO_TIERED_STORAGE:
-            _log.warning("%s: offset %d is in the source's remote storage only", partition.topic_partition, position.offset)
+            _log.warning("%s: the source has offset %d in its remote storage only", partition.topic_partition, position.offset)
             self._partitions.inquire(partition, out_of_range(log, cleaned_until=partition.target.cleaned_until, local=True))
         elif error in _LEADER_ERRORS:
             self._find_leader(partition, fetched)
@@ -355,19 +355,13 @@ class MirrorFetcher:
         skipped = False
         if next_batch_size(fetched.records, 0) is None:
             if len(fetched.records) > 0:  # since Fetch v3 the first batch comes whole, or not at all
-                self._failures.delay(
-                    partition, f"source broker {self.node_id} sent {len(fetched.records)} bytes of a batch, less than it has"
-                )
+                self._failures.delay(partition, f"source broker {self.node_id} sent only {len(fetched.records)} bytes of a batch")
                 return True
         else:
             skipped = self._append(partition, fetched)
             self._partitions.fetch_next(partition)
         partition.progress.answered(
-            self._runtime.clock.monotonic_ms(),
-            high_watermark=fetched.high_watermark,
-            decided_end_offset=fetched.last_stable_offset if fetched.last_stable_offset >= 0 else fetched.high_watermark,
-            source_epoch=partition.source_epoch,
-            log_end_offset=log.log_end_offset,
+            self._runtime.clock.monotonic_ms(), high_watermark=fetched.high_watermark, source_epoch=partition.source_epoch
         )
         partition.target.on_progress()
         partition.source_start_offset = fetched.log_start_offset
@@ -402,7 +396,7 @@ class MirrorFetcher:
             mirror, topic = partition.target.mirror, partition.topic_partition.topic
             partition.source_is_mirror = mirror.is_known_chain(topic) or await mirror.is_source_topic_mirrored(topic)
             if not partition.source_is_mirror:
-                self._failures.give_back(partition, "the source sent batches of a newer leader epoch than the one it was asked in")
+                self._failures.give_back(partition, "the source sent batches with a newer leader epoch than the one that the fetch was for")
 
     def _follow_log_start(self, partition: FetchedMirrorPartition) -> None:
         self._partitions.note_log_start(partition, is_behind=not partition.follow_log_start())

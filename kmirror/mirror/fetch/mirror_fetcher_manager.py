@@ -19,7 +19,6 @@ from kmirror.mirror.fetch.fetch_failures import REFUSED
 from kmirror.mirror.fetch.fetched_mirror_partition import FetchedMirrorPartition, FetchTarget
 from kmirror.mirror.fetch.fetcher_inquiries import answer_questions
 from kmirror.mirror.fetch.mirror_fetcher import MirrorFetcher
-from kmirror.mirror.fetch.source_progress import UNKNOWN_LAG, MirrorLag
 from kmirror.mirror.logs.log_questions import Inquiry, Verdict
 from kmirror.mirror.mirror_safeguards import MirrorSafeguards
 from kmirror.mirror.ports import MirrorConfig, SourceClientFactory
@@ -155,12 +154,12 @@ class MirrorFetcherManager:
                 raise SourceError(REFUSED, topic.error)
             raise SourceError(f"source topic {topic_partition.topic}: {'no answer' if topic is None else topic.error.name}")
         if topic.topic_id and topic.topic_id != target.id.topic_id:
-            target.on_rejected(f"the source's topic has the id {topic.topic_id}, the local one {target.id.topic_id}")
+            target.on_rejected(f"the source's topic has the id {topic.topic_id}, but the local topic has the id {target.id.topic_id}")
             return None
         partition = topic.partitions.get(topic_partition.partition)
         node = mirror.source.node(partition.leader) if partition is not None else None
         if partition is None or node is None:
-            raise SourceError(f"the source has no leader of {topic_partition}")
+            raise SourceError(f"the source has no leader for {topic_partition}")
         fetched = FetchedMirrorPartition(
             target,
             topic_id=topic.topic_id,
@@ -193,21 +192,6 @@ class MirrorFetcherManager:
         key = FetcherKey(self._fetcher_id(topic_partition), node, partition.target.id.mirror_name)
         self._owner[topic_partition] = key
         self._fetcher(key, partition.target.mirror.configs).add(partition)
-
-    def lag_of(self, target: FetchTarget) -> MirrorLag:
-        """How far a partition is behind its source. While it is caught up and fetched, its lag in
-        time is 0.
-        """
-        progress, log = target.progress, target.partition.log
-        if progress.source_offset < 0 or log is None:
-            return UNKNOWN_LAG
-        records = max(0, progress.source_offset - log.log_end_offset)
-        caught_up_ms = progress.caught_up_ms
-        if caught_up_ms < 0:
-            return MirrorLag(records, -1)
-        if progress.is_caught_up and self.owns(target.id.topic_partition):
-            return MirrorLag(records, 0)
-        return MirrorLag(records, self._runtime.clock.monotonic_ms() - caught_up_ms)
 
     def known_as_of_ms(self, target: FetchTarget) -> int:
         """When the source last said where its log of a partition ends (monotonic clock); -1 if it

@@ -54,7 +54,9 @@ def cut(partition: Partition, offset: int) -> int:
     log.leader_epoch_cache.truncate_from_end_async_flush(log.log_end_offset)
     removed = before - log.log_end_offset
     if removed > 0:
-        _log.info("%s: cut from %d to %d, %d offsets removed", partition.topic_partition, before, log.log_end_offset, removed)
+        _log.info(
+            "%s: truncated from offset %d to %d; %d offsets were removed", partition.topic_partition, before, log.log_end_offset, removed
+        )
     return removed
 
 
@@ -65,7 +67,7 @@ def cut_fully(partition: Partition, new_offset: int) -> int:
     partition.fail_pending_produces()
     log.truncate_fully_and_start_at(new_offset)
     partition.on_leader_log_cut()
-    _log.info("%s: emptied (%d..%d) and started at %d", partition.topic_partition, start, before, new_offset)
+    _log.info("%s: removed all offsets (%d to %d); the log now starts at offset %d", partition.topic_partition, start, before, new_offset)
     return before - start
 
 

@@ -35,7 +35,7 @@ from kmirror.replica.log_verification import Overlap, same_batch
 from kmirror.storage.batch_header import BatchHeader
 
 ALONE_IN_ITS_REQUEST_BYTES = 8 << 20
-CHANGING = "the source's log changes while it is compared"
+CHANGING = "the source's log changed during the comparison"
 
 
 class Comparison(NamedTuple):
@@ -163,7 +163,7 @@ def _probe(log: ComparedLog, header: BatchHeader, until: int) -> Generator[Quest
         if not isinstance(theirs, RecordBatch):
             return None
         if theirs.last_offset < our.base_offset:
-            raise SourceError(f"the source answers with the batch at {theirs.base_offset}, asked for the one at {our.base_offset}")
+            raise SourceError(f"the source returned the batch at offset {theirs.base_offset} for a request for offset {our.base_offset}")
         our = log.batch_containing(max(our.base_offset, theirs.base_offset))
         if our is not None and our.base_offset < until and our.base_offset <= theirs.last_offset:
             return Overlap(our, is_same=same_batch(our, theirs))
@@ -192,7 +192,7 @@ def records_of_source(ours: BatchHeader, size: int, offset: int) -> Generator[Qu
             raise SourceError(CHANGING)
         return _BEHIND_ITS_END
     if fetched.error is not Errors.NONE:
-        raise SourceError(f"the batch at {ours.base_offset} could not be compared: {fetched.error.name}", fetched.error)
+        raise SourceError(f"the batch at offset {ours.base_offset} could not be compared: {fetched.error.name}", fetched.error)
     if fetched.diverging_epoch >= 0:
         return _BEHIND_ITS_END
     if next_batch_size(fetched.records, 0) is None:

@@ -86,7 +86,9 @@ def verify_before(log: ComparedLog, until: int, *, cleaned_until: CleanedUntil) 
     if verdict.action is not Action.KEEP:
         return verdict
     if cleaned_until() > until:
-        return Verdict(Action.START_OVER, source_start, "our cleaner has removed what the records that were written here replaced")
+        return Verdict(
+            Action.START_OVER, source_start, "the local cleaner has removed records that were replaced by records written to this cluster"
+        )
     return Verdict(Action.CUT, until)
 
 
@@ -96,7 +98,11 @@ def same_beginning(log: ComparedLog) -> Inquiry:
     """
     source_start = yield from _source_start()
     if log.log_start_offset > source_start:
-        return Verdict(Action.START_OVER, source_start, f"our log begins at {log.log_start_offset}, the source's at {source_start}")
+        return Verdict(
+            Action.START_OVER,
+            source_start,
+            f"the local log begins at offset {log.log_start_offset}, but the source's begins at {source_start}",
+        )
     return KEEP
 
 
@@ -107,7 +113,7 @@ def identical_beginning(log: ComparedLog) -> Inquiry:
     source_start = yield from _source_start()
     end = yield from identical_until(log, source_start)
     if end == source_start:
-        return Verdict(Action.START_OVER, source_start, "the log begins with other batches than the source's")
+        return Verdict(Action.START_OVER, source_start, "the local log does not begin with the source's batches")
     return Verdict(Action.CUT, end, DIFFERS)
 
 
@@ -137,7 +143,7 @@ def out_of_range(log: UnifiedLog, *, cleaned_until: CleanedUntil, local: bool = 
             return (yield from complete(log, (yield from _cut_by_epochs(log, epoch, told.end_offset)), source_start))
         limit = min(told.epoch, epoch - 1)
         epoch = yield OnWorker(partial(_largest_epoch_up_to, log, limit))
-    return Verdict(Action.WAIT, reason=f"the source knows no epoch of our log, which ends at {end}")
+    return Verdict(Action.WAIT, reason=f"the source knows none of the leader epochs of the local log, which ends at offset {end}")
 
 
 def diverged(log: UnifiedLog, epoch: int, source_end_offset: int, *, cleaned_until: CleanedUntil) -> Inquiry:
@@ -169,12 +175,12 @@ def judge(log: ComparedLog, found: Comparison, source_start: int, *, until: int,
             return Verdict(Action.CUT, equal.next_offset, DIFFERS)  # a gap that our cleaner left behind our last batch: fetched again
         return KEEP
     if equal is None:
-        return Verdict(Action.START_OVER, source_start, "nothing of the log is the source's", Loss.EVERYTHING)
+        return Verdict(Action.START_OVER, source_start, "no batch of the log is the source's", Loss.EVERYTHING)
     if not found.is_border_known:
-        reason = f"{DIFFERS} at {different.base_offset}, and what a cleaner removed before hides from where on"
+        reason = f"{DIFFERS} at offset {different.base_offset}, and a cleaner has removed the records that would show where the difference begins"
         return Verdict(Action.START_OVER, source_start, reason, Loss.COUNTED)
     if cleaned_until() > equal.next_offset:
-        reason = f"{DIFFERS} from {different.base_offset} on, and our cleaner has removed what the records there replaced"
+        reason = f"{DIFFERS} from offset {different.base_offset} on, and the local cleaner has removed records that were replaced by those"
         return Verdict(Action.START_OVER, source_start, reason, Loss.COUNTED)
     return Verdict(Action.CUT, equal.next_offset, DIFFERS, Loss.COUNTED)
 
@@ -187,7 +193,7 @@ def complete(log: UnifiedLog, verdict: Verdict, source_start: int) -> Inquiry:
         return verdict
     if (yield from is_complete(log, source_start, verdict.offset)):
         return verdict
-    reason = f"{DIFFERS} from {verdict.offset} on, and what the records there replaced has been removed by a cleaner"
+    reason = f"{DIFFERS} from offset {verdict.offset} on, and a cleaner has removed records that were replaced by those"
     return Verdict(Action.START_OVER, source_start, reason, Loss.COUNTED)
 
 

@@ -57,7 +57,7 @@ class MirrorActions:
         return 0
 
     async def _log_illegal(self, row: Row, reason: str | None) -> int | None:
-        _log.error("%s: %s in state %s must not happen; nothing is done", self._led.id.topic_partition, row.event.name, row.state.name)
+        _log.error("%s: event %s must not happen in state %s; it is ignored", self._led.id.topic_partition, row.event.name, row.state.name)
         return 0
 
     async def _log_unclean(self, row: Row, reason: str | None) -> int | None:
@@ -91,7 +91,7 @@ class MirrorActions:
 
     async def _tell_disk_failure(self, row: Row, error: str | None) -> int | None:
         led, status = self._led, self._status
-        reason = f"{DISK_FAILED}: {error}; it goes on when a replica with a healthy disk leads, or when the log directory is back"
+        reason = f"{DISK_FAILED}: {error}; mirroring continues when a replica on a healthy disk becomes leader, or when the log directory works again"
         if self._disk_failure != reason or status.reason is None:  # None: it went on in between
             self._disk_failure = reason
             _log.error("mirror %s, %s, %s: %s", led.id.mirror_name, led.id.topic_partition, status.state.name, reason)

@@ -353,7 +353,7 @@ class MirrorPartition:
     async def _inquire(self, inquiry: Inquiry) -> Verdict:
         verdict = await self._services.fetchers.inquire(self, inquiry)
         if verdict is None:
-            raise NotYetError("the source's topic is another one")
+            raise NotYetError("the source's topic was replaced by another one")
         return verdict
 
     def _end_fetching(self) -> None:

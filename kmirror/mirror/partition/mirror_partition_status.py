@@ -119,7 +119,7 @@ class MirrorPartitionStatus:
         try:
             stored = await self._states.read_one(self._id)
         except (ApiException, DisconnectError, RequestTimeoutError, OSError) as error:
-            self.reason = f"the coordinator did not answer: {error}"
+            self.reason = f"the mirror coordinator did not answer: {error}"
             delay_ms = self._load_backoff_ms
             self._load_backoff_ms = min(2 * delay_ms, MAX_LOAD_BACKOFF_MS)
             return delay_ms
@@ -144,7 +144,7 @@ class MirrorPartitionStatus:
         No record has room for the reason: only the coordinator's memory has it.
         """
         who = f"broker {self._led_before_by}" if self._led_before_by >= 0 else "the broker that led the partition then"
-        reason = stored or f"the reason is not known here; the log of {who} says it"
+        reason = stored or f"this broker does not know the reason; the log of {who} has it"
         if self.reason is None or stored is not None:
             _log.error("mirror %s, %s is FAILED: %s", self._id.mirror_name, self._id.topic_partition, reason)
         self._is_reason_unknown = stored is None
@@ -219,7 +219,7 @@ class MirrorPartitionStatus:
             if code is Errors.INVALID_REQUEST:
                 self._refusals = min(self._refusals + 1, MAX_REFUSALS)
             if code is Errors.KAFKA_STORAGE_ERROR or isinstance(error, OSError):
-                raise NotYetError(f"the coordinator cannot write: {error}") from error
+                raise NotYetError(f"the mirror coordinator cannot write the state: {error}") from error
             raise
         self.stored_offset = offset
         self._refusals = 0

@@ -265,7 +265,7 @@ class Preparing:
             self._missing_since_ms = now_ms
         limit_ms = 2 * self._replica_lag_time_max_ms
         passed = now_ms - self._missing_since_ms > limit_ms
-        text = f"replicas {missing} are not in the ISR, and mirror.support.unclean.leader.election needs all"
+        text = f"replicas {missing} are not in the ISR, but mirror.support.unclean.leader.election=true requires all of them"
         raise ReplicasMissingError(f"{text}; more than {limit_ms} ms have passed" if passed else text, deadline_passed=passed)
 
 

@@ -171,8 +171,8 @@ class Stopping:
         log = self._led.log
         lost = await self._led.run_blocking(lambda: [header.record_count for header in log.batch_headers(target)])
         _log.warning(
-            "mirror %s, %s: %d records in %d batches from offset %d on will be dropped: they are in transactions whose end was not mirrored, "
-            "or between such",
+            "mirror %s, %s: %d records in %d batches from offset %d on will be dropped: the ends of their transactions were not mirrored, "
+            "or they lie between records of such transactions",
             self._led.id.mirror_name,
             self._led.id.topic_partition,
             sum(lost),

@@ -126,7 +126,7 @@ def decide_last_mirror_epoch(
     if failures:
         return _not_definite("; ".join(failures), safeguards)
     if not answers.brokers:
-        raise NotYetError("the source has no broker")
+        raise NotYetError("the source listed no brokers")
     if all(_has_no_mirror(broker, mirror_name) for broker in answers.brokers):
         return NO_LAST_MIRROR_EPOCH
     source_ids = {broker.mirrors[mirror_name] for broker in answers.brokers if broker.mirrors is not None and mirror_name in broker.mirrors}
@@ -140,7 +140,7 @@ def _check_topic(answers: SourceAnswers, topic_partition: TopicPartition, topic_
     if topic is None or topic.error is not Errors.NONE:
         raise NotYetError(f"source topic {topic_partition.topic}: {topic.error.name if topic is not None else 'no answer'}")
     if topic.topic_id and topic.topic_id != topic_id:
-        raise RejectedError(f"source topic {topic_partition.topic} has the id {topic.topic_id}, the local one {topic_id}")
+        raise RejectedError(f"source topic {topic_partition.topic} has the id {topic.topic_id}, but the local topic has the id {topic_id}")
     if topic_partition.partition not in topic.partitions:
         text = f"the source has no partition {topic_partition}: its topic has {len(topic.partitions)} partition(s)"
         raise NotYetError(f"{text}; add partitions there, or delete the topic here and add it again")

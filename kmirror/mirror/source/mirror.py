@@ -118,7 +118,7 @@ class Mirror:
             self.suspended_reason = reason
             return
         if self.suspended_reason is not None:
-            _log.info("mirror %s: the known source is back", self.name)
+            _log.info("mirror %s is no longer suspended: its own source cluster answers again", self.name)
             self.suspended_reason = None
         if not known:
             self._learned_cluster_id = cluster_id

@@ -176,7 +176,7 @@ class SourceEndPoint:
             return answers
         wrong = session.answered(response.session_id, answers)
         if wrong is not None:
-            raise SourceError(f"source broker {self.node.id}: the answer to a fetch does not fit the request: {wrong}")
+            raise SourceError(f"source broker {self.node.id}: the fetch response does not match the request: {wrong}")
         return answers
 
     async def fetch_batches(self, questions: Mapping[TopicPartition, BatchQuestion]) -> dict[TopicPartition, FetchedPartition]:

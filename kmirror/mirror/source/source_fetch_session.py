@@ -130,11 +130,11 @@ class SourceFetchSession:
         answered = set(partitions)
         if self.is_full and answered != self._sent.keys():
             self._begin_anew(INVALID_SESSION_ID if session_id == INVALID_SESSION_ID else session_id)
-            return f"it has {len(answered)} partitions, {len(self._sent)} were asked"
+            return f"it has {len(answered)} partitions, but {len(self._sent)} were requested"
         unasked = answered - self._sent.keys()
         if unasked:
             self._begin_anew(self._id)
-            return f"it has {min(unasked)}, which was not asked"
+            return f"it has {min(unasked)}, which was not requested"
         if session_id == INVALID_SESSION_ID:
             self._begin_anew(INVALID_SESSION_ID)
         else:

@@ -50,7 +50,7 @@ async def describe_topic_configs(source: SourceCluster, topics: Iterable[str]) -
         ]
         response = await source.ask_any(describe_configs.DescribeConfigsRequest(resources=resources))
         answers = {entry.resource_name: entry for entry in response.results}
-        failures += [f"configs of source topic {name}: the answer leaves it out" for name in names if name not in answers]
+        failures += [f"configs of source topic {name}: the response lacks the topic" for name in names if name not in answers]
         for entry in (answers[name] for name in names if name in answers):
             if entry.error_code:
                 text = entry.error_message or Errors.for_code(entry.error_code).message

@@ -86,7 +86,7 @@ class AclSync:
         for part in _parts(acls):
             response = await self._controller.send(create_acls.CreateAclsRequest(creations=[_creation(acl) for acl in part]))
             failures += [
-                f"rule {text_of(acl)} is not created: {row.error_message or Errors.for_code(row.error_code).message}"
+                f"ACL {text_of(acl)} was not created: {row.error_message or Errors.for_code(row.error_code).message}"
                 for acl, row in zip(part, response.results, strict=True)
                 if row.error_code
             ]
@@ -99,7 +99,7 @@ class AclSync:
             for acl, row in zip(part, response.filter_results, strict=True):
                 errors = [each for each in (row, *row.matching_acls) if each.error_code]
                 failures += [
-                    f"rule {text_of(acl)} is not deleted: {each.error_message or Errors.for_code(each.error_code).message}"
+                    f"ACL {text_of(acl)} was not deleted: {each.error_message or Errors.for_code(each.error_code).message}"
                     for each in errors
                 ]
         return failures

@@ -70,7 +70,7 @@ async def differing(
     for group, offsets in sorted(source.items()):
         known = local.get(group, Errors.COORDINATOR_NOT_AVAILABLE)
         if isinstance(known, Errors):
-            failures.append(f"offsets of {kind} {group} here: {known.name}")
+            failures.append(f"cannot read the local offsets of {kind} {group}: {known.name}")
             continue
         changed = {tp: offset for tp, offset in offsets.items() if is_other(group, tp, offset, known)}
         if changed:

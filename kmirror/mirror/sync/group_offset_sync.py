@@ -88,7 +88,7 @@ class GroupOffsetSync:
                 self._committed_at_ms.setdefault(mirror_name, {})[group, tp] = now_ms
             else:
                 failures[error] = tp
-        return [f"commit of group {group}, {tp}: {error.name}" for error, tp in failures.items()]
+        return [f"cannot commit the offset of group {group} for {tp}: {error.name}" for error, tp in failures.items()]
 
     def _forget_all_but(self, mirror_name: str, source: Mapping[str, GroupOffsets]) -> None:
         """Forgets when offsets were committed that the source no longer has."""
@@ -112,7 +112,9 @@ class GroupOffsetSync:
             failures.append(str(error))
             return {}
         failures += [
-            f"offsets of source group {group}: {offsets.name}" for group, offsets in answers.items() if isinstance(offsets, Errors)
+            f"cannot read the offsets of source group {group}: {offsets.name}"
+            for group, offsets in answers.items()
+            if isinstance(offsets, Errors)
         ]
         return {group: offsets for group, offsets in answers.items() if not isinstance(offsets, Errors)}
 

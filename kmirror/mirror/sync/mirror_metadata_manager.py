@@ -211,7 +211,7 @@ class MirrorMetadataManager:
         try:
             failures = await step.sync(cycle)
         except UnsupportedVersionError as error:
-            _log.debug("mirror %s: the source cannot do what %s needs: %s", cycle.mirror.name, step.gauge.value, error)
+            _log.debug("mirror %s: the source does not support what %s needs: %s", cycle.mirror.name, step.gauge.value, error)
         except KmirrorError as error:
             self._note(cycle.mirror.name, step.gauge, [str(error)], failed)
         else:
@@ -322,5 +322,5 @@ def metadata_problems(cycle: SyncCycle) -> list[str]:
         if topic.error is not Errors.NONE:
             problems.append(f"source topic {name}: {topic.error.name}")
         elif leaderless:
-            problems.append(f"source topic {name}: no leader of partitions {', '.join(map(str, leaderless))}")
+            problems.append(f"source topic {name}: no leader for partitions {', '.join(map(str, leaderless))}")
     return problems

@@ -65,7 +65,7 @@ class ShareGroupSync:
         answered = await self._writes.write(cycle.mirror.name, wanted, self._groups.alter, failures)
         for group, errors in answered.items():
             failed = {error: tp for tp, error in errors.items() if error not in (Errors.NONE, Errors.NON_EMPTY_GROUP)}
-            failures += [f"start of share group {group}, {tp}: {error.name}" for error, tp in failed.items()]
+            failures += [f"cannot set the start offset of share group {group} for {tp}: {error.name}" for error, tp in failed.items()]
         return failures
 
     def forget(self, mirror_name: str) -> None:
@@ -118,5 +118,5 @@ async def _describe(source: SourceCluster, node: SourceNode, groups: list[str], 
         if not isinstance(offsets, Errors):
             found[row.group_id] = {tp: offset for tp, offset in offsets.items() if offset is not None}
         elif offsets is not Errors.UNSUPPORTED_VERSION:
-            failures.append(f"offsets of source share group {row.group_id}: {offsets.name}")
+            failures.append(f"cannot read the offsets of source share group {row.group_id}: {offsets.name}")
     return found

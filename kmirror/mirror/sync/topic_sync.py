@@ -43,7 +43,7 @@ class TopicSync:
             request = create_partitions.CreatePartitionsRequest(topics=part, timeout_ms=self._config.request_timeout_ms)
             response = await self._controller.send(request)
             failures += [
-                f"partitions of topic {row.name}: {row.error_message or Errors.for_code(row.error_code).message}"
+                f"cannot add partitions to topic {row.name}: {row.error_message or Errors.for_code(row.error_code).message}"
                 for row in response.results
                 if row.error_code
             ]

@@ -53,7 +53,7 @@ def read_java_key_store(data: bytes, password: str | None, key_password: str | N
     try:
         return _read_entries(_Reader(body), key_password)
     except (struct.error, UnicodeDecodeError) as error:
-        raise JavaKeyStoreError(f"the file ends or breaks off inside of an entry: {error}") from error
+        raise JavaKeyStoreError(f"the file ends inside an entry: {error}") from error
 
 
 class _Reader:
@@ -69,7 +69,7 @@ class _Reader:
     def take(self, size: int) -> bytes:
         data = self._data[self._position : self._position + size]
         if len(data) != size:
-            raise JavaKeyStoreError("the file ends inside of an entry")
+            raise JavaKeyStoreError("the file ends inside an entry")
         self._position += size
         return data
 

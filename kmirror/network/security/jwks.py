@@ -92,7 +92,7 @@ class FileJwks:
         try:
             self._keys = self._read()
         except ConfigError as error:
-            _log.error("The keys for bearer tokens stay as they were: %s", error)
+            _log.error("The keys for bearer tokens could not be refreshed and stay as they are: %s", error)
         return find_key(self._keys, key_id)
 
     def _read(self) -> list[WebKey]:
@@ -153,7 +153,7 @@ class RefreshingJwks:
                 self._keys = keys_of(body, self._url)
                 break
             except (HttpError, ConfigError) as error:
-                _log.error("The keys for bearer tokens stay as they were: %s", error)
+                _log.error("The keys for bearer tokens could not be refreshed and stay as they are: %s", error)
                 if attempt + 1 < attempts:
                     self._backoff.try_begin(self._runtime.clock.time_ms())
                     await self._runtime.sleep_ms(self._backoff.pause_ms)
@@ -172,6 +172,6 @@ def keys_of(document: bytes, where: str) -> list[WebKey]:
     try:
         decoded = msgspec.json.decode(document, type=dict[str, Any])
     except msgspec.MsgspecError as error:
-        raise ConfigError(f"{where} is no JSON Web Key Set: {error}") from error
+        raise ConfigError(f"{where} is not a JSON Web Key Set: {error}") from error
     found = decoded.get("keys")
     return [key for key in found if isinstance(key, dict)] if isinstance(found, list) else []

@@ -13,7 +13,7 @@ from typing import Any
 
 from kmirror.common.errors import ConfigError
 from kmirror.network.security.jwks import Jwks
-from kmirror.network.security.oauth_bearer_token import IllegalTokenError, JsonWebToken, OAuthBearerToken, decode_base64url, scope_of
+from kmirror.network.security.oauth_bearer_token import IllegalTokenError, JsonWebToken, OAuthBearerToken, decode_base64url
 
 _CURVES = {"P-256": ("SECP256R1", 32), "P-384": ("SECP384R1", 48), "P-521": ("SECP521R1", 66)}
 _HASHES = {"256": "SHA256", "384": "SHA384", "512": "SHA512"}
@@ -58,10 +58,21 @@ class JwtValidator:
         if self._issuer is not None and token.claims.get("iss") != self._issuer:
             raise IllegalTokenError(f"Issuer (iss) claim value ({token.claims.get('iss')}) doesn't match expected value of {self._issuer}")
         self._check_audience(token.claims.get("aud"))
-        subject = token.claim(self._sub_claim, "String")
-        if subject is None or not subject.strip():
-            raise IllegalTokenError(f"The {self._sub_claim} claim is missing or empty")
-        return OAuthBearerToken(subject.strip(), round(expires * 1000), scope_of(token, self._scope_claim))
+        subject = _stripped(self._sub_claim, token.claim(self._sub_claim, "String"))
+        return OAuthBearerToken(subject, round(expires * 1000), self._scopes(token.claims.get(self._scope_claim)))
+
+    def _scopes(self, claimed: object) -> tuple[str, ...]:
+        """Returns the scopes of a string or a list; a claim of another type has none.
+
+        IllegalTokenError for a blank scope, and for one that is there twice.
+        """
+        scopes: list[str] = []
+        for entry in [claimed] if isinstance(claimed, str) else claimed if isinstance(claimed, list) else []:
+            scope = _stripped(self._scope_claim, entry)
+            if scope in scopes:
+                raise IllegalTokenError(f"{self._scope_claim} value must not contain duplicates - {scope} already present")
+            scopes.append(scope)
+        return tuple(scopes)
 
     def _check_audience(self, audience: object) -> None:
         named = {str(entry) for entry in audience} if isinstance(audience, list) else {str(audience)} if audience else set()
@@ -77,6 +88,14 @@ class JwtValidator:
             raise IllegalTokenError(f"Unable to find a suitable verification key for the kid {key_id}")
         if not _is_signed_by(key, algorithm, token.signature, token.signed):
             raise IllegalTokenError("The JWS signature was invalid")
+
+
+def _stripped(claim: str, value: object) -> str:
+    """Returns a claim's value without the blanks around it, as Kafka's `ClaimValidationUtils` does."""
+    text = value.strip() if isinstance(value, str) else ""
+    if not text:
+        raise IllegalTokenError(f"{claim} value must be non-null, non-empty, and non-whitespace")
+    return text
 
 
 def _is_signed_by(key: dict[str, Any], algorithm: str, signature: bytes, signed: bytes) -> bool:

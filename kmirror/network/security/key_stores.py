@@ -102,7 +102,7 @@ def load_trust_store(props: SslProps, files: FileSystem) -> str | None:
 def _store_type(props: SslProps, name: str) -> str:
     kind = (props.get(name) or JKS).upper()
     if kind not in (PEM, PKCS12, JKS):
-        raise ConfigError(f"Invalid value {props.get(name)} for configuration {name}: key stores of type PEM, PKCS12 and JKS can be read")
+        raise ConfigError(f"Invalid value {props.get(name)} for configuration {name}: kmirror reads key stores of type PEM, PKCS12 and JKS")
     return kind
 
 

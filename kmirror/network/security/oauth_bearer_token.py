@@ -143,6 +143,7 @@ class OAuthBearerUnsecuredValidator:
             raise IllegalTokenError(f"The Expiration Time time ({expires:f} seconds) was not after the Issued At time ({issued:f} seconds)")
         scope = scope_of(token, self._scope_claim)
         self._check_scope(scope)
+        # Kafka's OAuthBearerUnsecuredJws refuses a blank principal and keeps the blanks around another
         return OAuthBearerToken(token.claims[self._principal_claim], round(expires * 1000), scope)
 
     def _parse(self, compact: str) -> JsonWebToken:

@@ -128,7 +128,7 @@ async def handle_topics(apis: KafkaApis, request: Request) -> Any:
     errors |= await _topic_errors(manager, kind.request, mirror_name, asked)
     wrong_state = [name for name, error in errors.items() if error is Errors.INVALID_REQUEST]
     if wrong_state and kind.request is TopicRequest.ADD:
-        text = f"partitions of topic {', '.join(wrong_state)} are in a state in which it cannot be added"
+        text = f"partitions of topic {', '.join(wrong_state)} are in a state in which the topic cannot be added"
         raise ApiException(Errors.INVALID_REQUEST, text)
     answered = await _forward_topics(apis, request, kind, [topic for name, topic in named.items() if name not in errors])
     if answered.error_code:

@@ -29,5 +29,5 @@ async def handle_push_telemetry(apis: KafkaApis, request: Request) -> PushTeleme
 
 def _manager(apis: KafkaApis) -> ClientMetricsManager:
     if apis.client_metrics is None:
-        raise ApiException(Errors.UNSUPPORTED_VERSION, "This broker takes no telemetry.")
+        raise ApiException(Errors.UNSUPPORTED_VERSION, "This broker does not accept client telemetry.")
     return apis.client_metrics

@@ -112,7 +112,7 @@ class DynamicClientQuotaPublisher:
             broker_rate = int(props.get(CONNECTION_RATE_CONFIG, UNLIMITED))
             listener_rates = {listener.name: _listener_rate(props, listener.name) for listener in self._config.listeners}
         except (ValueError, ConfigError) as error:
-            _log.error("The connection rates are not changed: %s", error)
+            _log.error("The connection rates were not changed: %s", error)
             return
         self._quotas.connections.set_broker_rate(broker_rate)
         for name, rate in listener_rates.items():

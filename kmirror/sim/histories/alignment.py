@@ -12,10 +12,10 @@ from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.network.client import NetworkClient
 from kmirror.sim.cluster import PORT
 from kmirror.sim.events import LastMirrorEpochWritten, Removed
-from kmirror.sim.histories.single_nodes import ORDERS, PARTITIONS, begin, fail_back, mirrored, restart
+from kmirror.sim.histories.single_nodes import PARTITIONS, begin, fail_back, mirrored, restart
 from kmirror.sim.run import HistoryFunction, Setting
-from kmirror.sim.stage import expect
-from kmirror.sim.storm import CALM, MIRROR, TOPIC, Stage
+from kmirror.sim.stage import ORDERS, TOPIC, expect
+from kmirror.sim.storm import CALM, MIRROR, Stage
 from kmirror.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 
 

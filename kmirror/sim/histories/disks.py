@@ -13,12 +13,12 @@ import errno
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.events import Batch, Removed
-from kmirror.sim.histories.replicas import ALONE, ORDERS, b_takes_over, end_history, leader_of, let_another_lead
+from kmirror.sim.histories.replicas import ALONE, b_takes_over, end_history, leader_of, let_another_lead
 from kmirror.sim.mirror_checkers import check_mirrors
-from kmirror.sim.mirror_stage import TOPIC, MirrorStage
+from kmirror.sim.mirror_stage import MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
 from kmirror.sim.server import SimServer
-from kmirror.sim.stage import expect
+from kmirror.sim.stage import ORDERS, TOPIC, expect
 
 PARTITIONS = 4
 MOVE_CONFIG = {"replica.alter.log.dirs.io.max.bytes.per.second": "60"}

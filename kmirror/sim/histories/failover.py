@@ -24,12 +24,12 @@ from kmirror.sim.ablations import replaced
 from kmirror.sim.cluster import PORT
 from kmirror.sim.events import Acknowledged, LogKey, StateLost, StateWritten
 from kmirror.sim.fleet_clients import produce_request
-from kmirror.sim.histories.single_nodes import ONE_BATCH_A_FETCH, ORDERS, PARTITIONS, begin, fail_back, mirrored, restart
+from kmirror.sim.histories.single_nodes import ONE_BATCH_A_FETCH, PARTITIONS, begin, fail_back, mirrored, restart
 from kmirror.sim.run import HistoryFunction, Setting
 from kmirror.sim.runtime import EPOCH_MS
 from kmirror.sim.server import DATA_DIR
-from kmirror.sim.stage import expect
-from kmirror.sim.storm import CALM, MIRROR, TOPIC, Stage
+from kmirror.sim.stage import ORDERS, TOPIC, expect
+from kmirror.sim.storm import CALM, MIRROR, Stage
 
 
 async def restart_right_after_add(stage: Stage) -> None:

@@ -19,14 +19,13 @@ from kmirror.sim.fleet_events import InstanceBegan, OffsetCommitted
 from kmirror.sim.fleet_transactions import TransactionalProducer
 from kmirror.sim.links import Link
 from kmirror.sim.mirror_checkers import check_mirrors
-from kmirror.sim.mirror_stage import MIRROR, TOPIC, MirrorStage
+from kmirror.sim.mirror_stage import MIRROR, MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
 from kmirror.sim.server import SimServer
-from kmirror.sim.stage import expect
+from kmirror.sim.stage import ORDERS, TOPIC, expect
 from kmirror.sim.topic_events import DELETE_TOPIC
 
 ALONE = {"min.insync.replicas": "1"}
-ORDERS = TopicPartition(TOPIC, 0)
 FAR = Link(850_000, 900_000, 2_000_000)
 
 

@@ -4,14 +4,13 @@ failback, a restart.
 
 from __future__ import annotations
 
-from kmirror.common.topic_partition import TopicPartition
-from kmirror.sim.storm import TOPIC, Stage
+from kmirror.sim.stage import ORDERS, TOPIC
+from kmirror.sim.storm import Stage
 
 ONE_BATCH_A_FETCH = {"replica.fetch.max.bytes": "1", "replica.fetch.response.max.bytes": "1"}
 """A mirror fetches only below the source's LSO. So B lacks a marker only if the fetch that would
 bring it never arrives, and each fetch must bring a single batch.
 """
-ORDERS = TopicPartition(TOPIC, 0)
 PARTITIONS = [ORDERS]
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.events import Removed
-from kmirror.sim.histories.replicas import ALONE, ORDERS, end_history, leader_of, let_another_lead
+from kmirror.sim.histories.replicas import ALONE, end_history, leader_of, let_another_lead
 from kmirror.sim.mirror_checkers import check_mirrors
-from kmirror.sim.mirror_stage import TOPIC, MirrorStage
+from kmirror.sim.mirror_stage import MirrorStage
 from kmirror.sim.old_dialects import DIALECTS, refuse
 from kmirror.sim.run import HistoryFunction, Setting
-from kmirror.sim.stage import expect
+from kmirror.sim.stage import ORDERS, TOPIC, expect
 
 BATCHES = 12
 

@@ -16,11 +16,11 @@ from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.fleet import SimFleet
 from kmirror.sim.fleet_transactions import TransactionalProducer
-from kmirror.sim.histories.replicas import ORDERS, b_takes_over, let_another_lead
+from kmirror.sim.histories.replicas import b_takes_over, let_another_lead
 from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_stage import MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
-from kmirror.sim.stage import expect
+from kmirror.sim.stage import ORDERS, expect
 from kmirror.wire.messages.partition_record import PartitionRecord
 
 GROWN = (2, 3, 5)

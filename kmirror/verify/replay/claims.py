@@ -154,5 +154,5 @@ def _txn_index(files: FileSystem, segment: SegmentFiles) -> tuple[list[TxnIndexE
     rows = read_transaction_index(files, path)
     if (rows["version"] != 0).any():
         return [], f"{path}: an aborted transaction of version {int(rows['version'][rows['version'] != 0][0])}"
-    problem = None if size % TRANSACTION_INDEX_DTYPE.itemsize == 0 else f"{path}: {size} bytes are no whole number of entries"
+    problem = None if size % TRANSACTION_INDEX_DTYPE.itemsize == 0 else f"{path}: {size} bytes are not a whole number of entries"
     return [TxnIndexEntry(*row[1:]) for row in rows.tolist()], problem

@@ -61,7 +61,7 @@ def _leader_epochs(view: LogView) -> list[LeaderEpochRow]:
     if claims.epochs_error is not None:
         view.found("leader_epochs", "corrupt", path, claims.epochs_error)
     elif claims.epochs is None and any(run.epoch >= 0 for run in runs):
-        view.found("leader_epochs", "missing", path, "the file is not there, and the log has leader epochs")
+        view.found("leader_epochs", "missing", path, "the file does not exist, but the log has leader epochs")
     elif claims.epochs is not None and not any(segment.structure.problems for segment in view.segments):
         start = view.log_start_offset if view.log_start_is_known else None
         for problem in leader_epochs.compare(runs, entries, log_start_offset=start, at_rest=view.at_rest):

@@ -59,7 +59,7 @@ def check_structure(view: LogView) -> None:
         _check_segment(view, segment, None if is_last else view.segments[number + 1].base_offset)
         if is_last and view.at_rest and segment.structure.size < segment.segment_size and not segment.structure.problems:
             left = segment.segment_size - segment.structure.size
-            text = f"the last {left} bytes are no whole batch"
+            text = f"the last {left} bytes are not a complete batch"
             view.found("structure", "torn", segment.path, text, segment=segment.base_offset, position=segment.structure.size)
         first = segment.structure.first_offset if segment.structure.batches else segment.base_offset
         if expected is None:
@@ -127,7 +127,7 @@ def _check_log_start(view: LogView) -> None:
         epochs = claims.epochs or []
         said = start if start is not None else epochs[0].start_offset if epochs else None
         if said is not None and said < view.first_base_offset:
-            text = f"the log is said to begin at {said}, and its first segment at {view.first_base_offset}"
+            text = f"the log is said to begin at offset {said}, but its first segment begins at {view.first_base_offset}"
             last = view.first_base_offset - 1
             view.found("structure", "gap", view.segments[0].path, text, segment=view.first_base_offset, first_offset=said, last_offset=last)
     if claims.has_grown:
@@ -135,7 +135,7 @@ def _check_log_start(view: LogView) -> None:
     for key, name in CHECKPOINTS.items():
         offset = claims.checkpoint(key)
         if offset is not None and offset > view.log_end_offset:
-            text = f"{name} says {offset}, and the log ends at {view.log_end_offset}"
+            text = f"{name} says {offset}, but the log ends at offset {view.log_end_offset}"
             view.found(
                 "checkpoints",
                 "beyond_end",
@@ -163,7 +163,7 @@ def close_indexes(view: LogView) -> Iterator[IndexRow]:
             unknown = 0 if segment.structure.problems or (is_last and not view.at_rest) else check.entries - check.checked
             wrong = _check_index(view, segment, path, check, unknown)
             if size % slot_size:
-                text = f"{size} bytes are no whole number of entries of {slot_size}"
+                text = f"{size} bytes are not a multiple of the entry size of {slot_size} bytes"
                 view.found("indexes", "size", path, text, segment=segment.base_offset)
             yield IndexRow(
                 view.path, view.topic, view.partition, segment.base_offset, suffix[1:], check.entries, check.exact, check.sound, wrong

@@ -116,7 +116,7 @@ class TransactionCheck:
         offsets = {entry.last_offset for entry in claimed}
         for offset, each in own.items():
             if offset not in offsets and not self._may_be_missing(each, has_holes=has_holes):
-                text = f"producer {each.producer_id} from {each.run.first_offset} to {offset} was aborted and is not in it"
+                text = f"producer {each.producer_id} from {each.run.first_offset} to {offset} was aborted, but is not in the index"
                 yield "missing", text, each.run.first_offset, offset
 
     def _agrees(self, entry: TxnIndexEntry, known: AbortedTransaction, *, has_holes: bool) -> bool:

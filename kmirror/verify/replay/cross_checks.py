@@ -72,7 +72,7 @@ class CrossChecks:
         for row in self._timelines.mirror_states:
             if not row.is_legal:
                 steps = f"{state_name(row.previous_state)} to {state_name(row.state)}"
-                text = f"{row.mirrored_topic}-{row.mirrored_partition} of mirror {row.mirror} goes from {steps}, which the state machine has not"
+                text = f"{row.mirrored_topic}-{row.mirrored_partition} of mirror {row.mirror} goes from {steps}, which is not a transition of the state machine"
                 offset = row.record_offset
                 yield Finding(row.log, row.topic, row.partition, "mirror_states", "step", row.log, None, None, offset, offset, text)
 
@@ -148,7 +148,7 @@ class CrossChecks:
                 continue
             if row.epoch < min(had) and not self._timelines.has_whole_metadata:
                 continue  # the snapshot has only each partition's last epoch
-            text = f"batches of leader epoch {row.epoch}, which no leader had; the metadata log knows {_ranges(had)}"
+            text = f"batches have leader epoch {row.epoch}, which no leader had; the metadata log knows {_ranges(had)}"
             last = (row.next_offset or row.first_offset + 1) - 1
             yield Finding(row.log, row.topic, row.partition, "leaders", "epoch", row.log, None, None, row.first_offset, last, text)
 

@@ -158,4 +158,4 @@ def _decoded(kept: str, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(kept, type=kind)
     except (msgspec.DecodeError, ValueError) as error:
-        raise KmirrorError(f"what the run before kept cannot be read ({error}); --full reads everything anew") from error
+        raise KmirrorError(f"the results of the previous run cannot be read ({error}); use --full to read all segments again") from error

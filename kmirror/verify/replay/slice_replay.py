@@ -44,7 +44,7 @@ def replay_slice(
     except CorruptFileError as error:
         replay.add_problem(error.position, "corrupt", error.reason)
     except FileNotFoundError:
-        replay.add_problem(piece.start, GONE, "the segment was listed, and its file is not there any more")
+        replay.add_problem(piece.start, GONE, "the segment was listed, but its file no longer exists")
     except OSError as error:
         replay.add_problem(piece.start, "unreadable", disk_error_text(error))
     return replay.finish()

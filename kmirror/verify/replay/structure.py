@@ -124,14 +124,16 @@ def _problems(block: HeaderBlock, delta: npt.NDArray[Any], steps: npt.NDArray[An
     base, counts = headers["base_offset"], headers["record_count"]
     found: list[tuple[int, str, str]] = []
     if block.crc_ok is not None and not block.crc_ok.all():
-        found += [(row, "crc", f"the stored CRC {int(headers['crc'][row])} is not that of its bytes") for row in _rows(~block.crc_ok)]
+        found += [
+            (row, "crc", f"the stored CRC {int(headers['crc'][row])} does not match the bytes of the batch") for row in _rows(~block.crc_ok)
+        ]
     found += [(row + 1, "order", f"offset {int(base[row + 1])} follows {int(base[row] + delta[row])}") for row in _rows(steps < 0)]
     found += [
         (row, "count", f"{int(counts[row])} records on {int(delta[row]) + 1} offsets") for row in _rows((counts < 0) | (counts > delta + 1))
     ]
     found += [(row, "magic", f"magic {int(headers['magic'][row])}") for row in _rows(headers["magic"] != CURRENT_MAGIC)]
     found += [
-        (row, "codec", f"codec {int(headers['attributes'][row]) & COMPRESSION_MASK} is none that exists")
+        (row, "codec", f"codec {int(headers['attributes'][row]) & COMPRESSION_MASK} does not exist")
         for row in _rows((headers["attributes"] & COMPRESSION_MASK) > 4)
     ]
     found.sort()

@@ -51,16 +51,18 @@ BaseOffset = Annotated[int, "the segment's"]
 class LogRow(PartitionRow):
     """A row of `logs`."""
 
-    log_start_offset: Annotated[int, "of the first segment, or of the log-start checkpoint if that is higher"]
-    log_end_offset: Annotated[int, "behind the last whole batch"]
-    high_watermark: Annotated[int | None, "as replication-offset-checkpoint says"]
-    first_unstable_offset: Annotated[int | None, "where the oldest open transaction begins: no read_committed reader comes past it"]
+    log_start_offset: Annotated[int, "the base offset of the first segment, or the offset in the log-start checkpoint if that is higher"]
+    log_end_offset: Annotated[int, "the offset after the last complete batch"]
+    high_watermark: Annotated[int | None, "the high watermark in replication-offset-checkpoint"]
+    first_unstable_offset: Annotated[
+        int | None, "the first offset of the oldest open transaction; no read_committed consumer reads past it"
+    ]
     segments: Annotated[int, "its segments"]
     size: Annotated[int, "bytes of whole batches"]
     batches: Annotated[int, "whole batches"]
     records: Annotated[int, "as the batches count them"]
-    gaps: Annotated[int, "places within segments where offsets are missing"]
-    missing_offsets: Annotated[int, "offsets in no batch, between segments too"]
+    gaps: Annotated[int, "the number of places within segments where offsets are missing"]
+    missing_offsets: Annotated[int, "the number of offsets that are in no batch, including those between segments"]
     max_timestamp: Annotated[int | None, "the newest, in ms"]
     resets: Annotated[int, "MIRROR_PID_RESETs (KIP-1279)"]
     findings: Annotated[int, "rows of findings"]
@@ -90,9 +92,9 @@ class SegmentRow(PartitionRow):
     zstd: Annotated[int, "batches of this codec"]
     gaps: Annotated[int, "places where offsets are missing"]
     missing_offsets: Annotated[int, "offsets in no batch"]
-    short_batches: Annotated[int, "batches that the cleaner took records from"]
-    crc_errors: Annotated[int, "batches whose CRC is not that of their bytes"]
-    problems: Annotated[int, "batches that no broker writes, those of crc_errors too"]
+    short_batches: Annotated[int, "the number of batches from which the cleaner removed records"]
+    crc_errors: Annotated[int, "the number of batches with a wrong CRC"]
+    problems: Annotated[int, "the number of batches that no broker writes, including crc_errors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +102,9 @@ class LeaderEpochRow(PartitionRow):
     """A row of `leader_epochs`."""
 
     epoch: Annotated[int, "the leader epoch"]
-    first_offset: Annotated[int | None, "of the run; null for an epoch without a batch"]
-    next_offset: Annotated[int | None, "behind the run"]
-    claimed_offset: Annotated[int | None, "where leader-epoch-checkpoint has it begin"]
+    first_offset: Annotated[int | None, "the first offset of the epoch; null for an epoch without a batch"]
+    next_offset: Annotated[int | None, "the offset after the last batch of the epoch"]
+    claimed_offset: Annotated[int | None, "the start offset of the epoch in leader-epoch-checkpoint"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ class ProducerRow(PartitionRow):
     last_timestamp: Annotated[int | None, "of its last batch or marker, in ms"]
     coordinator_epoch: Annotated[int | None, "of its last marker"]
     first_open_offset: Annotated[int | None, "of its open transaction"]
-    cached_batches: Annotated[int, "how many of its last batches a broker recognises as duplicates, at most 5"]
+    cached_batches: Annotated[int, "the number of its last batches that a broker recognises as duplicates (at most 5)"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ class TransactionRow(PartitionRow):
     coordinator_epoch: Annotated[int | None, "of its marker"]
     batches: Annotated[int, "of its data"]
     age_ms: Annotated[int | None, "of an open one: since its first batch, at the time of the replay, else of the log's newest batch"]
-    protocol: Annotated[int | None, "2 where the marker raised the producer's epoch (KIP-890), 1 where it did not"]
+    protocol: Annotated[int | None, "2 if the marker raised the producer's epoch (KIP-890), otherwise 1"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +147,8 @@ class TransactionCounts(PartitionRow):
     committed: Annotated[int, "transactions with data that were committed"]
     aborted: Annotated[int, "transactions with data that were aborted"]
     ongoing: Annotated[int, "open ones"]
-    forgotten: Annotated[int, "open when a MIRROR_PID_RESET came"]
-    empty_markers: Annotated[int, "markers without data in front of them"]
+    forgotten: Annotated[int, "the number of transactions that were open at a MIRROR_PID_RESET"]
+    empty_markers: Annotated[int, "the number of markers without data before them"]
     epoch_bumps: Annotated[int, "transactions of protocol version 2"]
 
 

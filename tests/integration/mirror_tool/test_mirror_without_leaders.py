@@ -44,7 +44,7 @@ def test_partitions_without_a_leader_are_described_and_not_verified(capsys: pyte
         assert code == 0 and rows["t", 0]["reason"] is None
         assert rows["t", 1]["state"] == "UNKNOWN" and rows["t", 1]["lag"] == -1
         assert rows["t", 1]["reason"].startswith("no leader here: brokers [3] have it")
-        assert "mirror m has 1 topic(s) that nobody describes; no partition of [u] has a leader here" in err
+        assert "mirror m has 1 topic(s) that no broker describes; no partition of [u] has a leader here" in err
         assert "m: t-1 UNKNOWN: no leader here" in tool("--describe")[1]
         code, out, err = tool("--verify")
         assert code == 2 and "t-1: could not be compared: no leader here" in out and "[u]" in err

@@ -144,14 +144,14 @@ def test_errors_are_one_line_and_exit_code_2(dirs: tuple[Path, Path], tmp_path: 
     for arguments, words in (
         (("/no/such/dir", dirs[1]), "/no/such/dir is not a directory"),
         ((dirs[0], empty), "holds no partition"),
-        ((*dirs, "--ignore", "missin"), "there is no kind 'missin'; the kinds are missing, extra, "),
+        ((*dirs, "--ignore", "missin"), "'missin' is not a kind of difference; the kinds are missing, extra, "),
         ((*dirs, "--partitions", "a"), "--partitions takes numbers"),
         ((*dirs, "--topics", "("), "is not a regular expression"),
         ((*dirs, "--max-differences", "-1"), "--max-differences"),
         ((*dirs, "--report", "/no/such/dir/x.html"), "/no/such/dir/x.html"),
         (("bootstrap:nowhere", dirs[1]), "'nowhere' is not host:port"),
         (("bootstrap:127.0.0.1:9", dirs[1], "--engine", "spark"), ""),
-        ((*dirs, "--engine", "local", "--master", "yarn"), "--master is where Spark runs"),
+        ((*dirs, "--engine", "local", "--master", "yarn"), "--master can only be used with --engine spark"),
         (("ftp://host/dir", dirs[1]), "'ftp' is not supported"),
     ):
         if words:

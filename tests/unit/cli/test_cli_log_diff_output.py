@@ -191,7 +191,7 @@ def test_replicas_of_a_cluster_are_compared_with_the_one_that_would_be_elected(t
 
 def test_what_does_not_go_together_is_said(dirs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, words in (
-        ((*dirs, "--deep"), "--deep goes with --output"),
+        ((*dirs, "--deep"), "--deep can only be used with --output"),
         ((*dirs, "--output", dirs[0] / "same-0" / f"{0:020d}.log"), f"{0:020d}.log"),
     ):
         assert main([*map(str, arguments)]) == 2

@@ -21,7 +21,7 @@ from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run
 
 LIMIT = "mirror.max.truncation.records"
-STAYS = f"{LIMIT} of a is -1 until the same command is done"
+STAYS = f"{LIMIT} of a stays -1 until the same command has finished"
 
 
 class Cluster:
@@ -146,7 +146,7 @@ def test_a_limit_that_was_lifted_before_is_set_again_and_told(capsys: pytest.Cap
     cluster = Cluster({"a": "-1"})
     accept(cluster, "a")
     assert cluster.limits == {"a": None}
-    assert f"{LIMIT} of a was -1 before and is not set any more: the mirror's limit holds" in capsys.readouterr().err
+    assert f"{LIMIT} of a was -1 before and has been removed: the mirror's limit applies" in capsys.readouterr().err
 
 
 def test_an_interrupted_command_says_that_it_goes_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

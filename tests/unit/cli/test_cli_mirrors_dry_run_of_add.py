@@ -89,7 +89,7 @@ def test_a_partition_that_failed_was_said_to_be_mirrored_from_scratch(monkeypatc
     accepted = loss(monkeypatch, SIX, empty, state="FAILED", limit=None)
     assert (accepted.cut_offset, accepted.record_count) == (0, 6)
     some = loss(monkeypatch, SIX, Cluster(SOURCE_CLUSTER_ID, SIX[:4]), state="FAILED", limit=None)
-    assert (some.cut_offset, some.record_count, some.reason) == (4, 2, "the source has other batches from 4 on")
+    assert (some.cut_offset, some.record_count, some.reason) == (4, 2, "the source has other batches from offset 4 on")
     none = loss(monkeypatch, SIX, Cluster(SOURCE_CLUSTER_ID, SIX), state="FAILED")
     assert (none.cut_offset, none.record_count) == (6, 0)
 

@@ -153,7 +153,9 @@ def test_a_verbose_describe_told_the_ends_of_a_cluster_that_is_not_the_source(
 ) -> None:
     run_tool(Cluster({"t": "MIRRORING"}), "describe", "--verbose", *more)
     captured = capsys.readouterr()
-    assert "Warning: mirror m: the source does not tell its ends: cluster here is not the source of mirror m, there" in captured.err
+    assert (
+        "Warning: mirror m: the source does not report its end offsets: cluster here is not the source of mirror m, there" in captured.err
+    )
     shown = json.loads(captured.out)[0]["sourceLastStableOffset"] if more else captured.out.splitlines()[1].split()[7]
     assert shown in (None, "-")
 
@@ -168,7 +170,7 @@ def test_a_dry_run_of_a_failover_was_silent_on_a_source_that_cannot_be_asked(
 
     monkeypatch.setattr(mirrors_actions.mirrors_dry_run, "failover_loss", nothing)
     run_tool(Cluster({"t": "MIRRORING"}), "remove", "--topic", "t", "--dry-run", source_error=KmirrorError("it is down"), is_dry=True)
-    assert "how much the mirror lacks is not known: the source does not tell its ends: it is down" in capsys.readouterr().err
+    assert "it is not known how much the mirror lacks: the source does not report its end offsets: it is down" in capsys.readouterr().err
 
 
 def test_a_dry_run_of_a_failover_was_silent_on_partitions_that_are_at_the_source_only(

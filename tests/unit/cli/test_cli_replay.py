@@ -149,7 +149,7 @@ def test_times_are_milliseconds_or_iso_8601(text: str) -> None:
 
 
 def test_a_time_that_is_none_is_refused() -> None:
-    with pytest.raises(KmirrorError, match="--ending-timestamp takes ms since the epoch or a time such as"):
+    with pytest.raises(KmirrorError, match="--ending-timestamp takes ms since 1970 or a time such as"):
         parse_time("yesterday", "--ending-timestamp")
 
 

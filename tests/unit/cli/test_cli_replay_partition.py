@@ -146,7 +146,7 @@ def test_a_batch_that_is_too_large_is_named_in_one_line(tmp_path: Path) -> None:
     destination = Destination(transactions_v2=True)
     destination.largest_batch = 150
     with pytest.raises(
-        KmirrorError, match=rf"^{PARTITION}: the batch at offset \d+ of the recording has \d+ bytes, and max.message.bytes of topic t"
+        KmirrorError, match=rf"^{PARTITION}: the batch at offset \d+ of the recording has \d+ bytes, but max.message.bytes of topic t"
     ):
         replay(partition, destination, None)
 
@@ -169,5 +169,5 @@ def test_progress_of_another_replay_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KmirrorError, match="has cluster_id other, and now it is cluster: it belongs to another replay"):
         replay(partition, destination, tmp_path / "state")
     path.write_text("{")
-    with pytest.raises(KmirrorError, match="is no progress file of kmirror replay"):
+    with pytest.raises(KmirrorError, match="is not a progress file of kmirror replay"):
         replay(partition, destination, tmp_path / "state")

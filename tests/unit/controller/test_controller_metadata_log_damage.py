@@ -84,7 +84,7 @@ def test_a_bad_sector_in_what_was_committed_ends_the_start_and_cuts_nothing(disk
         disk.corrupt(f"{FOLDER}/{name}", position, 0xFF)
         said = refused(disk)
         assert "Nothing was changed" in said and name in said, number
-        assert f"those up to {whole[-1] + 1} were committed" in said
+        assert f"the offsets up to {whole[-1] + 1} were committed" in said
         disk.corrupt(f"{FOLDER}/{name}", position, 0xFF)
     assert offsets(open_log(disk)) == whole
 
@@ -123,7 +123,7 @@ def test_without_the_file_the_newest_epoch_says_what_was_committed(disk: SimDisk
     epoch_start = 21
     tail = copy.deepcopy(disk)
     disk.corrupt(FIRST, 300, 0xFF)
-    assert f"those up to {epoch_start} were committed" in refused(disk)
+    assert f"the offsets up to {epoch_start} were committed" in refused(disk)
     path = f"{FOLDER}/{sorted(logs(tail))[-1]}"
     tail.corrupt(path, len(tail.contents(path)) - 1, 0xFF)
     assert offsets(open_log(tail))[-1] >= epoch_start, "Kafka's way: cut at the first bad batch"

@@ -58,7 +58,7 @@ def test_it_does_not_grow(controller: ControllerDouble, by_broker: bool) -> None
         request = CreatePartitionsRequest(topics=[wanted])
         result = controller.run(controller.replication.create_partitions(request, by_broker=by_broker)).results[0]
         assert E(result.error_code) is E.INVALID_PARTITIONS
-        assert "keeps the number of partitions that it was made with" in result.error_message
+        assert "keeps the number of partitions that it was created with" in result.error_message
     assert len(controller.state.image.topics.by_name[STATES].partitions) == 2
 
 
@@ -217,7 +217,7 @@ def test_no_unclean_election(controller: ControllerDouble) -> None:
         response = controller.run(controller.replication.elect_leaders(el.ElectLeadersRequest(election_type=1, topic_partitions=wanted)))
         found = {row.topic: row.partition_result[0] for row in response.replica_election_results}[STATES]
         assert E(found.error_code) is E.POLICY_VIOLATION
-        assert "not elected uncleanly" in found.error_message
+        assert "cannot be elected uncleanly" in found.error_message
 
 
 def test_made_by_hand_it_is_made_right() -> None:

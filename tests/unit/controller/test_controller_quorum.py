@@ -445,7 +445,7 @@ def test_a_mistake_over_one_event_ended_the_controller_for_good(tmp_path: pathli
         with pytest.raises(ApiException) as error:
             await node.controller.write("test", lambda: 1 // 0)  # type: ignore[arg-type, return-value]
         assert error.value.error is Errors.UNKNOWN_SERVER_ERROR
-        assert told == ["the controller could not decide test"] and node.controller.fault_count == 1
+        assert told == ["the controller failed to process test"] and node.controller.fault_count == 1
         assert await node.create_topic("t") is Errors.NONE
 
     scenario(test, tmp_path)

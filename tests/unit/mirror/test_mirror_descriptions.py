@@ -19,7 +19,7 @@ from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.mirror.partition.partition_description import STATE_REASONS
 from kmirror.wire.mirror_tags import last_known_lag_of, last_known_lag_tag, reason_of, reason_tag
 
-DISK = "a disk of this broker failed: no space left; it goes on when a replica with a healthy disk leads, or when the log directory is back"
+DISK = "a disk of this broker failed: no space left; mirroring continues when a replica on a healthy disk becomes leader, or when the log directory works again"
 
 
 def row(machine: MirrorMachine) -> Any:
@@ -137,7 +137,7 @@ async def test_a_reason_that_nobody_remembers_is_in_the_log_of_the_broker_that_l
     machine.change(leader=1)
     await machine.reach("FAILED")
     await machine.settle()
-    why = "the reason is not known here; the log of broker 2 says it"
+    why = "this broker does not know the reason; the log of broker 2 has it"
     assert row(machine).reason == f"{why}; remove the topic from the mirror and add it again"
     machine.name("m.removed")
     await machine.reach("STOPPED")
@@ -289,6 +289,5 @@ async def test_a_source_whose_high_watermark_fell_back_is_not_behind_us(tmp_path
     driver = machine.driver()
     driver.progress.source_offset = 1
     assert (row(machine).lag, row(machine).last_lag.records) == (0, 0)
-    assert machine.mirror.fetchers.lag_of(driver).records == 0
     assert metrics(machine)["MaxLag"] == 0
     await machine.close()

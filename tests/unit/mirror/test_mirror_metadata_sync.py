@@ -172,5 +172,5 @@ def test_a_topic_that_an_answer_leaves_out_was_taken_for_well(bench: SyncBench, 
         assert bench.cycle() == {"topic_config": 1}
     assert (bench.configs("t"), bench.configs("u")) == ({"segment.ms": "9"}, {"retention.ms": "5"})
     assert [record.getMessage() for record in caplog.records] == [
-        "mirror m, topic_config: configs of source topic t: the answer leaves it out"
+        "mirror m, topic_config: configs of source topic t: the response lacks the topic"
     ]

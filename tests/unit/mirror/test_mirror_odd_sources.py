@@ -123,11 +123,11 @@ async def test_offsets_that_do_not_fit_one_segment_ended_the_fetcher(tmp_path: P
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        pytest.param({"records": FIRST[:40]}, "source broker 1 sent 40 bytes of a batch, less than it has", id="half-a-batch"),
+        pytest.param({"records": FIRST[:40]}, "source broker 1 sent only 40 bytes of a batch", id="half-a-batch"),
         *(
             pytest.param(
                 {"records": b"", "diverging_epoch": fetch.EpochEndOffset(epoch=epoch, end_offset=end)},
-                f"the source's answers do not fit one another: epoch {epoch} ends at {end} at the source",
+                f"the source's answers contradict each other: epoch {epoch} ends at {end} at the source",
                 id=f"diverges-at-{end}",
             )
             for epoch, end in ((7, 100), (0, -1), (0, 0))
@@ -151,7 +151,7 @@ async def test_epochs_that_go_down_at_the_source_had_the_log_cut_and_its_epoch_b
     world.source.log("t").epoch = 5
     driver = await mirrored(world)
     assert driver.cuts == 0 and world.log_bytes("t") == world.source_bytes("t")
-    assert driver.status.reason == "the source's answers do not fit one another: epoch 4 ends at 1 at the source"
+    assert driver.status.reason == "the source's answers contradict each other: epoch 4 ends at 1 at the source"
     assert_neighbour_is_well(world)
 
 

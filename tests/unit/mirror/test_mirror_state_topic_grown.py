@@ -107,9 +107,9 @@ def test_a_state_topic_that_grew_is_told_once(tmp_path: Path, caplog: pytest.Log
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(scenario())
-    told = [record.getMessage() for record in caplog.records if "was made with" in record.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "was created with" in record.getMessage()]
     assert told == [
-        "__mirror_state has 4 partitions now; it was made with 3, and the states of mirrors stay in these. The others are not used"
+        "__mirror_state has 4 partitions but was created with 3. The states of mirrors stay in those; the other partitions are not used"
     ]
 
 

@@ -42,7 +42,7 @@ async def test_a_source_whose_disk_was_replaced_emptied_the_mirror(tmp_path: Pat
     await machine.mirroring(*NINE)
     source_has(machine, epoch=3)
     await machine.advance(5_000)
-    failed_and_kept(machine, "nothing of the log is the source's", "9 records")
+    failed_and_kept(machine, "no batch of the log is the source's", "9 records")
     await machine.close()
 
 
@@ -56,7 +56,7 @@ async def test_a_topic_made_anew_at_a_source_without_ids_emptied_the_mirror(tmp_
     machine.mirror.fetchers.remove_partition(machine.driver().id.topic_partition)
     machine.driver().wake()  # its connection was lost meanwhile
     await machine.advance(70_000, step_ms=500)
-    failed_and_kept(machine, "nothing of the log is the source's")
+    failed_and_kept(machine, "no batch of the log is the source's")
     await machine.close()
 
 
@@ -92,7 +92,7 @@ async def test_a_longer_topic_made_anew_was_gone_on_with_in_the_middle(
         made_anew()
         machine.source._sessions.update(sessions)
     await machine.advance(70_000, step_ms=500)
-    failed_and_kept(machine, "nothing of the log is the source's")
+    failed_and_kept(machine, "no batch of the log is the source's")
     await machine.close()
 
 
@@ -150,7 +150,7 @@ async def test_an_acceptance_that_was_left_behind_switched_the_guard_off_for_eve
     if unclean:
         machine.change(recovering=True)
     await machine.advance(5_000)
-    failed_and_kept(machine, "nothing of the log is the source's", "9 records")
+    failed_and_kept(machine, "no batch of the log is the source's", "9 records")
     await machine.close()
 
 

@@ -148,12 +148,12 @@ def test_a_body_without_a_length_ends_with_the_connection() -> None:
 @pytest.mark.parametrize(
     ("received", "text"),
     [
-        (b"HTTP/1.1 404 Not Found\r\n\r\n", "the answer is 404 Not Found"),
+        (b"HTTP/1.1 404 Not Found\r\n\r\n", "the response is 404 Not Found"),
         (b"220 mail.example\r\n\r\n", "not HTTP"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", "not HTTP"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "not HTTP"),
         (b"x" * 70_000, "not HTTP"),
-        (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (16 * 1024 * 1024 + 1), "longer than"),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (16 * 1024 * 1024 + 1), "larger than"),
     ],
 )
 def test_answers_that_are_none(received: bytes, text: str) -> None:

@@ -68,7 +68,7 @@ def test_a_caller_may_fix_or_cap_the_version(bench):
     bench.ask(version=4)
     bench.ask(max_version=7)
     assert [context.header.api_version for context in bench.requests] == [4, 7]
-    with pytest.raises(UnsupportedVersionError, match="METADATA in versions 0 to 9, we asked for version 10"):
+    with pytest.raises(UnsupportedVersionError, match="METADATA in versions 0 to 9, but kmirror asked for version 10"):
         bench.ask(version=10)
 
 
@@ -215,7 +215,7 @@ def test_a_client_that_was_closed_while_it_connected_went_on_connecting(bench):
     bench.client.close()
     bench.world.loop.run_for_us(1_000)
     assert attempt.cancelled()
-    with pytest.raises(DisconnectError, match="connecting to broker:9092 was given up"):
+    with pytest.raises(DisconnectError, match="connecting to broker:9092 was cancelled"):
         asking.result()
 
 

@@ -139,6 +139,8 @@ def test_an_unsecured_token_that_is_valid() -> None:
     token = OAuthBearerUnsecuredValidator({})(compact(NONE, claims(scope=["a", " ", "b "])), NOW_MS)
     assert token == ("alice", (NOW_S + 100) * 1000, ("a", "b"))
     options = {"unsecuredValidatorPrincipalClaimName": "name", "unsecuredValidatorAllowableClockSkewMs": "2000"}
+    padded = OAuthBearerUnsecuredValidator({})(compact(NONE, claims(sub=" alice ")), NOW_MS)
+    assert padded.principal_name == " alice ", "Kafka checks it without the blanks, and takes it as it is"
     late = compact(NONE, claims(name="bob", exp=NOW_S - 1))
     assert OAuthBearerUnsecuredValidator(options)(late, NOW_MS).principal_name == "bob"
 
@@ -262,12 +264,16 @@ def test_signed_tokens(tmp_path: Path, elliptic: bool) -> None:
     validate = jwt_validator(keys, expected_audience=["kafka"], expected_issuer="me")
     good = claims(aud=["kafka", "x"], iss="me", scope="all")
     assert validate(signer.sign(good), NOW_MS) == ("alice", (NOW_S + 100) * 1000, ("all",))
+    padded = good | {"sub": " alice ", "scope": ["read ", " write"]}
+    assert validate(signer.sign(padded), NOW_MS) == ("alice", (NOW_S + 100) * 1000, ("read", "write"))
     refused = {
         "doesn't contain an acceptable identifier": good | {"aud": "other"},
         "doesn't match expected value of me": good | {"iss": "you"},
         "no longer valid": good | {"exp": NOW_S - 31},
         "not yet valid": good | {"nbf": NOW_S + 60},
-        "claim is missing or empty": good | {"sub": ""},
+        "sub value must be non-null, non-empty, and non-whitespace": good | {"sub": " "},
+        "scope value must be non-null, non-empty, and non-whitespace": good | {"scope": ["all", " "]},
+        "scope value must not contain duplicates - all already present": good | {"scope": ["all", " all "]},
         "No Expiration Time": {name: value for name, value in good.items() if name != "iat"},
     }
     for reason, values in refused.items():
@@ -324,5 +330,5 @@ def test_key_sets_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Cannot read the JSON Web Key Set"):
         jwt_validator(tmp_path / "none.json")
     (tmp_path / "bad.json").write_text("[]")
-    with pytest.raises(ConfigError, match="is no JSON Web Key Set"):
+    with pytest.raises(ConfigError, match="is not a JSON Web Key Set"):
         jwt_validator(tmp_path / "bad.json")

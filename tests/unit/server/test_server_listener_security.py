@@ -5,6 +5,7 @@ cannot be secured with.
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +20,13 @@ from kmirror.network.security.scram_mechanism import ScramMechanism
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.server.image_credentials import ImageCredentials
 from kmirror.server.kafka_config import KafkaConfig
-from kmirror.server.listener_security import ListenerSettings, channel_builder, controller_security, inter_broker_security
+from kmirror.server.listener_security import (
+    SECURED_JWT_HANDLERS,
+    ListenerSettings,
+    channel_builder,
+    controller_security,
+    inter_broker_security,
+)
 
 PLAIN_JAAS = 'x.PlainLoginModule required username="broker" password="b-secret" user_broker="b-secret";'
 CLOCK = ManualClock()
@@ -127,3 +134,20 @@ def test_credentials_come_from_the_image_as_it_is_now() -> None:
     CLOCK.now_ms += 5_000
     assert credentials.of_token(sha_512, "t") is None
     assert ImageCredentials(lambda: images[-1], RUNTIME, None).of_token(sha_512, "t") is None
+
+
+@pytest.mark.parametrize("claim", ["scope", "sub"])
+def test_the_name_of_a_claim_is_taken_without_the_blanks_around_it(tmp_path: Path, claim: str) -> None:
+    (tmp_path / "keys.json").write_text('{"keys": []}')
+    signed = {
+        "listener_name_other_sasl_enabled_mechanisms": "OAUTHBEARER",
+        "listener_name_other_oauthbearer_sasl_jaas_config": "x.OAuthBearerLoginModule required;",
+        "listener_name_other_oauthbearer_sasl_server_callback_handler_class": SECURED_JWT_HANDLERS[0],
+        "listener_name_other_sasl_oauthbearer_jwks_endpoint_url": f"file://{tmp_path}/keys.json",
+    }
+    name = f"listener_name_other_sasl_oauthbearer_{claim}_claim_name"
+    made = builder(config(**signed, **{name: " email "}), 1)
+    validator = made._sasl.servers["OAUTHBEARER"]()._validate
+    assert getattr(validator, f"_{claim}_claim") == "email"
+    with pytest.raises(ConfigError, match=f"option sasl.oauthbearer.{claim}.claim.name value must not contain only whitespace"):
+        builder(config(**signed, **{name: " "}), 1)

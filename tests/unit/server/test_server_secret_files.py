@@ -31,4 +31,4 @@ def test_a_file_of_somebody_else_is_logged_and_left(tmp_path: pathlib.Path, capl
 
     (tmp_path / "bootstrap.checkpoint").write_bytes(b"x")
     make_secret_files_private(Foreign(), [str(tmp_path)])
-    assert "bootstrap.checkpoint may hold secrets, and its mode cannot be changed: Operation not permitted" in caplog.text
+    assert "bootstrap.checkpoint may hold secrets, but its file mode cannot be changed: Operation not permitted" in caplog.text

@@ -157,28 +157,15 @@ def test_a_full_disk_takes_what_fits():
     assert disk.free_bytes("/") == (10, 0)
 
 
-def test_faults_hit_the_chosen_operation():
-    disk = new_disk()
-    file = disk.open("/log/00.log".replace("/log", ""), create=True)
-    disk.fail_next("pwrite", path_part="00.log", skip=1, count=2)
-    file.pwrite(b"a", 0)
-    for _ in range(2):
-        with pytest.raises(OSError, match="Input/output error"):
-            file.pwrite(b"b", 0)
-    file.pwrite(b"c", 0)
-    disk.fail_next("rename", error_number=errno.EACCES)
-    with pytest.raises(PermissionError):
-        disk.rename("/00.log", "/11.log")
-
-
 def test_after_a_failed_fsync_the_data_may_never_become_durable():
     disk = new_disk()
     durable(disk, "/a", b"old")
     file = disk.open("/a")
     file.pwrite(b"new", 0)
-    disk.fail_next("fsync")
+    disk.volumes.root.fail(errno.EIO, ["fsync"])
     with pytest.raises(OSError):
         file.fsync()
+    disk.volumes.root.mend()
     file.fsync()
     assert disk.read_bytes("/a") == b"new"
     power_cycle(disk)

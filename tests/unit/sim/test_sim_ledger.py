@@ -228,7 +228,7 @@ class TestCommand:
         os.kill(_a_worker_of(process.pid), signal.SIGKILL)
         rest, errors = process.stdout.read(), process.stderr.read()
         assert (process.wait(), errors.count("\n")) == (1, 1)
-        assert "a worker process was killed" in errors and "the same command goes on" in errors
+        assert "a worker process was killed" in errors and "the same command continues" in errors
         run = {json.loads(line)["seed"] for line in (*told, *rest.splitlines())}
         assert run == {seed for chunk in ledger.chunks() for seed in chunk.seeds()}
         assert {0, 1, 2} <= run and len(run) < 50
@@ -250,8 +250,8 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "text"),
         [
-            (["--seed", "1", "--resume"], "--resume goes with --seeds"),
-            (["--seeds", "0..1", "--ledger", "x"], "--ledger goes with --resume or --summary"),
+            (["--seed", "1", "--resume"], "--resume can only be used with --seeds"),
+            (["--seeds", "0..1", "--ledger", "x"], "--ledger can only be used with --resume or --summary"),
             (["--summary", "--ledger", "/proc/self/mem/x"], "Not a directory"),
         ],
     )

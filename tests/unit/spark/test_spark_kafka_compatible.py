@@ -111,7 +111,7 @@ def test_times_are_those_of_the_options(data_dir: Path) -> None:
 def test_what_delete_records_removed_is_not_there(data_dir: Path) -> None:
     (data_dir / "log-start-offset-checkpoint").write_text("0\n1\nt 0 17\n")
     assert names(kafka(data_dir, assign='{"t":[0]}')) == span("t", 0, 17, 50)
-    with pytest.raises(KmirrorError, match="t-0 begins at offset 17, behind the starting offset 12"):
+    with pytest.raises(KmirrorError, match="t-0 begins at offset 17, after the starting offset 12"):
         kafka(data_dir, assign='{"t":[0]}', startingOffsets='{"t":{"0":12}}')
     assert names(kafka(data_dir, assign='{"t":[0]}', startingOffsets='{"t":{"0":12}}', failOnDataLoss="false")) == span("t", 0, 17, 50)
     assert len(read_rows(data_dir / "t-0")) == 40, "the log as it lies there"
@@ -155,7 +155,7 @@ def test_replicas_are_read_once(tmp_path: Path) -> None:
         assert names(read_rows(path, replica="first")) == span("t", 0, 0, 20) + span("u", 0, 0, 5)
     both = read_rows(f"{tmp_path}/node-1/data", paths=f"{tmp_path}/node-2/data", replica="first")
     assert names(both) == span("t", 0, 0, 20) + span("u", 0, 0, 5)
-    with pytest.raises(KmirrorError, match=r"nodes-\*: no folder is named so"):
+    with pytest.raises(KmirrorError, match=r"nodes-\*: there is no such folder"):
         read_rows(f"{tmp_path}/nodes-*")
 
 
@@ -174,12 +174,12 @@ def test_a_folder_whose_name_looks_like_a_glob_is_itself(tmp_path: Path) -> None
         ({"subscribe": "t,nope"}, "nope is not in the input; it has __consumer_offsets, t, u"),
         ({"assign": '{"t":[7]}'}, "t-7 is not in the input"),
         ({"assign": "t"}, 'option assign is like {"topic":[0,1]}, not t'),
-        ({"subscribePattern": "("}, "option subscribePattern: '(' is no regular expression"),
+        ({"subscribePattern": "("}, "option subscribePattern: '(' is not a regular expression"),
         ({"startingOffsets": "latest"}, "option startingOffsets cannot be 'latest' in a batch query"),
         ({"endingOffsets": '{"t":{"0":-2}}'}, "option endingOffsets: offset -2 of t-0; only -1 (latest)"),
-        ({"subscribe": "t", "startingOffsets": '{"t":{"0":10}}'}, "option startingOffsets says nothing of t-1"),
-        ({"startingTimestamp": "yesterday"}, "option startingTimestamp is milliseconds since 1970, not 'yesterday'"),
-        ({"rows": "batch"}, "kafkaCompatible=true has rows of records alone"),
+        ({"subscribe": "t", "startingOffsets": '{"t":{"0":10}}'}, "option startingOffsets has no offset for t-1"),
+        ({"startingTimestamp": "yesterday"}, "option startingTimestamp must be a time in ms since 1970, not 'yesterday'"),
+        ({"rows": "batch"}, "kafkaCompatible=true can only be used with rows of records"),
         ({"columns": "leader_epoch"}, "a record has no column leader_epoch; the columns are key, value, topic"),
         ({"failOnDataLoss": "no"}, "option failOnDataLoss is 'true' or 'false', not 'no'"),
         ({"isolation_level": "committed"}, "option isolation.level is 'read_uncommitted' or 'read_committed', not 'committed'"),

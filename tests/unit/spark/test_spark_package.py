@@ -123,10 +123,10 @@ def test_the_zip_is_imported_as_it_is_and_its_program_runs_the_tools(tmp_path: P
 def test_what_cannot_be_packed_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, message in (
         (["--output", "x.rar"], "x.rar: the name must end with .zip (modules, for --py-files) or .tar.gz (with libraries, for --archives)"),
-        (["--output", str(tmp_path / "x.zip"), "--without", "numpy"], f"--without leaves out libraries, and {tmp_path / 'x.zip'} has none"),
+        (["--output", str(tmp_path / "x.zip"), "--without", "numpy"], f"--without leaves out libraries, but {tmp_path / 'x.zip'} has none"),
         (
             ["--output", str(tmp_path / "x.tgz"), "--without", "scipy"],
-            "--without: 'scipy' is not packed anyway; the libraries are cramjam, ",
+            "--without: 'scipy' is not one of the packed libraries, which are cramjam, ",
         ),
     ):
         assert main(["spark-package", *arguments]) == 2
@@ -134,7 +134,7 @@ def test_what_cannot_be_packed_is_one_line(tmp_path: Path, capsys: pytest.Captur
     assert not list(tmp_path.iterdir())
     (tmp_path / "notes.py").write_text("mine")
     assert main(["spark-package", "--output", str(tmp_path / "notes.zip")]) == 2
-    assert "notes.py is in the way" in capsys.readouterr().err and (tmp_path / "notes.py").read_text() == "mine"
+    assert "notes.py exists" in capsys.readouterr().err and (tmp_path / "notes.py").read_text() == "mine"
 
 
 def test_a_library_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -147,7 +147,10 @@ def test_what_an_executor_cannot_read_is_one_line(spark: Any, tmp_path: Path, ca
     story.tell(20)
     story.end()
     assert main(["verify-logs", str(tmp_path / "logs"), "--engine", "local", "--master", "local[2]"]) == 2
-    assert capsys.readouterr().err == "kmirror verify-logs: --master is where Spark runs; --engine local runs on this machine\n"
+    assert (
+        capsys.readouterr().err
+        == "kmirror verify-logs: --master can only be used with --engine spark; --engine local runs on this machine\n"
+    )
     (tmp_path / "logs" / "t-0" / "leader-epoch-checkpoint").unlink()
     (tmp_path / "logs" / "t-0" / "leader-epoch-checkpoint").mkdir()
     (tmp_path / "logs" / "t-0" / "leader-epoch-checkpoint" / "x").touch()

@@ -194,7 +194,7 @@ def test_a_partition_that_is_gone_is_told_and_goes_on_where_it_was(tmp_path: Pat
     careful, careless = StreamRun(tmp_path), StreamRun(tmp_path, failOnDataLoss="false")
     careful.batch(), careless.batch()
     (tmp_path / "t-1").rename(tmp_path / "t-1.0123456789abcdef0123456789abcdef-delete")
-    with pytest.raises(KmirrorError, match="data loss: t-1: read so far, and not in the input any more"):
+    with pytest.raises(KmirrorError, match="data loss: t-1: they were read so far, but are no longer in the input"):
         careful.batch()
     assert careless.batch() == careless.batch() == [] and len(caplog.records) == 1
     write_log(tmp_path / "t-1", *batches(3))

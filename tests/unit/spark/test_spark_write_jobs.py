@@ -65,7 +65,7 @@ def test_a_frame_in_no_order_is_refused_and_write_log_sorts_it(spark, tmp_path) 
     write_log(mixed, str(tmp_path / "d"), topic="t", compression_type="zstd")
     rows = sorted(read_rows(tmp_path / "d", columns="offset,value,partition"), key=lambda row: row["offset"])
     assert [(row["offset"], int(row["value"]), row["partition"]) for row in rows] == [(n, n, n % 3) for n in range(200)]
-    with pytest.raises(KmirrorError, match="write_log shuffles by partition, and the frame has no such column"):
+    with pytest.raises(KmirrorError, match="write_log shuffles by column partition, which the frame does not have"):
         write_log(frame.drop("partition"), str(tmp_path / "e"), topic="t")
 
 

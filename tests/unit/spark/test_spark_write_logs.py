@@ -131,8 +131,8 @@ def test_offsets_are_kept_and_order_the_pieces(tmp_path, capsys) -> None:
         ([[given(7, 1, is_transactional=[True])]], r"t-0: a record \(offset 7\) belongs to a transaction, which is not written"),
         ([[given(7, 1, _corrupt=["wrong CRC"])]], r"t-0: a record \(offset 7\) is damaged: wrong CRC"),
         ([[table(topic=[None], partition=[0], value=[b"v"])]], "a record has no topic"),
-        ([[table(topic=["a/b"], partition=[0], value=[b"v"])]], "'a/b' is no topic's name"),
-        ([[table(topic=["t"], partition=[-1], value=[b"v"])]], "-1 is no partition"),
+        ([[table(topic=["a/b"], partition=[0], value=[b"v"])]], "'a/b' is not a valid topic name"),
+        ([[table(topic=["t"], partition=[-1], value=[b"v"])]], "-1 is not a partition number"),
         ([[table(topic=["t"], partition=[0], value=[b"v"], timestampType=[2])]], "column timestampType is 0 or 1"),
     ],
 )
@@ -198,9 +198,9 @@ def test_overwriting_leaves_nothing_of_what_was_there(tmp_path, capsys) -> None:
 @pytest.mark.parametrize(
     "name, problem",
     [
-        ("__cluster_metadata-0/x", "it is a node's own"),
-        ("thesis.doc", "thesis.doc is no part of a log.dir"),
-        ("photos-2024/cat.jpg", "photos-2024 is no part of a log.dir"),
+        ("__cluster_metadata-0/x", "it belongs to a node"),
+        ("thesis.doc", "thesis.doc is not part of a log.dir"),
+        ("photos-2024/cat.jpg", "photos-2024 is not part of a log.dir"),
     ],
 )
 def test_overwriting_refuses_what_is_no_log(tmp_path, name: str, problem: str) -> None:
@@ -338,9 +338,9 @@ def test_a_job_without_rows_makes_an_empty_log_dir(tmp_path) -> None:
         ({"batch_size": "16k"}, "option batch.size is a number from 1 to 1073741824, not '16k'"),
         ({"message_timestamp_type": "now"}, "option message.timestamp.type is 'CreateTime' or 'LogAppendTime', not 'now'"),
         ({"topicId": "x"}, "option topicId is a topic's id, or JSON of ids by topic, not 'x'"),
-        ({"topic": ".."}, "'..' is no topic's name"),
+        ({"topic": ".."}, "'..' is not a valid topic name"),
         ({"subscribe": "t"}, "writing has no option subscribe; the options are path, topic"),
-        ({"path": "s3://bucket/logs"}, "a log is written in place, so to a disk that the driver and all executors have"),
+        ({"path": "s3://bucket/logs"}, "a log must be written to a disk that the driver and all executors have"),
         ({"path": ""}, "no path; use df.write.format"),
     ],
 )

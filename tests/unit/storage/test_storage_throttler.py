@@ -57,6 +57,18 @@ def test_a_new_rate_ends_the_pause_for_the_old_one(clock):
     assert throttler.pause_ms == 0
 
 
+def test_a_negative_rate_paused_for_ever(clock):
+    """Kafka takes such a rate, and never sleeps for it."""
+    throttler = Throttler(-1, clock)
+    clock.now_ms += 301
+    throttler.maybe_throttle(1_000_000)
+    assert throttler.pause_ms == 0
+    throttler.update_desired_rate_per_sec(1000)
+    clock.now_ms += 301
+    throttler.maybe_throttle(1000)
+    assert throttler.pause_ms == 1000 - 301, "what was done without a limit does not count"
+
+
 def test_a_meter_is_due_at_the_end_of_an_interval_and_begins_anew(clock):
     meter = ThrottlerMeter(clock)
     clock.now_ms += 300

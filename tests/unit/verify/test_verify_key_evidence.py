@@ -139,7 +139,7 @@ def test_more_keys_than_memory_takes_are_not_called_missing_without_a_disk(tmp_p
     logs = [open_log(write_log(tmp_path / side / "t-0", *rows)) for side, rows in (("a", parts), ("b", [parts[0], parts[2], *parts[4:]]))]
     verdict = diff_logs(*logs)
     assert verdict.difference_counts == {"not-decided": 2}
-    text = "whether a cleaner removed them is not decided: there is no scratch file for more than 5 keys; 1 batch only in A"
+    text = "it is not known whether a cleaner removed them: there is no scratch file for more than 5 keys; 1 batch only in A"
     assert verdict.differences[0].detail == text
     verdict = diff_logs(*logs, DiffSettings(scratch=tempfile.TemporaryFile))
     assert verdict.difference_counts == {"compacted": 1, "missing": 1}, "nothing replaced key 8"
