@@ -260,7 +260,7 @@ def produce_numbered(
 
 
 def produce_when_taken(bootstrap_servers: str, topic: str, value: str, *, partition: int = 0) -> None:
-    """Sends one record to a peer that may still answer READ_ONLY_TOPIC although it reported STOPPED.
+    """Sends one record to a peer that may answer READ_ONLY_TOPIC although it reported STOPPED.
 
     The reference implementation does so, above all after a restart. Our brokers must not.
     """

@@ -99,7 +99,7 @@ class SourceGroupDouble:
 
 
 class SourceDouble:
-    """The source cluster, which is also the `NetworkClient` to it: `send` answers from its fields."""
+    """The source cluster, and the `NetworkClient` to it: `send` answers from its fields."""
 
     def __init__(self, cluster_id: str = "SRC") -> None:
         self.cluster_id = cluster_id

@@ -46,7 +46,7 @@ def writer_for(path: Path | str, schema: pa.Schema, *, overwrite: bool = False, 
 
 
 def write_tasks(path: Path | str, tasks: Sequence[Iterable[pa.RecordBatch]], *, overwrite: bool = False, **options: Any) -> None:
-    """Runs one job with these tasks, each a list of batches; a failed job is aborted as by Spark."""
+    """Runs one job of these tasks (lists of batches), and aborts a failed job as Spark does."""
     held = [list(task) for task in tasks]
     writer = writer_for(path, held[0][0].schema, overwrite=overwrite, **options)
     messages: list[Any] = [None] * len(held)
