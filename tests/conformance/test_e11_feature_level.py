@@ -149,9 +149,7 @@ def test_upg1_a_broker_without_the_level_is_refused_at_registration(supported: t
 
 
 def test_upg1_a_broker_whose_switch_was_taken_away_does_not_come_back() -> None:
-    """It exits with a message about the levels that it supports, and the cluster goes on without
-    it.
-    """
+    """It exits and names the levels that it supports; the cluster goes on without it."""
     with EmbeddedCluster(2, mirroring=True) as cluster:
         cluster.stop_node(1)
         cluster._node_config[1] = {"unstable.feature.versions.enable": "false"}

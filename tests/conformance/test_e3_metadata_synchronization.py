@@ -324,9 +324,9 @@ def test_d3_22_another_topic_in_the_place_of_a_missing_one_is_not_ours_come_back
 
 
 def test_d3_22_another_id_alone_is_no_deletion(bench: SyncBench, source: SourceDouble) -> None:
-    """D3-16 says what comes of it where it is mirrored.
+    """A source without topic ids gets some when it is upgraded.
 
-    A source that had no topic ids gets some when it is upgraded.
+    A mirrored partition handles another id by itself (D3-16).
     """
     driver = Driver("t")
     bench.led["m"] = [driver]
@@ -696,7 +696,7 @@ def test_syn19_changed_filters_hold_from_the_next_cycle_on(bench: SyncBench, sou
 
 
 def test_syn14_the_first_commit_makes_the_offsets_topic(bench: SyncBench, source: SourceDouble) -> None:
-    """Reference deviation 20: nothing was synced until a consumer had come to the destination."""
+    """The reference implementation syncs nothing until a consumer has come to the destination."""
     source.groups["g"] = SourceGroupDouble({T0: (4, "")}, state="Empty")
     assert "__consumer_offsets" not in bench.image().topics.by_name
     assert bench.cycle() == {}
