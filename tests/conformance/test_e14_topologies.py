@@ -44,7 +44,7 @@ def test_c34_both_directions_added_truncates_neither_log() -> None:
 
 
 def test_s14_chain_of_three_stays_equal_over_an_epoch_change_and_a_failover_in_the_middle() -> None:
-    """In the chain A -> B -> C, A restarts in a new epoch, B fails over and C follows B (F7, S14)."""
+    """A -> B -> C: A restarts in a new epoch, B fails over, and C follows B (F7, S14)."""
     with (
         EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a,
         EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b,
