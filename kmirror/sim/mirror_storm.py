@@ -67,7 +67,7 @@ async def _mirrors(stage: MirrorStage, world: MirrorWorld) -> None:
     if world.log_dirs > 1:
         stage.world.loop.create_task(_moves(stage), name="moves")
     if world.source_lost is None:
-        stage.operator.mirror_configs["mirror.max.truncation.records"] = "-1"  # an add here always follows the source
+        stage.operator.mirror_configs["mirror.max.truncation.records"] = "-1"  # an add follows the source
     else:
         stage.when_refused = turns.lost_source.say_go
     story.start_clients()

@@ -175,7 +175,7 @@ class Stage(SimStage):
 
 
 async def storm(stage: Stage) -> None:
-    """Two clusters with a mirror, a failover and a failback, under faults (see the module's top)."""
+    """Two clusters with a mirror, a failover and a failback, under faults (see the file's top)."""
     partitions = [TopicPartition(TOPIC, number) for number in range(stage.between(1, 2))]
     await stage.open()
     await stage.operator.create_topic("a", TOPIC, len(partitions))
