@@ -59,7 +59,7 @@ def marker(offset: int, producer_id: int, *, epoch: int = 0, commit: bool = True
     )  # fmt: skip
 
 
-# --- C1
+# --- compaction keeps every state (C1)
 # ---------------------------------------------------------------------------------------------------------------
 
 
@@ -340,7 +340,7 @@ async def test_d3_22_a_paused_partition_whose_source_topic_was_replaced_between_
     await machine.close()
 
 
-# --- C23 to C28
+# --- deleting, growing and stopping (C23 to C28)
 # -------------------------------------------------------------------------------------------------------
 
 
@@ -523,7 +523,7 @@ async def test_c35_a_target_inside_a_batch_is_lowered_and_the_cut_has_two_phases
     await machine.close()
 
 
-# --- C38, C40, C41
+# --- unknown states, numbers and markers (C38, C40, C41)
 # ----------------------------------------------------------------------------------------------------
 
 

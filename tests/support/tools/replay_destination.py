@@ -16,7 +16,7 @@ from typing import Any
 from kmirror.admin.transactions import ProducerState, TransactionDescription
 from kmirror.cli.log_diff_inputs import FolderInput
 from kmirror.cli.replay_batches import control_type
-from kmirror.cli.replay_client import Answer, ProducerIdAndEpoch
+from kmirror.cli.replay_client import ProduceAnswer, ProducerIdAndEpoch
 from kmirror.cli.replay_pace import Schedule
 from kmirror.cli.replay_partition import Outcome, PartitionReplay
 from kmirror.cli.replay_plan import Selection, make_plan
@@ -197,12 +197,12 @@ class Client:
     async def pause(self, failures: int) -> None:
         assert failures < 50, "a batch that is never written"
 
-    async def produce(self, target: TopicPartition, batch: bytearray, transactional_id: str | None) -> Answer:
-        def append() -> Answer:
+    async def produce(self, target: TopicPartition, batch: bytearray, transactional_id: str | None) -> ProduceAnswer:
+        def append() -> ProduceAnswer:
             error = self.failing.get(self.asked)
-            return Answer(self.destination.produce(batch, transactional_id) if error is None else error)
+            return ProduceAnswer(self.destination.produce(batch, transactional_id) if error is None else error)
 
-        answer: Answer = self._do(append)
+        answer: ProduceAnswer = self._do(append)
         return answer
 
     async def init_producer_id(self, transactional_id: str | None) -> Any:
