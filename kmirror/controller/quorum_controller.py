@@ -8,9 +8,9 @@ flushed means committed.
 One task, the pump, runs the events: it takes all waiting ones, decides and appends them one after
 the other, flushes once for all of them on a worker, and answers. Nothing is appended while a flush
 runs, so the worker has the log to itself, and requests that arrive meanwhile share the next flush.
-A snapshot of the image is written in parallel to the pump, one at a time, into its own file; the
-pump then removes what the snapshot makes superfluous. A failed flush fails the controller for good,
-because nobody can tell what of the unacknowledged records is on the disk.
+Snapshots of the image are written in parallel to the pump (`snapshot_generator`). A failed flush
+fails the controller for good, because nobody can tell what of the unacknowledged records is on the
+disk.
 
 `image` is the state including every appended record; apart from it, the managers' only state is the
 brokers' heartbeats.
@@ -36,11 +36,12 @@ from kmirror.controller.controller_state import ControllerState
 from kmirror.controller.delegation_token_control_manager import DelegationTokenControlManager
 from kmirror.controller.feature_control_manager import FeatureControlManager
 from kmirror.controller.late_work import LateWork
-from kmirror.controller.metadata_log import MetadataLog, MetadataLogConfig, SnapshotWriter
+from kmirror.controller.metadata_log import MetadataLog, MetadataLogConfig
 from kmirror.controller.mirror_control_manager import MirrorControlManager
 from kmirror.controller.producer_id_control_manager import ProducerIdControlManager
 from kmirror.controller.replication_control_manager import ReplicationControlManager
 from kmirror.controller.scram_control_manager import ScramControlManager
+from kmirror.controller.snapshot_generator import SnapshotGenerator
 from kmirror.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION, LATEST_METADATA_VERSION, METADATA_VERSION, MV_TRANSACTIONS
 from kmirror.metadata.image import METADATA_VERSION_FEATURE, MetadataImage, MetadataProvenance
 from kmirror.metadata.loader import MetadataLoader
@@ -104,10 +105,7 @@ class QuorumController:
         self._closing = False
         self._pump_done: asyncio.Future[None] | None = None
         self._appended_at_ms = 0
-        self._bytes_since_snapshot = 0
-        self._snapshot_at_ms = 0
-        self._snapshot_done: asyncio.Future[None] | None = None
-        self._clean_is_due = False
+        self.snapshots = SnapshotGenerator(config, runtime, self._tasks, on_written=self._wake.set)
         self.on_event: Callable[[int, int], None] | None = None
         """Called after every event with the time that it waited (ms) and the time that it took
         (ns)."""
@@ -117,9 +115,7 @@ class QuorumController:
         self._has_ended = False
         self.events_started = 0
         self.timed_out_brokers = 0
-        self.fault_count = 0
-        """How many programming errors one event, or this controller, has ended in so far."""
-        self.snapshot_bytes = 0
+        self._program_errors = 0
 
     # ---- start and stop
 
@@ -150,7 +146,7 @@ class QuorumController:
         await self.runtime.run_blocking(self.log.become_leader)
         self._refresh()
         now = self.runtime.clock.monotonic_ms()
-        self._appended_at_ms = self._snapshot_at_ms = now
+        self._appended_at_ms = self.snapshots.generated_at_ms = now
         for broker in self.image.cluster.brokers.values():
             self.state.heartbeats.register(broker.id, broker.epoch, fenced=broker.fenced)
             if not broker.fenced:
@@ -255,8 +251,7 @@ class QuorumController:
         self._wake.set()
         if self._pump_done is not None:
             await self._pump_done
-        if self._snapshot_done is not None:
-            await self._snapshot_done
+        await self.snapshots.finish()
         await self._tasks.cancel()
         self._refuse_waiting(ApiException(Errors.NOT_CONTROLLER, "The controller is shutting down."))
         self._end_late_work()
@@ -292,15 +287,9 @@ class QuorumController:
         return self.log.high_watermark
 
     @property
-    def snapshot_at_ms(self) -> int:
-        """When the latest snapshot was taken (or the controller began), by the monotonic clock."""
-        return self._snapshot_at_ms
-
-    @property
-    def is_writing_snapshot(self) -> bool:
-        """Whether a snapshot is being written, or the data that it makes superfluous is not yet
-        removed."""
-        return self._snapshot_done is not None or self._clean_is_due
+    def fault_count(self) -> int:
+        """How many events, tasks and snapshots have failed (Kafka's MetadataErrorCount)."""
+        return self._program_errors + self.snapshots.error_count
 
     @property
     def is_active(self) -> bool:
@@ -329,7 +318,7 @@ class QuorumController:
                 await self._wake.wait()
                 self._wake.clear()
                 await self._run_events()
-                self._clean_up()
+                self.snapshots.clean_up(self.log)
                 self._run_late_work()
                 if self._failure is not None:
                     self._fail(self._failure)  # nobody else would hear of a failure of late work (the flush after a roll)
@@ -357,7 +346,7 @@ class QuorumController:
         for future, response in answers:
             if not future.done():
                 future.set_result(response)
-        self._maybe_snapshot()
+        self.snapshots.maybe_generate(self.log, self.image)
 
     def _decide(self, event: _WriteEvent) -> Any:
         self.events_started += 1
@@ -377,7 +366,7 @@ class QuorumController:
             return None
         except Exception as error:  # noqa: BLE001 - reported: nothing is appended yet, so only this event fails
             self.runtime.report_failure(f"the controller could not decide {event.name}", error)
-            self.fault_count += 1
+            self._program_errors += 1
             event.future.set_exception(ApiException(Errors.UNKNOWN_SERVER_ERROR))
             return None
         if result.kraft_version is not None:
@@ -409,7 +398,7 @@ class QuorumController:
         time_ms = self.runtime.clock.time_ms()
         before = self.log.size
         offset = self.log.append(records, time_ms=time_ms)
-        self._bytes_since_snapshot += self.log.size - before
+        self.snapshots.note_appended(self.log.size - before)
         self._appended_at_ms = self.runtime.clock.monotonic_ms()
         self.loader.handle_records([record.message for record in records], MetadataProvenance(offset, self.log.leader_epoch, time_ms))
         self._refresh()
@@ -450,7 +439,7 @@ class QuorumController:
         self._failure = self._failure or error
 
     def _on_task_failure(self, name: str, error: BaseException) -> None:
-        self.fault_count += 1
+        self._program_errors += 1
         self._fail(error)
         if not isinstance(self._failure, OSError):
             self.runtime.report_failure(f"task {name} of the controller failed", error)
@@ -514,53 +503,6 @@ class QuorumController:
         while True:
             await self.runtime.sleep_ms(self.config.delegation_token_expiry_check_interval_ms)
             await self.write("expireDelegationTokens", self.delegation_tokens.sweep_expired_tokens)
-
-    def _maybe_snapshot(self) -> None:
-        """Begins a snapshot if one is due and none is being written. The pump calls it, when the
-        whole image is flushed."""
-        interval = self.config.snapshot_max_interval_ms
-        now = self.runtime.clock.monotonic_ms()
-        due = self._bytes_since_snapshot >= self.config.snapshot_max_new_record_bytes or (
-            interval > 0 and self._bytes_since_snapshot > 0 and now - self._snapshot_at_ms >= interval
-        )
-        if due and self._snapshot_done is None:
-            self._bytes_since_snapshot, self._snapshot_at_ms = 0, now
-            self._snapshot_done = self.runtime.create_future()
-            self._tasks.spawn(self._take_snapshot(self.log.snapshot_writer(self.image), self._snapshot_done), name="snapshot")
-
-    async def _take_snapshot(self, writer: SnapshotWriter, done: asyncio.Future[None]) -> None:
-        """A disk that has no room for a snapshot may have room for the log, which needs less. So an
-        error is logged and counted, as in Kafka (MetadataErrorCount), and the next snapshot is due
-        as usual. A disk that has failed ends the controller at its next append."""
-        try:
-            self.snapshot_bytes = await self.runtime.run_blocking(writer.write)
-        except OSError as error:
-            self.fault_count += 1
-            name, text = writer.snapshot_id.file_name, disk_error_text(error)
-            _log.error(
-                "Encountered error while writing snapshot %s: %s. The log keeps what it holds; %s", name, text, disk_error_advice(error)
-            )
-            await self._drop_part(writer)
-            return
-        finally:
-            self._snapshot_done = None
-            done.set_result(None)
-        self.log.add_snapshot(writer)
-        self._clean_is_due = True
-        self._wake.set()
-
-    async def _drop_part(self, writer: SnapshotWriter) -> None:
-        try:
-            await self.runtime.run_blocking(writer.drop_part)
-        except OSError as error:
-            _log.warning("The unfinished snapshot %s stays until the next start: %s", writer.snapshot_id.file_name, disk_error_text(error))
-
-    def _clean_up(self) -> None:
-        """Deletes what the retention no longer needs beside a new snapshot. The pump calls it, when
-        no worker holds the log."""
-        if self._clean_is_due:
-            self._clean_is_due = False
-            self.log.maybe_clean()
 
 
 def _allows_unclean_elections(record: Any) -> bool:

@@ -127,6 +127,6 @@ class ControllerMetrics:
         )
         for attribute, value in raft:
             yield sensor_metric("raft-metrics", attribute), value
-        age_ms = self._clock.monotonic_ms() - controller.snapshot_at_ms
+        age_ms = self._clock.monotonic_ms() - controller.snapshots.generated_at_ms
         yield MetricName("kafka.server", "SnapshotEmitter", "LatestSnapshotGeneratedAgeMs"), age_ms
-        yield MetricName("kafka.server", "SnapshotEmitter", "LatestSnapshotGeneratedBytes"), controller.snapshot_bytes
+        yield MetricName("kafka.server", "SnapshotEmitter", "LatestSnapshotGeneratedBytes"), controller.snapshots.size_bytes
