@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, TypeVar
 from kmirror.common.errors import ApiException, Errors, KmirrorError, disk_error_advice, disk_error_text
 from kmirror.common.uuid import Uuid
 from kmirror.controller.acl_control_manager import AclControlManager
+from kmirror.controller.activation_records import activation_records
 from kmirror.controller.broker_heartbeat_manager import BrokerHeartbeatManager
 from kmirror.controller.client_quota_control_manager import ClientQuotaControlManager
 from kmirror.controller.cluster_control_manager import ClusterControlManager
@@ -42,20 +43,14 @@ from kmirror.controller.producer_id_control_manager import ProducerIdControlMana
 from kmirror.controller.replication_control_manager import ReplicationControlManager
 from kmirror.controller.scram_control_manager import ScramControlManager
 from kmirror.controller.snapshot_generator import SnapshotGenerator
-from kmirror.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION, LATEST_METADATA_VERSION, METADATA_VERSION, MV_TRANSACTIONS
 from kmirror.metadata.image import METADATA_VERSION_FEATURE, MetadataImage, MetadataProvenance
 from kmirror.metadata.loader import MetadataLoader
 from kmirror.metadata.record import ApiMessageAndVersion
-from kmirror.metadata.snapshot import BOOTSTRAP_FILE_NAME, decode_snapshot
-from kmirror.metadata.topic_configs import default_text, inherited_topic_configs
 from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
 from kmirror.runtime.supervision import Supervised
 from kmirror.storage.ports import LogDirFailures, LogPorts
 from kmirror.wire.messages import controller_registration
-from kmirror.wire.messages.begin_transaction_record import BeginTransactionRecord
 from kmirror.wire.messages.config_record import ConfigRecord
-from kmirror.wire.messages.end_transaction_record import EndTransactionRecord
-from kmirror.wire.messages.feature_level_record import FeatureLevelRecord
 from kmirror.wire.messages.no_op_record import NoOpRecord
 from kmirror.wire.messages.voters_record import Endpoint as VoterEndpoint
 from kmirror.wire.messages.voters_record import KRaftVersionFeature, Voter
@@ -154,7 +149,7 @@ class QuorumController:
         self._pump_done = self.runtime.create_future()
         self._tasks.spawn(self._pump(), name="pump")
         if METADATA_VERSION_FEATURE not in self.image.features.finalized_levels:
-            bootstrap = self._bootstrap_records()
+            bootstrap = activation_records(self.config, self.runtime.files, self.features.check_known)
             await self.write("bootstrap", lambda: ControllerResult(bootstrap, None))
         await self.write("registerController", lambda: self.cluster.register_controller(self._registration_request()))
         self._repeat("session-checks", self._run_session_checks)
@@ -198,27 +193,6 @@ class QuorumController:
             self.loader.handle_commit(batch.memory)
         self._refresh()
         self.features.check_known(self.image.features.finalized_levels)
-
-    def _bootstrap_records(self) -> list[ApiMessageAndVersion]:
-        """Returns the content of `bootstrap.checkpoint` (without one: the newest metadata version),
-        in one transaction if the metadata version supports that."""
-        path = f"{self.config.metadata_log_dir}/{BOOTSTRAP_FILE_NAME}"
-        records: list[ApiMessageAndVersion] = []
-        if self.runtime.files.exists(path):
-            records = [ApiMessageAndVersion(r, 0) for r in decode_snapshot(self.runtime.files.read_bytes(path), path).records]
-        levels = {r.message.name: r.message.feature_level for r in records if isinstance(r.message, FeatureLevelRecord)}
-        if METADATA_VERSION not in levels:
-            levels[METADATA_VERSION] = LATEST_METADATA_VERSION
-            records.insert(0, ApiMessageAndVersion(FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION), 0))
-        self.features.check_known(levels)
-        if levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) >= 1:
-            name = "min.insync.replicas"
-            value = inherited_topic_configs(self.config.static_topic_configs).get(name) or default_text(name)
-            records.append(ApiMessageAndVersion(ConfigRecord(resource_type=4, resource_name="", name=name, value=value), 0))
-        if levels[METADATA_VERSION] < MV_TRANSACTIONS:
-            return records
-        begin = ApiMessageAndVersion(BeginTransactionRecord(name="Bootstrap records"), 0)
-        return [begin, *records, ApiMessageAndVersion(EndTransactionRecord(), 0)]
 
     def _registration_request(self) -> controller_registration.ControllerRegistrationRequest:
         return controller_registration.ControllerRegistrationRequest(
