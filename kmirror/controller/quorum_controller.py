@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError, disk_error_advice, disk_error_text
@@ -39,6 +39,7 @@ from kmirror.controller.feature_control_manager import FeatureControlManager
 from kmirror.controller.late_work import LateWork
 from kmirror.controller.metadata_log import MetadataLog, MetadataLogConfig
 from kmirror.controller.mirror_control_manager import MirrorControlManager
+from kmirror.controller.periodic_tasks import PeriodicTasks
 from kmirror.controller.producer_id_control_manager import ProducerIdControlManager
 from kmirror.controller.replication_control_manager import ReplicationControlManager
 from kmirror.controller.scram_control_manager import ScramControlManager
@@ -47,18 +48,15 @@ from kmirror.metadata.image import METADATA_VERSION_FEATURE, MetadataImage, Meta
 from kmirror.metadata.loader import MetadataLoader
 from kmirror.metadata.record import ApiMessageAndVersion
 from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
-from kmirror.runtime.supervision import Supervised
 from kmirror.storage.ports import LogDirFailures, LogPorts
 from kmirror.wire.messages import controller_registration
 from kmirror.wire.messages.config_record import ConfigRecord
-from kmirror.wire.messages.no_op_record import NoOpRecord
 from kmirror.wire.messages.voters_record import Endpoint as VoterEndpoint
 from kmirror.wire.messages.voters_record import KRaftVersionFeature, Voter
 from kmirror.wire.primitives import ProtocolWriteError
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-_SESSION_CHECKS = 8
 
 
 class _WriteEvent(NamedTuple):
@@ -99,8 +97,19 @@ class QuorumController:
         self._failure: BaseException | None = None
         self._closing = False
         self._pump_done: asyncio.Future[None] | None = None
-        self._appended_at_ms = 0
+        self.appended_at_ms = 0
+        """When records were last appended, by the monotonic clock."""
         self.snapshots = SnapshotGenerator(config, runtime, self._tasks, on_written=self._wake.set)
+        self.periodic = PeriodicTasks(
+            config,
+            runtime,
+            self,
+            self._tasks,
+            heartbeats=self.state.heartbeats,
+            cluster=self.cluster,
+            replication=self.replication,
+            delegation_tokens=self.delegation_tokens,
+        )
         self.on_event: Callable[[int, int], None] | None = None
         """Called after every event with the time that it waited (ms) and the time that it took
         (ns)."""
@@ -109,7 +118,6 @@ class QuorumController:
         record cannot be applied."""
         self._has_ended = False
         self.events_started = 0
-        self.timed_out_brokers = 0
         self._program_errors = 0
 
     # ---- start and stop
@@ -141,7 +149,7 @@ class QuorumController:
         await self.runtime.run_blocking(self.log.become_leader)
         self._refresh()
         now = self.runtime.clock.monotonic_ms()
-        self._appended_at_ms = self.snapshots.generated_at_ms = now
+        self.appended_at_ms = self.snapshots.generated_at_ms = now
         for broker in self.image.cluster.brokers.values():
             self.state.heartbeats.register(broker.id, broker.epoch, fenced=broker.fenced)
             if not broker.fenced:
@@ -152,23 +160,7 @@ class QuorumController:
             bootstrap = activation_records(self.config, self.runtime.files, self.features.check_known)
             await self.write("bootstrap", lambda: ControllerResult(bootstrap, None))
         await self.write("registerController", lambda: self.cluster.register_controller(self._registration_request()))
-        self._repeat("session-checks", self._run_session_checks)
-        self._repeat("periodic", self._run_periodic_work)
-        if self.delegation_tokens.is_enabled:
-            self._repeat("delegation-tokens", self._run_token_sweeps)
-
-    def _repeat(self, name: str, rounds: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Runs `rounds` periodically as long as this controller is active; an error of one round
-        does not prevent the next."""
-
-        async def while_active() -> None:
-            try:
-                await rounds()
-            except ApiException:
-                if self.is_active:
-                    raise
-
-        self._tasks.spawn(Supervised(self.runtime, while_active, name=f"controller/{name}", may_return=True).run(), name=name)
+        self.periodic.start()
 
     def _open_log(self) -> MetadataLog:
         runtime = self.runtime
@@ -373,7 +365,7 @@ class QuorumController:
         before = self.log.size
         offset = self.log.append(records, time_ms=time_ms)
         self.snapshots.note_appended(self.log.size - before)
-        self._appended_at_ms = self.runtime.clock.monotonic_ms()
+        self.appended_at_ms = self.runtime.clock.monotonic_ms()
         self.loader.handle_records([record.message for record in records], MetadataProvenance(offset, self.log.leader_epoch, time_ms))
         self._refresh()
 
@@ -444,39 +436,6 @@ class QuorumController:
         for future in futures:
             if not future.done():
                 future.set_exception(ApiException(Errors.NOT_CONTROLLER, f"The controller failed: {error}"))
-
-    # ---- periodic work
-
-    async def _run_session_checks(self) -> None:
-        while True:
-            await self.runtime.sleep_ms(max(1, self.config.broker_session_timeout_ms // _SESSION_CHECKS))
-            while self.state.heartbeats.stale_brokers(self.runtime.clock.monotonic_ms()):
-                fenced_broker = await self.write("fenceStaleBroker", self.cluster.fence_stale_broker)
-                self.timed_out_brokers += fenced_broker >= 0
-
-    async def _run_periodic_work(self) -> None:
-        """Writes NoOpRecords while idle, gives partitions back to their preferred leaders, and runs
-        unclean elections where they are allowed."""
-        idle_ms, balance_ms = self.config.metadata_max_idle_interval_ms, self.config.leader_imbalance_check_interval_ms
-        unclean_ms = self.config.unclean_election_interval_ms
-        intervals = [interval for interval in (idle_ms, balance_ms, unclean_ms) if interval > 0]
-        balanced_at_ms = elected_at_ms = self.runtime.clock.monotonic_ms()
-        while intervals:
-            await self.runtime.sleep_ms(min(intervals))
-            now = self.runtime.clock.monotonic_ms()
-            if idle_ms > 0 and now - self._appended_at_ms >= idle_ms:
-                await self.write("noOp", lambda: ControllerResult([ApiMessageAndVersion(NoOpRecord(), 0)], None))
-            if balance_ms > 0 and now - balanced_at_ms >= balance_ms:
-                balanced_at_ms = now
-                await self.write("balanceLeaders", self.replication.balance_leaders)
-            if unclean_ms > 0 and now - elected_at_ms >= unclean_ms:
-                elected_at_ms = now
-                await self.write("electUnclean", self.replication.elect_unclean)
-
-    async def _run_token_sweeps(self) -> None:
-        while True:
-            await self.runtime.sleep_ms(self.config.delegation_token_expiry_check_interval_ms)
-            await self.write("expireDelegationTokens", self.delegation_tokens.sweep_expired_tokens)
 
 
 def _allows_unclean_elections(record: Any) -> bool:

@@ -108,7 +108,7 @@ class ControllerMetrics:
         yield _controller("MetadataErrorCount"), controller.fault_count
         yield _controller("NewActiveControllersCount"), 1
         yield _controller("IgnoredStaticVoters"), 0
-        yield _controller("TimedOutBrokerHeartbeatCount"), controller.timed_out_brokers
+        yield _controller("TimedOutBrokerHeartbeatCount"), controller.periodic.timed_out_brokers
         yield _controller("EventQueueOperationsStartedCount"), controller.events_started
         yield _controller("EventQueueOperationsTimedOutCount"), 0
         node_id = controller.config.node_id
