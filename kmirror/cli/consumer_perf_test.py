@@ -85,7 +85,7 @@ def consumer_properties(options: argparse.Namespace) -> dict[str, str]:
 
 
 @dataclass
-class Progress:
+class Consumption:
     """What has been read so far; times are seconds since the epoch."""
 
     start_s: float
@@ -93,7 +93,7 @@ class Progress:
     records: int = 0
     rebalance_s: float = 0.0
 
-    def columns(self, before: Progress, now_s: float) -> str:
+    def columns(self, before: Consumption, now_s: float) -> str:
         """Returns the columns from the total bytes on.
 
         They are totals, rates since `before`, rebalance and fetch times.
@@ -137,7 +137,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _measure(kafka: Any, consumer: Any, options: argparse.Namespace) -> None:
     wanted = options.num_records if options.num_records is not None else options.messages
-    progress = Progress(time.time())
+    progress = Consumption(time.time())
     waiting_since_s: list[float] = [progress.start_s]
 
     def assigned(_: Any, __: Any) -> None:
@@ -150,7 +150,7 @@ def _measure(kafka: Any, consumer: Any, options: argparse.Namespace) -> None:
     topics = [options.topic if options.topic is not None else f"^{options.include}"]
     consumer.subscribe(topics, on_assign=assigned, on_revoke=revoked)
     last_record_s = time.time()
-    before = Progress(progress.start_s)
+    before = Consumption(progress.start_s)
     try:
         while progress.records < wanted and time.time() - last_record_s <= options.timeout / 1000:
             for record in consumer.consume(min(BATCH, wanted - progress.records), POLL_S):
@@ -162,7 +162,7 @@ def _measure(kafka: Any, consumer: Any, options: argparse.Namespace) -> None:
             now_s = time.time()
             if options.show_detailed_stats and now_s - before.start_s >= options.reporting_interval / 1000:
                 print(f"{format_time(now_s, options.date_format)}, 0, {progress.columns(before, now_s)}")
-                before = Progress(now_s, progress.bytes, progress.records, progress.rebalance_s)
+                before = Consumption(now_s, progress.bytes, progress.records, progress.rebalance_s)
         end_s = time.time()
     finally:
         consumer.close()
@@ -173,7 +173,7 @@ def _measure(kafka: Any, consumer: Any, options: argparse.Namespace) -> None:
         )
     if not options.show_detailed_stats:
         start, end = format_time(progress.start_s, options.date_format), format_time(end_s, options.date_format)
-        print(f"{start}, {end}, {progress.columns(Progress(progress.start_s), end_s)}")
+        print(f"{start}, {end}, {progress.columns(Consumption(progress.start_s), end_s)}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

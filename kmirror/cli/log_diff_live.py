@@ -17,7 +17,8 @@ from kmirror.admin.results import ConfigResourceType
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
-from kmirror.verify.compared_log import ALL_MAY_BE_CLEANED, FetchedLog
+from kmirror.verify.compared_log import ALL_MAY_BE_CLEANED
+from kmirror.verify.fetched_log import FetchedLog
 
 LIVE_PREFIX: Final = "bootstrap:"
 FETCH_SIZE_BYTES: Final = 8 << 20

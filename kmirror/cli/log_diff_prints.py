@@ -61,7 +61,7 @@ def diff_by_prints(engine: PrintEngine, group: ComparedGroup, printed: PrintedLo
     return verdicts + engine.verdicts([one for one in comparisons if one.found.parts], group)
 
 
-class LocalEngine:
+class LocalPrintEngine:
     """Works on this machine."""
 
     def printing(self, size_bytes: int, progress: Callable[[int], None], *, is_deep: bool) -> AbstractContextManager[SlicePrinter]:
@@ -71,7 +71,7 @@ class LocalEngine:
         return [one.verdict(group.settings) for one in comparisons]
 
 
-class SparkEngine:
+class SparkPrintEngine:
     """Works on Spark's executors; the driver sees only fingerprints and verdicts."""
 
     def __init__(self, master: str | None) -> None:

@@ -198,7 +198,7 @@ def _replica_groups(pairs: list[Pair], left: LogInput, right: LogInput, settings
 def _by_prints(options: argparse.Namespace, engine: str, groups: list[Group]) -> tuple[list[PartitionVerdict], list[PrintedLog]]:
     """Returns the verdicts of `groups`, and the prints to write to --output."""
     from kmirror.cli.log_diff_output import read_known
-    from kmirror.cli.log_diff_prints import LocalEngine, SparkEngine, diff_by_prints, print_logs
+    from kmirror.cli.log_diff_prints import LocalPrintEngine, SparkPrintEngine, diff_by_prints, print_logs
 
     locations: dict[str, str] = {}
     logs: dict[tuple[str, str], tuple[str, DirectoryLog]] = {}
@@ -208,7 +208,7 @@ def _by_prints(options: argparse.Namespace, engine: str, groups: list[Group]) ->
             logs |= {(side, log.name): (side, log) for side, log in zip(group.sides, pair)}
     planned = plan_logs(list(logs.values()), locations, read_known(options.output), is_deep=options.deep)
     planned.sort(key=attrgetter("side"))
-    runs = SparkEngine(options.master) if engine == "spark" else LocalEngine()
+    runs = SparkPrintEngine(options.master) if engine == "spark" else LocalPrintEngine()
     with progress_when_large(sum(one.size_bytes for one in planned), "comparing") as progress:
         printed = print_logs(runs, planned, progress, is_deep=options.deep)
     verdicts = [verdict for group in groups for verdict in group.named(diff_by_prints(runs, group, printed))]

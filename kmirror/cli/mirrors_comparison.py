@@ -21,7 +21,7 @@ from kmirror.storage.batch_header import BatchHeader
 UNKNOWN = -1
 
 
-class FetchedLog:
+class MirrorLogView:
     """The view of a log that `mirror.log_comparison` needs.
 
     `headers` and `batches` are the same batches, in order.

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, READ_COMMITTED, AdminClient
 from kmirror.admin.results import ConfigResourceType, MirrorPartitionDescription
-from kmirror.cli.mirrors_comparison import FetchedLog, ask
+from kmirror.cli.mirrors_comparison import MirrorLogView, ask
 from kmirror.cli.mirrors_groups import GroupBeyondEnd, groups_beyond
 from kmirror.cli.mirrors_source import SourceEnd
 from kmirror.cli.mirrors_truncation import RUNNING, TruncationLimits
@@ -189,7 +189,7 @@ async def divergence_loss(
     return result
 
 
-async def _common_end(source: AdminClient, topic_partition: TopicPartition, log: FetchedLog, limit: int) -> int:
+async def _common_end(source: AdminClient, topic_partition: TopicPartition, log: MirrorLogView, limit: int) -> int:
     """Returns where the part of the log below `limit` that a broker would keep ends.
 
     Returns the log start when nothing is kept.
@@ -202,7 +202,7 @@ async def _common_end(source: AdminClient, topic_partition: TopicPartition, log:
 
 
 async def _failback_loss(
-    source: AdminClient, topic_partition: TopicPartition, log: FetchedLog, last_mirror_epoch: int, *, is_first: bool
+    source: AdminClient, topic_partition: TopicPartition, log: MirrorLogView, last_mirror_epoch: int, *, is_first: bool
 ) -> DroppedRecords:
     """Returns what a failback would cut off one partition.
 
@@ -248,7 +248,7 @@ def _own_reset_offset(headers: Sequence[AlignmentHeader], source_cluster_id: str
 async def _added_again_loss(
     source: AdminClient,
     topic_partition: TopicPartition,
-    log: FetchedLog,
+    log: MirrorLogView,
     reset_offset: int,
     limits: TruncationLimits | None,
     *,
@@ -320,7 +320,7 @@ async def _bounds(admin: AdminClient, partitions: Sequence[TopicPartition]) -> d
     return {name: Bounds(starts[name], ends[name]) for name in partitions}
 
 
-async def _fetched(admin: AdminClient, topic_partition: TopicPartition, bounds: Bounds) -> FetchedLog:
+async def _fetched(admin: AdminClient, topic_partition: TopicPartition, bounds: Bounds) -> MirrorLogView:
     headers, batches = [], []
     offset, end_offset = bounds
     while offset < end_offset:
@@ -334,7 +334,7 @@ async def _fetched(admin: AdminClient, topic_partition: TopicPartition, bounds: 
         if next_offset == offset:
             break
         offset = next_offset
-    return FetchedLog(bounds.start_offset, end_offset, headers, batches)
+    return MirrorLogView(bounds.start_offset, end_offset, headers, batches)
 
 
 async def _compacted(admin: AdminClient, topics: Iterable[str]) -> set[str]:

@@ -45,7 +45,8 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.control_record import ControlRecordType
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.verify.compaction_evidence import CompactionEvidence
-from kmirror.verify.compared_log import ComparedLog, FetchedLog
+from kmirror.verify.compared_log import ComparedLog
+from kmirror.verify.fetched_log import FetchedLog
 from kmirror.verify.log_diff import DiffSettings, diff_logs
 from kmirror.verify.marker_evidence import MARKERS
 from kmirror.verify.verdict import DifferenceKind, LogDiffReport, PartitionVerdict, Status, error_verdict, make_report, to_json

@@ -24,7 +24,7 @@ Assignment = dict[TopicPartition, list[int]]
 Replica = tuple[TopicPartition, int]
 
 
-class Plan(NamedTuple):
+class ReassignmentPlan(NamedTuple):
     """A reassignment file: replicas in the order of the file, and the named directories."""
 
     partitions: list[tuple[TopicPartition, list[int]]]
@@ -36,7 +36,7 @@ class Move(NamedTuple):
     destinations: frozenset[int]
 
 
-def parse_plan(text: str) -> Plan:
+def parse_plan(text: str) -> ReassignmentPlan:
     """Parse the file; KmirrorError with Kafka's words for what is wrong."""
     value = _versioned(text)
     partitions: list[tuple[TopicPartition, list[int]]] = []
@@ -56,10 +56,10 @@ def parse_plan(text: str) -> Plan:
             raise KmirrorError(f"Size of replicas list {replicas} is different from size of log dirs list [{shown}] for partition {name}")
         partitions.append((name, replicas))
         log_dirs |= {(name, broker): path for broker, path in zip(replicas, dirs, strict=True) if path != ANY_LOG_DIR}
-    return Plan(partitions, log_dirs)
+    return ReassignmentPlan(partitions, log_dirs)
 
 
-def check_plan(plan: Plan) -> None:
+def check_plan(plan: ReassignmentPlan) -> None:
     """Raise KmirrorError for a plan that cannot be carried out."""
     if not plan.partitions:
         raise KmirrorError("Partition reassignment list cannot be empty")

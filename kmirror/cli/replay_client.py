@@ -55,7 +55,7 @@ class ProducerIdAndEpoch:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProduceAnswer:
     """The result for a batch."""
 
     error: Errors
@@ -99,7 +99,7 @@ class ReplayClient(AdminClient):
     # -- batches
     # ------------------------------------------------------------------------------------------------------------
 
-    async def produce(self, target: TopicPartition, batch: bytearray, transactional_id: str | None) -> Answer:
+    async def produce(self, target: TopicPartition, batch: bytearray, transactional_id: str | None) -> ProduceAnswer:
         """Send one batch to its leader, once.
 
         As long as nothing fails, batches of one partition arrive in the order of the calls.
@@ -108,7 +108,7 @@ class ReplayClient(AdminClient):
         if leader is None:
             leader = await self._leader(target)
             if leader is None:
-                return Answer(Errors.LEADER_NOT_AVAILABLE, f"{target} has no leader")
+                return ProduceAnswer(Errors.LEADER_NOT_AVAILABLE, f"{target} has no leader")
         request = produce.ProduceRequest(
             transactional_id=transactional_id,
             acks=ACKS_ALL,
@@ -129,12 +129,12 @@ class ReplayClient(AdminClient):
             raise
         except (DisconnectError, RequestTimeoutError) as lost:
             self._leaders.pop(target, None)
-            return Answer(Errors.NETWORK_EXCEPTION, str(lost))
+            return ProduceAnswer(Errors.NETWORK_EXCEPTION, str(lost))
         row = response.responses[0].partition_responses[0]
         error = Errors.for_code(row.error_code)
         if error is not Errors.NONE and error.retriable:
             self._leaders.pop(target, None)
-        return Answer(error, next((one.batch_index_error_message for one in row.record_errors), None) or row.error_message)
+        return ProduceAnswer(error, next((one.batch_index_error_message for one in row.record_errors), None) or row.error_message)
 
     async def _leader(self, target: TopicPartition) -> Node | None:
         try:

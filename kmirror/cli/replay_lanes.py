@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from kmirror.cli.replay_batches import ReplayBatch
-from kmirror.cli.replay_client import Answer
+from kmirror.cli.replay_client import ProduceAnswer
 from kmirror.cli.replay_state import LaneState
 from kmirror.common.errors import Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
@@ -37,7 +37,7 @@ class SendsBatches(Protocol):
     runtime: Runtime
     delivery_timeout_ms: int
 
-    async def produce(self, target: TopicPartition, batch: bytearray, transactional_id: str | None) -> Answer: ...
+    async def produce(self, target: TopicPartition, batch: bytearray, transactional_id: str | None) -> ProduceAnswer: ...
 
     async def pause(self, failures: int) -> None: ...
 
@@ -47,7 +47,7 @@ class Sent:
     batch: ReplayBatch
     lane: LaneState
     sequence: int
-    answer: asyncio.Task[Answer]
+    answer: asyncio.Task[ProduceAnswer]
 
 
 class Window:
@@ -102,7 +102,7 @@ class Window:
         sent.lane.sequence = increment_sequence(sent.sequence, sent.batch.record_count)
         self._on_written(sent.lane, sent.batch)
 
-    async def _again(self, sent: Sent, answer: Answer) -> None:
+    async def _again(self, sent: Sent, answer: ProduceAnswer) -> None:
         """Send a batch again until it is written.
 
         A batch behind a failed one has a wrong sequence only because of that failure.
@@ -120,11 +120,11 @@ class Window:
             failures += 1
             answer = await self._produce(sent.lane, sent.batch, sent.sequence)
 
-    async def _produce(self, lane: LaneState, batch: ReplayBatch, sequence: int) -> Answer:
+    async def _produce(self, lane: LaneState, batch: ReplayBatch, sequence: int) -> ProduceAnswer:
         return await self._client.produce(self._target, batch.encoded(lane.producer_id, lane.epoch, sequence), lane.transactional_id)
 
 
-def refused(target: TopicPartition, batch: ReplayBatch, answer: Answer) -> KmirrorError:
+def refused(target: TopicPartition, batch: ReplayBatch, answer: ProduceAnswer) -> KmirrorError:
     """Returns an error of one line: which batch, what the destination says, and what helps."""
     where = f"{target}: the batch at offset {batch.offset} of the recording"
     if answer.error in (Errors.MESSAGE_TOO_LARGE, Errors.RECORD_LIST_TOO_LARGE):

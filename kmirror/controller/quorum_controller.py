@@ -8,9 +8,9 @@ flushed means committed.
 One task, the pump, runs the events: it takes all waiting ones, decides and appends them one after
 the other, flushes once for all of them on a worker, and answers. Nothing is appended while a flush
 runs, so the worker has the log to itself, and requests that arrive meanwhile share the next flush.
-A snapshot of the image is written in parallel to the pump, one at a time, into its own file; the
-pump then removes what the snapshot makes superfluous. A failed flush fails the controller for good,
-because nobody can tell what of the unacknowledged records is on the disk.
+Snapshots of the image are written in parallel to the pump (`snapshot_generator`). A failed flush
+fails the controller for good, because nobody can tell what of the unacknowledged records is on the
+disk.
 
 `image` is the state including every appended record; apart from it, the managers' only state is the
 brokers' heartbeats.
@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError, disk_error_advice, disk_error_text
 from kmirror.common.uuid import Uuid
 from kmirror.controller.acl_control_manager import AclControlManager
+from kmirror.controller.activation_records import activation_records
 from kmirror.controller.broker_heartbeat_manager import BrokerHeartbeatManager
 from kmirror.controller.client_quota_control_manager import ClientQuotaControlManager
 from kmirror.controller.cluster_control_manager import ClusterControlManager
@@ -36,33 +37,26 @@ from kmirror.controller.controller_state import ControllerState
 from kmirror.controller.delegation_token_control_manager import DelegationTokenControlManager
 from kmirror.controller.feature_control_manager import FeatureControlManager
 from kmirror.controller.late_work import LateWork
-from kmirror.controller.metadata_log import MetadataLog, MetadataLogConfig, SnapshotWriter
+from kmirror.controller.metadata_log import MetadataLog, MetadataLogConfig
 from kmirror.controller.mirror_control_manager import MirrorControlManager
+from kmirror.controller.periodic_tasks import PeriodicTasks
 from kmirror.controller.producer_id_control_manager import ProducerIdControlManager
 from kmirror.controller.replication_control_manager import ReplicationControlManager
 from kmirror.controller.scram_control_manager import ScramControlManager
-from kmirror.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION, LATEST_METADATA_VERSION, METADATA_VERSION, MV_TRANSACTIONS
+from kmirror.controller.snapshot_generator import SnapshotGenerator
 from kmirror.metadata.image import METADATA_VERSION_FEATURE, MetadataImage, MetadataProvenance
 from kmirror.metadata.loader import MetadataLoader
 from kmirror.metadata.record import ApiMessageAndVersion
-from kmirror.metadata.snapshot import BOOTSTRAP_FILE_NAME, decode_snapshot
-from kmirror.metadata.topic_configs import default_text, inherited_topic_configs
 from kmirror.runtime.api import Runtime, TaskScope, TimerHandle
-from kmirror.runtime.supervision import Supervised
 from kmirror.storage.ports import LogDirFailures, LogPorts
 from kmirror.wire.messages import controller_registration
-from kmirror.wire.messages.begin_transaction_record import BeginTransactionRecord
 from kmirror.wire.messages.config_record import ConfigRecord
-from kmirror.wire.messages.end_transaction_record import EndTransactionRecord
-from kmirror.wire.messages.feature_level_record import FeatureLevelRecord
-from kmirror.wire.messages.no_op_record import NoOpRecord
 from kmirror.wire.messages.voters_record import Endpoint as VoterEndpoint
 from kmirror.wire.messages.voters_record import KRaftVersionFeature, Voter
 from kmirror.wire.primitives import ProtocolWriteError
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-_SESSION_CHECKS = 8
 
 
 class _WriteEvent(NamedTuple):
@@ -103,11 +97,19 @@ class QuorumController:
         self._failure: BaseException | None = None
         self._closing = False
         self._pump_done: asyncio.Future[None] | None = None
-        self._appended_at_ms = 0
-        self._bytes_since_snapshot = 0
-        self._snapshot_at_ms = 0
-        self._snapshot_done: asyncio.Future[None] | None = None
-        self._clean_is_due = False
+        self.appended_at_ms = 0
+        """When records were last appended, by the monotonic clock."""
+        self.snapshots = SnapshotGenerator(config, runtime, self._tasks, on_written=self._wake.set)
+        self.periodic = PeriodicTasks(
+            config,
+            runtime,
+            self,
+            self._tasks,
+            heartbeats=self.state.heartbeats,
+            cluster=self.cluster,
+            replication=self.replication,
+            delegation_tokens=self.delegation_tokens,
+        )
         self.on_event: Callable[[int, int], None] | None = None
         """Called after every event with the time that it waited (ms) and the time that it took
         (ns)."""
@@ -116,10 +118,7 @@ class QuorumController:
         record cannot be applied."""
         self._has_ended = False
         self.events_started = 0
-        self.timed_out_brokers = 0
-        self.fault_count = 0
-        """How many programming errors one event, or this controller, has ended in so far."""
-        self.snapshot_bytes = 0
+        self._program_errors = 0
 
     # ---- start and stop
 
@@ -150,7 +149,7 @@ class QuorumController:
         await self.runtime.run_blocking(self.log.become_leader)
         self._refresh()
         now = self.runtime.clock.monotonic_ms()
-        self._appended_at_ms = self._snapshot_at_ms = now
+        self.appended_at_ms = self.snapshots.generated_at_ms = now
         for broker in self.image.cluster.brokers.values():
             self.state.heartbeats.register(broker.id, broker.epoch, fenced=broker.fenced)
             if not broker.fenced:
@@ -158,26 +157,10 @@ class QuorumController:
         self._pump_done = self.runtime.create_future()
         self._tasks.spawn(self._pump(), name="pump")
         if METADATA_VERSION_FEATURE not in self.image.features.finalized_levels:
-            bootstrap = self._bootstrap_records()
+            bootstrap = activation_records(self.config, self.runtime.files, self.features.check_known)
             await self.write("bootstrap", lambda: ControllerResult(bootstrap, None))
         await self.write("registerController", lambda: self.cluster.register_controller(self._registration_request()))
-        self._repeat("session-checks", self._run_session_checks)
-        self._repeat("periodic", self._run_periodic_work)
-        if self.delegation_tokens.is_enabled:
-            self._repeat("delegation-tokens", self._run_token_sweeps)
-
-    def _repeat(self, name: str, rounds: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Runs `rounds` periodically as long as this controller is active; an error of one round
-        does not prevent the next."""
-
-        async def while_active() -> None:
-            try:
-                await rounds()
-            except ApiException:
-                if self.is_active:
-                    raise
-
-        self._tasks.spawn(Supervised(self.runtime, while_active, name=f"controller/{name}", may_return=True).run(), name=name)
+        self.periodic.start()
 
     def _open_log(self) -> MetadataLog:
         runtime = self.runtime
@@ -202,27 +185,6 @@ class QuorumController:
             self.loader.handle_commit(batch.memory)
         self._refresh()
         self.features.check_known(self.image.features.finalized_levels)
-
-    def _bootstrap_records(self) -> list[ApiMessageAndVersion]:
-        """Returns the content of `bootstrap.checkpoint` (without one: the newest metadata version),
-        in one transaction if the metadata version supports that."""
-        path = f"{self.config.metadata_log_dir}/{BOOTSTRAP_FILE_NAME}"
-        records: list[ApiMessageAndVersion] = []
-        if self.runtime.files.exists(path):
-            records = [ApiMessageAndVersion(r, 0) for r in decode_snapshot(self.runtime.files.read_bytes(path), path).records]
-        levels = {r.message.name: r.message.feature_level for r in records if isinstance(r.message, FeatureLevelRecord)}
-        if METADATA_VERSION not in levels:
-            levels[METADATA_VERSION] = LATEST_METADATA_VERSION
-            records.insert(0, ApiMessageAndVersion(FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION), 0))
-        self.features.check_known(levels)
-        if levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) >= 1:
-            name = "min.insync.replicas"
-            value = inherited_topic_configs(self.config.static_topic_configs).get(name) or default_text(name)
-            records.append(ApiMessageAndVersion(ConfigRecord(resource_type=4, resource_name="", name=name, value=value), 0))
-        if levels[METADATA_VERSION] < MV_TRANSACTIONS:
-            return records
-        begin = ApiMessageAndVersion(BeginTransactionRecord(name="Bootstrap records"), 0)
-        return [begin, *records, ApiMessageAndVersion(EndTransactionRecord(), 0)]
 
     def _registration_request(self) -> controller_registration.ControllerRegistrationRequest:
         return controller_registration.ControllerRegistrationRequest(
@@ -255,8 +217,7 @@ class QuorumController:
         self._wake.set()
         if self._pump_done is not None:
             await self._pump_done
-        if self._snapshot_done is not None:
-            await self._snapshot_done
+        await self.snapshots.finish()
         await self._tasks.cancel()
         self._refuse_waiting(ApiException(Errors.NOT_CONTROLLER, "The controller is shutting down."))
         self._end_late_work()
@@ -292,15 +253,9 @@ class QuorumController:
         return self.log.high_watermark
 
     @property
-    def snapshot_at_ms(self) -> int:
-        """When the latest snapshot was taken (or the controller began), by the monotonic clock."""
-        return self._snapshot_at_ms
-
-    @property
-    def is_writing_snapshot(self) -> bool:
-        """Whether a snapshot is being written, or the data that it makes superfluous is not yet
-        removed."""
-        return self._snapshot_done is not None or self._clean_is_due
+    def fault_count(self) -> int:
+        """How many events, tasks and snapshots have failed (Kafka's MetadataErrorCount)."""
+        return self._program_errors + self.snapshots.error_count
 
     @property
     def is_active(self) -> bool:
@@ -329,7 +284,7 @@ class QuorumController:
                 await self._wake.wait()
                 self._wake.clear()
                 await self._run_events()
-                self._clean_up()
+                self.snapshots.clean_up(self.log)
                 self._run_late_work()
                 if self._failure is not None:
                     self._fail(self._failure)  # nobody else would hear of a failure of late work (the flush after a roll)
@@ -357,7 +312,7 @@ class QuorumController:
         for future, response in answers:
             if not future.done():
                 future.set_result(response)
-        self._maybe_snapshot()
+        self.snapshots.maybe_generate(self.log, self.image)
 
     def _decide(self, event: _WriteEvent) -> Any:
         self.events_started += 1
@@ -377,7 +332,7 @@ class QuorumController:
             return None
         except Exception as error:  # noqa: BLE001 - reported: nothing is appended yet, so only this event fails
             self.runtime.report_failure(f"the controller failed to process {event.name}", error)
-            self.fault_count += 1
+            self._program_errors += 1
             event.future.set_exception(ApiException(Errors.UNKNOWN_SERVER_ERROR))
             return None
         if result.kraft_version is not None:
@@ -409,8 +364,8 @@ class QuorumController:
         time_ms = self.runtime.clock.time_ms()
         before = self.log.size
         offset = self.log.append(records, time_ms=time_ms)
-        self._bytes_since_snapshot += self.log.size - before
-        self._appended_at_ms = self.runtime.clock.monotonic_ms()
+        self.snapshots.note_appended(self.log.size - before)
+        self.appended_at_ms = self.runtime.clock.monotonic_ms()
         self.loader.handle_records([record.message for record in records], MetadataProvenance(offset, self.log.leader_epoch, time_ms))
         self._refresh()
 
@@ -450,7 +405,7 @@ class QuorumController:
         self._failure = self._failure or error
 
     def _on_task_failure(self, name: str, error: BaseException) -> None:
-        self.fault_count += 1
+        self._program_errors += 1
         self._fail(error)
         if not isinstance(self._failure, OSError):
             self.runtime.report_failure(f"task {name} of the controller failed", error)
@@ -481,86 +436,6 @@ class QuorumController:
         for future in futures:
             if not future.done():
                 future.set_exception(ApiException(Errors.NOT_CONTROLLER, f"The controller failed: {error}"))
-
-    # ---- periodic work
-
-    async def _run_session_checks(self) -> None:
-        while True:
-            await self.runtime.sleep_ms(max(1, self.config.broker_session_timeout_ms // _SESSION_CHECKS))
-            while self.state.heartbeats.stale_brokers(self.runtime.clock.monotonic_ms()):
-                fenced_broker = await self.write("fenceStaleBroker", self.cluster.fence_stale_broker)
-                self.timed_out_brokers += fenced_broker >= 0
-
-    async def _run_periodic_work(self) -> None:
-        """Writes NoOpRecords while idle, gives partitions back to their preferred leaders, and runs
-        unclean elections where they are allowed."""
-        idle_ms, balance_ms = self.config.metadata_max_idle_interval_ms, self.config.leader_imbalance_check_interval_ms
-        unclean_ms = self.config.unclean_election_interval_ms
-        intervals = [interval for interval in (idle_ms, balance_ms, unclean_ms) if interval > 0]
-        balanced_at_ms = elected_at_ms = self.runtime.clock.monotonic_ms()
-        while intervals:
-            await self.runtime.sleep_ms(min(intervals))
-            now = self.runtime.clock.monotonic_ms()
-            if idle_ms > 0 and now - self._appended_at_ms >= idle_ms:
-                await self.write("noOp", lambda: ControllerResult([ApiMessageAndVersion(NoOpRecord(), 0)], None))
-            if balance_ms > 0 and now - balanced_at_ms >= balance_ms:
-                balanced_at_ms = now
-                await self.write("balanceLeaders", self.replication.balance_leaders)
-            if unclean_ms > 0 and now - elected_at_ms >= unclean_ms:
-                elected_at_ms = now
-                await self.write("electUnclean", self.replication.elect_unclean)
-
-    async def _run_token_sweeps(self) -> None:
-        while True:
-            await self.runtime.sleep_ms(self.config.delegation_token_expiry_check_interval_ms)
-            await self.write("expireDelegationTokens", self.delegation_tokens.sweep_expired_tokens)
-
-    def _maybe_snapshot(self) -> None:
-        """Begins a snapshot if one is due and none is being written. The pump calls it, when the
-        whole image is flushed."""
-        interval = self.config.snapshot_max_interval_ms
-        now = self.runtime.clock.monotonic_ms()
-        due = self._bytes_since_snapshot >= self.config.snapshot_max_new_record_bytes or (
-            interval > 0 and self._bytes_since_snapshot > 0 and now - self._snapshot_at_ms >= interval
-        )
-        if due and self._snapshot_done is None:
-            self._bytes_since_snapshot, self._snapshot_at_ms = 0, now
-            self._snapshot_done = self.runtime.create_future()
-            self._tasks.spawn(self._take_snapshot(self.log.snapshot_writer(self.image), self._snapshot_done), name="snapshot")
-
-    async def _take_snapshot(self, writer: SnapshotWriter, done: asyncio.Future[None]) -> None:
-        """A disk that has no room for a snapshot may have room for the log, which needs less. So an
-        error is logged and counted, as in Kafka (MetadataErrorCount), and the next snapshot is due
-        as usual. A disk that has failed ends the controller at its next append."""
-        try:
-            self.snapshot_bytes = await self.runtime.run_blocking(writer.write)
-        except OSError as error:
-            self.fault_count += 1
-            name, text = writer.snapshot_id.file_name, disk_error_text(error)
-            _log.error(
-                "Encountered error while writing snapshot %s: %s. The log keeps all its records; %s", name, text, disk_error_advice(error)
-            )
-            await self._drop_part(writer)
-            return
-        finally:
-            self._snapshot_done = None
-            done.set_result(None)
-        self.log.add_snapshot(writer)
-        self._clean_is_due = True
-        self._wake.set()
-
-    async def _drop_part(self, writer: SnapshotWriter) -> None:
-        try:
-            await self.runtime.run_blocking(writer.drop_part)
-        except OSError as error:
-            _log.warning("The unfinished snapshot %s stays until the next start: %s", writer.snapshot_id.file_name, disk_error_text(error))
-
-    def _clean_up(self) -> None:
-        """Deletes what the retention no longer needs beside a new snapshot. The pump calls it, when
-        no worker holds the log."""
-        if self._clean_is_due:
-            self._clean_is_due = False
-            self.log.maybe_clean()
 
 
 def _allows_unclean_elections(record: Any) -> bool:

@@ -174,7 +174,7 @@ def _topic_config_def() -> ConfigDef:
 TOPIC_CONFIGS: ConfigDef = _topic_config_def()
 
 
-class Synonym(NamedTuple):
+class BrokerDefault(NamedTuple):
     """A broker config that gives a topic config its default; `convert` turns the broker's text into
     the topic's."""
 
@@ -190,35 +190,39 @@ def _minutes(value: str) -> str:
     return str(int(value) * 60_000)
 
 
-TOPIC_CONFIG_SYNONYMS: dict[str, tuple[Synonym, ...]] = {
-    "segment.bytes": (Synonym("log.segment.bytes"),),
-    "segment.ms": (Synonym("log.roll.ms"), Synonym("log.roll.hours", _hours)),
-    "segment.jitter.ms": (Synonym("log.roll.jitter.ms"), Synonym("log.roll.jitter.hours", _hours)),
-    "segment.index.bytes": (Synonym("log.index.size.max.bytes"),),
-    "flush.messages": (Synonym("log.flush.interval.messages"),),
-    "flush.ms": (Synonym("log.flush.interval.ms"), Synonym("log.flush.scheduler.interval.ms")),
-    "retention.bytes": (Synonym("log.retention.bytes"),),
-    "retention.ms": (Synonym("log.retention.ms"), Synonym("log.retention.minutes", _minutes), Synonym("log.retention.hours", _hours)),
-    "max.message.bytes": (Synonym("message.max.bytes"),),
-    "index.interval.bytes": (Synonym("log.index.interval.bytes"),),
-    "delete.retention.ms": (Synonym("log.cleaner.delete.retention.ms"),),
-    "min.compaction.lag.ms": (Synonym("log.cleaner.min.compaction.lag.ms"),),
-    "max.compaction.lag.ms": (Synonym("log.cleaner.max.compaction.lag.ms"),),
-    "file.delete.delay.ms": (Synonym("log.segment.delete.delay.ms"),),
-    "min.cleanable.dirty.ratio": (Synonym("log.cleaner.min.cleanable.ratio"),),
-    "cleanup.policy": (Synonym("log.cleanup.policy"),),
-    "unclean.leader.election.enable": (Synonym("unclean.leader.election.enable"),),
-    "min.insync.replicas": (Synonym("min.insync.replicas"),),
-    "compression.type": (Synonym("compression.type"),),
-    "compression.gzip.level": (Synonym("compression.gzip.level"),),
-    "compression.lz4.level": (Synonym("compression.lz4.level"),),
-    "compression.zstd.level": (Synonym("compression.zstd.level"),),
-    "preallocate": (Synonym("log.preallocate"),),
-    "message.timestamp.type": (Synonym("log.message.timestamp.type"),),
-    "message.timestamp.before.max.ms": (Synonym("log.message.timestamp.before.max.ms"),),
-    "message.timestamp.after.max.ms": (Synonym("log.message.timestamp.after.max.ms"),),
-    "local.retention.ms": (Synonym("log.local.retention.ms"),),
-    "local.retention.bytes": (Synonym("log.local.retention.bytes"),),
+TOPIC_CONFIG_SYNONYMS: dict[str, tuple[BrokerDefault, ...]] = {
+    "segment.bytes": (BrokerDefault("log.segment.bytes"),),
+    "segment.ms": (BrokerDefault("log.roll.ms"), BrokerDefault("log.roll.hours", _hours)),
+    "segment.jitter.ms": (BrokerDefault("log.roll.jitter.ms"), BrokerDefault("log.roll.jitter.hours", _hours)),
+    "segment.index.bytes": (BrokerDefault("log.index.size.max.bytes"),),
+    "flush.messages": (BrokerDefault("log.flush.interval.messages"),),
+    "flush.ms": (BrokerDefault("log.flush.interval.ms"), BrokerDefault("log.flush.scheduler.interval.ms")),
+    "retention.bytes": (BrokerDefault("log.retention.bytes"),),
+    "retention.ms": (
+        BrokerDefault("log.retention.ms"),
+        BrokerDefault("log.retention.minutes", _minutes),
+        BrokerDefault("log.retention.hours", _hours),
+    ),
+    "max.message.bytes": (BrokerDefault("message.max.bytes"),),
+    "index.interval.bytes": (BrokerDefault("log.index.interval.bytes"),),
+    "delete.retention.ms": (BrokerDefault("log.cleaner.delete.retention.ms"),),
+    "min.compaction.lag.ms": (BrokerDefault("log.cleaner.min.compaction.lag.ms"),),
+    "max.compaction.lag.ms": (BrokerDefault("log.cleaner.max.compaction.lag.ms"),),
+    "file.delete.delay.ms": (BrokerDefault("log.segment.delete.delay.ms"),),
+    "min.cleanable.dirty.ratio": (BrokerDefault("log.cleaner.min.cleanable.ratio"),),
+    "cleanup.policy": (BrokerDefault("log.cleanup.policy"),),
+    "unclean.leader.election.enable": (BrokerDefault("unclean.leader.election.enable"),),
+    "min.insync.replicas": (BrokerDefault("min.insync.replicas"),),
+    "compression.type": (BrokerDefault("compression.type"),),
+    "compression.gzip.level": (BrokerDefault("compression.gzip.level"),),
+    "compression.lz4.level": (BrokerDefault("compression.lz4.level"),),
+    "compression.zstd.level": (BrokerDefault("compression.zstd.level"),),
+    "preallocate": (BrokerDefault("log.preallocate"),),
+    "message.timestamp.type": (BrokerDefault("log.message.timestamp.type"),),
+    "message.timestamp.before.max.ms": (BrokerDefault("log.message.timestamp.before.max.ms"),),
+    "message.timestamp.after.max.ms": (BrokerDefault("log.message.timestamp.after.max.ms"),),
+    "local.retention.ms": (BrokerDefault("log.local.retention.ms"),),
+    "local.retention.bytes": (BrokerDefault("log.local.retention.bytes"),),
 }
 
 

@@ -20,7 +20,7 @@ class MirrorSafeguards:
     """Repeat the cut until LSO = LEO; a single cut can leave a hanging transaction (C2)."""
 
     pid_reset_after_bump: bool = True
-    """The reset is appended in the new leader epoch (D4 step 2 before 6; reference deviation 1)."""
+    """The reset is appended in the new leader epoch (D4 step 2 before 6)."""
 
     read_only_enforced: bool = True
     """Clients' writes are refused in every state but STOPPED (D1)."""

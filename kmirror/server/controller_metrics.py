@@ -108,7 +108,7 @@ class ControllerMetrics:
         yield _controller("MetadataErrorCount"), controller.fault_count
         yield _controller("NewActiveControllersCount"), 1
         yield _controller("IgnoredStaticVoters"), 0
-        yield _controller("TimedOutBrokerHeartbeatCount"), controller.timed_out_brokers
+        yield _controller("TimedOutBrokerHeartbeatCount"), controller.periodic.timed_out_brokers
         yield _controller("EventQueueOperationsStartedCount"), controller.events_started
         yield _controller("EventQueueOperationsTimedOutCount"), 0
         node_id = controller.config.node_id
@@ -127,6 +127,6 @@ class ControllerMetrics:
         )
         for attribute, value in raft:
             yield sensor_metric("raft-metrics", attribute), value
-        age_ms = self._clock.monotonic_ms() - controller.snapshot_at_ms
+        age_ms = self._clock.monotonic_ms() - controller.snapshots.generated_at_ms
         yield MetricName("kafka.server", "SnapshotEmitter", "LatestSnapshotGeneratedAgeMs"), age_ms
-        yield MetricName("kafka.server", "SnapshotEmitter", "LatestSnapshotGeneratedBytes"), controller.snapshot_bytes
+        yield MetricName("kafka.server", "SnapshotEmitter", "LatestSnapshotGeneratedBytes"), controller.snapshots.size_bytes

@@ -38,14 +38,14 @@ _RETRIED_AS_NOT_ENOUGH_REPLICAS = (
 Guards = dict[TopicPartition, VerificationGuard]
 
 
-class Verified(NamedTuple):
+class VerifiedTransactions(NamedTuple):
     """Guards to append with, and the answers for partitions that must not be appended to."""
 
     guards: Guards
     refused: dict[TopicPartition, PartitionResponse]
 
 
-NOTHING_TO_VERIFY = Verified({}, {})
+NOTHING_TO_VERIFY = VerifiedTransactions({}, {})
 
 
 class TransactionalWrite(NamedTuple):
@@ -59,7 +59,7 @@ class TransactionalWrite(NamedTuple):
 
 async def verify_batches(
     apis: KafkaApis, transactional_id: str, entries: Mapping[TopicPartition, Buffer], operation: TransactionSupportedOperation
-) -> Verified:
+) -> VerifiedTransactions:
     """Verifies the batches of a request.
 
     INVALID_PRODUCER_ID_MAPPING if the request mixes producers.
@@ -75,7 +75,7 @@ async def verify_batches(
         return NOTHING_TO_VERIFY
     write = TransactionalWrite(transactional_id, *producers.pop(), operation)
     guards, errors = await verify_partitions(apis, write, sequences)
-    return Verified(guards, {partition: _refusal(error, operation) for partition, error in errors.items()})
+    return VerifiedTransactions(guards, {partition: _refusal(error, operation) for partition, error in errors.items()})
 
 
 async def verify_partitions(

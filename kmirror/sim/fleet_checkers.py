@@ -1,17 +1,17 @@
-"""What must hold of every history of a fleet: pure functions from a `History` to the rules it
-breaks.
+"""The rules that every history of a fleet must keep, as pure functions from a `History` to its
+violations.
 
-    acknowledged   what a leader acknowledged with acks=all is in the partition's log in the end, at its offset, exactly once
+    acknowledged   a record that was acknowledged with acks=all is in the partition's final log, at its offset
     duplicates     no value of a producer with an id is in the log twice, unless its id was forgotten in between (MIRROR_PID_RESET)
-    isr            in the end the logs of all replicas in sync are equal, byte for byte
+    isr            the final logs of all replicas in sync are equal, byte for byte
     matching       two replicas that have the same epoch at the same offset have the same batch there        (Raft's log matching)
-    reads          what a reader saw below the high watermark, or as committed, is what the log says in the end: reads are repeatable
-    transactions   all of a transaction or nothing is committed; committed if it was told so, not if it was told aborted
-    zombies        no transaction is committed that its producer asked to commit after another had begun
-    ownership      no partition is owned by two members of a group at a moment
-    offsets        no committed offset goes back, and what was committed is what is fetched afterwards
+    reads          the records that a reader got, with either isolation level, are those of the final log: reads are repeatable
+    transactions   a transaction is committed as a whole or not at all; it is if EndTxn said so, and is not if EndTxn said aborted
+    zombies        no transaction is committed that its producer asked to commit after a later instance had begun
+    ownership      no partition is owned by two members of a group at the same time
+    offsets        no committed offset goes back, and later fetches return what was committed
 
-The truth in the end is the log of the leaders' replicas after `Healed`.
+The final log of a partition is that of its leader at `Healed`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Offsets = dict[int, bytes]
 
 @dataclass(slots=True)
 class Truth:
-    """The logs of a fleet's replicas in the end; `log` is that of the first replica in sync."""
+    """The final logs of a fleet's replicas. `log` returns that of the first replica in sync."""
 
     cluster: str
     now_us: int
@@ -51,7 +51,7 @@ class Truth:
         return {offset: value for batch in self.log(partition) if not batch.is_control for offset, value in _records(batch)}
 
     def committed(self, partition: TopicPartition) -> Offsets:
-        """What read_committed shows: records outside of transactions and of committed ones."""
+        """Returns what read_committed shows: the records of committed transactions and of none."""
         found: Offsets = {}
         pending: dict[int, Offsets] = {}
         for batch in self.log(partition):
@@ -76,7 +76,10 @@ def _of(history: History, kind: type[Event]) -> Iterator[Event]:
 
 
 def truth_of(history: History, cluster: str | None = None) -> Truth | None:
-    """The logs as they are at the cluster's `Healed`; without a name, at the (one) `Healed`."""
+    """Returns the logs at the cluster's `Healed` event, or at the only one if no name is given.
+
+    Returns None if there is no such event.
+    """
     logs: dict[tuple[str, TopicPartition], list[Batch]] = {}
     for event in history.events:
         if isinstance(event, Appended):
@@ -131,7 +134,7 @@ def check_duplicates(history: History, truth: Truth) -> list[Violation]:
         seen: dict[bytes, Batch] = {}
         for batch in truth.log(partition):
             if batch.reset_source is not None:
-                seen.clear()  # whoever did not hear what became of a batch before may send it again, and nobody knows it any more
+                seen.clear()  # the ids are forgotten, so a batch may be sent again
             for value in batch.values if batch.producer_id >= 0 else ():
                 if value in seen:
                     text = f"{partition} has {value.decode()} twice: in {seen[value]} and in {batch}"
@@ -141,8 +144,8 @@ def check_duplicates(history: History, truth: Truth) -> list[Violation]:
 
 
 def check_matching(history: History, truth: Truth) -> list[Violation]:
-    """While everything happens: an (offset, epoch) that a leader gave has one batch, whoever holds
-    it.
+    """Checks every append of the history: for an offset and epoch that a leader assigned there is
+    only one batch, on whichever replica.
     """
     found = []
     known: dict[tuple[TopicPartition, int, int], bytes] = {}
@@ -195,10 +198,10 @@ def check_transactions(history: History, truth: Truth) -> list[Violation]:
 
 
 def check_zombies(history: History, truth: Truth) -> list[Violation]:
-    """Whoever was initialised last is the producer.
+    """Only the instance that was initialised last may commit.
 
-    Instances may begin again, so their numbers say nothing; and of two requests that overlap nobody
-    knows which was last.
+    Instances may initialise again, so their numbers do not give the order. For two requests that
+    overlap in time the order is unknown.
     """
     found = []
     began: dict[str, list[InstanceBegan]] = {}
@@ -265,8 +268,10 @@ CHECKERS: dict[str, Callable[[History, Truth], list[Violation]]] = {
 
 
 def check_fleet(history: History) -> list[Violation]:
-    """All rules; without `Healed` there is nothing to compare with (that the fleet does not heal is
-    a violation of "progress").
+    """Returns the violations of all rules, by time.
+
+    Without `Healed` there is nothing to compare with; a fleet that does not heal violates
+    "progress".
     """
     truth = truth_of(history)
     if truth is None:

@@ -1,15 +1,15 @@
-"""Clients of a fleet: they find leaders and coordinators as Kafka's clients do, and note what they
-did and were told.
+"""Clients of a fleet. They find leaders and coordinators as Kafka's clients do, and record in the
+history what they did and what they were told.
 
-`FleetClient` knows the way: metadata from any broker that answers, leaders and coordinators from
-there, forgotten again after an answer that says so; leader epochs as Java's clients
-(`epoch_memory`). On top of it a producer (plain or idempotent, acks=all) and a reader
-(read_uncommitted or read_committed). Transactions are in `fleet_transactions`, groups in
+`FleetClient` finds the way: it asks any broker for metadata, learns leaders and coordinators, and
+forgets them after an error that says that they have changed. It treats leader epochs as Java's
+clients do (`epoch_memory`). A producer (plain or idempotent, acks=all) and a reader
+(read_uncommitted or read_committed) use it. Transactions are in `fleet_transactions`, groups in
 `fleet_groups`.
 
-A producer that gets no answer, or one that says nothing of the fate, sends the same batch again; an
-idempotent one may never have a value twice in the log. Whoever must begin again with a new producer
-id never sends an old value again.
+An idempotent producer that does not learn whether its batch was appended sends it again, and no
+value of it may be in the log twice. A producer that gives up a batch, or gets a new producer id,
+never sends an old value again.
 """
 
 from __future__ import annotations
@@ -87,20 +87,20 @@ class FleetClient:
         self._coordinators: dict[tuple[int, str], tuple[str, int]] = {}
 
     async def ask(self, address: tuple[str, int], request: Any, *, max_version: int | None = None, timeout_ms: int = TIMEOUT_MS) -> Any:
-        """The response, or None when it did not come."""
+        """Returns the response, or None if there was none."""
         try:
             return await self._client.send(*address, request, timeout_ms=timeout_ms, max_version=max_version)
         except LOST:
             return None
 
     async def ask_any(self, request: Any) -> Any:
-        """The response of some broker, or None."""
+        """Returns the response of a random broker, or None."""
         return await self.ask(self._bootstrap[self.random.randrange(len(self._bootstrap))], request)
 
     async def ask_leader(
         self, partition: TopicPartition, request: Any, *, max_version: int | None = None, timeout_ms: int = TIMEOUT_MS
     ) -> Any:
-        """The leader's response, or None; whoever gets an error calls `forget`."""
+        """Returns the leader's response, or None. A caller that gets an error calls `forget`."""
         if partition not in self._leaders:
             await self._find_leaders(partition.topic)
         address = self._nodes.get(self._leaders.get(partition, -1))
@@ -110,14 +110,15 @@ class FleetClient:
         return response
 
     async def leader_epoch(self, partition: TopicPartition) -> int:
-        """In which the leader leads that will be asked next, as far as this client heard, else -1."""
+        """Returns the epoch of the leader that will be asked next, or -1 if it is unknown."""
         if partition not in self._leaders:
             await self._find_leaders(partition.topic)
         return self._leader_epochs.get(partition, -1)
 
     async def ask_coordinator(self, key: str, kind: int, request: Any, *, max_version: int | None = None) -> Any:
-        """The coordinator's response, or None; whoever is told that it is another calls
-        `forget_coordinator`.
+        """Returns the coordinator's response, or None.
+
+        A caller that learns that the coordinator is another broker calls `forget_coordinator`.
         """
         address = self._coordinators.get((kind, key))
         if address is None:
@@ -128,7 +129,7 @@ class FleetClient:
         return response
 
     async def learn(self, topic: str) -> None:
-        """Ask for the topic until its id is known."""
+        """Asks for the topic until its id is known."""
         while topic not in self.topic_ids:
             await self._find_leaders(topic)
             await self.retry_pause()
@@ -137,8 +138,10 @@ class FleetClient:
         self._leaders.pop(partition, None)
 
     def hear_epoch(self, partition: TopicPartition, epoch: int) -> None:
-        """Of anything but metadata; a larger one than metadata have makes them, and the leader,
-        unknown.
+        """Takes a leader epoch from any response but Metadata.
+
+        If it is larger than that of the metadata, the metadata are outdated and the leader is
+        forgotten.
         """
         if self._epochs.hears(partition, epoch):
             self.forget(partition)
@@ -186,7 +189,7 @@ def produce_request(partition: TopicPartition, records: bytearray, *, transactio
 
 
 class FleetProducer:
-    """Writes to the partitions at random until `writing` is false."""
+    """Writes to random partitions while `writing` is true."""
 
     def __init__(self, client: FleetClient, partitions: Sequence[TopicPartition], history: History, *, idempotent: bool) -> None:
         self.writing = True
@@ -206,9 +209,9 @@ class FleetProducer:
                 await self.write_once(self._partitions[self._client.random.randrange(len(self._partitions))])
 
     async def write_once(self, partition: TopicPartition) -> bool:
-        """One batch; whether it was acknowledged.
+        """Writes one batch, and returns whether it was acknowledged.
 
-        After a fate that stays unknown the next batch has a new producer id.
+        If that stays unknown, the next batch has a new producer id.
         """
         if self._idempotent and self._producer is None and not await self._init_producer_id():
             return False
@@ -232,7 +235,7 @@ class FleetProducer:
         return False
 
     async def _send(self, partition: TopicPartition, records: bytearray) -> tuple[Errors | None, int]:
-        """The error (None: no answer) and the base offset."""
+        """Returns the error, or None if there was no answer, and the base offset."""
         response = await self._client.ask_leader(partition, produce_request(partition, records), max_version=NAMES_ONLY_VERSION)
         if response is None:
             return None, -1
@@ -266,8 +269,8 @@ def records_of(values: Sequence[bytes], now_ms: int) -> list[Record]:
 
 
 class FleetReader:
-    """Reads one partition from its beginning, and begins again now and then: what was read once
-    must be read again.
+    """Reads one partition from its beginning, and now and then starts again there, because what was
+    read once must be read again.
     """
 
     def __init__(self, client: FleetClient, partition: TopicPartition, history: History, *, committed: bool) -> None:
@@ -313,10 +316,10 @@ class FleetReader:
 
 
 async def fetch(client: FleetClient, partition: TopicPartition, offset: int, *, committed: bool) -> Any:
-    """The partition's row of a Fetch response, or None when there was no answer.
+    """Returns the partition's row of a Fetch response, or None if there was no answer.
 
-    As Kafka's clients do, it names the leader's epoch: a broker that follows would serve it as well
-    (KIP-392), and while that one catches up its log may end below what the client has read.
+    The request has the leader's epoch, as in Kafka's clients. Without it a follower would serve it
+    too (KIP-392), and while it catches up its log may end below what the client has read.
     """
     wanted = FetchPartition(
         partition=partition.partition,
@@ -338,8 +341,8 @@ async def fetch(client: FleetClient, partition: TopicPartition, offset: int, *, 
 
 
 def visible_records(row: Any, offset: int, *, committed: bool) -> tuple[list[tuple[int, bytes]], int]:
-    """(offset, value) of what an application would see from `offset` on, and the offset to go on
-    from; Kafka's CompletedFetch.
+    """Returns the (offset, value) pairs that an application sees from `offset` on, and the next
+    offset to fetch, as Kafka's CompletedFetch does.
     """
     found: list[tuple[int, bytes]] = []
     next_offset = offset
@@ -360,7 +363,7 @@ def visible_records(row: Any, offset: int, *, committed: bool) -> tuple[list[tup
 
 
 def last_epoch(row: Any) -> int:
-    """Leader epoch of the last batch of a Fetch's row, -1 where it has none."""
+    """Returns the leader epoch of the last batch in a row of a Fetch response, or -1 if empty."""
     return max((batch.partition_leader_epoch for batch in _batches(row)), default=-1)
 
 

@@ -1,7 +1,8 @@
-"""FleetCrowd: everyone who talks to one fleet: producers of all kinds, readers, members of a group.
+"""FleetCrowd: all clients of one fleet, which are producers of all kinds, readers and members of a
+consumer group.
 
-What they write begins with the name of the fleet that they write to (`b/plain-1/17`), so that a
-record tells its origin wherever it gets.
+The values that they write begin with the name of their fleet (`b/plain-1/17`), so a record shows
+its origin wherever it is copied.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ GROUP = "readers"
 
 
 class FleetCrowd:
-    """The clients of `fleet`, all on the stage's machine for clients; `slowness` makes everyone's
-    pauses that much longer.
+    """The clients of `fleet`, all on the stage's machine for clients.
+
+    All their pauses are multiplied by `slowness`.
     """
 
     def __init__(self, stage: SimStage, fleet: SimFleet, partitions: list[TopicPartition], *, slowness: int = 1) -> None:
@@ -36,7 +38,7 @@ class FleetCrowd:
         self._names = 0
 
     def client(self, name: str) -> FleetClient:
-        """A client of a name of its own."""
+        """Returns a client with a unique name."""
         self._names += 1
         full_name = f"{self.fleet.name}/{name}-{self._names}"
         return FleetClient(
@@ -51,8 +53,9 @@ class FleetCrowd:
         return producer
 
     def start_transactions(self, name: str) -> TransactionalProducer:
-        """The next instance of the transactional id `fleet/name`; the ones before are zombies from
-        then on.
+        """Starts the next instance of the transactional id `fleet/name`.
+
+        Earlier instances are zombies from then on.
         """
         transactional_id = f"{self.fleet.name}/{name}"
         instance = self._instances[name] = self._instances.get(name, 0) + 1
@@ -63,14 +66,14 @@ class FleetCrowd:
         return producer
 
     def start_readers(self, *levels: bool) -> None:
-        """For each partition one of each isolation level (committed or not)."""
+        """Starts a reader for each partition and level; a level is True for read_committed."""
         for partition in self.partitions:
             for committed in levels:
                 reader = FleetReader(self.client(f"reader-{partition.partition}"), partition, self._stage.history, committed=committed)
                 self._stage.clients.spawn(reader.run(), name="reader")
 
     def start_member(self) -> GroupMember:
-        """One more member of the group."""
+        """Starts another member of the group."""
         topics = list(dict.fromkeys(partition.topic for partition in self.partitions))
         member = GroupMember(self.client("member"), GROUP, topics, self._stage.history)
         self.members.append(member)
@@ -78,8 +81,8 @@ class FleetCrowd:
         return member
 
     def crash_members(self) -> None:
-        """They are gone from one moment to the next, in the middle of whatever they do; the group
-        hears of it when their sessions end.
+        """Ends all members at once, whatever they are doing. The group learns of it only when their
+        sessions end.
         """
         for life in self._members_lives:
             life.cancel()
@@ -87,18 +90,18 @@ class FleetCrowd:
         self.members.clear()
 
     async def dismiss_members(self) -> None:
-        """They commit, leave and are gone."""
+        """Lets all members commit and leave, and ends them."""
         for member in self.members:
             await member.leave()
         self.crash_members()
 
     def write(self, *, writing: bool) -> None:
-        """Have the writers write, or end what they have begun and wait."""
+        """Lets the writers write, or lets them end what they have begun and then wait."""
         for writer in self.writers:
             writer.writing = writing
 
     def healed(self) -> Healed:
-        """Says that from now on the fleet's replicas in sync are the truth, the leader's first."""
+        """Records that the logs of the replicas in sync are final, the leader's name first."""
         isr = {}
         for partition, registration in self.fleet.registrations().items():
             names = [self.fleet.broker_named(broker_id).name for broker_id in (registration.leader, *registration.isr)]

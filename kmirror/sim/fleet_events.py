@@ -1,10 +1,11 @@
-"""What clients of a fleet did and were told, for `fleet_checkers`.
+"""Events of a fleet's history that its clients record for `fleet_checkers`: what they did, and what
+they were told.
 
-What logs held, and what was acknowledged, is in the events of `sim.events`.
+The contents of logs, and what was acknowledged, are in the events of `sim.events`.
 
-A transaction has a label, `id/instance/number`, that begins each of its values; `instance` counts
-the lives of a producer with that transactional id. Intervals are virtual time in us: an answer that
-came at `now_us` was asked for at `asked_us`.
+Each transaction has a label, `id/instance/number`, and its values begin with it. `instance` counts
+the producers that have used the transactional id. Times are virtual, in us: the answer that came at
+`now_us` was asked for at `asked_us`.
 """
 
 from __future__ import annotations
@@ -17,16 +18,14 @@ from kmirror.sim.events import Event
 
 @dataclass(slots=True)
 class FleetEvent(Event):
-    """Something a client of that cluster was told."""
+    """Something that a client of `cluster` was told."""
 
     cluster: str
 
 
 @dataclass(slots=True)
 class InstanceBegan(FleetEvent):
-    """A producer of that transactional id is initialised, by a request of `asked_us`; others are
-    fenced from now on.
-    """
+    """InitProducerId succeeded for an instance, and fences the others from now on."""
 
     transactional_id: str
     instance: int
@@ -35,7 +34,7 @@ class InstanceBegan(FleetEvent):
 
 @dataclass(slots=True)
 class TransactionEnded(FleetEvent):
-    """What EndTxn answered: "committed", "aborted", or "unknown"."""
+    """The outcome of EndTxn: "committed", "aborted" or "unknown"."""
 
     label: str
     transactional_id: str
@@ -47,8 +46,9 @@ class TransactionEnded(FleetEvent):
 
 @dataclass(slots=True)
 class ReadTo(FleetEvent):
-    """A reader, who asked at `asked_us`, got what lies in [from_offset, to_offset); `committed`:
-    with isolation read_committed, aborted records left out.
+    """A reader got the records in [from_offset, to_offset).
+
+    `committed` says that it read with read_committed, without aborted records.
     """
 
     partition: TopicPartition
@@ -62,15 +62,16 @@ class ReadTo(FleetEvent):
 
 @dataclass(slots=True)
 class Consumed(ReadTo):
-    """What a member of `group` read and handed to its application, before it commits `to_offset`."""
+    """A member of `group` read these records, before it commits `to_offset`."""
 
     group: str
 
 
 @dataclass(slots=True)
 class GroupSynced(FleetEvent):
-    """What the group has committed at the active cluster is what `cluster`, its mirror, says, too
-    (where there is something committed).
+    """The mirror at `cluster` has the offsets that the group has committed at the active cluster.
+
+    `offsets` has the partitions with a committed offset.
     """
 
     group: str
@@ -79,8 +80,8 @@ class GroupSynced(FleetEvent):
 
 @dataclass(slots=True)
 class OwnedPartitions(FleetEvent):
-    """From now on, and until its next event of this kind or `until_us`, the member works on these
-    partitions.
+    """The member owns these partitions from now on, until its next event of this kind or
+    `until_us`.
     """
 
     group: str
@@ -91,7 +92,7 @@ class OwnedPartitions(FleetEvent):
 
 @dataclass(slots=True)
 class OffsetCommitted(FleetEvent):
-    """The group coordinator took it."""
+    """The group coordinator accepted a commit."""
 
     group: str
     member: str
@@ -102,9 +103,7 @@ class OffsetCommitted(FleetEvent):
 
 @dataclass(slots=True)
 class OffsetFetched(FleetEvent):
-    """The coordinator's answer to an OffsetFetch that was asked at `asked_us`; -1: nothing
-    committed.
-    """
+    """The group coordinator's answer to an OffsetFetch; -1 means that nothing is committed."""
 
     group: str
     member: str
@@ -115,8 +114,8 @@ class OffsetFetched(FleetEvent):
 
 @dataclass(slots=True)
 class Healed(FleetEvent):
-    """Nobody writes any more, everything runs, every replica is in sync: now everything must be
-    right. `isr` by partition: host names.
+    """Nobody writes any more, all servers run and all replicas are in sync, so from now on the logs
+    are final. `isr` has the host names by partition, the leader's first.
     """
 
     isr: dict[TopicPartition, tuple[str, ...]]

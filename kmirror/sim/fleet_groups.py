@@ -1,17 +1,18 @@
-"""A member of a consumer group of a fleet, by KIP-848: one heartbeat does it all.
+"""A member of a fleet's consumer group by the protocol of KIP-848, in which a heartbeat does
+everything.
 
-    join (epoch 0) ─> heartbeats ─> an assignment ─> what is taken away is committed, given up and acknowledged; what is new is fetched from
-    the committed offset ─> FENCED_MEMBER_EPOCH or UNKNOWN_MEMBER_ID: everything is given up, join again
+    join (epoch 0) ─> heartbeats ─> an assignment ─> commit, give up and acknowledge the partitions that are taken away; fetch
+    the new ones from the committed offset ─> at FENCED_MEMBER_EPOCH or UNKNOWN_MEMBER_ID give everything up and join again
 
-A member counts a partition as its own while its session cannot have ended: from a heartbeat's
-answer until the session timeout after that heartbeat was sent. Two members must never count the
-same partition as their own at the same moment.
+A member owns a partition while its session cannot have ended: from a heartbeat's answer until the
+session timeout after that heartbeat was sent. Two members must never own the same partition at the
+same time.
 
-It takes leader epochs as Java's consumers do: that of the committed offset, or of the log's start
-where there is none, and that of the last batch, which it commits.
+It takes leader epochs as Java's consumers do: first that of the committed offset, or of the log
+start if nothing is committed, and then that of the last batch, which it commits.
 
-Where the committed offset is beyond the end of the log, as a mirror's may be after a failover, the
-member begins again at the log's start (auto.offset.reset=earliest).
+If the committed offset is beyond the log end, as it may be at a mirror after a failover, the member
+starts again at the log start (auto.offset.reset=earliest).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ GONE = (Errors.UNKNOWN_MEMBER_ID, Errors.FENCED_MEMBER_EPOCH)
 
 
 class GroupMember:
-    """Joins `group`, subscribed to `topics`; `run` for ever, `leave` in good order."""
+    """A member of `group`, subscribed to `topics`. `run` never ends; `leave` leaves the group."""
 
     def __init__(self, client: FleetClient, group: str, topics: Sequence[str], history: History, *, committed: bool = True) -> None:
         self.consuming = True
@@ -75,7 +76,9 @@ class GroupMember:
                 self._polling = False
 
     async def poll(self) -> None:
-        """A heartbeat, what it asks for, then some records of one partition, and a commit."""
+        """Sends a heartbeat, does what the answer asks for, reads some records of one partition and
+        commits.
+        """
         await self._heartbeat()
         await self._reconcile()
         if self._owned:
@@ -83,7 +86,7 @@ class GroupMember:
             await self._consume(partitions[self._client.random.randrange(len(partitions))])
 
     async def leave(self) -> None:
-        """Commit, give up, and say so, when the poll that is under way has ended."""
+        """Waits for the poll under way, commits, gives up all partitions and leaves the group."""
         self.consuming = False
         while self._polling:
             await self._client.retry_pause()
@@ -126,8 +129,9 @@ class GroupMember:
             self._client.forget_coordinator(self._group, GROUP_COORDINATOR)
 
     async def _reconcile(self) -> None:
-        """Give up first; the rest is taken with the next answer (the coordinator hands a partition
-        over only when it is free).
+        """Moves towards the assignment: gives up partitions, then takes the new ones.
+
+        The coordinator assigns a partition only when no other member owns it.
         """
         if self._assigned is None:
             return
@@ -216,7 +220,7 @@ class GroupMember:
         return offset
 
     async def _log_start(self, partition: TopicPartition) -> int | None:
-        """Where the partition's log begins; None when there is no answer."""
+        """Returns the partition's log start offset, or None if there is no answer."""
         wanted = ListOffsetsPartition(partition_index=partition.partition, timestamp=EARLIEST_TIMESTAMP)
         request = ListOffsetsRequest(replica_id=CONSUMER, topics=[ListOffsetsTopic(name=partition.topic, partitions=[wanted])])
         response = await self._client.ask_leader(partition, request)
@@ -251,7 +255,10 @@ class GroupMember:
         ]
 
     async def _name_of(self, topic_id: Uuid) -> str:
-        """ "" while metadata do not tell of it. What was owned of another topic of that name is gone with it."""
+        """Returns the topic's name, or "" while the metadata do not have the id.
+
+        If the name belonged to a topic with another id, the partitions of that one are dropped.
+        """
         known = self._client.topic_ids
         if topic_id not in known.values():
             for topic in self._topics:
@@ -266,8 +273,8 @@ class GroupMember:
 
 
 async def committed_offsets(client: FleetClient, group: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int] | None:
-    """Returns what the group has committed for these partitions of one topic, as its coordinator
-    tells an outsider; None if there is no answer.
+    """Returns the group's committed offsets of these partitions of one topic, as a client that is
+    no member gets them, or None if there is no answer.
     """
     wanted = OffsetFetchRequestTopics(name=partitions[0].topic, partition_indexes=[partition.partition for partition in partitions])
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[wanted])], require_stable=True)

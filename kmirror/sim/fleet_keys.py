@@ -1,17 +1,18 @@
-"""A compacted topic beside the story's: keys that are set and deleted, cleaners that clean, and
-what must hold of the keys that live.
+"""A compacted topic beside the one of the story: its keys are set and deleted, cleaners clean it,
+and at the end the rule "keys" must hold.
 
-`KeyedWriter` is the only one who writes the topic, one request after the other, so that for each
-key it is known what was last acknowledged, and what may have been carried out since. The value of a
-key says how often it was written. Logs of this topic are not followed batch by batch (a cleaner
-rewrites them); they are read from the disks when everything has settled (`read_keys`):
+Only `KeyedWriter` writes the topic, one request after the other. So it is known for each key which
+write was acknowledged last, and which writes may have been carried out since. The value of a key
+says how often it was written. Checkers do not follow these logs batch by batch, since cleaners
+rewrite them. They are read from the disks when everything has settled (`read_keys`):
 
-    keys   on every replica in sync, of the source and of its mirror, a key has its last acknowledged value, or one that was sent later (or
-           shortly before, `LATE_US`, and overtaken) and whose fate is unknown; what was deleted for good has none, but where a replica may
-           have been away for longer than tombstones live (`KeysRead.may_lack_tombstones`): there, as in Kafka, an older value stays
+    keys   on every replica in sync, at the source and at its mirror, a key has its last acknowledged value, or one with an unknown
+           outcome that was sent later, or shortly before (`LATE_US`) and was overtaken. A key whose deletion was acknowledged last has no
+           value, unless a replica may have been away for longer than tombstones live (`KeysRead.may_lack_tombstones`): there, as in
+           Kafka, an older value may stay
 
-A topic is rolled and cleaned within fractions of a second (`COMPACTED`, `CLEANING`), and its
-tombstones are not kept longer.
+The topic is rolled and cleaned within fractions of a second (`COMPACTED`, `CLEANING`), and its
+tombstones are kept no longer.
 """
 
 from __future__ import annotations
@@ -52,9 +53,7 @@ CLEANING = {
 
 @dataclass(slots=True)
 class KeyWritten(Event):
-    """The writer heard of its `version`-th write of the key; `acknowledged`: that it was taken
-    (else nobody knows).
-    """
+    """The outcome of the `version`-th write of a key: acknowledged, or otherwise unknown."""
 
     cluster: str
     key: bytes
@@ -65,7 +64,10 @@ class KeyWritten(Event):
 
 @dataclass(slots=True)
 class KeysRead(Event):
-    """What lives on that host in the end, by key, of what was written to `written_to`."""
+    """The live keys on a host at the end, with their values.
+
+    `written_to` is the cluster that the writer wrote to.
+    """
 
     host: str
     written_to: str
@@ -74,8 +76,9 @@ class KeysRead(Event):
 
 
 class KeyedWriter:
-    """Sets and deletes keys at one cluster until `writing` is false: a few of them again and again,
-    then the next ones.
+    """Sets and deletes keys at one cluster while `writing` is true.
+
+    It writes a few keys several times, and then moves on to the next ones.
     """
 
     def __init__(self, client: FleetClient, history: History) -> None:
@@ -96,7 +99,7 @@ class KeyedWriter:
                 self._writes += 1
 
     async def write(self, key: bytes, *, deleted: bool) -> bool:
-        """Once; whether it was acknowledged."""
+        """Writes the key once, and returns whether that was acknowledged."""
         version = self._versions[key] = self._versions.get(key, 0) + 1
         value = None if deleted else b"%s=%d" % (key, version)
         batch = build_batch([Record(0, self._client.runtime.clock.time_ms(), key, value, [])], base_offset=0)
@@ -110,8 +113,8 @@ class KeyedWriter:
 
 
 def keyed_records(server: SimServer) -> Iterator[tuple[int, bytes, bytes | None]]:
-    """(offset, key, value) of all that the server's disk holds of the compacted topic, in the order
-    of its log.
+    """Yields offset, key and value of every record of the compacted topic on the server's disk, in
+    log order.
     """
     data_dir = server.watch.data_dir_of(KEYED)
     if data_dir is None:
@@ -125,18 +128,18 @@ def keyed_records(server: SimServer) -> Iterator[tuple[int, bytes, bytes | None]
 
 
 def live_keys(server: SimServer) -> dict[bytes, bytes]:
-    """The last value of each key that has one."""
+    """Returns the last value of each key whose last record is no tombstone."""
     last = {key: value for _, key, value in keyed_records(server)}
     return {key: value for key, value in sorted(last.items()) if value is not None}
 
 
 def last_offset(server: SimServer) -> int:
-    """Of the log's last record, -1 for none."""
+    """Returns the offset of the log's last record, or -1 if there is none."""
     return max((offset for offset, _, _ in keyed_records(server)), default=-1)
 
 
 def read_keys(history: History, now_us: int, servers: list[SimServer], *, written_to: str, may_lack_tombstones: bool = False) -> None:
-    """Notes the keys on these hosts, which the rule "keys" judges."""
+    """Records the live keys of these hosts, for the rule "keys"."""
     for server in servers:
         history.add(KeysRead(now_us, server.name, written_to, live_keys(server), may_lack_tombstones))
 

@@ -1,5 +1,5 @@
-"""FleetStage: the set of a fleet's history: the fleet, its clients, the faults, and what it means
-to be healed.
+"""FleetStage: what the history of one fleet plays with, which is the fleet, its clients and the
+faults, and how the fleet is healed at the end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SETTLE_MS = 4_000
 
 
 class FleetStage(SimStage):
-    """The set of a fleet's history; `crowd` is there once it is open."""
+    """What the history of one fleet plays with. `crowd` exists after `open`."""
 
     crowd: FleetCrowd
 
@@ -35,7 +35,7 @@ class FleetStage(SimStage):
         return self.fleet.servers
 
     async def open(self, partitions: int) -> None:
-        """Start everything, with a topic of that many partitions."""
+        """Starts the servers and creates a topic with that many partitions."""
         await self.start_servers(self.fleet.way_to_die)
         self.partitions = [TopicPartition(TOPIC, number) for number in range(partitions)]
         self.crowd = FleetCrowd(self, self.fleet, self.partitions)
@@ -56,8 +56,8 @@ class FleetStage(SimStage):
         admin.close()
 
     async def heal(self) -> None:
-        """Writers end what they began, faults end, replicas catch up; then the truth is what the
-        logs say.
+        """Lets writers end what they began, ends the faults, and waits until all replicas are in
+        sync. Then it records `Healed`, after which the logs are final.
         """
         self.crowd.write(writing=False)
         await self.faults.mend()

@@ -1,11 +1,13 @@
-"""A fleet storm: three brokers and a controller, all kinds of clients, all kinds of faults; then
-everything heals and must be right.
+"""The histories of one fleet: three brokers and a controller with all kinds of clients and faults.
+At the end everything heals, and all rules of `fleet_checkers` must hold.
 
-    a topic of RF 3 and min.insync.replicas 2 is written to by a plain and an idempotent producer and by two transactional ids, whose
-    producers are followed by successors while they live on as zombies; readers of both isolation levels; a group of KIP-848 members
-    that come, go and crash ─> crashes, power cuts, partitions, resets, pauses ─> writers stop ─> healed: every replica in sync
+    clients   a plain and an idempotent producer and two transactional ids write to a topic of RF 3 and min.insync.replicas 2;
+              successors fence transactional producers, which live on as zombies; readers use both isolation levels; members of a
+              KIP-848 group come, go and crash
+    faults    crashes, power cuts, network partitions, connection resets, pauses
+    end       writers stop, faults end, and every replica is in sync
 
-What may coincide is said in `sim.fleet`.
+Which faults may coincide is said in `sim.fleet`.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from kmirror.sim.run import HistoryFunction, Setting
 
 
 async def brokers(stage: FleetStage) -> None:
-    """Three brokers, producers of all kinds, readers and a group, with faults of all kinds;
-    everything acknowledged is there in the end.
+    """Three brokers with producers of all kinds, readers and a group, under faults of all kinds;
+    everything that was acknowledged is there in the end.
     """
     await stage.open(stage.between(1, 3))
     for idempotent in (False, True):
@@ -50,12 +52,12 @@ async def _member_comes_or_goes(stage: FleetStage) -> None:
 
 
 async def _leader(stage: FleetStage) -> str:
-    """The name of the broker that leads the first partition."""
+    """Returns the name of the broker that leads the first partition."""
     return stage.fleet.broker_named(stage.fleet.registrations()[stage.partitions[0]].leader).name
 
 
 async def lone_leader(stage: FleetStage) -> None:
-    """Followers fall out of the ISR, then the leader loses its power: what it took alone must not
+    """The followers leave the ISR, and then the leader loses power; what it appended alone must not
     have been acknowledged (min.insync.replicas).
     """
     await stage.open(1)
@@ -77,8 +79,8 @@ async def lone_leader(stage: FleetStage) -> None:
 
 
 async def deposed_leader(stage: FleetStage) -> None:
-    """A leader that nobody reaches takes what is never replicated; back as a follower it must cut
-    that, by the epochs (KIP-101).
+    """A leader that no other node reaches appends records that are never replicated; when it comes
+    back as a follower, it must cut them by their epochs (KIP-101).
     """
     await stage.open(1)
     producer = stage.crowd.start_producer(idempotent=False)
@@ -95,8 +97,8 @@ async def deposed_leader(stage: FleetStage) -> None:
 
 
 async def successors(stage: FleetStage) -> None:
-    """Producers of one transactional id follow each other while the old ones go on as zombies, and
-    readers read what is committed.
+    """Producers of one transactional id replace each other while the old ones go on as zombies, and
+    readers of both isolation levels read along.
     """
     await stage.open(2)
     stage.crowd.start_readers(False, True)

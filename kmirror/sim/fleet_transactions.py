@@ -1,13 +1,13 @@
-"""A transactional producer of a fleet, in several lives: each instance initialises the same
-transactional id and fences the ones before.
+"""Transactional producers of a fleet. Several instances use one transactional id, one after the
+other, and each fences those before it.
 
 The protocol is transaction version 2 (KIP-890): Produce v12 adds the partition to the transaction
-by itself, EndTxn v5 answers with the producer id and epoch of the next transaction. What may be
-tried again is tried again until it is answered; whoever is fenced stops for good. A zombie is an
-instance that does not know of its successor and goes on: it must be refused.
+by itself, and EndTxn v5 answers with the producer id and epoch of the next transaction. Requests
+are repeated while the error allows it, and a fenced instance stops for good. A zombie is an
+instance that does not know of its successor and goes on; brokers must refuse it.
 
-A transaction writes to one to three partitions. Whatever it was told by EndTxn is noted with all
-values that brokers took.
+A transaction writes to one to three partitions. The history gets the outcome of EndTxn with all
+values that the transaction sent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Sent = tuple[tuple[TopicPartition, bytes], ...]
 
 
 class TransactionalProducer:
-    """One instance; `run` until it is fenced, or for ever."""
+    """One instance of a transactional id. `run` ends when it is fenced."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class TransactionalProducer:
                 await self.transact()
 
     async def init(self) -> bool:
-        """InitProducerId, until it is answered; False when the id was refused for good."""
+        """Sends InitProducerId until it succeeds. Returns False if the id is refused for good."""
         request = InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=self._timeout_ms)
         while not self.fenced:
             asked_us = self._client.loop.now_us
@@ -87,7 +87,7 @@ class TransactionalProducer:
         return False
 
     async def transact(self) -> None:
-        """One transaction, committed or aborted; an error on the way aborts it."""
+        """Runs one transaction and commits or aborts it. An error in between aborts it."""
         self._number += 1
         label = f"{self._id}/{self._instance}/{self._number}"
         count = 1 + self._client.random.randrange(min(3, len(self._partitions)))
@@ -106,7 +106,10 @@ class TransactionalProducer:
         await self._end(label, tuple(sent), commit=commit)
 
     async def write(self, partition: TopicPartition, values: tuple[bytes, ...]) -> bool:
-        """One batch of the transaction that is under way, or begins with it; whether it was taken."""
+        """Writes one batch of a transaction, which the first one begins.
+
+        Returns whether the batch was appended.
+        """
         batch = build_batch(
             records_of(values, self._client.runtime.clock.time_ms()),
             base_offset=0,
@@ -132,8 +135,10 @@ class TransactionalProducer:
         return False
 
     async def _end(self, label: str, sent: Sent, *, commit: bool) -> None:
-        """EndTxn, until it is answered; when a commit is refused for good the transaction is
-        aborted.
+        """Sends EndTxn until it is answered, and records the outcome.
+
+        If the outcome stays unknown, the instance initialises its id again, which aborts what is
+        still open.
         """
         asked_us = self._client.loop.now_us
         request = EndTxnRequest(transactional_id=self._id, producer_id=self._producer_id, producer_epoch=self._epoch, committed=commit)

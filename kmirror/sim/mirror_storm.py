@@ -1,15 +1,15 @@
-"""Two fleets in a storm: mirrors both ways in turn, an operator who changes their mind, clients
-that follow the active cluster.
+"""The storm of two fleets: they mirror each other in turn, an operator changes their mind, and
+clients follow the active cluster.
 
     A is written to by producers of all kinds ─> B mirrors it ─> at random: pause and resume, remove and add, delete and create again,
-    fail over (planned, or with A dead, or behind A's back) and back; or two operators at once, or the topic deleted on either side
-    ─> everything heals ─> the mirror equals its source ─> (every other time) the last failover, and writes there
+    fail over (planned, with A dead, or while A is still written to) and back; or two operators at once, or the topic is deleted on
+    either side ─> everything heals ─> the mirror equals its source ─> (in half of the runs) a last failover, and writes there
 
-Faults hit both fleets, and the network within and between them. Whoever wrote to the old active
-cluster goes on for a while: its records are what failover may lose. In some stories a group of one
-or two members follows the active cluster, at the offsets that are synced, in some an admin moves a
-share group there (drawn apart, so that the other stories stay what they are). Producer ids are
-handed out by both clusters from 0, so both have the same ones.
+Faults hit both fleets, and the network within and between them. Producers go on writing to the old
+active cluster for a while; a failover may lose those records. In some stories a group of one or two
+members follows the active cluster, at the synced offsets. In some an admin moves a share group
+there; a separate random generator decides that, so that other stories stay the same. Both clusters
+assign producer ids from 0, so the ids collide.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ MIN_MOVE_PAUSE_MS, MAX_MOVE_PAUSE_MS = 150, 900
 
 
 async def mirrors(stage: MirrorStage) -> None:
-    """Two fleets of three brokers, mirrors both ways in turn, an operator at random, clients of all
-    kinds, faults of all kinds.
+    """Two fleets of three brokers that mirror each other in turn, with a random operator, clients
+    of all kinds and faults of all kinds.
     """
     await _mirrors(stage, MirrorWorld.drawn(SeededRandom(f"{stage.world.loop.seed}/world")))
 
@@ -51,7 +51,7 @@ async def _mirrors(stage: MirrorStage, world: MirrorWorld) -> None:
     random = SeededRandom(f"{stage.world.loop.seed}/groups")
     share = MovedShareGroup(stage, random) if random.randrange(100) < SHARE_GROUP_PERCENT else None
     members = 1 + (random.randrange(100) < SECOND_MEMBER_PERCENT)
-    if world.source_lost is not None:  # its groups would have to begin anew, and nothing says so
+    if world.source_lost is not None:  # groups would have to start again, and nothing tells them
         share, members = None, 0
     keyed = KeyedTopic(stage, SeededRandom(f"{stage.world.loop.seed}/keyed")) if world.keyed else None
     await stage.open(
@@ -68,7 +68,7 @@ async def _mirrors(stage: MirrorStage, world: MirrorWorld) -> None:
     if world.log_dirs > 1:
         stage.world.loop.create_task(_moves(stage), name="moves")
     if world.source_lost is None:
-        stage.operator.mirror_configs["mirror.max.truncation.records"] = "-1"  # whoever adds a topic here takes what the source has
+        stage.operator.mirror_configs["mirror.max.truncation.records"] = "-1"  # an add follows the source
     else:
         stage.when_refused = turns.lost_source.say_go
     story.start_clients()
@@ -88,7 +88,7 @@ async def _mirrors(stage: MirrorStage, world: MirrorWorld) -> None:
 
 
 async def _moves(stage: MirrorStage) -> None:
-    """Replicas move from one log directory of their broker to the other, as long as faults happen."""
+    """Moves replicas between the log directories of their broker while faults are active."""
     random = SeededRandom(f"{stage.world.loop.seed}/moves")
     while True:
         await stage.sleep_ms(MIN_MOVE_PAUSE_MS + random.randrange(MAX_MOVE_PAUSE_MS - MIN_MOVE_PAUSE_MS))
@@ -99,7 +99,7 @@ async def _moves(stage: MirrorStage) -> None:
 
 
 class _Story:
-    """Owns which cluster is active, and what the operator has told the passive one."""
+    """One run of the storm: which cluster is active, and what operators tell the passive one."""
 
     def __init__(self, stage: MirrorStage, share: MovedShareGroup | None, *, members: int) -> None:
         self.active, self.passive = "a", "b"
@@ -109,7 +109,7 @@ class _Story:
         self._arbiter: MirrorOperator | None = None
 
     def start_clients(self) -> None:
-        """Those of the passive cluster do not write yet; readers read everywhere."""
+        """Starts the clients. Producers of the passive cluster do not write yet."""
         for name, crowd in self._stage.crowds.items():
             crowd.start_producer(idempotent=False)
             crowd.start_producer(idempotent=True)
@@ -142,7 +142,7 @@ class _Story:
         return found
 
     async def _happen(self) -> None:
-        """What the operator does next."""
+        """Lets the operator do one random thing."""
         what = self._stage.between(1, 100)
         if what <= 50:
             await self.fail_over()
@@ -156,7 +156,9 @@ class _Story:
             await self._delete_and_create()
 
     async def end(self) -> None:
-        """The passive cluster equals the active one, and may take over."""
+        """Waits until the passive cluster equals the active one, and in half of the runs fails over
+        to it.
+        """
         stage = self._stage
         await stage.settle()
         if self._arbiter is not None:
@@ -182,7 +184,7 @@ class _Story:
         await stage.end()
 
     async def _quarrel(self) -> None:
-        """Two operators at once at the passive cluster; then a third one sets it right."""
+        """Lets two operators work at the passive cluster at once; then a third one repairs it."""
         stage = self._stage
         first, second, self._arbiter = stage.requests.operators(self.active, self.passive, "operator-1", "operator-2", "arbiter")
         times = [stage.between(2, 4) for _ in range(2)]
@@ -196,8 +198,8 @@ class _Story:
         await stage.requests.have_it_mirrored(self._arbiter, self.passive)
 
     async def delete_topic(self) -> None:
-        """The passive cluster's topic is deleted, and comes back with the next add, empty and with
-        the same id.
+        """Deletes the passive cluster's topic, which the next add creates again, empty and with the
+        same id.
         """
         await self._stage.fail_over(self.passive)
         await self._stage.requests.delete_topic(self.passive)
@@ -205,11 +207,11 @@ class _Story:
         await self.start_mirror()
 
     async def _replace_source_topic(self) -> None:
-        """The active cluster's topic is deleted and created again, with another id.
+        """Deletes the active cluster's topic and creates it again, with another id.
 
-        The mirror must not follow until the passive cluster's topic is deleted, too. (A partition
-        whose leader never looked while there was no topic stays PAUSED by the topic's name, since
-        another id alone is no deletion, B5.)
+        The mirror must not follow until the passive cluster's topic is deleted too. A partition
+        whose leader did not look while there was no topic stays PAUSED because of the topic's name,
+        since another id alone is no deletion (B5).
         """
         stage, crowd = self._stage, self._stage.crowds[self.active]
         crowd.crash_members()
@@ -236,8 +238,8 @@ class _Story:
         await self.start_mirror()
 
     async def fail_over(self) -> None:
-        """Fails over in one of three ways: planned (writers stop first), while the old active
-        cluster is still written to, or after it died.
+        """Fails over in one of three ways: planned, with writers stopped first; while the old
+        active cluster is still written to; or after it died.
         """
         stage = self._stage
         old, new = self.active, self.passive

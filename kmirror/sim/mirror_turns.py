@@ -1,14 +1,13 @@
-"""Turns that a story of the storm takes in some worlds: mirroring switched off and on,
-`__mirror_state` grown, a source that refuses, or loses what it had (`sim.lost_sources`).
+"""Turns that a story of the storm takes only in some worlds: mirroring is switched off and on,
+`__mirror_state` grows, or the source refuses mirrors or loses its data (`sim.lost_sources`).
 
-    switch off    the passive cluster's mirror is deleted, at times the active one's former mirror, too; mirror.version is lowered to 0, clients write
-                  there, it is raised, and the mirror is made again
-    grow          an operator tries to (and must hear INVALID_PARTITIONS), and then the partitions are there by what a controller of another
-                  version wrote
-    refuse        the active cluster takes the rights of whoever works for mirrors away, and gives them back
+    switch off    the passive cluster's mirror is deleted, at times also the active one's former mirror; mirror.version is lowered to 0, clients
+                  write there, it is raised, and the mirror is created again
+    grow          an operator tries to add partitions and must get INVALID_PARTITIONS; then a controller of another version adds them
+    refuse        the active cluster takes all permissions from mirrors, and gives them back
 
-What must hold then is what always holds. In particular a refusal fails nothing: when it ends, so
-does the delay.
+All rules must hold as always. In particular a refusal makes no partition fail: it only delays
+mirroring until it ends.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ Turn = Callable[[], Awaitable[None]]
 
 
 class Turns:
-    """Those of one story; `random` is theirs alone."""
+    """The turns of one story. Nothing else draws from `random`."""
 
     def __init__(self, stage: MirrorStage, story: Story, random: Random) -> None:
         self._stage = stage
@@ -44,7 +43,7 @@ class Turns:
         self.lost_source = LostSource(stage, story, random)
 
     def among(self, happenings: Sequence[Turn], world: MirrorWorld) -> list[Turn]:
-        """The story's happenings, and among them the turns that the world has."""
+        """Returns the story's happenings with the turns of this world inserted at random places."""
         lost = self.lost_source
         turns: dict[Turn, bool] = {
             self._switch_off: world.switched_off,
@@ -63,7 +62,7 @@ class Turns:
         return low + self._random.randrange(high - low + 1)
 
     async def _refuse(self) -> None:
-        """It begins; the story goes on meanwhile."""
+        """Starts a refusal. The story goes on meanwhile."""
         cluster, now_us = self._story.active, self._stage.world.loop.now_us
         until_us = now_us + 1_000 * self._between(MIN_REFUSED_MS, MAX_REFUSED_MS)
         self._stage.refused_until_us[cluster] = until_us
@@ -105,7 +104,7 @@ class Turns:
             await stage.sleep_ms(PAUSE_MS)
 
     async def _until_it_is_there(self, cluster: str) -> bool:
-        """False where the cluster has had no mirror."""
+        """Waits for `__mirror_state`. Returns False if the cluster never had a mirror."""
         fleet = self._stage.fleets[cluster]
         for _ in range(TRIES):
             if fleet.controller.is_serving and fleet.image().topics.topic(MIRROR_STATE_TOPIC_NAME) is not None:
@@ -114,7 +113,7 @@ class Turns:
         return False
 
     async def _try_to_grow(self, cluster: str, count: int) -> None:
-        """Until there is an answer; KmirrorError unless it is a refusal."""
+        """Tries until there is an answer. Raises KmirrorError unless it is a refusal."""
         what = f"growing {MIRROR_STATE_TOPIC_NAME} of {cluster} to {count}"
         for _ in range(TRIES):
             try:

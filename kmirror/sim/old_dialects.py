@@ -1,12 +1,12 @@
-"""Sources that speak to mirrors as older versions of Kafka would: fewer APIs, in lower versions.
+"""Sources that answer mirrors as older versions of Kafka would, with fewer APIs and lower versions.
 
     2.1   no topic ids, no diverging epochs in fetches, a leader's epoch only from OffsetForLeaderEpoch
     2.8   topic ids in Metadata, but not in fetches
-    3.9   all of it, but nothing of mirroring
+    3.9   all of these, but none of the mirror APIs
 
-Only a mirror's clients are answered so; the brokers of the cluster and its other clients go on as
-they are. What is capped is what mirrors copy by; groups, configs and ACLs are asked for in today's
-versions. `refuse` has a source that takes a mirror's rights away for a while.
+Only clients of a mirror see the lower versions; the cluster's brokers and other clients do not. The
+APIs that copy records are capped. Groups, configs and ACLs are still asked for in today's versions.
+`refuse` makes a source take a mirror's permissions away for a while.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ DIALECTS: Mapping[str, Mapping[ApiKeys, int]] = {
     "3.9": {ApiKeys.FETCH: 17, ApiKeys.METADATA: 12, ApiKeys.LIST_OFFSETS: 9, ApiKeys.OFFSET_FOR_LEADER_EPOCH: 4},
 }
 OF_A_MIRROR = "-mirror-"
-"""In the client id of whoever works for one."""
+"""A part of the client ids of all clients that work for a mirror."""
 
 
 def speak(apis: KafkaApis, dialect: str) -> None:
-    """From now on, to mirrors."""
+    """Makes a broker answer mirrors in this dialect from now on."""
     highest = DIALECTS[dialect]
 
     async def answer(apis: KafkaApis, request: Request) -> ApiVersionsResponse:
@@ -44,7 +44,7 @@ def speak(apis: KafkaApis, dialect: str) -> None:
 
 
 def refuse(apis: KafkaApis, is_refused: Callable[[], bool]) -> None:
-    """Mirrors may do nothing at this broker while `is_refused()`."""
+    """Makes a broker deny mirrors every permission while `is_refused()`."""
     authorize = apis.authorize
 
     def ask(request: Request, *question: Any) -> bool:

@@ -1,11 +1,11 @@
-"""A storm: the history of two clusters, a mirror, a failover and a failback, with faults in
-between, from one seed.
+"""A storm: a history of two clusters with a mirror, a failover and a failback, under faults. One
+seed decides all of it.
 
-    A is written to, B mirrors it ─> B takes over (A dead, or alive and still written to by who has not heard)
-    ─> A comes back and mirrors B ─> everything heals ─> lag 0: both logs are equal ─> (every other time) A takes over again
+    A is written to, B mirrors it ─> B takes over (A is dead, or alive and still written to by clients that have not heard)
+    ─> A comes back and mirrors B ─> everything heals ─> lag 0: both logs are equal ─> (in half of the runs) A takes over again
 
-`Stage` is the set: the world, the clusters, the clients, the operator; `storm` is one history on
-it, `sim.histories.alignment` has the others.
+`Stage` has what a history plays with: the world, the clusters, the clients and the operator.
+`storm` is one history on it; `sim.histories.alignment` has the others.
 """
 
 from __future__ import annotations
@@ -37,17 +37,16 @@ WRITE_PAUSE_MS = 100
 
 
 class Stage(SimStage):
-    """Everything a history plays with.
+    """Everything that a history of two clusters plays with.
 
-    Clusters are `stage.cluster("a")`; they are made, formatted and started by `open`.
+    `open` makes, formats and starts the clusters; `stage.cluster("a")` is one of them.
     """
 
     def __init__(self, world: SimWorld, history: History, rates: FaultRates, ablations: Ablations) -> None:
         super().__init__(world, history, rates, ablations)
         self.operator = Operator(world.loop, self.clients, history, timeout_ms=self.patience_ms)
-        self.operator.mirror_configs["mirror.max.truncation.records"] = (
-            "-1"  # one broker each: what a power loss costs a source is followed
-        )
+        # with one broker each, a mirror has to follow a source that lost records with its power
+        self.operator.mirror_configs["mirror.max.truncation.records"] = "-1"
         self.clusters: dict[str, SimCluster] = {}
         self.target = Target("a")
         self._transactions = 0
@@ -56,7 +55,7 @@ class Stage(SimStage):
         return list(self.clusters.values())
 
     async def open(self, names: Sequence[str] = ("a", "b"), *, config: Mapping[str, str] | None = None) -> None:
-        """Make and start the clusters; `config` adds broker properties to each."""
+        """Makes and starts the clusters. `config` adds broker properties to each."""
         for name in names:
             self.clusters[name] = SimCluster(
                 self.world, name, self.history, self.known, safeguards=self.ablations.safeguards, config=config
@@ -72,7 +71,7 @@ class Stage(SimStage):
         return Producer(self.world.loop, self.clients, name, target or self.target, partitions, self.history, idempotent=idempotent)
 
     def start_clients(self, partitions: list[TopicPartition]) -> None:
-        """A plain and an idempotent producer, and a reader for each log."""
+        """Starts a plain and an idempotent producer, and a reader for each log."""
         for name, idempotent in (("plain", False), ("idempotent", True)):
             self.clients.spawn(self.producer(name, partitions, idempotent=idempotent).run(), name=name)
         for cluster in self.clusters:
@@ -82,7 +81,10 @@ class Stage(SimStage):
                 self.clients.spawn(reader.run(), name=name)
 
     async def write(self, producer: Producer, partition: TopicPartition, *, cluster: str, batches: int, count: int | None = None) -> None:
-        """That many acknowledged batches; KmirrorError when the cluster takes none for too long."""
+        """Writes that many batches until they are acknowledged.
+
+        Raises KmirrorError if the cluster takes none for too long.
+        """
         for _ in range(batches):
             tries = 0
             while not await producer.write_once(partition, cluster=cluster, count=count):
@@ -92,7 +94,7 @@ class Stage(SimStage):
                 await self.sleep_ms(WRITE_PAUSE_MS)
 
     def transaction(self, cluster: str, partition: TopicPartition, *, producer_id: int, count: int = 1) -> None:
-        """A transactional batch, as its producer would write it."""
+        """Appends a transactional batch, as its producer would write it."""
         self._transactions += 1
         now_ms = EPOCH_MS + self.world.loop.now_us // 1000
         values = [f"{cluster}/transaction-{producer_id}/{self._transactions}.{index}".encode() for index in range(count)]
@@ -104,7 +106,7 @@ class Stage(SimStage):
         self.cluster(cluster).append(partition, batch, origin=AppendOrigin.COORDINATOR)
 
     def _sequence(self, cluster: str, partition: TopicPartition, producer_id: int) -> int:
-        """As the log has it; a reset clears it."""
+        """Returns the producer's next sequence by the log. A reset sets it back to 0."""
         sequence = 0
         for batch in self.cluster(cluster).watch.logs.get(partition, ()):
             if batch.reset_source is not None:
@@ -114,7 +116,7 @@ class Stage(SimStage):
         return sequence
 
     def open_transactions(self, cluster: str, partition: TopicPartition) -> list[int]:
-        """Producer ids with a transaction open in the log."""
+        """Returns the producer ids that have an open transaction in the log, sorted."""
         return sorted(open_transactions(self.log(cluster, partition)))
 
     def end_transaction(self, cluster: str, partition: TopicPartition, *, producer_id: int, commit: bool) -> None:
@@ -146,7 +148,9 @@ class Stage(SimStage):
         return theirs[-1].chain == ours[-1].chain
 
     async def until_equal(self, source: str, destination: str, partitions: list[TopicPartition]) -> None:
-        """Lag 0 while nobody writes; from then on the logs are compared."""
+        """Waits for lag 0 while nobody writes, and records it: from then on checkers compare both
+        logs.
+        """
         await self.until(
             f"{destination} equals {source}", lambda: all(self.equal(source, destination, partition) for partition in partitions)
         )
@@ -156,21 +160,21 @@ class Stage(SimStage):
     # the operator's procedures
 
     async def mirror(self, source: str, destination: str, partitions: list[TopicPartition], *, name: str = MIRROR) -> None:
-        """Create the mirror, add the topics, and wait until they are mirrored."""
+        """Creates the mirror, adds the topics, and waits until they are MIRRORING."""
         await self.operator.create_mirror(destination, name, source=source)
         for topic in dict.fromkeys(partition.topic for partition in partitions):
             await self.operator.add(destination, name, topic)
         await self.until_state(destination, partitions, MirrorPartitionState.MIRRORING)
 
     async def fail_over(self, destination: str, partitions: list[TopicPartition], *, name: str = MIRROR) -> None:
-        """Remove the topics and wait until they are writable."""
+        """Removes the topics and waits until they are writable."""
         for topic in dict.fromkeys(partition.topic for partition in partitions):
             await self.operator.remove(destination, name, topic)
         await self.until_state(destination, partitions, MirrorPartitionState.STOPPED)
 
 
 async def storm(stage: Stage) -> None:
-    """See the top of the file."""
+    """Two clusters with a mirror, a failover and a failback, under faults (see the file's top)."""
     partitions = [TopicPartition(TOPIC, number) for number in range(stage.between(1, 2))]
     await stage.open()
     await stage.operator.create_topic("a", TOPIC, len(partitions))
@@ -200,8 +204,8 @@ async def storm(stage: Stage) -> None:
 
 
 async def _settle(stage: Stage, partitions: list[TopicPartition]) -> None:
-    """Nobody writes, everything works; what is under way arrives; what is open is aborted (a mirror
-    gets nothing above the source's LSO).
+    """Stops writers and faults, waits for what is under way, and aborts open transactions, because
+    a mirror gets nothing above the source's LSO.
     """
     stage.target.writing = False
     await stage.faults.mend()
@@ -212,8 +216,8 @@ async def _settle(stage: Stage, partitions: list[TopicPartition]) -> None:
 
 
 async def _transactions(stage: Stage, partitions: list[TopicPartition]) -> None:
-    """Three transactional producers whose transactions interleave, at the cluster that is written
-    to.
+    """Runs three transactional producers, whose transactions interleave, at the cluster that is
+    written to.
     """
     while True:
         await stage.sleep_ms(stage.between(20, 150))
@@ -237,7 +241,7 @@ async def _pause_and_resume(stage: Stage) -> None:
 
 
 async def _fail_over(stage: Stage, partitions: list[TopicPartition]) -> None:
-    """A is dead, or shut down, or lives on and is written to by who has not heard."""
+    """Fails over to B while A is dead, shut down, or alive and perhaps still written to."""
     source = stage.cluster("a")
     dies = stage.chance(60)
     if dies:

@@ -1,15 +1,15 @@
-"""Clients of a storm: producers, readers, an operator.
+"""Clients of a storm: producers, readers and an operator.
 
-They speak Kafka's protocol through `NetworkClient`, as any client.
+They speak Kafka's protocol through `NetworkClient`, as any client does.
 
-Producers send batches of unique records (`cluster/client/number`, where the cluster is the one
-written to) with acks=all, plain or idempotent, and note what they were told. Whoever gets no answer
-does not know, and says so: an idempotent one then sends the same batch again, and takes a new
-producer id when the broker does not want the old one any more.
+Producers, plain or idempotent, send batches of unique records (`cluster/client/number`, where the
+cluster is the one written to) with acks=all, and record what they were told. A missing answer is
+recorded as an unknown outcome. An idempotent producer then sends the same batch again, and takes a
+new producer id if the broker no longer accepts the old one.
 
-Readers fetch from where they are, the log as it is; what they get must be bytes that the cluster's
-log has held. `Operator` is the admin client of a person who does not give up: each operation is
-tried again while the cluster is away.
+Readers fetch batches as they are in the log, and these must be bytes that the cluster's log has
+held. `Operator` is an admin client for a person who does not give up: it repeats each operation
+while the cluster is away.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _LOST = (DisconnectError, RequestTimeoutError)
 
 @dataclass(slots=True)
 class Target:
-    """Which cluster the clients believe to be the one to write to, and whether they write at all."""
+    """The cluster that clients believe they should write to, and whether they write at all."""
 
     cluster: str
     writing: bool = True
@@ -60,7 +60,7 @@ class Target:
 
 @dataclass(slots=True)
 class Pace:
-    """Milliseconds between two requests of a client, drawn between the two."""
+    """The time between two requests of a client, in ms, drawn from min_ms to max_ms."""
 
     min_ms: int = 20
     max_ms: int = 120
@@ -70,7 +70,7 @@ class Pace:
 
 
 class Producer:
-    """Writes to the partitions in turn until stopped. One request at a time."""
+    """Writes to random partitions while the target says so, one request at a time."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Producer:
                 await self.write_once(self._partitions[self._random.randrange(len(self._partitions))])
 
     async def write_once(self, partition: TopicPartition, *, cluster: str | None = None, count: int | None = None) -> bool:
-        """One batch to `cluster` (default: where clients believe they should write); whether it was
+        """Writes one batch to `cluster`, by default the target, and returns whether it was
         acknowledged.
         """
         where = cluster or self._target.cluster
@@ -166,8 +166,8 @@ class Producer:
 
 
 class Reader:
-    """Reads one partition of one cluster from its beginning, and again from there when it falls off
-    the log.
+    """Reads one partition of one cluster from offset 0, and starts again there when its offset is
+    out of range.
     """
 
     def __init__(self, loop: SimLoop, runtime: Runtime, name: str, log: LogKey, history: History, *, pace: Pace | None = None) -> None:
@@ -223,8 +223,8 @@ def never_undone() -> bool:
 
 @dataclass(slots=True)
 class Operator:
-    """Admin operations on the clusters, each tried until it succeeds or `timeout_ms` has passed
-    (then KmirrorError).
+    """Admin operations on the clusters. Each is tried until it succeeds, and raises KmirrorError
+    after `timeout_ms`.
     """
 
     loop: SimLoop
@@ -233,7 +233,7 @@ class Operator:
     bootstrap: Callable[[str], Sequence[tuple[str, int]]] = lambda cluster: [(cluster, PORT)]
     timeout_ms: int = 60_000
     mirror_configs: dict[str, str] = field(default_factory=dict)
-    """What mirrors are created with, besides where their source is."""
+    """The configs that mirrors are created with, besides bootstrap.servers."""
     _admins: dict[str, AdminClient] = field(default_factory=dict)
     _refusals: int = 0
 
@@ -315,11 +315,11 @@ class Operator:
         await self._insist(f"delete mirror {mirror} at {cluster}", attempt, done=Errors.UNKNOWN_MIRROR, undone=undone)
 
     async def switch_off(self, cluster: str) -> None:
-        """Lower mirror.version to 0, for which no mirror may be left."""
+        """Lowers mirror.version to 0, which is refused while mirrors are left."""
         await self._set_mirror_version(cluster, 0, UpgradeType.SAFE_DOWNGRADE, "off")
 
     async def switch_on(self, cluster: str) -> None:
-        """Raise mirror.version to 1."""
+        """Raises mirror.version to 1."""
         await self._set_mirror_version(cluster, 1, UpgradeType.UPGRADE, "on")
 
     async def _set_mirror_version(self, cluster: str, level: int, upgrade_type: UpgradeType, what: str) -> None:
@@ -332,8 +332,10 @@ class Operator:
         await self._insist(f"switch mirroring {what} at {cluster}", attempt, done=Errors.NONE)
 
     async def delete_topic(self, cluster: str, topic: str, topic_id: Uuid | None = None) -> None:
-        """By its id where that is given: a request that was given up, and is carried out late,
-        takes no other topic of that name.
+        """Deletes the topic, by its id if one is given.
+
+        With an id, a request that was given up and is carried out late deletes no other topic of
+        that name.
         """
 
         async def attempt() -> None:
@@ -345,7 +347,7 @@ class Operator:
         await self._insist(f"delete topic {topic} at {cluster}", attempt, done=done)
 
     async def set_topic_config(self, cluster: str, topic: str, name: str, value: str | None) -> None:
-        """None: back to what holds without it."""
+        """Sets a config of the topic, or deletes it if `value` is None."""
         operation = ConfigOperation.DELETE if value is None else ConfigOperation.SET
 
         async def attempt() -> None:
@@ -354,7 +356,9 @@ class Operator:
         await self._insist(f"set {name}={value} of {topic} at {cluster}", attempt, done=Errors.NONE)
 
     def _ask_another_broker(self) -> None:
-        """The one that was asked may not reach whom it needs."""
+        """Makes new clients that try another broker first, since this one may not reach the nodes
+        that it needs.
+        """
         self._refusals += 1
         for admin in self._admins.values():
             admin.close()
@@ -366,11 +370,11 @@ class Operator:
     async def _insist(self, what: str, attempt: Callable[[], Awaitable[Any]], *, done: Errors, undone: Undone = never_undone) -> None:
         """Tries until the attempt succeeds.
 
-        `done` is the error that a second attempt hears if the first was carried out and its answer
-        was lost. A broker that has not heard of an earlier change may give it, too, although
-        nothing was carried out; a caller that must be sure looks itself (`MirrorStage`). Any
-        refusal counts as an answer if `undone` says that a late request, given up earlier, has
-        meanwhile undone what this one builds upon.
+        `done` is the error that a second attempt gets if the first was carried out but its answer
+        was lost. A broker that has not heard of an earlier change may answer it too, although
+        nothing was carried out, so a caller that must be sure checks the result (`MirrorStage`).
+        Any error ends the operation if `undone` says that an earlier request, given up but carried
+        out late, has undone what this one builds upon.
         """
         self.tell(what)
         deadline_ms = self.runtime.clock.monotonic_ms() + self.timeout_ms

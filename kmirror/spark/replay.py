@@ -70,7 +70,7 @@ class Task(NamedTuple):
     check_crc: bool
 
 
-class Node(NamedTuple):
+class PartialNode(NamedTuple):
     """A partial in a partition's tree, or the partition's rows at the root."""
 
     partition: int
@@ -138,7 +138,7 @@ def _closing(plan: ReplayPlan, settings: ReplaySettings, number: int) -> Closing
 
 
 @in_one_line
-def _read(data: bytes) -> Iterator[Node]:
+def _read(data: bytes) -> Iterator[PartialNode]:
     """Yields the nodes of a task: rows of partitions that lie completely within it, partials of the
     others."""
     task: Task = pickle.loads(data)
@@ -146,10 +146,10 @@ def _read(data: bytes) -> Iterator[Node]:
     partials = {part.folder: part.partial for part in run_task(files, task.pieces, task.cuts, check_crc=task.check_crc)}
     read = {task.numbers[folder][0]: partial for folder, partial in partials.items()}
     for number, closing in task.whole.items():
-        yield Node(number, 0, closing.tables([read[number]] if number in read else []))
+        yield PartialNode(number, 0, closing.tables([read[number]] if number in read else []))
     for folder, (number, part) in task.numbers.items():
         if number not in task.whole:
-            yield Node(number, part, partials[folder])
+            yield PartialNode(number, part, partials[folder])
 
 
 class _Level:
@@ -165,7 +165,7 @@ class _Level:
             self._first_group[partition] = self.groups
             self.groups += -(-count // FAN_IN)
 
-    def keyed(self, node: Node) -> tuple[int, Node]:
+    def keyed(self, node: PartialNode) -> tuple[int, PartialNode]:
         """Returns the group that a node belongs to, and the node."""
         first = self._first_group.get(node.partition)
         return (node.partition % self.groups if first is None else first + node.part // FAN_IN), node
@@ -173,9 +173,9 @@ class _Level:
     def group_of(self, group: int) -> int:
         return group
 
-    def merged(self, keyed: Iterable[tuple[int, Node]]) -> Iterator[Node]:
+    def merged(self, keyed: Iterable[tuple[int, PartialNode]]) -> Iterator[PartialNode]:
         """Yields the result of one group."""
-        parts: list[Node] = []
+        parts: list[PartialNode] = []
         for _, node in keyed:
             if isinstance(node.found, ReplayTables):
                 yield node
@@ -186,12 +186,12 @@ class _Level:
 
 
 @in_one_line
-def _joined(parts: list[Node], closings: dict[int, bytes]) -> Node:
+def _joined(parts: list[PartialNode], closings: dict[int, bytes]) -> PartialNode:
     partition = parts[0].partition
     partials = [node.found for node in parts if isinstance(node.found, ReplayPartial)]
     closing = closings.get(partition)
     found = merge_all(partials) if closing is None else pickle.loads(closing).tables(partials)
-    return Node(partition, parts[0].part // FAN_IN, found)
+    return PartialNode(partition, parts[0].part // FAN_IN, found)
 
 
 def _levels(plan: ReplayPlan, settings: ReplaySettings) -> Iterator[_Level]:

@@ -40,7 +40,7 @@ class KeyPiece(NamedTuple):
     bucket_bits: int
 
 
-class Sent(NamedTuple):
+class ShuffledKeys(NamedTuple):
     """What goes through the shuffle: rows of one bucket as bytes, or the counts of a slice."""
 
     log: int
@@ -59,12 +59,12 @@ def count_keys_on_spark(spark: SparkSession, logs: Sequence[KeyLog], progress: C
     target = {(log, bucket): number for number, some in enumerate(packed) for log, bucket, _ in some}
 
     @in_one_line
-    def read(data: bytes) -> Iterator[tuple[int, Sent]]:
+    def read(data: bytes) -> Iterator[tuple[int, ShuffledKeys]]:
         for sent in _read(pickle.loads(data)):
             yield target[sent.log, sent.bucket], sent
 
     @in_one_line
-    def judged(keyed: Iterable[tuple[int, Sent]]) -> Iterator[tuple[int, KeyCounts]]:
+    def judged(keyed: Iterable[tuple[int, ShuffledKeys]]) -> Iterator[tuple[int, KeyCounts]]:
         yield from _judged((sent for _, sent in keyed), scopes)
 
     if not tasks:
@@ -86,7 +86,7 @@ def _buckets(logs: Sequence[KeyLog]) -> Iterator[tuple[int, int, int]]:
             yield number, bucket, log.records >> log.bucket_bits
 
 
-def _read(pieces: list[tuple[KeyPiece, KeyScope]]) -> Iterator[Sent]:
+def _read(pieces: list[tuple[KeyPiece, KeyScope]]) -> Iterator[ShuffledKeys]:
     unpacker = Unpacker()
     for one, scope in pieces:
         files, _ = file_system_for(one.piece.location)
@@ -96,14 +96,14 @@ def _read(pieces: list[tuple[KeyPiece, KeyScope]]) -> Iterator[Sent]:
             waiting.append((buckets, rows))
 
         counts = scan_slice(files, one.piece, scope, one.bucket_bits, hold, unpacker)
-        yield Sent(one.log, 0, b"", counts)
+        yield ShuffledKeys(one.log, 0, b"", counts)
         if waiting:
             buckets, rows = (np.concatenate(some) for some in zip(*waiting))
             for bucket, some in by_bucket(buckets, rows):
-                yield Sent(one.log, bucket, some.tobytes(), KeyCounts())
+                yield ShuffledKeys(one.log, bucket, some.tobytes(), KeyCounts())
 
 
-def _judged(sent: Iterable[Sent], scopes: dict[int, KeyScope]) -> Iterator[tuple[int, KeyCounts]]:
+def _judged(sent: Iterable[ShuffledKeys], scopes: dict[int, KeyScope]) -> Iterator[tuple[int, KeyCounts]]:
     rows: dict[tuple[int, int], list[bytes]] = {}
     counts: dict[int, KeyCounts] = {}
     for one in sent:

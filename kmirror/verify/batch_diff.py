@@ -6,7 +6,7 @@ that overlaps what it already has. It ends where both logs have a batch boundary
 Usually it is one batch of each log. If one log was re-batched with shifted boundaries, it may be
 the whole log. So records are merged by offset as they come, and only counts, a few offsets to name
 and the headers of the first batches are kept. Memory is one batch of each side. Consecutive chains
-that one log lacks completely are one difference (`Finding.join`).
+that one log lacks completely are one difference (`ReadDifference.join`).
 
 A record is compared by offset, timestamp, key, value and headers. The producer fields of its batch
 (id, epoch, sequence, transactional, control, timestamp type) are compared separately, because other
@@ -35,7 +35,7 @@ _JOINED: Final = (DifferenceKind.MISSING, DifferenceKind.EXTRA, DifferenceKind.N
 
 
 @dataclass(slots=True)
-class Finding:
+class ReadDifference:
     """A chain and its kind."""
 
     kind: DifferenceKind
@@ -57,7 +57,7 @@ class Finding:
         left, right = bool(self.chain.left.batch_count), bool(self.chain.right.batch_count)
         return None if left and right else (left, right)
 
-    def join(self, following: Finding) -> bool:
+    def join(self, following: ReadDifference) -> bool:
         """Takes in the next chain if both are of the same kind and in the same one of the logs.
         Returns whether it did."""
         if self.kind is not following.kind or self.kind not in _JOINED or self._holders is None or self._holders != following._holders:
@@ -86,7 +86,7 @@ class Finding:
         )
 
 
-def read_difference(left: Side, right: Side) -> Finding | None:
+def read_difference(left: Side, right: Side) -> ReadDifference | None:
     """Returns the chain that begins at both cursors, and leaves them after it. If the next batches
     are equal, it passes them and returns None."""
     a, b = left.cursor.peek(), right.cursor.peek()
@@ -102,7 +102,7 @@ def read_difference(left: Side, right: Side) -> Finding | None:
     _read_chain(chain, a, b)
     for side in (chain.left, chain.right):
         side.is_at_end = not side.batch_count and side.peek() is None
-    return Finding(_kind(chain), chain)
+    return ReadDifference(_kind(chain), chain)
 
 
 def _read_chain(chain: Chain, a: LocatedBatch | None, b: LocatedBatch | None) -> None:

@@ -24,7 +24,7 @@ from kmirror.verify.fingerprint import concatenated
 from kmirror.verify.segment_print import SegmentPrint
 
 
-class Part(NamedTuple):
+class PartToCompare(NamedTuple):
     """Where to compare byte by byte. Start places of None mean where the comparison begins; end
     places of None mean the ends of both logs."""
 
@@ -37,7 +37,7 @@ class Part(NamedTuple):
 class ComparedChunks(NamedTuple):
     """The outcome for one partition."""
 
-    parts: list[Part]
+    parts: list[PartToCompare]
     equal_bytes: int
 
 
@@ -78,7 +78,7 @@ class LogPrint:
 def compare_chunks(left: LogPrint, right: LogPrint, start_offset: int) -> ComparedChunks:
     """Compares from `start_offset` on, the higher of the two log starts."""
     if any(not log.is_sound and log.segments and start_offset > log.segments[0] for log in (left, right)):
-        return ComparedChunks([Part(None, None, None, None)], 0)  # the byte-by-byte comparison finds offsets in a damaged log
+        return ComparedChunks([PartToCompare(None, None, None, None)], 0)  # the byte-by-byte comparison finds offsets in a damaged log
     walk = _Walk(left, right, start_offset)
     walk.run()
     return ComparedChunks(walk.parts, walk.equal_bytes)
@@ -103,7 +103,7 @@ class _Walk:
     def __init__(self, left: LogPrint, right: LogPrint, start_offset: int) -> None:
         self._left, self._right = _Side(left, start_offset), _Side(right, start_offset)
         self._start_offset = start_offset
-        self.parts: list[Part] = []
+        self.parts: list[PartToCompare] = []
         self.equal_bytes = 0
         self._open: tuple[Place | None, Place | None] | None = None
         """Where the current part begins."""
@@ -123,7 +123,7 @@ class _Walk:
         if not (left.log.is_sound and right.log.is_sound):
             self._differs()
         if self._open is not None:
-            self.parts.append(Part(*self._open, None, None))
+            self.parts.append(PartToCompare(*self._open, None, None))
 
     def _interval_end(self) -> int:
         """Returns the end of the first current interval, or of the larger one that contains it."""
@@ -149,7 +149,7 @@ class _Walk:
     def _agrees(self) -> None:
         if self._open is not None:
             left, right = (side.log.place(side.row) for side in (self._left, self._right))
-            self.parts.append(Part(*self._open, left, right))
+            self.parts.append(PartToCompare(*self._open, left, right))
             self._open = None
 
 

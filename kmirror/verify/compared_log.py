@@ -2,8 +2,9 @@
 batch.
 
 There are two kinds. `DirectoryLog` is a partition's folder, its segments one after the other.
-`FetchedLog` is what a live cluster serves, chunk by chunk, each a run of whole batches. Both are
-read with a `LogCursor` over *parts* (segments or chunks). A part begins with a batch, so
+`FetchedLog` (`fetched_log`) is what a live cluster serves, chunk by chunk, each a run of whole
+batches. Both are read with a `LogCursor` over *parts* (segments or chunks). A part begins with a
+batch, so
 
     a batch boundary of one log is one of the other as long as their bytes were equal since a common
       boundary
@@ -20,13 +21,13 @@ corruption. Memory is one block, or one batch if that is larger.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, Protocol
 
 from kmirror.common.errors import CorruptFileError, KmirrorError
 from kmirror.common.ports import File, FileSystem
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.record.record_batch import CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, RECORD_BATCH_OVERHEAD, RecordBatch
+from kmirror.record.record_batch import CURRENT_MAGIC, RECORD_BATCH_OVERHEAD, RecordBatch
 from kmirror.storage.log_file_names import INDEX_FILE_SUFFIX
 from kmirror.storage.reader import PartitionFiles, SegmentFiles, SegmentReader
 from kmirror.verify.verdict import LocatedBatch, LogFacts
@@ -352,7 +353,7 @@ class DirectoryCursor:
                 self._batches = self._reader.batches(block_bytes=WALK_BLOCK_BYTES)
             found = next(self._batches, None)
             if found is not None:
-                self._head = _located(segment.path(), found[0], found[1])
+                self._head = located_batch(segment.path(), found[0], found[1])
             elif self._index + 1 == len(self._segments):
                 return None
             elif self._position < segment.log_size:
@@ -363,122 +364,6 @@ class DirectoryCursor:
         assert self._head is not None, "advance without a batch"
         self._position += self._head.batch.size_in_bytes
         self._boundary = self._position
-        self._head = None
-
-
-class FetchedLog:
-    """The log as a live cluster serves it. `fetch(offset)` returns whole batches from the one that
-    holds `offset` on, and b"" at the end.
-
-    It ends at `high_watermark`, as it was when the comparison began: what is written later is not
-    read.
-    """
-
-    is_live = True
-
-    def __init__(
-        self,
-        name: str,
-        topic_partition: TopicPartition,
-        fetch: Callable[[int], bytes],
-        *,
-        log_start_offset: int,
-        high_watermark: int,
-        cleaned_offset: int = 0,
-    ) -> None:
-        self.name = name
-        self.topic_partition = topic_partition
-        self.fetch = fetch
-        self.log_start_offset = log_start_offset
-        self.high_watermark: int | None = high_watermark
-        self.end_offset = high_watermark
-        self.cleaned_offset = cleaned_offset
-        self.size_bytes = 0
-        """Bytes fetched so far."""
-
-    def cursor(self, offset: int) -> LogCursor:
-        return FetchedCursor(self, offset)
-
-    def facts(self) -> LogFacts:
-        return LogFacts(self.name, self.log_start_offset, self.end_offset, self.high_watermark, self.size_bytes, 0)
-
-
-class FetchedCursor:
-    """A `LogCursor` over the answers of a live cluster; positions count from the first byte
-    fetched."""
-
-    def __init__(self, log: FetchedLog, offset: int) -> None:
-        self._log = log
-        self._next_offset = offset
-        self._chunk = b""
-        self._chunk_start = 0
-        self._position = 0
-        self._head: LocatedBatch | None = None
-
-    def close(self) -> None:
-        self._chunk = b""
-
-    def at_end(self) -> bool:
-        return self.peek() is None
-
-    def remaining(self) -> int:
-        if self._position == len(self._chunk) and self._next_offset < self._log.end_offset:
-            self._chunk_start += len(self._chunk)
-            self._position = 0
-            self._chunk = self._fetch()
-        return len(self._chunk) - self._position
-
-    def _fetch(self) -> bytes:
-        """Returns the next whole batches, without those past the end, and moves the offset on."""
-        data = self._log.fetch(self._next_offset)
-        end, asked = 0, self._next_offset
-        while len(data) - end >= HEADER_SIZE_UP_TO_MAGIC:
-            size = int.from_bytes(data[end + 8 : end + 12], "big", signed=True) + 12
-            if size < RECORD_BATCH_OVERHEAD or end + size > len(data):
-                break
-            batch = RecordBatch(data, end)
-            if batch.base_offset >= self._log.end_offset:
-                self._next_offset = self._log.end_offset
-                break
-            end += size
-            self._next_offset = batch.next_offset
-        if self._next_offset <= asked:
-            raise KmirrorError(f"{self._log.name}: no batch was served at offset {asked}, below the high watermark {self._log.end_offset}")
-        self._log.size_bytes += end
-        return data[:end]
-
-    def read(self, size: int) -> bytes:
-        self._head = None
-        start, self._position = self._position, self._position + size
-        return self._chunk[start : self._position] if size < len(self._chunk) else self._chunk
-
-    def bytes_into_batch(self, *, trusts_index: bool) -> int:
-        start = 0
-        while start < self._position:
-            size = RecordBatch(self._chunk, start).size_in_bytes
-            if start + size > self._position:
-                return self._position - start
-            start += size
-        return 0
-
-    def rewind(self, size: int, *, to_batch: bool = False) -> None:
-        assert size <= self._position, f"rewinding {size} bytes from {self._position}"
-        self._head = None
-        self._position -= size
-
-    def misplaced(self) -> KmirrorError:
-        return CorruptFileError(
-            self._log.name, self._chunk_start, "what was served begins within a batch of the other log, though all bytes before are equal"
-        )
-
-    def peek(self) -> LocatedBatch | None:
-        if self._head is None and self.remaining():
-            self._head = _located(self._log.name, self._chunk_start + self._position, RecordBatch(self._chunk, self._position))
-        return self._head
-
-    def advance(self) -> None:
-        assert self._head is not None, "advance without a batch"
-        self._position += self._head.batch.size_in_bytes
         self._head = None
 
 
@@ -495,7 +380,8 @@ def _is_before(slot: tuple[int, int], segment: SegmentFiles, offset: int | None,
     return (offset is None or segment.base_offset + relative_offset <= offset) and (position is None or start <= position)
 
 
-def _located(file: str, position: int, batch: RecordBatch) -> LocatedBatch:
+def located_batch(file: str, position: int, batch: RecordBatch) -> LocatedBatch:
+    """Returns the batch with its place; raises CorruptFileError for an old message format."""
     if batch.magic != CURRENT_MAGIC:
         raise CorruptFileError(file, position, f"a batch of magic {batch.magic}; only message format v2 can be compared")
     return LocatedBatch(file=file, position=position, batch=batch)

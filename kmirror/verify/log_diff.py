@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from kmirror.common.errors import KmirrorError
-from kmirror.verify.batch_diff import Finding, read_difference
+from kmirror.verify.batch_diff import ReadDifference, read_difference
 from kmirror.verify.chain import Side
 from kmirror.verify.compared_log import ComparedLog, DirectoryCursor, DirectoryLog, LogCursor, Place
 from kmirror.verify.key_evidence import Evidence, KeyEvidence, KeysNeededError, NoKeys
@@ -62,10 +62,10 @@ class _Findings:
     counts: dict[str, int] = field(default_factory=dict)
     ignored: dict[str, int] = field(default_factory=dict)
     listed: list[Difference] = field(default_factory=list)
-    last: Finding | None = None
+    last: ReadDifference | None = None
     """The last finding, which waits for findings that it may be joined with."""
 
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: ReadDifference) -> None:
         if self.last is None or not self.last.join(finding):
             self.end_run()
             self.last = finding

@@ -29,7 +29,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record_batch import RecordBatch
 from kmirror.storage.leader_epoch_checkpoint_file import LEADER_EPOCH_CHECKPOINT_FILE_NAME, LeaderEpochCheckpointFile
 from kmirror.verify.chain import control_type_of, facts_of
-from kmirror.verify.chunk_diff import ComparedChunks, Part
+from kmirror.verify.chunk_diff import ComparedChunks, PartToCompare
 from kmirror.verify.compared_log import DirectoryLog
 from kmirror.verify.log_diff import DiffSettings, Progress, diff_parts
 from kmirror.verify.planner import list_input
@@ -88,7 +88,7 @@ def diff_mirrored(
     try:
         end = _mirrored_end(source, destination, mirrored)
         start = max(source.log_start_offset, destination.log_start_offset)
-        part = Part(None, None, _place(source, max(end, start)), _place(destination, max(end, start)))
+        part = PartToCompare(None, None, _place(source, max(end, start)), _place(destination, max(end, start)))
         problem = _reset_problem(destination, end) if mirrored.is_stopped and end >= destination.log_start_offset else None
     except (KmirrorError, OSError) as error:
         return error_verdict(*name, str(error))

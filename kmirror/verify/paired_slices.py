@@ -7,7 +7,7 @@ one side cannot begin there. The left log's offset index proposes a cut every `t
 right log is searched for the same offset. Without a common batch there is no cut, and the piece
 grows.
 
-Pieces whose bytes are equal need nothing more. The others become `Part`s, in their order, for
+Pieces whose bytes are equal need nothing more. The others become `PartToCompare`s, in their order, for
 `diff_parts`. A part that is itself large is cut in the same way (`cut_part`).
 """
 
@@ -19,12 +19,12 @@ from contextlib import closing
 from typing import Final, NamedTuple
 
 from kmirror.common.errors import KmirrorError
-from kmirror.verify.chunk_diff import ComparedChunks, Part
+from kmirror.verify.chunk_diff import ComparedChunks, PartToCompare
 from kmirror.verify.compared_log import DirectoryLog, Place
 from kmirror.verify.log_diff import BLOCK_BYTES
 from kmirror.verify.planner import index_entries
 
-WHOLE: Final = Part(None, None, None, None)
+WHOLE: Final = PartToCompare(None, None, None, None)
 
 
 class PairedSlice(NamedTuple):
@@ -49,7 +49,7 @@ def paired_slices(left: DirectoryLog, right: DirectoryLog, task_bytes: int) -> l
         return []  # comparing them whole reports what is wrong
 
 
-def cut_part(left: DirectoryLog, right: DirectoryLog, part: Part, task_bytes: int) -> list[Part]:
+def cut_part(left: DirectoryLog, right: DirectoryLog, part: PartToCompare, task_bytes: int) -> list[PartToCompare]:
     """Returns the part in pieces, or unchanged if it is small or cannot be cut."""
     start, end = part.left or (0, 0), part.left_end or _end(left)
     if _bytes_between(left, start, end) <= task_bytes * 3 // 2 or not right.partition.segments:
@@ -58,19 +58,19 @@ def cut_part(left: DirectoryLog, right: DirectoryLog, part: Part, task_bytes: in
         pieces = list(_slices(left, right, part, task_bytes))
     except (KmirrorError, OSError):
         return [part]  # comparing it reports what is wrong
-    made = [Part(piece.left, piece.right, piece.left_end, piece.right_end) for piece in pieces]
+    made = [PartToCompare(piece.left, piece.right, piece.left_end, piece.right_end) for piece in pieces]
     made[0] = made[0]._replace(left=part.left, right=part.right)
     made[-1] = made[-1]._replace(left_end=part.left_end, right_end=part.right_end)
     return made
 
 
-def part_bytes(left: DirectoryLog, right: DirectoryLog, part: Part) -> int:
+def part_bytes(left: DirectoryLog, right: DirectoryLog, part: PartToCompare) -> int:
     """Returns the bytes of both logs together."""
     sizes = ((left, part.left, part.left_end), (right, part.right, part.right_end))
     return sum(_bytes_between(log, start or (0, 0), end or _end(log)) for log, start, end in sizes)
 
 
-def _slices(left: DirectoryLog, right: DirectoryLog, part: Part, task_bytes: int) -> Iterator[PairedSlice]:
+def _slices(left: DirectoryLog, right: DirectoryLog, part: PartToCompare, task_bytes: int) -> Iterator[PairedSlice]:
     start_offset = max(left.log_start_offset, right.log_start_offset)
     if part.left is None or part.right is None:
         with closing(left.cursor(start_offset)) as one, closing(right.cursor(start_offset)) as two:
@@ -149,5 +149,5 @@ def outcome_of(slices: Sequence[PairedSlice], equal: Sequence[bool]) -> Compared
         if not is_equal:
             is_last = index + 1 == len(slices)
             ends = (None, None) if is_last else (piece.left_end, piece.right_end)
-            parts.append(Part(piece.left, piece.right, *ends))
+            parts.append(PartToCompare(piece.left, piece.right, *ends))
     return ComparedChunks(parts, sum(piece.left_bytes for piece, is_equal in zip(slices, equal) if is_equal))

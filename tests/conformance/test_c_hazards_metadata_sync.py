@@ -36,7 +36,7 @@ def rule(
     return StandardAcl(kind, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
 
 
-# --- C15: access rules
+# --- ACLs (C15)
 
 
 def test_c15_local_rules_survive_and_a_rule_that_goes_at_the_source_goes_here(bench: SyncBench, source: SourceDouble) -> None:
@@ -117,7 +117,7 @@ def test_c15_a_deletion_that_was_refused_is_tried_again(bench: SyncBench, source
     assert bench.acls == set()
 
 
-# --- C16, C17: topic configs
+# --- topic configs (C16, C17)
 
 
 def test_c16_mirror_configs_of_topics_survive_a_cycle(bench: SyncBench, source: SourceDouble) -> None:
@@ -159,7 +159,7 @@ def test_c16_a_topic_that_was_stopped_while_the_source_answered_keeps_its_config
     assert (bench.configs("t"), bench.acls) == ({"retention.ms": "77"}, {rule("t", "ours")})
 
 
-# --- C18, C19: group offsets
+# --- group offsets (C18, C19)
 
 
 @pytest.mark.parametrize("state", [state for state in MirrorPartitionState if state is not MirrorPartitionState.MIRRORING])
@@ -235,7 +235,7 @@ def _commit(group: str, offset: int) -> OffsetCommitRequest:
     )
 
 
-# --- C32, C33
+# --- offsets beyond the end, overlapping filters (C32, C33)
 
 
 def test_c32_offsets_beyond_the_mirrored_end_are_copied_as_they_are(bench: SyncBench, source: SourceDouble) -> None:
@@ -278,7 +278,7 @@ def test_c33_filters_that_overlap_with_another_sources_are_warned_about(caplog: 
         assert "mirror.groups.include" in text and "mirror.acl.include" not in text
 
 
-# --- C37
+# --- failed steps are counted (C37)
 
 
 def test_c37_a_source_without_controller_or_leader_counts_as_a_failed_refresh_once_a_cycle(bench: SyncBench, source: SourceDouble) -> None:

@@ -59,7 +59,7 @@ def marker(offset: int, producer_id: int, *, epoch: int = 0, commit: bool = True
     )  # fmt: skip
 
 
-# --- C1
+# --- compaction keeps every state (C1)
 # ---------------------------------------------------------------------------------------------------------------
 
 
@@ -96,7 +96,7 @@ def test_c1_a_reader_takes_every_record_and_the_newest_of_a_partition_wins() -> 
     assert [stored.state for stored in found.values()] == [State.MIRRORING] * 3
 
 
-# --- C2, C4, C5
+# --- what a failover cuts and stores (C2, C4, C5)
 # -------------------------------------------------------------------------------------------------------
 
 
@@ -141,7 +141,7 @@ async def test_c5_the_last_mirror_epoch_is_that_of_the_last_batch(tmp_path: Path
     await machine.close()
 
 
-# --- C3, C6
+# --- which last mirror epochs count (C3, C6)
 # -----------------------------------------------------------------------------------------------------------
 
 
@@ -218,7 +218,7 @@ async def test_c6_one_dead_broker_is_asked_again_and_a_definite_none_starts_over
     await machine.close()
 
 
-# --- C9, C10
+# --- the reset (C9, C10)
 # ----------------------------------------------------------------------------------------------------------
 
 
@@ -262,7 +262,7 @@ async def test_c10_recovery_and_snapshots_apply_the_reset_where_it_stands(tmp_pa
     assert again.log().log_end_offset == 4, "a duplicate of 8"
 
 
-# --- C11, C12
+# --- dead sources and cluster ids (C11, C12)
 # ---------------------------------------------------------------------------------------------------------
 
 
@@ -298,7 +298,7 @@ async def test_c12_a_cluster_id_is_any_text(tmp_path: Path) -> None:
     await machine.close()
 
 
-# --- C14
+# --- deleted source topics (C14)
 # --------------------------------------------------------------------------------------------------------------
 
 
@@ -340,7 +340,7 @@ async def test_d3_22_a_paused_partition_whose_source_topic_was_replaced_between_
     await machine.close()
 
 
-# --- C23 to C28
+# --- deleting, growing and stopping (C23 to C28)
 # -------------------------------------------------------------------------------------------------------
 
 
@@ -462,7 +462,7 @@ async def test_c28_stopping_is_tried_again_with_its_reason_also_after_a_disk_err
     await machine.close()
 
 
-# --- C34, C35
+# --- loops, and cuts inside a batch (C34, C35)
 # ---------------------------------------------------------------------------------------------------------
 
 
@@ -523,7 +523,7 @@ async def test_c35_a_target_inside_a_batch_is_lowered_and_the_cut_has_two_phases
     await machine.close()
 
 
-# --- C38, C40, C41
+# --- unknown states, numbers and markers (C38, C40, C41)
 # ----------------------------------------------------------------------------------------------------
 
 

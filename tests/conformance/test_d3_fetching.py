@@ -1,4 +1,6 @@
-"""What a mirror does with the answers of its source, whatever the source's age (D3-12 to D3-16)."""
+"""What a mirror does with the answers of its source, whatever the source's version: batches, a new
+leader, an offset out of range, a diverging epoch, errors (D3-12 to D3-16).
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,13 @@ BACKOFF_MS = 1_000
 
 
 def read_log_offsets(world: MirrorWorld) -> list[int]:
-    """Base offsets of everything that is on disk, also below the log start."""
+    """Returns the base offsets of all batches on disk, also of those below the log start."""
     log = world.broker.partition("t").leader_log
     return [header.base_offset for header in log.batch_headers(0)]
 
 
 async def mirroring(world: MirrorWorld, *batches: int, epoch: int = 0) -> scripted_source.Driver:
-    """Topic t of the source, with batches of so many records, mirrored to its end."""
+    """Creates topic t at the source, with batches of these numbers of records, and mirrors it."""
     world.source.create("t")
     world.source.log("t").epoch = epoch
     for number, count in enumerate(batches):
@@ -57,7 +59,7 @@ async def test_d3_12_batches_are_appended_as_they_are(tmp_path, versions):
 
 
 async def test_d3_12_batches_of_a_later_epoch_than_the_sources_are_left_out(tmp_path):
-    """Another leader wrote them; whether they follow what we have is asked again, of it."""
+    """Another leader wrote them, so that leader is asked whether they continue our log."""
     world = MirrorWorld(str(tmp_path))
     driver = await mirroring(world, 1)
     world.source.append("t", b"of epoch 3", epoch=3)
@@ -67,7 +69,7 @@ async def test_d3_12_batches_of_a_later_epoch_than_the_sources_are_left_out(tmp_
 
 
 async def test_d3_12_in_a_chain_batches_exceed_the_sources_epoch(tmp_path):
-    """The source's topic is a mirror, too: its batches carry the epochs of the cluster before it."""
+    """The source's topic is a mirror too: its batches have the epochs of the cluster before it."""
     world = MirrorWorld(str(tmp_path))
     driver = await mirroring(world, 1)
     world.source.mirrored_topics.add("t")
@@ -144,8 +146,8 @@ async def test_d3_14_retention_at_the_source_passed_us(tmp_path, versions):
 
 
 async def test_d3_14_the_sources_log_starts_inside_a_batch(tmp_path):
-    """F11: an empty mirror takes the whole batch in which the source's log starts, and its log
-    start follows.
+    """An empty mirror takes the whole batch in which the source's log starts, and then moves its
+    own log start there (F11).
     """
     world = MirrorWorld(str(tmp_path))
     world.source.create("t")
@@ -161,8 +163,8 @@ async def test_d3_14_the_sources_log_starts_inside_a_batch(tmp_path):
 
 @pytest.mark.parametrize("versions", AGES)
 async def test_d3_14b_out_of_range_never_empties_a_log_that_has_something_in_common(tmp_path, versions):
-    """An unclean election at the source: its log is shorter, and goes on differently in a later
-    epoch.
+    """After an unclean election the source's log is shorter than ours, and continues differently in
+    a later epoch.
     """
     world = MirrorWorld(str(tmp_path), versions)
     driver = await mirroring(world, 2, 2, 2)
@@ -178,7 +180,7 @@ async def test_d3_14b_out_of_range_never_empties_a_log_that_has_something_in_com
 
 
 async def mirroring_two_epochs(world):
-    """The driver and the source's log: two records of epoch 1, two of epoch 2."""
+    """Mirrors two records each of epochs 1 and 2; returns the driver and the source's log."""
     driver = await mirroring(world, 2, epoch=1)
     log = world.source.log("t")
     log.epoch = 2
@@ -199,7 +201,7 @@ async def test_d3_14b_steps_down_to_an_epoch_that_the_source_knows(tmp_path):
 
 
 async def test_d3_14b_a_source_that_knows_none_of_our_epochs_is_asked_once_a_backoff(tmp_path):
-    """Deviation 8: the reference implementation asks 900 times a second."""
+    """The reference implementation asks 900 times a second."""
     world = MirrorWorld(str(tmp_path))
     driver = await mirroring(world, 2)
 
@@ -239,8 +241,9 @@ async def test_d3_15_a_log_that_goes_on_differently_is_cut_where_the_sources_epo
 
 
 async def test_d3_15_an_epoch_that_goes_on_longer_at_the_source_is_cut_where_ours_ends(tmp_path):
-    """Ours goes on with an epoch that the source does not have; up to the end of the source's, all
-    of that would stay.
+    """Our log continues with an epoch that the source does not have.
+
+    A cut at the end of the source's epoch would keep those batches.
     """
     world = MirrorWorld(str(tmp_path))
     driver, log = await mirroring_two_epochs(world)
@@ -267,8 +270,8 @@ async def test_d3_15_a_point_below_our_log_start_starts_the_log_over(tmp_path):
 
 
 async def test_d3_15_a_high_watermark_that_falls_back_cuts_nothing(tmp_path):
-    """After a restart the source's high watermark and last stable offset are behind what they were;
-    its log is not.
+    """After a restart the source's high watermark and last stable offset are lower than before, but
+    its log is as long.
     """
     world = MirrorWorld(str(tmp_path))
     driver = await mirroring(world, 2, 2)
@@ -302,9 +305,7 @@ async def test_d3_16_a_malformed_batch_fails_its_partition_alone(tmp_path):
 
 @pytest.mark.parametrize("magic", [0, 1])
 async def test_d3_16_messages_of_old_formats_fail_the_partition_with_a_clear_reason(tmp_path, magic):
-    """A source that has never rewritten what producers of Kafka 0.10 sent; nothing of it is
-    appended.
-    """
+    """The source still holds messages in the format of Kafka 0.10; none of them is appended."""
     world = MirrorWorld(str(tmp_path), KAFKA_2_1)
     world.source.create("t")
     message = b"\0\0\0\0" + bytes([magic, 0]) + (b"\0" * 8 if magic else b"") + b"\xff\xff\xff\xff" + b"\0\0\0\x05hello"
@@ -329,7 +330,9 @@ async def test_d3_16_a_topic_made_anew_under_another_id_fails_and_cuts_nothing(t
 
 
 async def test_d3_16_a_refused_topic_is_asked_for_again_for_as_long_as_it_is_refused(tmp_path):
-    """It failed after two refresh intervals, and the way out of FAILED copied everything again."""
+    """Once, it failed after two refresh intervals, and the way out of FAILED copied everything
+    again.
+    """
     world = MirrorWorld(str(tmp_path), mirror_metadata_refresh_interval_ms=2_000)
     driver = await mirroring(world, 1)
     for _ in range(2):
@@ -358,7 +361,7 @@ async def test_d3_16_a_refused_login_is_tried_again_for_as_long_as_it_is_refused
 
 @pytest.mark.parametrize("equal", [0, 1, 23, 39])
 async def test_c36b_other_batches_in_equal_epochs_are_found_before_anything_is_fetched(tmp_path, equal):
-    """Two clusters hand out epochs on their own: what the source has from some batch on is another
+    """Two clusters assign epochs independently, so from some batch on the source has another
     history in the same epoch.
     """
     world = MirrorWorld(str(tmp_path))
@@ -376,7 +379,7 @@ async def test_c36b_other_batches_in_equal_epochs_are_found_before_anything_is_f
 
 
 async def test_c36b_an_empty_log_that_ends_above_the_sources_start_begins_there(tmp_path):
-    """F16: the records between would be skipped silently."""
+    """Otherwise the records in between would be skipped silently (F16)."""
     world = MirrorWorld(str(tmp_path))
     driver = await mirroring(world, 2, 2)
     world.fetchers.remove_partition(driver.id.topic_partition)
@@ -388,7 +391,7 @@ async def test_c36b_an_empty_log_that_ends_above_the_sources_start_begins_there(
 
 @pytest.mark.parametrize("policy", ["compact", "delete"])
 async def test_c36b_what_the_sources_cleaner_rewrote_is_equal_also_where_the_topic_is_compacted_no_more(tmp_path, policy):
-    """One record of the last batch is gone there: the CRC is another one, all else is as it was."""
+    """The source's cleaner removed one record of the last batch, so only the CRC differs."""
     world = MirrorWorld(str(tmp_path))
     world.source.create("t")
     world.source.append("t", b"a", b"b")

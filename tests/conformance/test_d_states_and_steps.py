@@ -1,7 +1,8 @@
-"""The states of a mirrored partition and the steps between them, as they happen (D1, D3, D4, D5).
+"""The states of a mirrored partition, and the steps between them, in action: what clients may do in
+each state (D1), the events (D3), and the steps of STOPPING (D4) and PREPARING (D5).
 
-One broker's whole mirror runs on real logs. Its source is scripted, and the test makes the fetches
-of its followers.
+One broker's whole mirroring runs on real logs. Its source is scripted, and the tests fetch for its
+followers.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def refuse_bumps(request: Any) -> ApiException | None:
 
 
 async def store(machine: MirrorMachine, state: State, *, epoch: int = -1, topic: str = "t", **options: Any) -> None:
-    """What `__mirror_state` says before this broker leads the topic."""
+    """Writes a state to `__mirror_state` before this broker leads the topic."""
     await machine.settle()
     machine.topic(topic, value=None, **options)
     written = await machine.mirror.coordinator.write_states(MIRROR, [StateWrite(topic, 0, State.UNKNOWN, epoch)])
@@ -56,7 +57,7 @@ async def store(machine: MirrorMachine, state: State, *, epoch: int = -1, topic:
     assert set(written.values()) == {Errors.NONE}
 
 
-# --- D1
+# --- what clients may do in each state (D1)
 # ---------------------------------------------------------------------------------------------------------------
 
 WRITES = {
@@ -89,7 +90,7 @@ async def test_d1_what_a_state_lets_clients_write_and_read(tmp_path: Path, state
 
 
 async def test_d1_a_produce_that_waits_fails_when_the_partition_becomes_read_only(tmp_path: Path) -> None:
-    """F3: else it would be acknowledged when the rewritten log passes its offset."""
+    """Otherwise it would be acknowledged when the source's records pass its offset (F3)."""
     machine = MirrorMachine(str(tmp_path), others=(2,))
     machine.source.down.update(machine.source.addresses.values())
     machine.topic(value=None, replicas=(1, 2))
@@ -105,7 +106,7 @@ async def test_d1_a_produce_that_waits_fails_when_the_partition_becomes_read_onl
 
 @pytest.mark.parametrize("to_nothing", [False, True])
 async def test_d1_a_produce_that_waits_fails_before_a_cut(tmp_path: Path, to_nothing: bool) -> None:
-    """F3 again, should one be there all the same."""
+    """The same holds for a produce that came to wait although the partition is read-only (F3)."""
     machine = MirrorMachine(str(tmp_path), others=(2,))
     machine.topic(value=None, replicas=(1, 2))
     waiting = machine.replica_manager.append_records(
@@ -126,7 +127,7 @@ async def test_d1_unknown_is_retriable(tmp_path: Path) -> None:
     await machine.close()
 
 
-# --- D3
+# --- events (D3)
 # ---------------------------------------------------------------------------------------------------------------
 
 
@@ -188,9 +189,10 @@ ROWS = [
 
 @pytest.mark.parametrize(("stored", "value", "written"), [row[1:] for row in ROWS], ids=[f"{row[0]}-{row[1].name}" for row in ROWS])
 async def test_the_rows_of_the_table_are_what_a_partition_does(tmp_path: Path, stored: State, value: str, written: list[str]) -> None:
-    """A new leader finds a state and a name.
+    """A new leader acts on the pair of stored state and `mirror.name` that it finds.
 
-    Each state that it commits, in order; who fetches then, and who may write.
+    The test checks the states that it commits, in order, whether it fetches, and whether clients
+    may write.
     """
     machine = MirrorMachine(str(tmp_path))
     await store(machine, stored)
@@ -259,7 +261,7 @@ async def test_d3_20a_without_a_reset_the_log_is_stopped_step_by_step(tmp_path: 
 
 @pytest.mark.parametrize("state", [State.PREPARING, State.STOPPING])
 async def test_d3_28_d3_29_a_new_leader_writes_the_state_again_before_it_acts(tmp_path: Path, state: State) -> None:
-    """F19: an isolated coordinator then cannot answer with a state that has passed."""
+    """An isolated coordinator cannot commit that record, so its old answer has no effect (F19)."""
     machine = MirrorMachine(str(tmp_path))
     await store(machine, state)
     before = machine.states_written().count(state.name)
@@ -270,8 +272,8 @@ async def test_d3_28_d3_29_a_new_leader_writes_the_state_again_before_it_acts(tm
 
 
 async def test_d3_29b_a_lost_reset_is_written_again_before_anything_else(tmp_path: Path) -> None:
-    """F18: the log ends in the epoch that is stored, so the reset is gone; an open transaction came
-    back.
+    """The log ends in the stored last mirror epoch, so the reset is lost, and a transaction that
+    had been cut is open again (F18).
     """
     machine = MirrorMachine(str(tmp_path))
     await store(machine, State.STOPPED, epoch=3)
@@ -316,7 +318,7 @@ async def test_d3_29c_clients_write_where_the_reset_is_there(tmp_path: Path, epo
 
 
 async def test_d5_1_a_source_topic_that_is_another_one_fails_the_partition(tmp_path: Path) -> None:
-    """Waiting mends nothing, and nothing is cut."""
+    """Waiting would not help, and nothing is cut."""
     machine = MirrorMachine(str(tmp_path))
     await store(machine, State.PREPARING)
     machine.local(batch(0, b"a"))
@@ -348,9 +350,10 @@ async def test_d3_24_d3_37_a_disk_that_fails_in_a_step_is_one_replicas_and_the_s
 
 
 async def test_d2_a_preparing_that_is_carried_out_late_does_not_throw_a_partition_back(tmp_path: Path) -> None:
-    """The request was given up and sent again; the first one was in some buffer until the partition
-    was mirrored, or failed over and in use. The next leader would have begun anew, and cut what
-    clients had written.
+    """A request to store PREPARING was given up and sent again.
+
+    The first one arrives when the partition is MIRRORING, or has failed over and is in use. If it
+    were carried out, the next leader would begin again and cut what clients had written.
     """
     machine = MirrorMachine(str(tmp_path), others=(2,))
     await machine.mirroring(batch(0, b"a", epoch=3))
@@ -387,8 +390,9 @@ async def test_d3_31_an_unclean_election_here_prepares_again_where_that_is_suppo
 
 
 async def test_d3_31_a_bump_for_a_cut_is_no_unclean_election(tmp_path: Path) -> None:
-    """RECOVERING stays at RF 1, where no ISR grows: every cut of some records dropped the whole
-    log, which was then copied again.
+    """RECOVERING stays set at replication factor 1, because no ISR grows there.
+
+    Once, every cut of some records dropped the whole log, which was then copied again.
     """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"), batch(1, b"b"), mirror_support_unclean_leader_election="true")
@@ -437,14 +441,14 @@ async def test_d3_35_another_source_suspends_and_the_known_one_resumes(tmp_path:
     await machine.close()
 
 
-# --- D4
+# --- the steps of STOPPING (D4)
 # ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.item("B6")
 async def test_d4_the_steps_come_in_their_order(tmp_path: Path) -> None:
-    """1 fetcher gone, 2 bump awaited, 3 cut and followers with it, 4 and 5 epoch stored, 6 reset in
-    the new epoch on every replica, 7.
+    """The steps: 1 remove the fetcher, 2 await the bump, 3 cut the leader and its followers, 4 and
+    5 store the last mirror epoch, 6 write the reset in the new epoch to every replica, 7 STOPPED.
     """
     machine = MirrorMachine(str(tmp_path), others=(2,))
     machine.followers.add(2)
@@ -488,8 +492,10 @@ async def test_d4_a_run_that_was_cut_off_is_made_again_and_a_finished_one_is_not
 
 @pytest.mark.item("B47", "B53")
 async def test_d4_a_new_leader_in_stopping_knows_the_last_mirror_epoch_from_a_remote_coordinator(tmp_path: Path) -> None:
-    """ReadMirrorStates does not say that the partition has mirrored; what was stored on entry does
-    (F6 stays closed: see below).
+    """ReadMirrorStates does not say that the partition has mirrored, but the last mirror epoch that
+    was stored on entry does.
+
+    A partition that did not mirror still stores no epoch of its own (F6), as a test below shows.
     """
     machine = MirrorMachine(str(tmp_path), others=(2,))
     await machine.mirroring(batch(0, b"a", epoch=3))
@@ -503,8 +509,8 @@ async def test_d4_a_new_leader_in_stopping_knows_the_last_mirror_epoch_from_a_re
 
 @pytest.mark.parametrize("stored", [State.MIRRORING, State.PAUSING, State.PAUSED])
 async def test_d4_a_state_that_only_mirrored_partitions_have_says_so_where_the_coordinator_is_remote(tmp_path: Path, stored: State) -> None:
-    """Step 4: as above, of a leader that finds the partition running or paused, and is asked for a
-    failover first of all.
+    """Step 4, for a leader that finds the partition running or paused, and whose first request is
+    the failover.
     """
     machine = MirrorMachine(str(tmp_path), others=(2,), state_leader=2)
     machine.peers.answer = lambda broker_id, message: answer_states(message, stored)
@@ -522,7 +528,7 @@ async def test_d4_a_state_that_only_mirrored_partitions_have_says_so_where_the_c
 
 
 def answer_states(message: Any, stored: State) -> Any:
-    """A coordinator that has `stored` of partition t-0, and takes what is written."""
+    """Answers as a coordinator that has `stored` for partition t-0 and accepts every write."""
     if isinstance(message, WriteMirrorStatesRequest):
         written = write_mirror_states.TopicResult(name="t", partitions=[write_mirror_states.PartitionResult(partition_index=0)])
         return write_mirror_states.WriteMirrorStatesResponse(topics=[written])
@@ -531,9 +537,10 @@ def answer_states(message: Any, stored: State) -> Any:
 
 
 async def test_d4_the_epoch_is_stored_though_the_leader_believes_that_it_is(tmp_path: Path) -> None:
-    """The leader asks when it begins; a removal of the topic that had the name before is heard
-    after that, and writes -1 (D3-34; `mirrors`, seed 11086: the next failback was told that nothing
-    had been mirrored).
+    """The leader reads the stored epoch when it begins. A late removal of the topic that had the
+    name before may then overwrite it by -1 (D3-34).
+
+    Found by `mirrors`, seed 11086: the next failback was told that nothing had been mirrored.
     """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a", epoch=3))
@@ -553,7 +560,7 @@ async def test_d4_the_epoch_is_stored_though_the_leader_believes_that_it_is(tmp_
 
 
 async def test_d4_the_own_epoch_of_a_partition_that_never_mirrored_is_not_stored(tmp_path: Path) -> None:
-    """F6: produced here, added, removed before MIRRORING."""
+    """A topic with records of its own is added, and removed before it mirrors anything (F6)."""
     machine = MirrorMachine(str(tmp_path))
     machine.source.down.update(machine.source.addresses.values())
     machine.topic(value=None)
@@ -569,8 +576,9 @@ async def test_d4_the_own_epoch_of_a_partition_that_never_mirrored_is_not_stored
 
 @pytest.mark.item("B9")
 async def test_d4_the_bump_is_above_the_sources_leader_epoch_also_where_no_batch_has_it(tmp_path: Path) -> None:
-    """Step 2: the source elects in epoch 7 and is lost before anything is written in it; its next
-    batch would carry 7.
+    """Step 2: the source elects a leader in epoch 7 and is lost before anything is written in it.
+
+    Its next batch would have epoch 7.
     """
     machine = MirrorMachine(str(tmp_path))
     machine.source.create("t")
@@ -589,8 +597,9 @@ async def test_d4_the_bump_is_above_the_sources_leader_epoch_also_where_no_batch
 
 @pytest.mark.parametrize(("kept", "expected"), [(True, 1), (False, -1)])
 async def test_d4_what_the_cut_takes_away_does_not_count(tmp_path: Path, kept: bool, expected: int) -> None:
-    """Steps 3 to 5: the epoch that was stored on entry, of a batch in an open transaction, is
-    lowered; to -1 where nothing is left.
+    """Steps 3 to 5: the epoch stored on entry is that of a batch in an open transaction.
+
+    The cut removes that batch, so the stored epoch is lowered, to -1 if nothing is left.
     """
     machine = MirrorMachine(str(tmp_path))
     start = batch(0, b"a", epoch=1, **({} if kept else OPEN | {"base_sequence": 0}))
@@ -604,8 +613,8 @@ async def test_d4_what_the_cut_takes_away_does_not_count(tmp_path: Path, kept: b
 
 
 async def test_d4_a_stored_epoch_above_what_is_left_is_lowered_where_nothing_was_mirrored_since(tmp_path: Path) -> None:
-    """Step 4, from PREPARING: the log was cut (or lost its end) below the epoch that an earlier
-    failover has stored.
+    """Step 4, from PREPARING: the log has lost its batches of the epoch that an earlier failover
+    stored.
     """
     machine = MirrorMachine(str(tmp_path))
     await store(machine, State.PREPARING, epoch=5)
@@ -623,8 +632,8 @@ async def test_d4_a_stored_epoch_above_what_is_left_is_lowered_where_nothing_was
 
 
 async def test_d4_a_step_that_is_tried_again_adds_no_second_reset(tmp_path: Path) -> None:
-    """Never mirrored, so no epoch is stored by which step 0 would know the reset; and a follower
-    that is late with it.
+    """The partition never mirrored, so there is no stored epoch by which step 0 would recognise the
+    reset, and a follower is slow to fetch it.
     """
     machine = MirrorMachine(str(tmp_path), others=(2,))
     machine.source.down.update(machine.source.addresses.values())
@@ -645,7 +654,7 @@ async def test_d4_a_step_that_is_tried_again_adds_no_second_reset(tmp_path: Path
     await machine.close()
 
 
-# --- D5
+# --- the steps of PREPARING (D5)
 # ---------------------------------------------------------------------------------------------------------------
 
 
@@ -672,8 +681,8 @@ async def test_d5_cut_bump_and_every_replica_before_the_first_fetch(tmp_path: Pa
 
 
 async def test_d5_a_bump_that_is_owed_for_a_cut_is_made_by_a_stop_that_comes_first(tmp_path: Path) -> None:
-    """F1, step 4: the leader's epoch is above every batch's, so that D4 alone would not bump; a
-    slow follower would keep what was cut.
+    """The leader's epoch is above every batch's, so STOPPING alone (D4) would not bump it, and a
+    slow follower would keep what was cut (F1, step 4).
     """
     machine = MirrorMachine(str(tmp_path))
     machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})}
@@ -693,10 +702,10 @@ async def test_d5_a_bump_that_is_owed_for_a_cut_is_made_by_a_stop_that_comes_fir
 
 
 async def test_d5_d4_a_bump_that_is_owed_for_a_cut_is_made_also_where_the_cut_left_the_reset_last(tmp_path: Path) -> None:
-    """F1 again: a failback that is taken back at once.
+    """A failback is taken back at once.
 
-    Nothing is left to do by step 0, but the follower still has what the leader cut, and would keep
-    it beside what clients write now in the same epoch.
+    By step 0 of STOPPING nothing is left to do. But the follower still has what the leader cut, and
+    without a bump it would keep that beside what clients now write in the same epoch (F1).
     """
     machine = MirrorMachine(str(tmp_path), others=(2,))
     await store(machine, State.STOPPED, epoch=1, replicas=(1, 2))
@@ -724,8 +733,9 @@ async def test_d5_d4_a_bump_that_is_owed_for_a_cut_is_made_also_where_the_cut_le
 
 
 async def test_d5_an_empty_epoch_entry_is_cut_also_where_no_batch_is(tmp_path: Path) -> None:
-    """A leader of a plain topic had noted its epoch and written nothing in it; asked for that epoch
-    later, it would answer for data of the source (reference-deviations 8).
+    """A leader of a plain topic noted its epoch in the cache but wrote nothing in it.
+
+    Asked for that epoch later, it would answer with offsets of the source's data.
     """
     machine = MirrorMachine(str(tmp_path))
     machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})}
@@ -742,7 +752,7 @@ async def test_d5_an_empty_epoch_entry_is_cut_also_where_no_batch_is(tmp_path: P
 
 
 async def test_d5_a_mirror_there_whose_source_is_not_known_is_not_another_clusters(tmp_path: Path) -> None:
-    """Step 1: only a known SourceClusterId other than ours means -1."""
+    """Step 1: there is no last mirror epoch only if the SourceClusterId is known and not ours."""
     machine = MirrorMachine(str(tmp_path), safeguards=MirrorSafeguards(kept_when_added_again=False, first_fetch_verified=False))
     machine.source_mirrors = {MIRROR: ("", {T0: ("STOPPED", 1)})}
     machine.source.create("t")
@@ -770,7 +780,7 @@ async def test_d5_a_partition_that_the_source_does_not_have_waits_for_it(tmp_pat
 
 
 async def test_d5_where_nothing_is_cut_no_follower_is_waited_for(tmp_path: Path) -> None:
-    """Step 3 is for those that would be stuck inside a cut batch."""
+    """Step 3 waits only for followers that would be stuck inside a cut batch."""
     machine = MirrorMachine(str(tmp_path), others=(2,))
     machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})}
     machine.source.create("t")
@@ -784,7 +794,7 @@ async def test_d5_where_nothing_is_cut_no_follower_is_waited_for(tmp_path: Path)
 
 
 async def test_d5_no_more_replicas_are_needed_in_sync_than_there_are(tmp_path: Path) -> None:
-    """Step 4: the smaller one of min.insync.replicas and the replication factor."""
+    """Step 4 wants the smaller of min.insync.replicas and the replication factor."""
     machine = MirrorMachine(str(tmp_path))
     machine.topic(min_insync_replicas="3")
     await machine.reach("MIRRORING", within_ms=1_000)
@@ -803,8 +813,8 @@ async def test_d5_another_topic_of_the_name_fails_and_nothing_is_cut(tmp_path: P
 
 
 async def test_d5_many_partitions_ask_together(tmp_path: Path) -> None:
-    """Every broker of the source is asked once for all that prepare at a time, not once a
-    partition.
+    """Each broker of the source is asked once for all partitions that prepare at a time, not once
+    per partition.
     """
     machine = MirrorMachine(str(tmp_path), source_brokers=2)
     machine.source.create("t", partitions=40)

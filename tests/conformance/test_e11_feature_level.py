@@ -73,7 +73,7 @@ def ranges(cluster: EmbeddedCluster, *, controller: bool = False) -> dict[int, t
 
 
 def update(cluster: EmbeddedCluster, level: int, kind: int = UPGRADE) -> tuple[Errors, str | None]:
-    """The answer to setting mirror.version."""
+    """Sets the level of mirror.version, and returns the answer."""
     wanted = features.FeatureUpdateKey(feature="mirror.version", max_version_level=level, upgrade_type=kind)
     answer = send(cluster.bootstrap_servers, features.UpdateFeaturesRequest(timeout_ms=9_000, feature_updates=[wanted]))
     return E.for_code(answer.error_code), answer.error_message
@@ -85,14 +85,14 @@ def finalized(cluster: EmbeddedCluster) -> int:
 
 @pytest.fixture(scope="module")
 def early() -> Iterator[EmbeddedCluster]:
-    """Both switches on, level 0, two brokers."""
+    """A cluster of two brokers at level 0, with both switches on."""
     with EmbeddedCluster(2, config=FAST_MIRROR | APIS_ON | FEATURES_ON | {"mirror.topic.replication.factor": "2"}) as made:
         yield made
 
 
 def test_upg1_disabled_by_default_and_not_advertised() -> None:
-    """A1, A2: neither the eleven APIs nor the versions that mirroring adds, on either listener; the
-    feature is not known.
+    """Neither listener advertises the eleven APIs or the versions that mirroring adds, and the
+    feature is unknown (A1, A2).
     """
     with EmbeddedCluster() as cluster:
         for controller in (False, True):
@@ -107,8 +107,9 @@ def test_upg1_disabled_by_default_and_not_advertised() -> None:
 
 
 def test_upg1_with_one_switch_only() -> None:
-    """Without the feature's the level cannot be raised; without the APIs' nothing is advertised,
-    whatever the level is.
+    """Without the switch for features the level cannot be raised.
+
+    Without the switch for APIs nothing is advertised, whatever the level.
     """
     with EmbeddedCluster(config=APIS_ON) as cluster:
         assert set(ranges(cluster)) >= set(MIRROR_API_KEYS)
@@ -148,7 +149,7 @@ def test_upg1_a_broker_without_the_level_is_refused_at_registration(supported: t
 
 
 def test_upg1_a_broker_whose_switch_was_taken_away_does_not_come_back() -> None:
-    """It ends with the levels that it has, and the cluster goes on without it."""
+    """It exits and names the levels that it supports; the cluster goes on without it."""
     with EmbeddedCluster(2, mirroring=True) as cluster:
         cluster.stop_node(1)
         cluster._node_config[1] = {"unstable.feature.versions.enable": "false"}
@@ -160,8 +161,8 @@ def test_upg1_a_broker_whose_switch_was_taken_away_does_not_come_back() -> None:
 
 @pytest.mark.parametrize("was_started", [True, False], ids=["started-before", "formatted-only"])
 def test_upg1_a_controller_without_the_level_does_not_begin(tmp_path: pathlib.Path, was_started: bool) -> None:
-    """The level is in its log (or in what it was formatted with), so it says so and ends, as
-    Kafka's.
+    """The level is in its log, or in what it was formatted with, so it says so and exits as Kafka's
+    controller does.
     """
     on = APIS_ON | FEATURES_ON
     EmbeddedCluster(mirroring=True, folder=tmp_path, cluster_id="lBq12jYZRp-9wF3M9MPopg", config=on).start().stop()
@@ -175,7 +176,7 @@ def test_upg1_a_controller_without_the_level_does_not_begin(tmp_path: pathlib.Pa
 
 @pytest.mark.item("A1")
 def test_upg1_advertised_with_the_switch_by_listener(early: EmbeddedCluster) -> None:
-    """A1: 98 and 99 by brokers only; UnregisterController and key 97 by nobody."""
+    """Only brokers advertise keys 98 and 99; nobody advertises UnregisterController or 97 (A1)."""
     at_broker, at_controller = ranges(early), ranges(early, controller=True)
     assert {key: at_broker[key] for key in MIRROR_API_KEYS} == dict.fromkeys(MIRROR_API_KEYS, (0, 0))
     assert {key for key in at_controller if key in MIRROR_API_KEYS} == set(MIRROR_API_KEYS) - BROKER_ONLY
@@ -209,8 +210,8 @@ def check_all_unsupported(cluster: EmbeddedCluster) -> None:
 
 
 def test_rs15_upg2_upg5_up_and_down_at_run_time(early: EmbeddedCluster) -> None:
-    """Level 0 answers UNSUPPORTED_VERSION; raised, mirrors work on every broker without a restart;
-    lowered only when the last one is gone.
+    """At level 0 requests get UNSUPPORTED_VERSION. Once the level is raised, mirrors work on every
+    broker without a restart. It can be lowered only when the last mirror is gone.
     """
     address = early.bootstrap_servers
     assert finalized(early) == 0
@@ -239,8 +240,9 @@ def test_rs15_upg2_upg5_up_and_down_at_run_time(early: EmbeddedCluster) -> None:
 
 
 def test_upg2_upg5_data_is_mirrored_after_each_upgrade_and_stays_after_a_downgrade() -> None:
-    """Up and down twice, with the state topic kept and with it cleaned up; then the node starts
-    without mirroring.
+    """The level goes up and down twice, and the state topic is deleted after each downgrade.
+
+    At the end the node starts again without mirroring and takes writes.
     """
     config = FAST_MIRROR | APIS_ON | FEATURES_ON | {"mirror.topic.replication.factor": "1"}
     with EmbeddedCluster() as source, EmbeddedCluster(config=config) as cluster:
@@ -307,12 +309,12 @@ def test_upg2_a_cluster_is_formatted_with_it_on_metadata_version_4_3_only(tmp_pa
 
 
 def guide() -> str:
-    """MIRRORING.md as running text."""
+    """Returns MIRRORING.md as one line of text."""
     return " ".join((ROOT / "docs" / "MIRRORING.md").read_text().replace("**", "").split())
 
 
 def format_of(field: dict[str, Any]) -> Any:
-    """What of a schema is bytes: no descriptions, no names of entities."""
+    """Returns the parts of a schema that decide its bytes: no descriptions, no entity types."""
     kept = {
         key: value
         for key, value in field.items()
@@ -322,8 +324,8 @@ def format_of(field: dict[str, Any]) -> Any:
 
 
 def test_upg3_upg4_the_formats_belong_to_their_revision() -> None:
-    """In preview schemas are frozen; until then a change of bytes is a new row of `mirror_dialect`,
-    never a silent one.
+    """Schemas are frozen from the preview phase on. Until then a change of their bytes needs a new
+    row of `mirror_dialect`, so it cannot happen unnoticed.
     """
     folders = (ROOT / "protocol" / "messages", ROOT / "protocol" / "records")
     names = sorted(

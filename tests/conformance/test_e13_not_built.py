@@ -1,5 +1,5 @@
-"""What the KIP rejects, leaves out or has superseded does not exist here: no API, no config, no
-topic, no byte of it (E13, NOT1 to NOT15).
+"""What the KIP rejects, leaves out or has superseded does not exist in kmirror, neither as an API
+nor as a config, a topic or bytes in a log (E13, NOT1 to NOT15).
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ BROKER_CONFIGS = {
     "mirror.truncation.backoff.ms",
     "mirror.topic.deletion.enable",
 }
-"""CFG11 to CFG15 and the extensions of CFG21: no throttle for the source's side, no synchronous
-mode, no stretch cluster.
+"""All broker configs of mirroring: the KIP's (CFG11 to CFG15) and kmirror's own (CFG21). None is a
+throttle on the source's side, a synchronous mode or a stretch cluster.
 """
 MIRROR_CONFIGS_OF_ITS_OWN = {
     "mirror.topic.properties.exclude",
@@ -90,16 +90,16 @@ def topic(cluster: EmbeddedCluster, name: str) -> metadata.MetadataResponseTopic
 
 @pytest.mark.item("A1")
 def test_not4_not13_no_last_mirrored_offsets_and_no_other_api() -> None:
-    """NOT4, NOT13: key 97 stays a hole; the eleven APIs are all; nothing in them is for finding
-    cycles.
-    """
+    """Key 97 stays unassigned (NOT13), and none of the eleven APIs serves to find cycles (NOT4)."""
     assert sorted(MIRROR_API_KEYS) == [94, 95, 96, 98, 99, 100, 101, 102, 103, 104, 105]
     assert 97 not in {int(key) for key in ApiKeys} and 97 not in mirror_dialect().api_names
     assert max(ApiKeys) == 105
 
 
 def test_not5_not8_not11_configs_are_those_of_the_checklist() -> None:
-    """NOT5, NOT8, NOT11."""
+    """No config is for synchronous mirroring, for a throttle on the source's side or for a stretch
+    cluster (NOT5, NOT8, NOT11).
+    """
     assert {
         key.name
         for configs in (broker_configs(), dynamic_only_configs())
@@ -111,7 +111,7 @@ def test_not5_not8_not11_configs_are_those_of_the_checklist() -> None:
 
 
 def test_not12_nothing_leaves_failed_but_a_removal() -> None:
-    """NOT12: neither time, nor the source's return, nor the operator's resume."""
+    """Neither time, nor the source's return, nor a resume ends FAILED (NOT12)."""
     leaving = {
         event
         for (state, event), rows in TABLE.items()
@@ -123,8 +123,8 @@ def test_not12_nothing_leaves_failed_but_a_removal() -> None:
 
 
 def test_not1_not2_not7_topics_offsets_and_bytes_are_the_sources(pair: Pair) -> None:
-    """NOT1, NOT2, NOT7: no topics of MirrorMaker, no prefix, no offset-sync topic on either side;
-    the log is the same.
+    """There are no topics of MirrorMaker, no prefixes and no offset-sync topics on either side, and
+    the logs are equal byte for byte (NOT1, NOT2, NOT7).
     """
     a, b = pair
     create_topic(a.bootstrap_servers, "plain")
@@ -144,8 +144,8 @@ def test_not1_not2_not7_topics_offsets_and_bytes_are_the_sources(pair: Pair) -> 
 
 
 def test_not3_not6_not9_no_writes_to_both_no_internal_topics_no_tiers(pair: Pair) -> None:
-    """NOT3: a mirrored topic has one writer; NOT6: `__transaction_state` is never in a mirror;
-    NOT9: tiered storage is refused.
+    """A mirrored topic takes no writes (NOT3), `__transaction_state` cannot be added to a mirror
+    (NOT6), and tiered storage is refused (NOT9).
     """
     a, b = pair
     create_topic(a.bootstrap_servers, "one")
@@ -167,7 +167,7 @@ def test_not3_not6_not9_no_writes_to_both_no_internal_topics_no_tiers(pair: Pair
 
 
 def test_not5_a_source_producer_waits_for_no_destination(pair: Pair) -> None:
-    """NOT5: acks=all is answered while the only destination is down."""
+    """A produce with acks=all succeeds while the only destination is down (NOT5)."""
     a, b = pair
     create_topic(a.bootstrap_servers, "alone")
     add(b.bootstrap_servers, "m", "alone")
@@ -180,7 +180,7 @@ def test_not5_a_source_producer_waits_for_no_destination(pair: Pair) -> None:
 
 
 def test_not14_the_leader_epoch_stays_while_the_sources_grows(pair: Pair) -> None:
-    """NOT14: batches of the source's epoch 7 come into a log that is led in epoch 0."""
+    """Batches of the source's epoch 7 are appended to a log that is led in epoch 0 (NOT14)."""
     a, b = pair
     create_topic(a.bootstrap_servers, "grown")
     produce(a.bootstrap_servers, "grown", ["v0"])
@@ -198,8 +198,8 @@ def test_not14_the_leader_epoch_stays_while_the_sources_grows(pair: Pair) -> Non
 
 
 def test_not6_not15_no_abort_marker_at_a_stop(pair: Pair) -> None:
-    """NOT15, NOT6: a transaction that was open at the failover is cut, not aborted; the reset is
-    the only control record.
+    """A transaction that is open at the failover is cut, not aborted, so the reset is the only
+    control record (NOT6, NOT15).
     """
     a, b = pair
     create_topic(a.bootstrap_servers, "open")
@@ -222,7 +222,7 @@ def test_not6_not15_no_abort_marker_at_a_stop(pair: Pair) -> None:
 
 @pytest.mark.item("B54")
 def test_not10_the_source_sees_a_consumer(pair: Pair) -> None:
-    """NOT10: a mirror's fetches, of version 18 at most, are none of a follower."""
+    """A mirror fetches as a consumer, with version 18 at most, and never as a follower (NOT10)."""
     a, b = pair
     create_topic(a.bootstrap_servers, "fetched")
     produce(a.bootstrap_servers, "fetched", ["v"])

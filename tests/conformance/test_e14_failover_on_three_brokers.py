@@ -48,7 +48,7 @@ def clusters() -> Iterator[Clusters]:
 
 
 def replicas(*clusters: EmbeddedCluster, folder: str) -> list[RecordBatch]:
-    """The batches of a partition, once every replica of every cluster has the same bytes."""
+    """Waits until all replicas in all clusters have the same bytes, and returns their batches."""
 
     def equal() -> bytes | None:
         logs = {log_bytes(cluster.log_dir(node), folder) for cluster in clusters for node in range(3)}
@@ -79,7 +79,7 @@ def leader_node(cluster: EmbeddedCluster, topic: str) -> int:
 
 
 def bounce_leader(cluster: EmbeddedCluster, topic: str) -> None:
-    """Another leader, and so a new epoch; the broker comes back."""
+    """Restarts the leader's broker, so that another leads in a new epoch."""
     node = leader_node(cluster, topic)
     cluster.stop_node(node)
     cluster.start_node(node)
@@ -110,7 +110,7 @@ def stopped(cluster: EmbeddedCluster, name: str, topic: str) -> None:
 
 def test_s1_s2_s3_s4_s6_s21_the_whole_circle_on_three_replicas(clusters: Clusters) -> None:
     a, b = clusters
-    # S1, and S21 with the source's epochs above ours
+    # B mirrors A (S1), whose epochs are above B's (S21)
     create_topic(a.bootstrap_servers, "t", replication_factor=3)
     for _ in range(2):
         bounce_leader(a, "t")
@@ -122,7 +122,7 @@ def test_s1_s2_s3_s4_s6_s21_the_whole_circle_on_three_replicas(clusters: Cluster
     batches = replicas(a, b, folder="t-0")
     assert {batch.partition_leader_epoch for batch in batches} == {mirrored_epoch} and leader_epoch(b, "t") < mirrored_epoch
 
-    # S2
+    # failover to B (S2)
     stopped(b, "s", "t")
     batches = replicas(b, folder="t-0")
     assert source_of_reset(batches[-1]) == a.cluster_id and batches[-1].base_offset == 40
@@ -137,7 +137,7 @@ def test_s1_s2_s3_s4_s6_s21_the_whole_circle_on_three_replicas(clusters: Cluster
         batches[-1].partition_leader_epoch > mirrored_epoch and min(batch.base_sequence for batch in batches if batch.base_offset > 40) == 0
     )
 
-    # S3: A took a record of its own after the failover, in an epoch that B used too
+    # failback: A took a record of its own after the failover, in an epoch that B used too (S3)
     bounce_leader(a, "t")
     assert produce(a.bootstrap_servers, "t", numbered("too late", 1), acks="all") == []
     create_mirror(a.bootstrap_servers, "s", b.bootstrap_servers)
@@ -147,13 +147,13 @@ def test_s1_s2_s3_s4_s6_s21_the_whole_circle_on_three_replicas(clusters: Cluster
     assert source_of_reset(batches[[batch.base_offset for batch in batches].index(40)]) == a.cluster_id, "B's reset came along"
     assert batches[-1].last_offset == 60
 
-    # S21 with the source's epochs below ours
+    # failover to A, with the source's epochs below ours (S21)
     stopped(a, "s", "t")
     for _ in range(2):
         bounce_leader(a, "t")
     before = leader_epoch(a, "t")
 
-    # S4: the other direction again, from the state STOPPED
+    # B mirrors A again, from the state STOPPED (S4)
     assert produce(a.bootstrap_servers, "t", numbered("a again", 10), acks="all") == []
     add(b.bootstrap_servers, "s", "t")
     wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "s")
@@ -163,7 +163,7 @@ def test_s1_s2_s3_s4_s6_s21_the_whole_circle_on_three_replicas(clusters: Cluster
         and sum(source_of_reset(batch) is not None for batch in batches if batch.is_control) == 2
     )
 
-    # S6
+    # the mirror is deleted and its name used again (S6)
     with pytest.raises(ApiException) as refused:
         call(b.bootstrap_servers, lambda admin: admin.delete_mirror("s"))
     assert refused.value.error is Errors.MIRROR_NOT_EMPTY
@@ -180,8 +180,9 @@ def test_s1_s2_s3_s4_s6_s21_the_whole_circle_on_three_replicas(clusters: Cluster
 
 
 def test_fm5_c36b_a_destination_broker_that_was_away_ends_with_the_leaders_batches(clusters: Clusters) -> None:
-    """F12: away while its cluster is prepared anew: it keeps batches of its own whose epochs say
-    nothing.
+    """A follower is away while its cluster is prepared for a failback.
+
+    It comes back with batches of its own whose epochs do not tell them apart (F12).
     """
     a, b = clusters
     mirrored(a, b, "away", "u")
@@ -191,7 +192,7 @@ def test_fm5_c36b_a_destination_broker_that_was_away_ends_with_the_leaders_batch
     wait_caught_up(b.bootstrap_servers, a.bootstrap_servers, "away")
     b.start_node(follower)
     replicas(a, b, folder="u-0")
-    # failback with a follower of A down, which has records that the failover lost
+    # failback while a follower of A is down that has records which the failover lost
     stopped(b, "away", "u")
     assert produce(a.bootstrap_servers, "u", numbered("own", 8), acks="all") == []
     replicas(a, folder="u-0")

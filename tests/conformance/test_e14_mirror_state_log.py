@@ -1,4 +1,4 @@
-"""The mirror-state log that the KIP prints, byte for byte, and a destination's own log (S20)."""
+"""The mirror-state log that the KIP prints, byte for byte, and that of a real destination (S20)."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ ROWS = [
 @pytest.mark.parametrize(("offset", "time_ms", "record", "wire", "crc", "value_size"), ROWS)
 @pytest.mark.item("A7")
 def test_s20_batches_of_the_kips_log(offset: int, time_ms: int, record: CoordinatorRecord, wire: str, crc: int, value_size: int) -> None:
-    """One record a batch, no producer, nothing compressed: sizes and CRCs as printed (the third by
-    the same rules).
+    """Each batch has one record and no producer id, and is uncompressed. Sizes and CRCs are as
+    printed in the KIP; those of the third batch follow by the same rules.
     """
     raw = build_batch([Record(offset, time_ms, record.key, record.value, [])], base_offset=offset, partition_leader_epoch=0)
     assert bytes(raw).hex() == wire
@@ -51,8 +51,8 @@ def test_s20_batches_of_the_kips_log(offset: int, time_ms: int, record: Coordina
 
 
 def test_s20_a_destination_writes_the_same_bytes() -> None:
-    """The KIP's mirror and topic on a real destination: but for times and CRCs, its log is the
-    KIP's.
+    """With the KIP's mirror and topic a real destination writes the KIP's log, except for
+    timestamps and CRCs.
     """
     config = FAST_MIRROR | {"mirror.topic.num.partitions": "1"}
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=config) as b:
@@ -66,5 +66,5 @@ def test_s20_a_destination_writes_the_same_bytes() -> None:
 
 
 def timeless(batch: bytes) -> str:
-    """The batch without CRC (17 to 21) and timestamps (27 to 43)."""
+    """Returns the batch without its CRC (bytes 17 to 21) and timestamps (bytes 27 to 43)."""
     return (batch[:17] + batch[21:27] + batch[43:]).hex()

@@ -1,4 +1,4 @@
-"""Scenarios of KIP-1279 with the results that this project expects, through whole clusters.
+"""Scenarios of KIP-1279 on whole clusters, with the results that this project expects.
 
 S11, S12, S15, S16 and S19 are in test_e14_synced_clusters.
 """
@@ -56,7 +56,7 @@ def same(a: EmbeddedCluster, b: EmbeddedCluster, topic_partition: str = "t-0") -
 
 @pytest.mark.parametrize(("through", "cut", "keys"), [(1, 0, []), (3, 0, []), (4, 5, [b"A", b"B"]), (5, 6, [b"A", b"B", b"Z"])])
 def test_s9_failover_of_the_kips_transactions(clusters: Clusters, through: int, cut: int, keys: list[bytes]) -> None:
-    """The source died when B had the log through offset 1, 3, 4 or 5."""
+    """The source dies when B has the log through offset 1, 3, 4 or 5."""
     a, b = clusters
     log = kip_transactions()
     create_topic(a.bootstrap_servers, "t")
@@ -99,7 +99,7 @@ def test_s10_compacted_gaps_stay_and_the_reset_follows_the_highest_mirrored_offs
 
 
 def test_s13_destination_restarts_where_the_source_begins_when_retention_passed_it(clusters: Clusters) -> None:
-    """50 mirrored, the source then begins at 100, where nothing of the destination is left."""
+    """50 records are mirrored; then the source's log starts at 100, above the destination's end."""
     a, b = clusters
     create_topic(a.bootstrap_servers, "t")
     produce(a.bootstrap_servers, "t", numbered("a", 50))
@@ -114,9 +114,9 @@ def test_s13_destination_restarts_where_the_source_begins_when_retention_passed_
 
 
 def test_s14_fan_out_and_fan_in_stop_on_their_own(clusters: Clusters) -> None:
-    """A -> B and A -> C; then C also mirrors another topic from B.
+    """B and C mirror A, and then C also mirrors another topic from B.
 
-    Every stop writes its own reset.
+    Each stop writes its own reset.
     """
     a, b = clusters
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as c:
@@ -139,8 +139,8 @@ def test_s14_fan_out_and_fan_in_stop_on_their_own(clusters: Clusters) -> None:
 
 
 def test_s14_a_chains_end_clears_its_producers_at_the_middles_reset(clusters: Clusters) -> None:
-    """A -> B -> C: B fails over; its reset reaches C as data, and C's producer state is empty after
-    it.
+    """In the chain A -> B -> C, B fails over. Its reset reaches C as data and empties C's producer
+    state.
     """
     a, b = clusters
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as c:
@@ -175,8 +175,8 @@ def start_mirror_of_empty_topic(a: EmbeddedCluster, b: EmbeddedCluster) -> None:
 
 
 def test_other_segment_boundaries_at_the_destination_hold_the_same_bytes(clusters: Clusters) -> None:
-    """segment.bytes is synced unless the mirror excludes it: then each side rolls for itself, and
-    the bytes are the same.
+    """If the mirror excludes segment.bytes from the sync, each side rolls segments on its own, and
+    the bytes are still the same.
     """
     a, b = clusters
     create_topic(a.bootstrap_servers, "t", segment_bytes="1048576")
@@ -192,8 +192,8 @@ def test_other_segment_boundaries_at_the_destination_hold_the_same_bytes(cluster
 
 
 def test_fea2b_the_local_cleaner_keeps_a_mirror_of_a_compacted_topic_from_growing() -> None:
-    """FEA2b: the source cleans what was mirrored before; the destination's own cleaner must do it
-    too, read-only or not.
+    """The source's cleaner removes records that are mirrored already, so the destination's cleaner
+    must do the same although the topic is read-only (FEA2b).
     """
     fast = {**FAST_MIRROR, "log.cleaner.backoff.ms": "200"}
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=fast) as b:

@@ -87,8 +87,8 @@ def test_s22_cfg5_cfg6_cfg7_a_mirror_connects_with_its_configs(destination: Embe
 
 
 def test_s22_fm11_d3_16_d3_32_wrong_credentials_fail_no_partition_and_right_ones_reconnect(destination: EmbeddedCluster) -> None:
-    """The password is altered while the mirror runs: connections are made anew, and refused; then
-    it is altered back.
+    """The password is altered while the mirror runs, so new connections are refused; then it is
+    altered back.
     """
     security = MODES["SASL_PLAINTEXT-PLAIN"]
     assert security is not None
@@ -121,7 +121,7 @@ def test_s22_fm11_d3_16_d3_32_wrong_credentials_fail_no_partition_and_right_ones
 
 
 def principals(source: EmbeddedCluster) -> set[str]:
-    """Who is logged in at the source, its own broker apart."""
+    """Returns the principals that are logged in at the source, except its own broker."""
 
     def read(server: Any) -> set[str]:
         return {str(connection.principal) for socket in server.broker._listeners.sockets for connection in socket._connections.values()}

@@ -53,7 +53,7 @@ def clusters() -> Iterator[Clusters]:
 
 
 def leader_of(cluster: EmbeddedCluster, topic: str, partition: int = 0) -> int:
-    """The index of the node that leads a partition."""
+    """Returns the index of the node that leads a partition."""
     described = call(cluster.bootstrap_servers, lambda admin: admin.describe_topics([topic]))[topic]
     leader = next(each.leader for each in described.partitions if each.partition == partition)
     return next(index for index, node in enumerate(cluster.nodes) if node.node_id == leader)
@@ -85,21 +85,21 @@ def set_configs(cluster: EmbeddedCluster, kind: ConfigResourceType, name: str, *
 
 
 def commit(cluster: EmbeddedCluster, group: str, topic: str, offset: int, partition: int = 0) -> None:
-    """As an operator would, for a group without members."""
+    """Commits an offset for a group without members, as an operator does."""
     wanted = ConsumerGroupTopicPartitions(group, [GroupPartition(topic, partition, offset)])
     client = ConfluentAdmin(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
     client.alter_consumer_group_offsets([wanted])[group].result(REACHED_S)
 
 
 def committed(cluster: EmbeddedCluster, group: str, topic: str, partition: int = 0) -> int:
-    """-1 where there is none."""
+    """Returns the committed offset, or -1 if there is none."""
     client = ConfluentAdmin(quiet({"bootstrap.servers": cluster.bootstrap_servers}))
     found = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(REACHED_S).topic_partitions
     return next((each.offset for each in found if (each.topic, each.partition) == (topic, partition)), -1)
 
 
 def refresh_errors(cluster: EmbeddedCluster) -> int:
-    """MetadataRefreshError of all brokers."""
+    """Returns the sum of MetadataRefreshError over all brokers."""
 
     def read(server: Any) -> int:
         return int(server.broker.mirror.metadata_manager.errors.metadata_refresh)
@@ -111,8 +111,8 @@ def refresh_errors(cluster: EmbeddedCluster) -> int:
 
 
 def test_syn1_another_broker_takes_the_sync_over(clusters: Clusters) -> None:
-    """The owner of the mirror's sync is stopped; a leader of the partition of `__mirror_state` that
-    its name hashes to goes on.
+    """The broker that owns the mirror's sync is stopped, and the next leader of the
+    `__mirror_state` partition that the mirror's name hashes to continues.
     """
     a, b = clusters
 
@@ -146,8 +146,8 @@ def test_syn1_another_broker_takes_the_sync_over(clusters: Clusters) -> None:
 
 
 def test_syn4_a_missing_topic_is_made_as_the_source_has_it(clusters: Clusters) -> None:
-    """B17: by the broker that is asked to add it, with the destination's default replication
-    factor, or the one that the tool is given.
+    """The broker that is asked to add the topic creates it, with the destination's default
+    replication factor or the one that the tool is given (B17).
     """
     a, b = clusters
     create_topic(a.bootstrap_servers, "syn4", 3, retention_ms="777000", min_insync_replicas="1")
@@ -289,8 +289,8 @@ def test_d3_35_another_cluster_at_the_sources_address_suspends_the_mirror(cluste
 
 
 def poll_one(cluster: EmbeddedCluster, group: str, topic: str, **settings: str) -> tuple[int | None, KafkaError | None]:
-    """What a consumer of the group gets first: the offset of a record, or an error (with the offset
-    of the end if that is it).
+    """Returns what a consumer of the group gets first: the offset of a record, or an error, which
+    for the end of the partition has its offset.
     """
     values = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": group, "enable.auto.commit": "false"}
     consumer = Consumer(quiet(values | {key.replace("_", "."): value for key, value in settings.items()}))
@@ -312,7 +312,7 @@ def _poll(consumer: Consumer) -> tuple[int | None, KafkaError | None] | None:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_s11_c32_fm14_an_offset_beyond_the_end_is_kept_and_the_reset_policy_decides(clusters: Clusters, protocol: str) -> None:
-    """Committed 100 at the source, 80 records mirrored, failover."""
+    """Offset 100 is committed at the source, 80 records are mirrored, and B fails over."""
     a, b = clusters
     name = f"s11-{protocol}"
     create_topic(a.bootstrap_servers, name)
@@ -330,8 +330,8 @@ def test_s11_c32_fm14_an_offset_beyond_the_end_is_kept_and_the_reset_policy_deci
 
 
 def test_syn14_group_offsets_reach_coordinators_on_all_brokers(clusters: Clusters) -> None:
-    """Twelve groups, whose coordinators are spread over the three brokers; the sync owner is one of
-    them.
+    """The coordinators of twelve groups are spread over the three brokers, one of which owns the
+    sync.
     """
     a, b = clusters
     create_topic(a.bootstrap_servers, "syn14", 2)
@@ -381,8 +381,8 @@ def test_c18_syn14_a_group_with_members_here_keeps_its_offsets_until_they_leave(
 
 
 def test_s12_a_tombstone_that_was_not_mirrored_at_failover_is_gone_for_good(clusters: Clusters, tmp_path: pathlib.Path) -> None:
-    """Inherent in the KIP (C31): a key at 3, its tombstone at 100, 50 mirrored, failover, failback:
-    the key stays on both.
+    """A key is at offset 3 and its tombstone at 100. After 50 mirrored records, a failover and a
+    failback, the key stays on both sides, as follows from the KIP (C31).
     """
     a, b = clusters
     create_topic(a.bootstrap_servers, "s12", cleanup_policy="compact")
@@ -409,7 +409,7 @@ def produce_keyed(cluster: EmbeddedCluster, topic: str, rows: list[tuple[str, st
 
 
 def rows_of(cluster: EmbeddedCluster, topic: str) -> list[tuple[int, bytes | None, bytes | None]]:
-    """(offset, key, value) of the data records of partition 0."""
+    """Returns offset, key and value of the data records of partition 0."""
     return [
         (record.offset, record.key, record.value)
         for batch in iter_batches(log_of(cluster, topic))
@@ -419,7 +419,7 @@ def rows_of(cluster: EmbeddedCluster, topic: str) -> list[tuple[int, bytes | Non
 
 
 def test_topic_partitions_of_the_tests_are_whole(clusters: Clusters) -> None:
-    """No partition of any mirror above failed on the way."""
+    """No partition of any mirror in the tests above has failed."""
     _, b = clusters
     names = [listing.mirror_name for listing in call(b.bootstrap_servers, lambda admin: admin.list_mirrors())]
     failed = [

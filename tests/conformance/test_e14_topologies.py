@@ -23,9 +23,9 @@ from kmirror.embedded import EmbeddedCluster
 
 
 def test_c34_both_directions_added_truncates_neither_log() -> None:
-    """C34, F4: B mirrors A; then A is told to mirror B under another name.
+    """B mirrors A, and then A is told to mirror B under another mirror name.
 
-    A waits, and its log stays.
+    A waits and keeps its log (C34, F4).
     """
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
         create_topic(a.bootstrap_servers, "t")
@@ -44,7 +44,7 @@ def test_c34_both_directions_added_truncates_neither_log() -> None:
 
 
 def test_s14_chain_of_three_stays_equal_over_an_epoch_change_and_a_failover_in_the_middle() -> None:
-    """F7, S14: A -> B -> C; A restarts (new epoch), B fails over, C follows B."""
+    """A -> B -> C: A restarts in a new epoch, B fails over, and C follows B (F7, S14)."""
     with (
         EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a,
         EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b,
@@ -73,7 +73,7 @@ def test_s14_chain_of_three_stays_equal_over_an_epoch_change_and_a_failover_in_t
 
 
 def test_source_retention_moves_the_destinations_log_start() -> None:
-    """S13: records deleted at the source while the destination was paused behind them."""
+    """The source deletes records while the destination is paused below them (S13)."""
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
         create_topic(a.bootstrap_servers, "t")
         produce(a.bootstrap_servers, "t", numbered("a", 20))
@@ -102,7 +102,9 @@ def _delete_records(cluster: EmbeddedCluster, topic: str, offset: int) -> None:
 
 
 def test_c11_failover_while_preparing_towards_a_dead_source_is_quick_and_keeps_the_log() -> None:
-    """D4: the source is not contacted; F6: own epochs are not stored as last mirror epoch."""
+    """Stopping does not contact the source (D4), and stores none of the destination's own epochs as
+    last mirror epoch (F6).
+    """
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
         create_topic(b.bootstrap_servers, "t")
         produce(b.bootstrap_servers, "t", numbered("own", 30))
@@ -119,7 +121,9 @@ def test_c11_failover_while_preparing_towards_a_dead_source_is_quick_and_keeps_t
 
 
 def test_d5_topic_id_that_is_not_the_sources_fails_and_cuts_nothing() -> None:
-    """D5 step 1: a name collision is FAILED; remove makes the topic writable again."""
+    """A topic of the same name with another id becomes FAILED, and a removal makes it writable
+    again (D5 step 1).
+    """
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
         for cluster in (a, b):
             create_topic(cluster.bootstrap_servers, "t")

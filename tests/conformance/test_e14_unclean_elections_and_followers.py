@@ -52,7 +52,7 @@ async def test_rs13_c36_a_leader_tells_its_logs_latest_epoch_to_those_that_ask(t
 
 @pytest.mark.parametrize(("asked", "appended"), [(0, 1), (1, 2), (6, 3)])
 async def test_rs13_c36_a_batch_above_the_epoch_of_the_request_is_not_appended(tmp_path: Path, asked: int, appended: int) -> None:
-    """The largest epoch seen goes with the next request, and then the rest is taken."""
+    """The next request carries the largest epoch seen, and then the rest is appended."""
     world = BrokerWorld(str(tmp_path), others=(2,))
     topic_id = world.create_topic("t", replicas=(1, 2), leader=2, configs={"mirror.name": "m"})
     hooks = ReplicaFetcher(world.replica_manager)
@@ -68,8 +68,8 @@ async def test_rs13_c36_a_batch_above_the_epoch_of_the_request_is_not_appended(t
 
 @pytest.mark.item("B7")
 async def test_s7_records_beyond_the_last_mirror_epoch_go_before_mirroring(tmp_path: Path) -> None:
-    """The KIP's three steps: an unclean leader wrote epoch 2 over what epoch 1 had; the last mirror
-    epoch is 1.
+    """In the KIP's example an unclean leader wrote epoch 2 over records of epoch 1, and the last
+    mirror epoch is 1.
     """
     machine = MirrorMachine(str(tmp_path))
     machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})}
@@ -93,8 +93,8 @@ async def test_s7_records_beyond_the_last_mirror_epoch_go_before_mirroring(tmp_p
 async def test_s8_three_unclean_elections(tmp_path: Path, caplog: Any, flag: bool) -> None:
     """A replica outside the ISR is elected three times.
 
-    Flag off: PREPARING never waited for it, each election is only logged. Flag on: each prepares
-    again, and goes on when every replica has what the leader has.
+    Without the flag PREPARING never waited for that replica, and each election is only logged. With
+    it each election prepares again, and waits until every replica has what the leader has.
     """
     machine = MirrorMachine(str(tmp_path), others=(2,))
     configs = {"mirror_support_unclean_leader_election": "true"} if flag else {}
@@ -129,8 +129,8 @@ SOURCE_LOG = [*COMMON, batch(1, b"b", b"c", epoch=1), batch(3, b"of the failover
 """What the KIP's cluster B has: two records of epoch 1, and one of epoch 2 from after the failover.
 """
 MISSED_THE_CUT = [*COMMON, batch(1, b"x", b"y", b"z", epoch=2)]
-"""What the leader of the first unclean election keeps: it was away when the last mirror epoch (1)
-was cut to.
+"""The log of the first unclean election's leader, which was away when the others were cut to the
+last mirror epoch (1).
 """
 
 
@@ -138,9 +138,9 @@ async def third_unclean_election(tmp_path: Path, *, flag: bool, verified: bool) 
     """The KIP's three elections, seen by the broker that led after the first one and is elected
     again by the third.
 
-    Its end and its latest epoch equal the source's, so no question about epochs tells that three
-    records are others. With the flag the partition was still PREPARING, for this replica had not
-    been there to be cut; without it broker 2 was already mirroring alone.
+    Its log end and latest epoch equal the source's, so no question about epochs shows that three
+    records differ. With the flag the partition was still PREPARING, because this replica had not
+    been there to be cut. Without it broker 2 was already mirroring alone.
     """
     machine = MirrorMachine(str(tmp_path), others=(2,), safeguards=MirrorSafeguards(first_fetch_verified=verified))
     machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})}
@@ -172,9 +172,9 @@ async def third_unclean_election(tmp_path: Path, *, flag: bool, verified: bool) 
     ],
 )
 async def test_s8_a_replica_that_missed_the_cut_is_elected(tmp_path: Path, flag: bool, verified: bool, equal: bool) -> None:
-    """Without the flag the divergence stays and only a comparison of logs finds it, as the KIP
-    says, unless equal epochs are not believed (C36b); with it the cut is made by whoever is
-    elected.
+    """Without the flag the divergence stays and only a comparison of the logs finds it, as the KIP
+    says, unless batches of equal epochs are compared too (C36b). With the flag whoever is elected
+    makes the cut.
     """
     machine = await third_unclean_election(tmp_path, flag=flag, verified=verified)
     assert machine.log().log_end_offset == 4, "the ends are equal, whatever is between"

@@ -38,9 +38,9 @@ def create(controller: ControllerDouble, *topics: CreatableTopic) -> list[tuple[
 )
 @pytest.mark.item("A2")
 def test_rs12_bytes_of_mirror_info(topic_id: Uuid | None, expected: str) -> None:
-    """A2: after the topic's configs; null is a byte of -1.
+    """MirrorInfo follows the topic's configs, and null is one byte of -1 (A2).
 
-    Versions below 8 have no place for it and do without.
+    Versions below 8 do not carry it.
     """
 
     def written(version: int) -> bytes:

@@ -180,5 +180,5 @@ class TestFieldsOf:
 
 
 def test_rpc98_request_has_no_fields() -> None:
-    """R30: the header and a tag count."""
+    """It is the header and an empty tag section (R30)."""
     assert written(API_TABLE[ApiKeys.LIST_MIRRORS].request()) == b"\x00"

@@ -159,8 +159,9 @@ def test_cfg12_the_replication_factor_is_a_short() -> None:
 
 
 def test_cfg15_throttled_rate_is_set_at_run_time_for_one_broker_or_all(cluster: EmbeddedCluster) -> None:
-    """CLI14 sets it for one broker, THR2 as the default of the cluster; in a properties file it
-    says nothing.
+    """The rate can be set for one broker (CLI14), or as the cluster's default (THR2).
+
+    In a properties file it has no effect.
     """
     key = "mirror.replication.throttled.rate"
     assert key in dynamic_only_configs() and key not in broker_configs()

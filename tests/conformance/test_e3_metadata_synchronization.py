@@ -51,7 +51,7 @@ class Driver:
         self.events.append(f"rejected: {reason}")
 
 
-# --- SYN1 to SYN3: owner, connections, cluster id
+# --- owner, connections, cluster id (SYN1 to SYN3)
 
 
 @pytest.mark.item("B35")
@@ -159,7 +159,7 @@ def test_syn3_c13_nothing_is_synced_from_a_cluster_that_the_mirror_is_pointed_at
     assert {key for _, key, _ in other.asked} == {ApiKeys.METADATA}
 
 
-# --- SYN4 to SYN7: topics
+# --- topics (SYN4 to SYN7)
 
 
 def create(bench: SyncBench, *names: str) -> tuple[dict[str, Errors], list[create_topics.CreatableTopic]]:
@@ -324,9 +324,9 @@ def test_d3_22_another_topic_in_the_place_of_a_missing_one_is_not_ours_come_back
 
 
 def test_d3_22_another_id_alone_is_no_deletion(bench: SyncBench, source: SourceDouble) -> None:
-    """D3-16 says what comes of it where it is mirrored.
+    """A source without topic ids gets some when it is upgraded.
 
-    A source that had no topic ids gets some when it is upgraded.
+    A mirrored partition handles another id by itself (D3-16).
     """
     driver = Driver("t")
     bench.led["m"] = [driver]
@@ -372,7 +372,7 @@ def test_syn6_a_topic_that_was_made_anew_at_the_source_is_none_of_ours(bench: Sy
     assert (bench.configs("t"), len(bench.image().topics.by_name["t"].partitions)) == ({"retention.ms": "5"}, 4)
 
 
-# --- SYN8 to SYN13: access rules
+# --- ACLs (SYN8 to SYN13)
 
 
 def acl(
@@ -501,7 +501,7 @@ def test_syn13_a_source_that_does_not_show_its_rules_is_an_error_and_deletes_not
     assert bench.acls == source.acls
 
 
-# --- SYN14 to SYN19: groups
+# --- groups (SYN14 to SYN19)
 
 
 def test_syn14_groups_of_every_kind_and_state_at_every_source_broker(bench: SyncBench, source: SourceDouble) -> None:
@@ -696,7 +696,7 @@ def test_syn19_changed_filters_hold_from_the_next_cycle_on(bench: SyncBench, sou
 
 
 def test_syn14_the_first_commit_makes_the_offsets_topic(bench: SyncBench, source: SourceDouble) -> None:
-    """Reference deviation 20: nothing was synced until a consumer had come to the destination."""
+    """The reference implementation syncs nothing until a consumer has come to the destination."""
     source.groups["g"] = SourceGroupDouble({T0: (4, "")}, state="Empty")
     assert "__consumer_offsets" not in bench.image().topics.by_name
     assert bench.cycle() == {}
@@ -704,7 +704,7 @@ def test_syn14_the_first_commit_makes_the_offsets_topic(bench: SyncBench, source
     assert bench.groups.offset("g", "t") == (4, -1, "")
 
 
-# --- D3-16: logins that fail
+# --- logins that fail (D3-16)
 
 
 def test_d3_16_logins_that_fail_are_counted_and_fail_nothing(bench: SyncBench, source: SourceDouble) -> None:

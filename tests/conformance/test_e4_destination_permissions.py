@@ -167,7 +167,7 @@ def test_the_controller_judges_too(side: KmirrorSide, row: Row) -> None:
 
 
 def test_acl13_acl15_acl17_acl19_whether_a_topic_exists_is_not_told(side: KmirrorSide) -> None:
-    """A15: Read comes before existence, id, name and states; the others of the request go on."""
+    """Read is checked before existence, id, name and states; other topics are processed (A15)."""
     give(side, acl_of("reader-of-t", f"ALTER {ON_M}"), acl_of("reader-of-t", "READ TOPIC t"), acl_of("reader-of-t", "READ TOPIC seen-gone"))
     topics = [{"topic_name": name} for name in ("hidden-gone", "seen-gone", "t")]
     for _, api_key in TOPIC_REQUESTS:

@@ -162,7 +162,7 @@ def test_cli12_errors_are_one_line_on_stderr_and_exit_code_1(tool: Tool, to_sour
 
 
 def test_cli12_errors_of_single_topics_are_not_swallowed(destination: EmbeddedCluster, tool: Tool, to_source: str) -> None:
-    """Reference deviation 12: its tool prints success and exits with 0."""
+    """The reference implementation's tool prints success and exits with 0."""
     tool("--create", "--mirror", "again", "--mirror-config", to_source)
     tool("--add", "--topic", "t", "--mirror", "again", "--wait")
     assert "already assigned to a mirror" in tool("--add", "--topic", "t", "--mirror", "again", code=1)

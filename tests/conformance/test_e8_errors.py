@@ -95,7 +95,7 @@ def ask(clusters: Clusters, what: str, mirror: str, *topics: str) -> Any:
 
 
 def result(clusters: Clusters, what: str, mirror: str, topic: str) -> Errors:
-    """The one result of a request about one topic."""
+    """Returns the result of a request about one topic."""
     answer = ask(clusters, what, mirror, topic)
     assert (answer.error_code, answer.error_message, [row.name for row in answer.topics]) == (0, None, [topic])
     return E.for_code(answer.topics[0].error_code)
@@ -109,13 +109,13 @@ def removed(clusters: Clusters, mirror: str, topic: str) -> None:
 @pytest.mark.parametrize("code", list(MESSAGES), ids=[f"ERR{code}" for code in MESSAGES])
 @pytest.mark.item("A3", "B31")
 def test_name_and_message(code: int) -> None:
-    """The KIP's words; none of them can be retried."""
+    """The messages are the KIP's, and no error is retriable."""
     error = E.for_code(code)
     assert (error.name, error.message, error.retriable) == (NAMES[code], MESSAGES[code], False)
 
 
 def refusals(clusters: Clusters, topic: str) -> dict[str, Errors]:
-    """The answers to everything that changes a topic's data or its partitions."""
+    """Returns the answers to all requests that change a topic's data or its partitions."""
     address = clusters[1].bootstrap_servers
     rows = [delete_records.DeleteRecordsPartition(partition_index=0, offset=1)]
     records = send(
@@ -137,9 +137,9 @@ def refusals(clusters: Clusters, topic: str) -> dict[str, Errors]:
 
 @pytest.mark.item("B30")
 def test_err134_clients_change_a_mirrored_topic_in_no_way_until_it_is_stopped(clusters: Clusters) -> None:
-    """B30: running, paused and stopping; then everything is allowed.
+    """Changes are refused while the topic is mirrored, paused and stopping, and allowed afterwards.
 
-    Configs may be changed at any time (and are overridden).
+    Configs may be changed at any time; the next sync overrides them (B30).
     """
     _, b = clusters
     mirrored(clusters, "e134", "e134-t")
@@ -157,7 +157,9 @@ def test_err134_clients_change_a_mirrored_topic_in_no_way_until_it_is_stopped(cl
 
 
 def test_err134_a_topic_whose_source_is_gone_is_stopped_and_can_be_deleted(clusters: Clusters) -> None:
-    """B5, B30: `X.paused` and STOPPED; no need to remove it from the mirror first."""
+    """The topic is named `X.paused` and is STOPPED, so it can be deleted without being removed from
+    the mirror first (B5, B30).
+    """
     a, b = clusters
     mirrored(clusters, "e134-s", "e134-gone")
     call(a.bootstrap_servers, lambda admin: admin.delete_topics(["e134-gone"])).all()
@@ -169,8 +171,10 @@ def test_err134_a_topic_whose_source_is_gone_is_stopped_and_can_be_deleted(clust
 
 @pytest.mark.parametrize("version", [4, 6])
 def test_err134_each_topic_of_a_request_has_its_answer(clusters: Clusters, version: int) -> None:
-    """In no mirror, running, removed and stopped, source gone, unknown: by names (up to version 5)
-    or by names and ids.
+    """One request names a topic in no mirror, a running one, a removed and stopped one, one whose
+    source is gone, and an unknown one.
+
+    DeleteTopics gives names only (up to version 5), or names and ids.
     """
     a, b = clusters
     mirror = f"e134-{version}"
@@ -204,7 +208,9 @@ def test_err134_each_topic_of_a_request_has_its_answer(clusters: Clusters, versi
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "a:b", "ü", "x" * 250, "x.paused", "x.removed", "x.paused.removed"])
 @pytest.mark.item("A10")
 def test_err135_names_against_the_rules(clusters: Clusters, name: str) -> None:
-    """A10: the rules of topic names, and no suffix that the association uses."""
+    """Mirror names follow the rules of topic names, and may not end in a suffix that `mirror.name`
+    uses (A10).
+    """
     config = [create.MirrorConfig(name="bootstrap.servers", value="127.0.0.1:1")]
     answer = send(clusters[1].bootstrap_servers, create.CreateMirrorRequest(mirror_name=name, config=config))
     assert answer.error_code == E.INVALID_MIRROR_NAME
@@ -216,7 +222,7 @@ def test_err135_names_against_the_rules(clusters: Clusters, name: str) -> None:
 
 @pytest.mark.item("B12")
 def test_err135_a_name_in_use(clusters: Clusters) -> None:
-    """B12: refused, and the mirror that has it stays as it is."""
+    """The request is refused, and the mirror that has the name stays as it is (B12)."""
     address = clusters[1].bootstrap_servers
     create_mirror(address, "e135", "127.0.0.1:1")
     config = [create.MirrorConfig(name="bootstrap.servers", value="127.0.0.1:2")]
@@ -227,8 +233,8 @@ def test_err135_a_name_in_use(clusters: Clusters) -> None:
 
 @pytest.mark.item("B15")
 def test_err136_of_a_topic_and_of_a_mirror(clusters: Clusters) -> None:
-    """B15: a topic in no mirror, by Remove, Pause and Resume; a mirror that does not exist, by all
-    of them, Delete and Describe.
+    """Remove, Pause and Resume answer it for a topic in no mirror. These, Add, Delete and Describe
+    answer it for a mirror that does not exist (B15).
     """
     address = clusters[1].bootstrap_servers
     create_mirror(address, "e136", "127.0.0.1:1")
@@ -245,8 +251,8 @@ def test_err136_of_a_topic_and_of_a_mirror(clusters: Clusters) -> None:
 
 
 def test_err137_err138_of_another_mirrors_topic_and_of_removed_ones(clusters: Clusters) -> None:
-    """D6: add of what some mirror has; remove, pause and resume of what this mirror has not, or not
-    any more.
+    """Add answers the first for a topic that is in a mirror. Remove, Pause and Resume answer the
+    second for a topic that is not, or no longer, in this mirror (D6).
     """
     mirrored(clusters, "e137", "e137-t")
     create_mirror(clusters[1].bootstrap_servers, "e138", "127.0.0.1:1")
@@ -262,7 +268,7 @@ def test_err137_err138_of_another_mirrors_topic_and_of_removed_ones(clusters: Cl
 
 @pytest.mark.item("B13", "B14")
 def test_err139_err140_err141_paused_running_and_removed(clusters: Clusters) -> None:
-    """B13, B14."""
+    """Pausing a paused topic is refused (B13), as is pausing or resuming a removed one (B14)."""
     mirrored(clusters, "e139", "e139-t")
     assert result(clusters, "resume", "e139", "e139-t") is E.MIRROR_TOPIC_NOT_PAUSED
     assert result(clusters, "pause", "e139", "e139-t") is E.NONE
@@ -292,7 +298,7 @@ def test_err142_delete_of_a_mirror_with_a_topic_that_runs_is_paused_or_is_not_st
 
 @pytest.mark.item("B10", "B11")
 def test_err142_delete_while_a_removed_topic_is_stopping(clusters: Clusters) -> None:
-    """B10: the controller sees `X.removed` only; the broker asks for the states."""
+    """The controller sees only `X.removed`, so the broker looks up the states (B10)."""
     b = clusters[1]
     mirrored(clusters, "e142-s", "e142-st")
 
@@ -318,7 +324,9 @@ def test_err142_delete_while_a_removed_topic_is_stopping(clusters: Clusters) -> 
 
 @pytest.mark.item("A15")
 def test_err143_comes_before_everything_but_the_feature() -> None:
-    """A15: who may not is told neither that a name is wrong nor that a mirror is unknown."""
+    """A client without permission learns neither that a name is invalid nor that a mirror is
+    unknown (A15).
+    """
     config = AUTHORIZED | {"mirror.topic.num.partitions": "1"}
     with EmbeddedCluster(mirroring=True, config=config) as cluster:
         side = KmirrorSide(cluster)
@@ -343,7 +351,7 @@ def test_err143_comes_before_everything_but_the_feature() -> None:
 
 @pytest.mark.item("ERR35", "A15")
 def test_err143_the_feature_comes_before_the_permission() -> None:
-    """A15, at the broker and at the controller."""
+    """The order of checks is the same at the broker and at the controller (A15)."""
     unstable = {"unstable.api.versions.enable": "true", "unstable.feature.versions.enable": "true"}
     with EmbeddedCluster(config=AUTHORIZED | unstable) as cluster:
         side = KmirrorSide(cluster)
@@ -356,8 +364,8 @@ def test_err143_the_feature_comes_before_the_permission() -> None:
 
 @pytest.mark.item("B16", "ERR3", "ERR17")
 def test_c20_results_of_topics_without_configs_and_of_mixed_requests(clusters: Clusters) -> None:
-    """B16, C20: one result each, whatever becomes of the topic; internal topics are no topics of a
-    mirror.
+    """Each topic has one result, whatever it is, and internal topics cannot be in a mirror (B16,
+    C20).
     """
     address = clusters[1].bootstrap_servers
     mirrored(clusters, "c20", "c20-t")
@@ -380,8 +388,9 @@ def test_c20_results_of_topics_without_configs_and_of_mixed_requests(clusters: C
 
 @pytest.mark.item("ERR17")
 def test_c20_an_internal_topic_that_only_the_source_has_is_not_created(clusters: Clusters) -> None:
-    """Refused after it had been made here with the source's id and configs, `__consumer_offsets`
-    would have been a copy of its.
+    """Once, it was refused only after it had been created here with the source's id and configs.
+
+    `__consumer_offsets` would then have been a copy of the source's.
     """
     source, address = clusters[0].bootstrap_servers, clusters[1].bootstrap_servers
     create_topic(source, "__share_group_state")
@@ -392,7 +401,7 @@ def test_c20_an_internal_topic_that_only_the_source_has_is_not_created(clusters:
 
 @pytest.mark.item("B11", "B52", "ERR42")
 def test_c20_a_wrong_state_refuses_pause_for_its_topic_and_add_for_the_request(clusters: Clusters) -> None:
-    """B11, B52: INVALID_REQUEST."""
+    """Both answer INVALID_REQUEST (B11, B52)."""
     address = clusters[1].bootstrap_servers
     create_mirror(address, "c20-w", "127.0.0.1:1")
     create_topic(address, "c20-preparing")

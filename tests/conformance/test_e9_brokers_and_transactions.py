@@ -29,7 +29,7 @@ def move_coordinator(machine: MirrorMachine, leader: int) -> None:
     machine.change(topic=MIRROR_STATE_TOPIC_NAME, leader=leader, replicas=(1, 2), isr=(1, 2))
 
 
-# --- RS8, RS10
+# --- reading and writing states (RS8, RS10)
 # --------------------------------------------------------------------------------------------------------
 
 
@@ -139,7 +139,7 @@ async def test_rs10_partitions_of_the_state_topic_commit_side_by_side(tmp_path: 
     await machine.close()
 
 
-# --- FM3 to FM7
+# --- brokers that fail (FM3 to FM7)
 # -------------------------------------------------------------------------------------------------------
 
 
@@ -245,7 +245,7 @@ async def test_fm7_one_that_never_does_fails_the_partition(tmp_path: Path, comes
     await machine.close()
 
 
-# --- FM17, FM18
+# --- failovers with open transactions or a lag (FM17, FM18)
 # -------------------------------------------------------------------------------------------------------
 
 

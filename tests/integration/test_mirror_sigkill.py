@@ -1,5 +1,5 @@
-"""Issue 3, 4.4: both ends of a mirror are processes that die with SIGKILL at any moment; nothing is
-lost, doubled or diverges.
+"""Both ends of a mirror are processes that die by SIGKILL at any moment. No record is lost or
+duplicated, and the logs do not diverge.
 """
 
 from __future__ import annotations

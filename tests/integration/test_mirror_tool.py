@@ -89,7 +89,7 @@ def test_failover_and_failback_by_tool(tmp_path: pathlib.Path, capsys: pytest.Ca
 
 
 def test_ring_of_two_is_refused(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """C34: B mirrors A; A may not mirror the same topic from B, by whatever name."""
+    """B mirrors A, so A may not mirror the same topic from B under any mirror name (C34)."""
     with EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as a, EmbeddedCluster(mirroring=True, config=FAST_MIRROR) as b:
         create_topic(a.bootstrap_servers, "t")
         produce(a.bootstrap_servers, "t", numbered("a", 20))
@@ -120,7 +120,9 @@ def dry_run(cluster: EmbeddedCluster, action: str, mirror: str, topic: str) -> d
 
 
 def test_a_topic_that_is_added_again_keeps_what_the_source_has(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
-    """Issue 15, A8 and A10: what the dry run says is what goes, and the accepted limit is put back."""
+    """The records that the dry run reports are those that go, and the limit that was raised for the
+    add is put back.
+    """
     a, b = clusters
     topic, mirror = "added-again", "again"
     create_topic(a.bootstrap_servers, topic)

@@ -88,9 +88,10 @@ def test_pause_and_resume_go_on_where_they_stopped(clusters: tuple[EmbeddedClust
 
 
 def test_a_state_topic_that_was_deleted_is_created_anew(clusters: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
-    """C38: what it held is decided from the logs then.
+    """The states that it held are then decided from the logs (C38).
 
-    Without it a failover waited until somebody created a mirror. Deleting it takes two steps.
+    Once, a failover without the topic waited until somebody created a mirror. Deleting the topic
+    takes two steps.
     """
     a, b = clusters
     mirrored(a, b)

@@ -11,12 +11,11 @@
 
 The order makes it safe. The bump comes first, because a crash after the truncation would lose the
 bump's minimum (F15). The reset comes after the awaited bump: otherwise it would share the old epoch
-with the source's next batch (reference deviation 1). The epoch is persisted before the reset,
-because step 0 recognises a finished run by the reset. Each step is idempotent, so an interrupted
-run is simply made again. A leader remembers the reset that it wrote: step 0 recognises it only by
-the stored last mirror epoch, and a partition that never mirrored has none. Waits are for the
-current ISR; min.insync.replicas need not be met, because a failover must work with the replicas
-that are left.
+with the source's next batch. The epoch is persisted before the reset, because step 0 recognises a
+finished run by the reset. Each step is idempotent, so an interrupted run is simply made again. A
+leader remembers the reset that it wrote: step 0 recognises it only by the stored last mirror epoch,
+and a partition that never mirrored has none. Waits are for the current ISR; min.insync.replicas
+need not be met, because a failover must work with the replicas that are left.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class FetchPosition(NamedTuple):
     last_fetched_epoch: int
 
 
-class Difference(NamedTuple):
+class FetchRequestData(NamedTuple):
     """What a request carries: the session, and the partitions added, changed or forgotten."""
 
     session_id: int
@@ -93,7 +93,7 @@ class SourceFetchSession:
         *,
         uses_topic_ids: bool,
         sessions: bool,
-    ) -> Difference:
+    ) -> FetchRequestData:
         """What the next request has to carry to ask for `positions`. `touched`: the partitions that
         may differ from before; None: all.
         """
@@ -103,7 +103,7 @@ class SourceFetchSession:
         if self.is_full or not sessions:
             self._sent = dict(positions)
             self.names = {position.topic_id: topic.topic for topic, position in positions.items()}
-            return Difference(self._id, INITIAL_EPOCH if sessions else FINAL_EPOCH, self._sent, {})
+            return FetchRequestData(self._id, INITIAL_EPOCH if sessions else FINAL_EPOCH, self._sent, {})
         changed: dict[TopicPartition, FetchPosition] = {}
         forgotten: dict[TopicPartition, FetchPosition] = {}
         for topic_partition in list({**self._sent, **positions}) if touched is None else touched:
@@ -120,7 +120,7 @@ class SourceFetchSession:
         for topic_partition, position in changed.items():
             self._sent[topic_partition] = position
             self.names[position.topic_id] = topic_partition.topic
-        return Difference(self._id, self._epoch, changed, forgotten)
+        return FetchRequestData(self._id, self._epoch, changed, forgotten)
 
     def answered(self, session_id: int, partitions: Iterable[TopicPartition]) -> str | None:
         """Takes the source's answer.

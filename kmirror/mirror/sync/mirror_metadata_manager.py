@@ -8,7 +8,8 @@ looks at the source:
     1 Metadata of the mirror's topics; the cluster id is compared (C13, D3-35), and nothing more happens while it is another's
     2 topics that vanished, two cycles in a row (D3-22), for the partitions that this broker leads
     3 at the mirror's sync owner, the leader of the `__mirror_state` partition that its name hashes to, the steps:
-      topics (`topic_sync`), configs (`config_sync`), access rules (`acl_sync`), group offsets (`group_offset_sync`)
+      topics (`topic_sync`), configs (`config_sync`), ACLs (`acl_sync`), group offsets (`group_offset_sync`), start offsets of
+      share groups (`share_group_sync`)
 
 Step 1 runs on each broker that leads partitions of the mirror, for the topics of these, because
 leaders act on it; step 3 runs on one broker (SYN1). The connections are opened when the mirror has

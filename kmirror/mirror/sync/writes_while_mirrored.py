@@ -17,6 +17,8 @@ from kmirror.mirror.sync.partition_states import PartitionStates, mirroring_part
 from kmirror.runtime.api import Runtime, run_together
 
 V = TypeVar("V")
+SendToGroup = Callable[[str, Mapping[TopicPartition, V]], Coroutine[Any, Any, Mapping[TopicPartition, Errors]]]
+"""Writes values by partition to one group, and returns the result of each partition."""
 GROUPS_AT_A_TIME = 50
 POLL_INTERVAL_MS = 100
 NOT_THERE_YET = (
@@ -42,7 +44,7 @@ class WritesWhileMirrored:
         self,
         mirror_name: str,
         wanted: Mapping[str, Mapping[TopicPartition, V]],
-        send: Callable[[str, Mapping[TopicPartition, V]], Coroutine[Any, Any, Mapping[TopicPartition, Errors]]],
+        send: SendToGroup[V],
         failures: list[str],
     ) -> dict[str, dict[TopicPartition, Errors]]:
         """Sends each group what is wanted for partitions in MIRRORING; returns the result of each.
@@ -60,7 +62,7 @@ class WritesWhileMirrored:
         self,
         mirror_name: str,
         wanted: Mapping[str, Mapping[TopicPartition, V]],
-        send: Callable[[str, Mapping[TopicPartition, V]], Coroutine[Any, Any, Mapping[TopicPartition, Errors]]],
+        send: SendToGroup[V],
         failures: list[str],
     ) -> dict[str, dict[TopicPartition, Errors]]:
         answered: dict[str, dict[TopicPartition, Errors]] = {}

@@ -33,7 +33,7 @@ from kmirror.replica.replica_types import PartitionResponse
 from kmirror.server.add_partitions_to_txn_manager import TransactionSupportedOperation
 from kmirror.server.apis.leaders import LeaderEndpoints
 from kmirror.server.request import CLOSE_CONNECTION, NO_RESPONSE, Request
-from kmirror.server.transaction_verification import NOTHING_TO_VERIFY, Verified, verify_batches
+from kmirror.server.transaction_verification import NOTHING_TO_VERIFY, VerifiedTransactions, verify_batches
 from kmirror.storage.log_append_info import AppendOrigin
 from kmirror.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -96,7 +96,7 @@ def _may_use_transaction(apis: KafkaApis, request: Request) -> bool:
     return transactional_id is not None and apis.authorize(request, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
-async def _verify_transaction(apis: KafkaApis, request: Request, entries: dict[TopicPartition, Buffer]) -> Verified:
+async def _verify_transaction(apis: KafkaApis, request: Request, entries: dict[TopicPartition, Buffer]) -> VerifiedTransactions:
     transactional_id: str = request.message.transactional_id
     operation = TransactionSupportedOperation.of_produce(request.api_version)
     return await verify_batches(apis, transactional_id, entries, operation)

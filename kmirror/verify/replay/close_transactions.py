@@ -21,7 +21,7 @@ from kmirror.verify.replay.claims import TxnIndexEntry
 from kmirror.verify.replay.close_producers import BEGINNING
 from kmirror.verify.replay.log_view import LogView
 from kmirror.verify.replay.partial import Section, SegmentPart
-from kmirror.verify.replay.producer_states import AbortedTransaction, Marker, OpenRun, ProducersPartial, is_known, merge
+from kmirror.verify.replay.producer_states import Marker, OpenRun, ProducersPartial, ReplayedAbort, is_known, merge
 from kmirror.verify.replay.tables import TransactionCounts, TransactionRow
 
 MAX_NAMED = 5
@@ -49,13 +49,13 @@ class TransactionCheck:
         markers."""
         self._aborted = sorted([*self._whole.aborted, *self._cut_off.values()], key=lambda each: each.marker.offset)
 
-    def _begun_below_the_log(self) -> dict[int, AbortedTransaction]:
+    def _begun_below_the_log(self) -> dict[int, ReplayedAbort]:
         found = {}
         for producer_id, front in self._whole.fronts.items():
             marker = front.marker
             if not self._knows_left and marker is not None and marker.is_abort:
                 run = front.head or OpenRun(marker.offset, marker.timestamp, marker.timestamp, 0, marker.producer_epoch)
-                found[marker.offset] = AbortedTransaction(producer_id, run, marker)
+                found[marker.offset] = ReplayedAbort(producer_id, run, marker)
         return found
 
     @property
@@ -91,7 +91,7 @@ class TransactionCheck:
                 view.found("transactions", "differs", path, text, segment=segment.base_offset)
 
     def _problems(
-        self, segment: SegmentPart, claimed: list[TxnIndexEntry], own: dict[int, AbortedTransaction], end: int
+        self, segment: SegmentPart, claimed: list[TxnIndexEntry], own: dict[int, ReplayedAbort], end: int
     ) -> Iterator[tuple[str, str, int, int]]:
         view = self._view
         if view.is_damaged(view.first_base_offset, end):
@@ -119,10 +119,10 @@ class TransactionCheck:
                 text = f"producer {each.producer_id} from {each.run.first_offset} to {offset} was aborted, but is not in the index"
                 yield "missing", text, each.run.first_offset, offset
 
-    def _agrees(self, entry: TxnIndexEntry, known: AbortedTransaction, *, has_holes: bool) -> bool:
+    def _agrees(self, entry: TxnIndexEntry, known: ReplayedAbort, *, has_holes: bool) -> bool:
         return self._first_agrees(entry, known, has_holes=has_holes) and self._stable_agrees(entry, known.marker, has_holes=has_holes)
 
-    def _first_agrees(self, entry: TxnIndexEntry, known: AbortedTransaction, *, has_holes: bool) -> bool:
+    def _first_agrees(self, entry: TxnIndexEntry, known: ReplayedAbort, *, has_holes: bool) -> bool:
         first = known.run.first_offset
         if entry.first_offset == first:
             return True
@@ -144,7 +144,7 @@ class TransactionCheck:
             return True
         return has_holes and claimed < known
 
-    def _may_be_missing(self, each: AbortedTransaction, *, has_holes: bool) -> bool:
+    def _may_be_missing(self, each: ReplayedAbort, *, has_holes: bool) -> bool:
         is_cut_off = each.marker.offset in self._cut_off and not each.run.batches
         return is_cut_off or has_holes or each.run.first_offset < self._view.log_start_offset
 

@@ -54,7 +54,7 @@ TOPIC_CONFIG: Final = 2
 TOPIC_CONFIGS: Final = ("cleanup.policy", "mirror.name")
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """Where a record lies, as the first columns of its row."""
 
     log: str
@@ -67,7 +67,7 @@ class Place(NamedTuple):
 class BadRecord(NamedTuple):
     """A record of an internal topic that cannot be decoded."""
 
-    place: Place
+    place: RecordPlace
     file: str
     position: int
     text: str
@@ -75,7 +75,7 @@ class BadRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordRow(PartitionRow):
-    """A row with the record that it comes from: a `Place`."""
+    """A row with the record that it comes from: a `RecordPlace`."""
 
     record_offset: Annotated[int, "of the record"]
     record_timestamp: Annotated[int, "of the record, in ms"]
@@ -161,7 +161,7 @@ class TopicRow(RecordRow):
 
 
 InternalRow = OffsetCommitRow | GroupRow | MirrorStateRow | LastMirrorEpochRow | CoordinatorTransactionRow | LeaderRow | TopicRow
-Decode = Callable[[Place, Buffer | None, Buffer | None, int | None], Iterator[InternalRow]]
+Decode = Callable[[RecordPlace, Buffer | None, Buffer | None, int | None], Iterator[InternalRow]]
 
 
 def internal_rows(files: FileSystem, piece: LogSlice, log: str) -> Iterator[InternalRow | BadRecord]:
@@ -177,7 +177,7 @@ def internal_rows(files: FileSystem, piece: LogSlice, log: str) -> Iterator[Inte
                 continue
             producer_id = batch.producer_id if batch.is_transactional else None
             for record in batch.records():
-                place = Place(log, piece.topic, piece.partition, record.offset, record.timestamp)
+                place = RecordPlace(log, piece.topic, piece.partition, record.offset, record.timestamp)
                 try:
                     yield from decode(place, record.key, record.value, producer_id)
                 except (KmirrorError, ValueError) as error:
@@ -203,7 +203,7 @@ def _value(message: Any, value: Buffer) -> Any:
     return message.read(memoryview(value), 2, version)[0]
 
 
-def _offsets(place: Place, key: Buffer | None, value: Buffer | None, producer_id: int | None) -> Iterator[InternalRow]:
+def _offsets(place: RecordPlace, key: Buffer | None, value: Buffer | None, producer_id: int | None) -> Iterator[InternalRow]:
     kind = _type_of(key)
     if kind in (0, 1):
         name = _key(OffsetCommitKey, key)
@@ -234,7 +234,7 @@ def _offsets(place: Place, key: Buffer | None, value: Buffer | None, producer_id
         yield GroupRow(*place, _key(ShareGroupMetadataKey, key).group_id, "share", epoch, None, None)
 
 
-def _mirrors(place: Place, key: Buffer | None, value: Buffer | None, _: int | None) -> Iterator[InternalRow]:
+def _mirrors(place: RecordPlace, key: Buffer | None, value: Buffer | None, _: int | None) -> Iterator[InternalRow]:
     kind = _type_of(key)
     if kind == 1:
         mirror = _key(LastMirrorEpochsKey, key).mirror_name
@@ -253,7 +253,7 @@ def _mirrors(place: Place, key: Buffer | None, value: Buffer | None, _: int | No
         yield MirrorStateRow(*place, mirror, state.topic_name, state.partition, state.state, None, True)
 
 
-def _transactions(place: Place, key: Buffer | None, value: Buffer | None, _: int | None) -> Iterator[InternalRow]:
+def _transactions(place: RecordPlace, key: Buffer | None, value: Buffer | None, _: int | None) -> Iterator[InternalRow]:
     if _type_of(key) != 0:
         return
     transactional_id = _key(TransactionLogKey, key).transactional_id
@@ -273,7 +273,7 @@ def _transactions(place: Place, key: Buffer | None, value: Buffer | None, _: int
     )
 
 
-def _metadata(place: Place, _: Buffer | None, value: Buffer | None, __: int | None) -> Iterator[InternalRow]:
+def _metadata(place: RecordPlace, _: Buffer | None, value: Buffer | None, __: int | None) -> Iterator[InternalRow]:
     if value is None:
         return
     record = read_metadata_record(value)

@@ -51,7 +51,7 @@ class Marker(NamedTuple):
     """The value at an ABORT, as far as the run knows; -1 at a COMMIT, where it is not needed."""
 
 
-class AbortedTransaction(NamedTuple):
+class ReplayedAbort(NamedTuple):
     """A transaction from its first data to its ABORT: one entry of `.txnindex`."""
 
     producer_id: int
@@ -102,7 +102,7 @@ class ProducersPartial:
     first_reset: int | None = None
     """The offset of the first MIRROR_PID_RESET."""
     resets: tuple[int, ...] = ()
-    aborted: list[AbortedTransaction] = field(default_factory=list)
+    aborted: list[ReplayedAbort] = field(default_factory=list)
     """Aborted transactions that began within the run, in the order of their markers."""
     forgotten: list[ForgottenTransaction] = field(default_factory=list)
     committed: int = 0
@@ -134,7 +134,7 @@ def merge(left: ProducersPartial, right: ProducersPartial) -> ProducersPartial:
         epoch_bumps=left.epoch_bumps + right.epoch_bumps,
     )
     lowered = _LowestOpen(left, right)
-    ended: list[AbortedTransaction] = []
+    ended: list[ReplayedAbort] = []
     for producer_id, front in right.fronts.items():
         marker = front.marker
         if marker is not None and marker.is_abort:
@@ -170,14 +170,14 @@ def is_known(partial: ProducersPartial, producer_id: int) -> bool:
     return front is not None and front.marker is not None
 
 
-def count_end(merged: ProducersPartial, aborted: list[AbortedTransaction], producer_id: int, run: OpenRun | None, marker: Marker) -> None:
+def count_end(merged: ProducersPartial, aborted: list[ReplayedAbort], producer_id: int, run: OpenRun | None, marker: Marker) -> None:
     """Records that `marker` ends `run`, which must begin where the transaction does."""
     if run is None:
         merged.empty_markers += 1
         return
     merged.epoch_bumps += marker.producer_epoch > run.producer_epoch
     if marker.is_abort:
-        aborted.append(AbortedTransaction(producer_id, run, marker))
+        aborted.append(ReplayedAbort(producer_id, run, marker))
     else:
         merged.committed += 1
 
@@ -187,7 +187,7 @@ def _forget(forgotten: list[ForgottenTransaction], producer_id: int, run: OpenRu
         forgotten.append(ForgottenTransaction(producer_id, run, reset_offset))
 
 
-def _marker_offset(transaction: AbortedTransaction) -> int:
+def _marker_offset(transaction: ReplayedAbort) -> int:
     return transaction.marker.offset
 
 

@@ -26,7 +26,7 @@ from kmirror.verify.replay.indexes import OffsetIndexScan, TimeIndexScan
 from kmirror.verify.replay.leader_epochs import Runs
 from kmirror.verify.replay.partial import ReplayPartial, Section, SegmentPart, merge_sections
 from kmirror.verify.replay.producer_scan import ProducerScan
-from kmirror.verify.replay.structure import GONE, Place, Structure
+from kmirror.verify.replay.structure import GONE, BatchPlace, Structure
 from kmirror.verify.slices import LogSlice
 
 
@@ -78,7 +78,7 @@ class _SliceReplay:
 
     def add_problem(self, position: int, kind: str, text: str) -> None:
         """Adds the problem that ends the slice."""
-        self._structure = self._structure.with_problem(Place(position, self._next_offset, self._next_offset, kind, text))
+        self._structure = self._structure.with_problem(BatchPlace(position, self._next_offset, self._next_offset, kind, text))
 
     def finish(self) -> ReplayPartial:
         piece = self._piece

@@ -32,7 +32,7 @@ GONE = "gone"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "5", "6", "7")
 
 
-class Place(NamedTuple):
+class BatchPlace(NamedTuple):
     """A batch that something is said about."""
 
     position: int
@@ -65,19 +65,19 @@ class Structure:
     codecs: tuple[int, ...] = (0,) * len(CODECS)
     gaps: int = 0
     missing_offsets: int = 0
-    gap_examples: tuple[Place, ...] = ()
+    gap_examples: tuple[BatchPlace, ...] = ()
     crc_errors: int = 0
     problems: int = 0
     """Things that no broker writes: wrong CRC, decreasing offsets, impossible counts, bytes that
     are no batch."""
-    problem_examples: tuple[Place, ...] = ()
+    problem_examples: tuple[BatchPlace, ...] = ()
 
     @property
     def holes(self) -> bool:
         """Whether offsets or records are missing."""
         return self.gaps > 0 or self.short_batches > 0
 
-    def with_problem(self, problem: Place) -> Structure:
+    def with_problem(self, problem: BatchPlace) -> Structure:
         """Returns this with a problem that was found after everything else here."""
         return replace(self, problems=self.problems + 1, problem_examples=_first(self.problem_examples, (problem,)))
 
@@ -110,7 +110,7 @@ def of_block(block: HeaderBlock) -> Structure:
         gaps=len(gap_rows),
         missing_offsets=int(steps[gap_rows - 1].sum()) if len(gap_rows) else 0,
         gap_examples=tuple(
-            Place(int(positions[row]), int(last[row - 1]) + 1, int(base[row]) - 1, "gap", NO_BATCH)
+            BatchPlace(int(positions[row]), int(last[row - 1]) + 1, int(base[row]) - 1, "gap", NO_BATCH)
             for row in gap_rows[:MAX_EXAMPLES].tolist()
         ),
         crc_errors=0 if block.crc_ok is None else int(np.count_nonzero(~block.crc_ok)),
@@ -119,7 +119,7 @@ def of_block(block: HeaderBlock) -> Structure:
     )
 
 
-def _problems(block: HeaderBlock, delta: npt.NDArray[Any], steps: npt.NDArray[Any]) -> list[Place]:
+def _problems(block: HeaderBlock, delta: npt.NDArray[Any], steps: npt.NDArray[Any]) -> list[BatchPlace]:
     headers, positions = block.headers, block.positions
     base, counts = headers["base_offset"], headers["record_count"]
     found: list[tuple[int, str, str]] = []
@@ -137,7 +137,7 @@ def _problems(block: HeaderBlock, delta: npt.NDArray[Any], steps: npt.NDArray[An
         for row in _rows((headers["attributes"] & COMPRESSION_MASK) > 4)
     ]
     found.sort()
-    return [Place(int(positions[row]), int(base[row]), int(base[row] + delta[row]), kind, text) for row, kind, text in found]
+    return [BatchPlace(int(positions[row]), int(base[row]), int(base[row] + delta[row]), kind, text) for row, kind, text in found]
 
 
 def _rows(mask: npt.NDArray[Any]) -> list[int]:
@@ -154,11 +154,11 @@ def merge(left: Structure, right: Structure) -> Structure:
             problem_examples=_first(left.problem_examples, right.problem_examples),
         )
     step = right.first_offset - left.next_offset
-    gap = (Place(right.first_position, left.next_offset, right.first_offset - 1, "gap", NO_BATCH),) if step > 0 else ()
-    back: tuple[Place, ...] = ()
+    gap = (BatchPlace(right.first_position, left.next_offset, right.first_offset - 1, "gap", NO_BATCH),) if step > 0 else ()
+    back: tuple[BatchPlace, ...] = ()
     if step < 0:
         text = f"offset {right.first_offset} follows {left.next_offset - 1}"
-        back = (Place(right.first_position, right.first_offset, right.first_offset, "order", text),)
+        back = (BatchPlace(right.first_position, right.first_offset, right.first_offset, "order", text),)
     return Structure(
         size=left.size + right.size,
         batches=left.batches + right.batches,
@@ -183,7 +183,7 @@ def merge(left: Structure, right: Structure) -> Structure:
     )
 
 
-def _first(*parts: tuple[Place, ...]) -> tuple[Place, ...]:
+def _first(*parts: tuple[BatchPlace, ...]) -> tuple[BatchPlace, ...]:
     """Returns the first places by position. What a slice without a batch reports may lie before
     what merging its neighbours reports."""
     return tuple(sorted(place for part in parts for place in part))[:MAX_EXAMPLES]

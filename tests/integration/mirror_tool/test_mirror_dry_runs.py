@@ -61,7 +61,7 @@ def test_what_a_dry_run_prints_is_what_is_dropped_on_every_replica(pair: Pair, s
 
 
 def test_dry_runs_name_groups_that_have_read_further(pair: Pair, run: Run) -> None:
-    """C32: a group's committed offset is beyond what would be left."""
+    """A group's committed offset is beyond the records that would be left (C32)."""
     a, b = pair
     mirrored_topic(pair, "grouped")
     commit(b, "readers", "grouped", 35)

@@ -172,7 +172,10 @@ def test_reverse_failed_over_what_cannot_be_mirrored_back(one_and_one: Pair, run
 
 
 def test_a_ring_over_three_clusters_is_refused(tmp_path: pathlib.Path, run: Run) -> None:
-    """D4: A -> B -> C -> A would empty all three; C34 cannot see it, so the tool walks the chain."""
+    """A -> B -> C -> A would empty all three logs.
+
+    PREPARING sees only rings of two (C34), so the tool follows the chain.
+    """
     with contextlib.ExitStack() as stack:
         clusters = [stack.enter_context(EmbeddedCluster(mirroring=True, config=FAST_MIRROR)) for _ in range(3)]
         create_topic(clusters[0].bootstrap_servers, "t")

@@ -114,8 +114,9 @@ def test_verify_of_a_source_that_is_down_is_not_a_difference(one_and_one: Pair, 
 
 
 def test_verify_against_another_cluster_is_not_a_difference(one_and_one: Pair, run: Run, tmp_path: Path) -> None:
-    """B36: nothing is mirrored from there; that it has other records, or lacks the topic, was told
-    as if the mirror were wrong.
+    """Nothing is mirrored from another cluster at the source's address (B36).
+
+    Once, other records there, or a missing topic, were reported as if the mirror were wrong.
     """
     a, b = one_and_one
     create_topic(a.bootstrap_servers, "t")

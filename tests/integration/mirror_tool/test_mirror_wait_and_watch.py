@@ -64,8 +64,8 @@ def test_wait_is_graceful(pair: Pair, run: Run) -> None:
 
 
 def test_wait_counts_to_the_sources_last_stable_offset(pair: Pair, run: Run) -> None:
-    """B51: behind an open transaction Lag stays above 0, and nothing more can be mirrored: that is
-    reported as not mirrored.
+    """Lag stays above 0 behind an open transaction although nothing more can be mirrored, and the
+    records of the transaction are reported as not mirrored (B51).
     """
     a, b = pair
     mirrored_topic(pair, "open")

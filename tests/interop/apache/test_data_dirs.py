@@ -1,6 +1,4 @@
-"""Issue 3, 2.3: Apache Kafka 4.3 starts on a data dir that kmirror wrote and serves it, and the
-reverse.
-"""
+"""Apache Kafka 4.3 starts on a data dir that kmirror wrote and serves it, and the reverse."""
 
 from __future__ import annotations
 

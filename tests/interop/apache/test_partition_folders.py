@@ -1,6 +1,4 @@
-"""Issue 3, 2.3 with mirroring on: our partition folders, put into a cluster of Apache's own, are
-served by it.
-"""
+"""Apache Kafka serves partition folders of a mirroring kmirror that are put into its data dir."""
 
 from __future__ import annotations
 

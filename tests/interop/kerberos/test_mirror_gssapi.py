@@ -1,4 +1,4 @@
-"""S22, Kerberos: a mirror logs in to its source with a keytab."""
+"""A mirror logs in to its source with Kerberos and a keytab (S22)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue 3, 4.1: the source is Apache Kafka 4.3: plain, compressed, compacted and transactional
+"""kmirror mirrors an Apache Kafka 4.3 source: plain, compressed, compacted and transactional
 topics, byte for byte.
 """
 

@@ -1,5 +1,5 @@
-"""Issue 3, 4.2: the KIP's reference implementation mirrors from us and we from it, failback
-included where it can.
+"""The KIP's reference implementation mirrors from kmirror, and kmirror from it, with failback where
+the reference supports it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""SYN15 from Apache Kafka: share groups of a 4.3 source, worked on by its share consumer, begin
-here where they begin there.
+"""Share groups of an Apache Kafka 4.3 source, used by its share consumer, start at the same offsets
+at the destination (SYN15).
 """
 
 from __future__ import annotations

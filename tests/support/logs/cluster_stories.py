@@ -1,8 +1,7 @@
-"""Random histories of two clusters, the second of which mirrors topics of the first: log
-directories as their brokers leave them.
+"""Random histories of two clusters, of which B mirrors topics of A. The result is the log
+directories that their brokers leave behind.
 
-kmirror's own storage writes every file. A cluster has two brokers and, on both of them, one replica
-of
+kmirror's own storage writes every file. A cluster has two brokers, and each broker has a replica of
 
     orders-0, orders-1, audit-0   plain, idempotent and transactional batches of both protocol versions, epochs, deleted records
     table-0                       compacted
@@ -11,8 +10,8 @@ of
     __cluster_metadata-0          topics, leaders, configs
 
 B mirrors orders and audit: orders-0 was failed over (STOPPED, reset, batches of its own), orders-1
-is MIRRORING behind the source, audit-0 is PAUSED. `random` decides, so a seed tells the same story
-again. Both clusters have shut down.
+is MIRRORING behind the source, audit-0 is PAUSED. All choices come from a seeded `random`, so a
+seed always gives the same history. Both clusters end with a clean shutdown.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ COMPACTED: Final = (TABLE.topic, GROUPS.topic, TRANSACTIONS.topic, MIRROR_STATES
 MIRROR: Final = "m"
 NODES: Final = (1, 2)
 GROUP_PRODUCER: Final = 9001
-"""It commits offsets in transactions."""
+"""The producer that commits group offsets in transactions."""
 TAKE_ALL: Final = (1 << 31) - 1
 _S = MirrorPartitionState
 
@@ -73,7 +72,7 @@ def topic_id(cluster: str, topic: str) -> Uuid:
 
 
 class Broker:
-    """One log.dir."""
+    """One broker, with one log.dir."""
 
     def __init__(self, folder: Path, cluster: str, node: int, clock: ManualClock, segment_bytes: int) -> None:
         self.folder = folder
@@ -111,7 +110,7 @@ class Broker:
             pass
 
     def end(self) -> None:
-        """A clean shutdown; the files are as old as the story."""
+        """Shuts down cleanly, and sets the files' times to the story's clock."""
         marks = {log.topic_partition: log.high_watermark for log in self.manager.all_logs()}
         self.manager.checkpoint_high_watermarks(str(self.folder), marks)
         self.world.scheduler.run_due()
@@ -122,7 +121,7 @@ class Broker:
 
 
 class PartitionStory(Story):
-    """A `Story` of one partition of a broker that has others."""
+    """The `Story` of one partition on a broker that has several."""
 
     def __init__(self, broker: Broker, name: TopicPartition, seed: int, *, others: tuple[str, ...] = ()) -> None:
         self._broker, self._name = broker, name
@@ -133,7 +132,7 @@ class PartitionStory(Story):
 
 
 class ClusterStory:
-    """The brokers of one cluster; the first leads everything, the second follows."""
+    """The two brokers of one cluster. The first leads every partition, the second follows."""
 
     def __init__(self, folder: Path, name: str, seed: int, clock: ManualClock) -> None:
         self.folder = folder
@@ -162,18 +161,18 @@ class ClusterStory:
             self.note(ConfigRecord(resource_type=2, resource_name=topic, name=key.replace("_", "."), value=value))
 
     def note(self, record: object) -> None:
-        """A record of `__cluster_metadata`."""
+        """Appends a record to `__cluster_metadata`."""
         self.append(METADATA, None, write_metadata_record(record, 0))  # type: ignore[arg-type]
 
     def note_leaders(self, name: TopicPartition, epoch: int) -> None:
-        """So many elections as made `epoch`."""
+        """Records the elections that raised the partition's leader epoch to `epoch`."""
         for _ in range(self._noted_epochs.get(name, 0), epoch):
             self.note(PartitionChangeRecord(partition_id=name.partition, topic_id=topic_id(self.name, name.topic), leader=NODES[0]))
         self._noted_epochs[name] = epoch
 
     # logs
     def append(self, name: TopicPartition, key: bytes | None, value: bytes | None, **fields: object) -> int:
-        """One record of an internal topic; its offset."""
+        """Appends one record to an internal topic, and returns its offset."""
         self.clock.now_ms += 1
         log = self.leader.log(name)
         offset = log.log_end_offset
@@ -213,12 +212,14 @@ class ClusterStory:
         log.update_high_watermark(log.log_end_offset)
 
     def commits(self, names: tuple[TopicPartition, ...]) -> None:
-        """Groups that are somewhere in the logs; those of transactions that were aborted are beyond
-        them.
+        """Commits group offsets within the logs, some of them in transactions.
+
+        Offsets in aborted transactions lie beyond the log end, so a reader that counts them is
+        found out.
         """
         for name in names:
             log = self.leader.log(name)
-            end = log.last_stable_offset  # what lies behind it a failover may cut off
+            end = log.last_stable_offset  # a failover may cut off what follows it
             offset = self.random.randint(min(log.log_start_offset, end), end)
             match self.random.randrange(4):
                 case 0:
@@ -230,7 +231,7 @@ class ClusterStory:
 
     # transactions
     def note_transactions(self) -> None:
-        """Of each producer, what its coordinator knows: where it is in a transaction."""
+        """Writes each producer's transaction state: the partitions of its open transaction."""
         for producer in PRODUCERS:
             where = tuple(name for name, story in self.stories.items() if producer in story.open)
             epoch = max((story.epochs.get(producer, 0) for story in self.stories.values()), default=0)
@@ -249,7 +250,7 @@ class ClusterStory:
 
     # chapters
     def tell(self, steps: int) -> None:
-        """The leaders' part of a chapter; some followers keep up with it."""
+        """Runs one chapter: `steps` steps on each leader; some followers then catch up."""
         for name, story in self.stories.items():
             story.tell(steps)
             self.note_leaders(name, story.leader_epoch)
@@ -268,8 +269,8 @@ class ClusterStory:
 
 
 def copy_log(source: UnifiedLog, destination: UnifiedLog, *, limit: int | None = None) -> None:
-    """What a fetcher does: the source's batches from the destination's end on, those that begin
-    below `limit`.
+    """Copies as a fetcher does: the source's batches from the destination's end on, until the
+    destination reaches `limit`.
     """
     if destination.log_end_offset > source.log_end_offset:
         destination.truncate_to(source.log_end_offset, at_batch_boundary=True)
@@ -306,7 +307,7 @@ class MirrorStory:
         self.destination.stories[TABLE] = PartitionStory(self.destination.leader, TABLE, seed * 10 + 9, others=("roll",))
 
     def tell(self, *, chapters: int = 4, steps: int = 12) -> MirrorStory:
-        """Both clusters shut down at the end."""
+        """Runs the whole history, and shuts both clusters down at its end."""
         source, destination = self.source, self.destination
         for name in MIRRORED:
             self._state(name, _S.PREPARING)
@@ -333,7 +334,10 @@ class MirrorStory:
         self.destination.record(MIRROR_STATES, partition_state_record(MIRROR, name.topic, name.partition, state))
 
     def _mirror(self, name: TopicPartition) -> None:
-        """Fetch some of what the source has, unless the partition is stopped; the follower follows."""
+        """Fetches part of what the source has, unless the partition is stopped.
+
+        The destination's follower usually catches up.
+        """
         destination = self.destination
         if name not in destination.stories:
             source, log = self.source.leader.log(name), destination.leader.log(name)
@@ -343,8 +347,9 @@ class MirrorStory:
             destination.follow(name)
 
     def _fail_over(self, name: TopicPartition) -> None:
-        """As KIP-1279 wants it: cut at the last stable offset, a new epoch, the reset; then the
-        partition is the destination's own.
+        """Fails over as KIP-1279 says: cut at the last stable offset, new epoch, reset.
+
+        From then on the destination writes the partition itself.
         """
         destination = self.destination
         log = destination.leader.log(name)

@@ -1,8 +1,8 @@
-"""A file system whose n-th call fails, and perhaps every call after it: the double for sweeps over
-all calls of a start.
+"""A file system whose n-th call fails, and perhaps every call after it. Tests use it to let each
+call of a start fail in turn.
 
-Calls of the files that it opened count too. Not for tests of what a half-done write leaves: a call
-that fails has done nothing.
+Calls on the files that it opened count too. A call that fails has done nothing, so this double does
+not show what a half-done write leaves behind.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ WRITES = ("pwrite", "truncate", "create", "write_bytes", "make_dirs", "rename", 
 
 
 class FailingFiles:
-    """`FileSystem` over another one.
+    """A `FileSystem` that passes calls on to another one, and lets chosen calls fail.
 
-    `fail_at` counts calls from 0; `operations` limits which calls count and fail.
+    `fail_at` counts calls from 0. `operations` limits which calls count and fail; empty means all.
+    `failed` lists the operation and path of each call that failed.
     """
 
     def __init__(self, files: FileSystem) -> None:
@@ -45,10 +46,10 @@ class FailingFiles:
         path_part: str = "",
         under: str = "",
     ) -> None:
-        """From now on call number `at` fails, and with `goes_on` each one behind it.
+        """Lets call number `at`, counted from now, fail, and with `goes_on` every later one too.
 
-        None: nothing fails any more. `path_part` and `under` (what the path begins with) limit it,
-        as `operations` do.
+        With None no call fails any more. `operations`, `path_part` (a part of the path) and `under`
+        (a prefix of the path) limit which calls count and fail.
         """
         self.calls, self.failures, self.failed = 0, 0, []
         self.fail_at, self.error_number, self.goes_on = at, error_number, goes_on
@@ -118,7 +119,7 @@ class FailingFiles:
 
 
 class FailingFile:
-    """`File` of a `FailingFiles`."""
+    """A `File` that a `FailingFiles` opened."""
 
     def __init__(self, files: FailingFiles, file: File) -> None:
         self._files = files

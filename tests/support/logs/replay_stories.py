@@ -1,9 +1,9 @@
 """Random histories of one partition, written by kmirror's own storage, for tests that read its
 folder afterwards.
 
-A story appends what producers, coordinators and mirrors append, restarts, truncates, deletes
-records and compacts. `random` decides, so a seed tells the same story again. Times of records are
-near the clock's, so no producer expires unless the story waits for it.
+A story appends what producers, coordinators and mirrors append. It also restarts, truncates,
+deletes records and compacts. All choices come from a seeded `random`, so a seed always gives the
+same history. Record timestamps are near the clock, so no producer expires unless the story waits.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ APPENDS = ("plain", "idempotent", "transactional", "transactional", "commit", "a
 
 
 class Story:
-    """One log in one data dir.
+    """The history of one log in one data dir.
 
-    `others` are steps between appends: roll, epoch, reset, restart, crash, truncate,
-    delete_records, retention, clean.
+    `others` names the steps that may come between appends: roll, epoch, reset, restart, crash,
+    truncate, delete_records, retention, clean.
     """
 
     def __init__(
@@ -210,33 +210,33 @@ class Story:
 
     def crash(self) -> None:
         self.manager.handle_log_dir_failure(str(self.folder), OSError(5, "crash"))
-        self.world.scheduler = ManualScheduler(self.world.clock)  # a dead process flushes nothing any more
+        self.world.scheduler = ManualScheduler(self.world.clock)  # a dead process flushes nothing
         self.manager, self.log = self._start()
         self.look()
 
     def restart_after_a_loss(self) -> None:
-        """Open what somebody left of the folder, and shut down."""
+        """Opens a folder that lost some of its files, and shuts down."""
         self.manager, self.log = self._start()
         self.end()
 
     def look(self) -> None:
-        """After a truncation or a restart: what the log knows of the producers."""
+        """Reads the producers with open transactions from the log, as after a truncation."""
         active = self.log.producer_state_manager.active_producers
         self.open = {producer for producer, entry in active.items() if entry.current_txn_first_offset is not None}
 
     def end(self) -> None:
-        """A clean shutdown."""
+        """Shuts down cleanly."""
         self.world.scheduler.run_due()
         self.manager.shutdown()
 
 
 def the_partition(folder: pathlib.Path) -> PartitionFiles:
-    """Of a story in `folder`."""
+    """Returns the files of the partition that a story wrote in `folder`."""
     return read_partition(FILES, str(folder / str(PARTITION)))
 
 
 def random_slices(chance: random.Random, partition: PartitionFiles, cuts: int) -> list[LogSlice]:
-    """The segments, cut at some of their batches."""
+    """Returns the partition's segments, each cut at up to `cuts` random batch starts."""
     pieces = []
     for whole in Listing(partition.path, partition.path, [partition], True, {}).slices(FILES, partition):
         with SegmentReader(FILES, whole.path) as reader:

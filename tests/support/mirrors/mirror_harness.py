@@ -1,5 +1,5 @@
-"""What tests of whole mirrors do from outside: admin calls, kafka-mirrors, producing, waiting for
-states, reading the logs on disk.
+"""Helpers for tests that use a mirror from outside: admin calls, kafka-mirrors, producing, waiting
+for states, and reading the logs on disk.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ FAST_MIRROR = {
     "mirror.fetch.backoff.ms": "100",
     "mirror.topic.num.partitions": "3",
 }
-"""Broker properties with which a test need not wait."""
+"""Broker properties with short intervals, so that tests wait less."""
 
 
 def call(bootstrap_servers: str, operation: Callable[[AdminClient], Awaitable[T]], *, timeout_ms: int = 15_000) -> T:
-    """Run one operation with an AdminClient of its own."""
+    """Runs one operation with a new AdminClient."""
 
     async def main(runtime: Runtime) -> T:
         async with AdminClient(runtime, parse_bootstrap_servers(bootstrap_servers), timeout_ms=timeout_ms) as admin:
@@ -63,7 +63,10 @@ def create_topic(bootstrap_servers: str, name: str, partitions: int = 1, *, repl
 def produce(
     bootstrap_servers: str, topic: str, values: list[str], *, partition: int = 0, batch: int = 10, **settings: str
 ) -> list[KafkaError]:
-    """Send `values` (keys repeat) in batches of `batch`; the errors of those that were refused."""
+    """Sends `values`, with repeating keys, in batches of `batch`.
+
+    Returns the errors of the records that were refused.
+    """
     producer = Producer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -130,7 +133,7 @@ def partitions_of(bootstrap_servers: str, mirror: str) -> list[MirrorPartitionDe
 
 
 def wait_state(bootstrap_servers: str, mirror: str, state: str, *, topic: str | None = None) -> list[MirrorPartitionDescription]:
-    """Until every partition (of `topic`) is in `state`."""
+    """Waits until every partition (of `topic`) is in `state`, and returns their descriptions."""
 
     def reached() -> list[MirrorPartitionDescription] | None:
         rows = [row for row in partitions_of(bootstrap_servers, mirror) if topic in (None, row.topic)]
@@ -140,7 +143,7 @@ def wait_state(bootstrap_servers: str, mirror: str, state: str, *, topic: str | 
 
 
 def wait_caught_up(destination: str, source: str, mirror: str) -> None:
-    """Until every partition is MIRRORING and ends where the source's decided records end."""
+    """Waits until every partition is MIRRORING and ends at the source's last stable offset."""
 
     def reached() -> bool:
         rows = partitions_of(destination, mirror)
@@ -166,7 +169,10 @@ def create_mirror(destination: str, mirror: str, source: str) -> None:
 
 
 def _log_files(folder: pathlib.Path) -> bytes:
-    """Listed again when one goes meanwhile: a cleaner puts others in its place."""
+    """Returns the content of all .log files of a folder.
+
+    It starts again if a file vanishes meanwhile, since a cleaner replaces segments.
+    """
     for _ in range(100):
         try:
             return b"".join(path.read_bytes() for path in sorted(folder.glob("*.log")))
@@ -176,7 +182,7 @@ def _log_files(folder: pathlib.Path) -> bytes:
 
 
 def log_bytes(data_dir: pathlib.Path, topic_partition: str) -> bytes:
-    """The concatenated .log files of a partition, up to the last whole batch."""
+    """Returns the concatenated .log files of a partition, up to the last whole batch."""
     data = _log_files(data_dir / topic_partition)
     position = 0
     while position + 17 <= len(data):
@@ -188,7 +194,7 @@ def log_bytes(data_dir: pathlib.Path, topic_partition: str) -> bytes:
 
 
 def state_logs(cluster: EmbeddedCluster, node: int = 0) -> list[list[MirrorStateRecord]]:
-    """The records of each partition of `__mirror_state`, as one node has them."""
+    """Returns the records of each partition of `__mirror_state` in one node's logs."""
     return [
         [
             read_record(CoordinatorRecord(bytes(record.key or b""), None if record.value is None else bytes(record.value)))
@@ -201,7 +207,7 @@ def state_logs(cluster: EmbeddedCluster, node: int = 0) -> list[list[MirrorState
 
 
 def newest_by_key(cluster: EmbeddedCluster, mirror: str, node: int = 0) -> list[MirrorStateRecord]:
-    """The last record of each key of a mirror, over all partitions."""
+    """Returns the last record of each type that a mirror has in each `__mirror_state` partition."""
     newest: dict[tuple[int, bool], MirrorStateRecord] = {}
     for number, log in enumerate(state_logs(cluster, node)):
         for record in log:
@@ -211,8 +217,8 @@ def newest_by_key(cluster: EmbeddedCluster, mirror: str, node: int = 0) -> list[
 
 
 def is_tombstoned(cluster: EmbeddedCluster, mirror: str, node: int = 0) -> bool:
-    """Whether both keys of a mirror end in a tombstone, in every partition of `__mirror_state` that
-    holds anything of it.
+    """Returns whether both keys of a mirror end in a tombstone, in every partition of
+    `__mirror_state` that holds records of the mirror.
     """
     newest = newest_by_key(cluster, mirror, node)
     return bool(newest) and all(
@@ -221,7 +227,7 @@ def is_tombstoned(cluster: EmbeddedCluster, mirror: str, node: int = 0) -> bool:
 
 
 def assert_equal_logs(left: pathlib.Path, right: pathlib.Path, folders: Iterable[str], *, timeout_s: float = REACHED_S) -> None:
-    """Both sides' logs become equal (they may still be in flight when asked) and are not empty."""
+    """Waits until both sides' logs are equal, and asserts that they are not empty."""
     for folder in folders:
         wait_for(f"equal logs of {folder}", lambda folder=folder: log_bytes(left, folder) == log_bytes(right, folder), timeout_s)
         assert log_bytes(left, folder), f"{folder} is empty on both sides"
@@ -234,7 +240,10 @@ def quiet(settings: dict[str, Any]) -> dict[str, Any]:
 def produce_numbered(
     bootstrap_servers: str, topic: str, first: int, count: int, *, codec: str = "none", partitions: int = 1, **settings: Any
 ) -> None:
-    """`count` records with key and value of their number, all acknowledged."""
+    """Produces records `first` to `first + count - 1`, numbered in key and value.
+
+    Asserts that all of them are acknowledged.
+    """
     errors: list[Any] = []
     producer = Producer(quiet({"bootstrap.servers": bootstrap_servers, "compression.type": codec, "linger.ms": 2, **settings}))
     for number in range(first, first + count):
@@ -251,24 +260,23 @@ def produce_numbered(
 
 
 def produce_when_taken(bootstrap_servers: str, topic: str, value: str, *, partition: int = 0) -> None:
-    """Sends one record to a peer that answers READ_ONLY_TOPIC for a moment although it reported
-    STOPPED.
+    """Sends one record to a peer that may answer READ_ONLY_TOPIC although it reported STOPPED.
 
-    That is the reference, above all after a restart. Our brokers may not do this.
+    The reference implementation does so, above all after a restart. Our brokers must not.
     """
     wait_for(f"{topic}-{partition} to take records", lambda: produce(bootstrap_servers, topic, [value], partition=partition) == [])
 
 
 def produce_once_writable(bootstrap_servers: str, topic: str, first: int, count: int, *, codec: str = "none", partitions: int = 1) -> None:
-    """Does what `produce_numbered` does, at such a peer."""
+    """Does the same as `produce_numbered`, on a peer as in `produce_when_taken`."""
     for partition in range(partitions):
         produce_when_taken(bootstrap_servers, topic, f"v{first + partition}", partition=partition)
     produce_numbered(bootstrap_servers, topic, first + partitions, count - partitions, codec=codec, partitions=partitions)
 
 
 class Load:
-    """Numbered records of an idempotent producer to all partitions of a topic in turn until it is
-    ended; `acknowledged` are those that must stay.
+    """An idempotent producer that writes numbered records to a topic's partitions in turn until
+    `end`. The records in `acknowledged` must not be lost.
     """
 
     def __init__(self, bootstrap_servers: str, topic: str, partitions: int, *, prefix: str = "load") -> None:
@@ -297,14 +305,14 @@ class Load:
             self.errors.append(error)
 
     def end(self) -> set[bytes]:
-        """Every record is acknowledged or an error from now on."""
+        """Stops, waits for the outcome of every record, and returns the acknowledged ones."""
         self._ended.set()
         self._thread.join()
         return self.acknowledged
 
 
 def produce_transactions(bootstrap_servers: str, topic: str) -> None:
-    """Committed, aborted and again committed transactions."""
+    """Produces with three producers, whose transactions commit, abort and commit."""
     for index, commit in enumerate((True, False, True)):
         producer = Producer(quiet({"bootstrap.servers": bootstrap_servers, "transactional.id": f"{topic}-{index}"}))
         producer.init_transactions(30)
@@ -317,7 +325,7 @@ def produce_transactions(bootstrap_servers: str, topic: str) -> None:
 
 
 def kafka_mirrors(bootstrap_servers: str, *arguments: str) -> str:
-    """Run `kafka-mirrors` against a cluster; its output."""
+    """Runs `kafka-mirrors` against a cluster and returns its output."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = mirrors.main(["--bootstrap-server", bootstrap_servers, *arguments])
@@ -332,7 +340,7 @@ def create_mirror_by_tool(folder: pathlib.Path, destination: str, source: str, n
 
 
 def describe(bootstrap_servers: str, name: str) -> list[dict[str, Any]]:
-    """Rows of `--describe --json`."""
+    """Returns the rows of `--describe --json`."""
     rows: list[dict[str, Any]] = json.loads(kafka_mirrors(bootstrap_servers, "--describe", "--mirror", name, "--json"))
     return rows
 
@@ -340,7 +348,7 @@ def describe(bootstrap_servers: str, name: str) -> list[dict[str, Any]]:
 def wait_states(
     bootstrap_servers: str, name: str, state: str, *, partitions: int, lag: int | None = None, timeout_s: float = REACHED_S
 ) -> None:
-    """Until `partitions` rows are all in `state` (and have that lag)."""
+    """Waits until there are `partitions` rows, all in `state` (and with this lag)."""
 
     def reached() -> bool:
         rows = describe(bootstrap_servers, name)
@@ -356,7 +364,7 @@ def wait_states(
 
 
 def send(bootstrap_servers: str, request: Any, *, version: int | None = None, client_id: str = "test") -> Any:
-    """One raw request to the first broker."""
+    """Sends one raw request to the first broker and returns the response."""
     host, port = parse_bootstrap_servers(bootstrap_servers)[0]
 
     async def main(runtime: Runtime) -> Any:
@@ -370,8 +378,9 @@ def send(bootstrap_servers: str, request: Any, *, version: int | None = None, cl
 
 
 def rebuild_log(cluster: EmbeddedCluster, topic_partition: str, data: bytes) -> None:
-    """Put `data` in place of a partition's log on a one-node cluster, as after an unclean stop: the
-    node recovers it.
+    """Replaces a partition's log on a one-node cluster by `data`.
+
+    The node is killed and started again, and recovers the log as after an unclean stop.
     """
     cluster.kill_node()
     rewrite_folder(cluster.log_dir(), topic_partition, data)
@@ -379,8 +388,9 @@ def rebuild_log(cluster: EmbeddedCluster, topic_partition: str, data: bytes) -> 
 
 
 def rewrite_folder(data_dir: pathlib.Path, topic_partition: str, data: bytes) -> None:
-    """One segment with `data`, named by its first offset; everything that recovery makes anew is
-    removed. The node must not be running.
+    """Replaces a partition's files by one segment with `data`, named by its first offset.
+
+    It removes everything that recovery makes anew. The node must not be running.
     """
     folder = data_dir / topic_partition
     for path in folder.iterdir():
@@ -397,13 +407,13 @@ def rewrite_folder(data_dir: pathlib.Path, topic_partition: str, data: bytes) ->
 
 
 def data_batch(offset: int, *records: tuple[bytes | None, bytes | None], epoch: int = 0, **settings: Any) -> bytes:
-    """A batch of (key, value) records from `offset` on."""
+    """Returns a batch of (key, value) records from `offset` on."""
     rows = [Record(offset + index, TIMESTAMP_MS + offset + index, key, value) for index, (key, value) in enumerate(records)]
     return bytes(build_batch(rows, base_offset=offset, partition_leader_epoch=epoch, **settings))
 
 
 def marker_batch(offset: int, producer_id: int, control_type: ControlRecordType, *, epoch: int = 0) -> bytes:
-    """The COMMIT or ABORT marker of a producer."""
+    """Returns a producer's COMMIT or ABORT marker."""
     return bytes(
         build_end_transaction_marker(
             control_type,
@@ -418,13 +428,14 @@ def marker_batch(offset: int, producer_id: int, control_type: ControlRecordType,
 
 
 def transactional(producer_id: int, sequence: int = 0) -> dict[str, Any]:
-    """Settings of `data_batch` for a producer's transactional batch."""
+    """Returns the settings of `data_batch` for a transactional batch of a producer."""
     return {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence, "is_transactional": True}
 
 
 def kip_transactions() -> list[bytes]:
-    """The KIP's example log [EOS], offsets 0 to 5: 4001 commits A and B, 4002 aborts X, Z has no
-    transaction.
+    """Returns the KIP's example log ("Exactly-Once Semantics"), offsets 0 to 5.
+
+    Producer 4001 commits A and B, producer 4002 aborts X, and Z is in no transaction.
     """
     return [
         data_batch(0, (b"A", b"1"), **transactional(4001)),
@@ -437,7 +448,7 @@ def kip_transactions() -> list[bytes]:
 
 
 def keys_read(bootstrap_servers: str, topic: str, *, isolation: str = "read_committed") -> list[bytes]:
-    """Keys that a consumer sees from the beginning to the end of partition 0."""
+    """Returns the keys that a consumer reads from the beginning to the end of partition 0."""
     consumer = Consumer(
         quiet({"bootstrap.servers": bootstrap_servers, "group.id": "g", "isolation.level": isolation, "enable.partition.eof": True})
     )
@@ -459,7 +470,10 @@ def keys_read(bootstrap_servers: str, topic: str, *, isolation: str = "read_comm
 
 
 def random_transactions(chance: random.Random) -> list[bytes]:
-    """A decided log: three producers' transactions, interleaved, and records without one."""
+    """Returns a random log of three producers' interleaved transactions and plain records.
+
+    Every transaction ends in a marker.
+    """
     log: list[bytes] = []
     open_producers: dict[int, int] = {}
     sequences = dict.fromkeys((4001, 4002, 4003), 0)

@@ -1,10 +1,10 @@
-"""A broker's whole mirror (`MirrorManager`: coordinator, drivers, fetchers) without sockets and
-without time.
+"""A broker's whole mirroring (`MirrorManager`: coordinator, drivers, fetchers). There are no
+sockets, and time passes only when the test advances it.
 
-`MirrorMachine` is broker 1 of a cluster with real logs; its controller applies what is asked to the
-metadata in the same turn; its source is a `ScriptedSource` that also says which mirrors it has.
-Other brokers exist in the metadata; a test fetches for them (`follow`). A step is `await
-machine.settle()`; time passes in `advance`.
+`MirrorMachine` is broker 1 of a cluster, with real logs. Its controller applies every request to
+the metadata at once. Its source is a `ScriptedSource` that also lists its own mirrors. Other
+brokers exist only in the metadata; a test fetches for them (`follow`). `settle` runs everything
+that need not wait, and `advance` lets time pass.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ REFRESH_MS = 30_000
 
 
 class MachineController:
-    """Brokers' requests to the controller: done to the metadata at once.
+    """The controller, which applies each broker request to the metadata at once.
 
-    `fail` answers in its place.
+    If `fail` returns an exception for a request, that is raised instead.
     """
 
     def __init__(self, machine: MirrorMachine) -> None:
@@ -103,7 +103,7 @@ class MachineController:
 
 
 class _NoPeers:
-    """Other brokers do not answer, unless a test says what."""
+    """The other brokers, which do not answer unless a test sets `answer`."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, Any]] = []
@@ -118,9 +118,10 @@ class _NoPeers:
 
 
 class MirrorMachine(BrokerWorld):
-    """`others`: brokers 2, 3 ... in the metadata.
+    """Broker 1 with its mirroring.
 
-    `source_mirrors`: (mirror, its source's id) -> state and LME of partitions there.
+    `others` are further brokers in the metadata. `source_mirrors` are the mirrors at the source:
+    name -> (its source's cluster id, (state, last mirror epoch) by partition).
     """
 
     def __init__(
@@ -160,7 +161,7 @@ class MirrorMachine(BrokerWorld):
             safeguards=safeguards,
         )
         self.followers: set[int] = set()
-        """Brokers that have caught up each time that time passes."""
+        """The brokers that catch up with every leader each time that time passes."""
         self.apply(FeatureLevelRecord(name="mirror.version", feature_level=1))
         self._make_state_topic(state_partitions, state_leader)
         bootstrap = ",".join(f"{host}:{port}" for host, port in self.source.addresses.values())
@@ -228,7 +229,10 @@ class MirrorMachine(BrokerWorld):
         recovering: bool = False,
         **configs: str,
     ) -> Uuid:
-        """The topic, here and (with the same id) at the source, with this `mirror.name`."""
+        """Creates the topic here and, with the same id, at the source.
+
+        `value` is the topic's `mirror.name`. Returns the topic id.
+        """
         if at_source and name not in self.source.topic_ids:
             self.source.create(name, partitions=partitions)
         topic_id = self.source.topic_ids.get(name) or Uuid.random(self.runtime.random)
@@ -245,12 +249,13 @@ class MirrorMachine(BrokerWorld):
         return topic_id
 
     def name(self, value: str | None, topic: str = "t") -> None:
-        """What an operator's request makes of `mirror.name`."""
+        """Sets the topic's `mirror.name`, as an operator's request does."""
         self.set_configs(topic, {"mirror.name": value})
 
     def change(self, number: int = 0, topic: str = "t", *, bump: int = 1, recovering: bool = False, **what: Any) -> None:
-        """A new registration of a partition: `leader`, `isr`, `replicas`; the leader epoch rises by
-        `bump`.
+        """Changes a partition's registration (`leader`, `isr`, `replicas`).
+
+        The leader epoch rises by `bump`.
         """
         image = self.cache.image.topics.topic(topic)
         old = image.partitions[number]
@@ -296,7 +301,7 @@ class MirrorMachine(BrokerWorld):
     # ---------------------------------------------------------------------------------------------------------
 
     async def settle(self) -> None:
-        """Let everything run that need not wait for time."""
+        """Runs everything that can run without time passing."""
         for _ in range(120):
             await asyncio.sleep(0)
 
@@ -308,7 +313,7 @@ class MirrorMachine(BrokerWorld):
             await self.settle()
 
     async def reach(self, state: str, topic: str = "t", number: int = 0, *, within_ms: int = 20_000) -> MirrorPartition:
-        """Until the partition is in `state`."""
+        """Lets time pass until the partition is in `state`, and returns its driver."""
         waited = 0
         await self.settle()
         while self.state(topic, number) != state:
@@ -320,7 +325,9 @@ class MirrorMachine(BrokerWorld):
         return self.driver(topic, number)
 
     async def mirroring(self, *batches: bytes, **topic: Any) -> None:
-        """Topic t, which has these batches at the source, mirrored to its end."""
+        """Creates topic t, with these batches at the source, and waits until it is mirrored to its
+        end.
+        """
         self.source.create("t")
         self.at_source(*batches)
         self.topic(**topic)
@@ -350,7 +357,7 @@ class MirrorMachine(BrokerWorld):
         return list(batch_headers(log, log.log_start_offset))
 
     def state_records(self, number: int = 0) -> list[MirrorStateRecord]:
-        """Everything in a partition of `__mirror_state`."""
+        """Returns every record in a partition of `__mirror_state`."""
         log = self.partition(MIRROR_STATE_TOPIC_NAME, number).leader_log
         data = log.read(0, 1 << 24, FetchIsolation.LOG_END, min_one_message=True).records.to_bytes()
         return [
@@ -360,14 +367,14 @@ class MirrorMachine(BrokerWorld):
         ]
 
     def states_written(self, number: int = 0) -> list[str]:
-        """The names of the states in `__mirror_state`, in order."""
+        """Returns the names of the states in a `__mirror_state` partition, in order."""
         return [record.state.name for record in self.state_records(number) if hasattr(record, "state")]
 
     # --- what happens to logs
     # -----------------------------------------------------------------------------------------
 
     def produce(self, *batches: bytes, topic: str = "t", number: int = 0) -> Errors:
-        """A client's batches, one after the other; the first error."""
+        """Appends a client's batches one after the other, and returns the first error."""
         for data in batches:
             try:
                 self.partition(topic, number).append_records_to_leader(bytearray(data), origin=AppendOrigin.CLIENT, required_acks=1)
@@ -377,9 +384,7 @@ class MirrorMachine(BrokerWorld):
         return Errors.NONE
 
     def local(self, *batches: bytes, topic: str = "t", number: int = 0, epoch: int = 1 << 30) -> None:
-        """Batches with offsets and epochs of their own, as if they had been written or replicated
-        earlier.
-        """
+        """Appends batches with their own offsets and epochs, as if they were in the log already."""
         for data in batches:
             self.partition(topic, number).local_log.append_as_follower(bytearray(data), leader_epoch=epoch)
 
@@ -396,8 +401,9 @@ class MirrorMachine(BrokerWorld):
                     await self.follow(broker_id, topic=topic, number=number)
 
     async def follow(self, broker_id: int, offset: int | None = None, *, topic: str = "t", number: int = 0) -> bytes:
-        """A fetch of a follower that has everything below `offset` (the leader's end by default);
-        what it gets.
+        """Fetches for a follower that has everything below `offset` (by default the leader's end).
+
+        Returns the bytes that the follower gets.
         """
         partition = self.partition(topic, number)
         wanted = partition.leader_log.log_end_offset if offset is None else offset

@@ -1,9 +1,9 @@
-"""A mirror's metadata sync outside of a broker: a scripted source, a controller that applies what
-it is asked, a group coordinator's shard.
+"""A mirror's metadata sync without a broker: a scripted source, a controller that applies every
+request, and one shard of a group coordinator.
 
-`SyncBench` is one broker of a destination with its `MirrorMetadataManager` and the real steps, on
-the simulator's clock. The source answers requests as messages, in the versions that it is given, so
-what goes over a connection is not tested here. Time passes only in `run_for_ms`.
+`SyncBench` is one broker of a destination with its `MirrorMetadataManager` and the real sync steps,
+on the simulator's clock. The source takes and answers messages, in the versions that it is given.
+There are no connections, so nothing about them is tested here. Time passes only in `run_for_ms`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def topic_id(name: str) -> Uuid:
 
 @dataclass
 class SourceTopicDouble:
-    """A topic of the source; `leader` -1 for none, `error` for what Metadata says of it."""
+    """A topic of the source. `leader` is -1 for none; `error` is its error in Metadata answers."""
 
     partitions: int = 1
     configs: dict[str, str] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class SourceTopicDouble:
 
 @dataclass
 class SourceGroupDouble:
-    """A group of the source, at the broker `coordinator`."""
+    """A group of the source, whose coordinator is the broker `coordinator`."""
 
     offsets: dict[TopicPartition, tuple[int, str]] = field(default_factory=dict)
     type: str = "Classic"
@@ -99,7 +99,7 @@ class SourceGroupDouble:
 
 
 class SourceDouble:
-    """The source cluster. It is its own NetworkClient: `send` answers from the fields."""
+    """The source cluster, and the `NetworkClient` to it: `send` answers from its fields."""
 
     def __init__(self, cluster_id: str = "SRC") -> None:
         self.cluster_id = cluster_id
@@ -112,9 +112,9 @@ class SourceDouble:
         self.down: set[int] = set()
         self.refuses_login = False
         self.highest: dict[ApiKeys, int] = {}
-        """Highest version of APIs that are old here; -1 for an API that is not there."""
+        """The highest version of APIs that are old at this source; -1 for an API that it lacks."""
         self.asked: list[tuple[int, ApiKeys, int]] = []
-        """(broker, API, version) of every request."""
+        """The broker, API and version of every request."""
         self.closed = 0
 
     def topic(self, name: str, partitions: int = 1, **configs: str) -> SourceTopicDouble:
@@ -278,7 +278,7 @@ class SourceDouble:
 
 
 def _request_as_read(api_key: ApiKeys, version: int, request: Any) -> Any:
-    """What arrives of a request in this version; fails where the version cannot carry it."""
+    """Encodes and decodes a request in this version, and fails if the version cannot carry it."""
     frame = memoryview(b"".join(bytes(part) for part in encode_request(RequestHeader(api_key, version, 1, "mirror"), request)))[4:]
     header, position = read_request_header(frame)
     return read_request(header, frame, position)
@@ -290,18 +290,18 @@ def _response_as_read(api_key: ApiKeys, version: int, response: Any) -> Any:
 
 
 class GroupsDouble:
-    """The group coordinator of the broker: one shard for all groups."""
+    """The group coordinator of the broker, with one shard for all groups."""
 
     def __init__(self) -> None:
         self.harness = ShardHarness().load()
         self.commits: list[tuple[str, dict[TopicPartition, tuple[int, int, str]]]] = []
-        """(group, offset, leader epoch and metadata by partition) of every commit that was asked
-        for.
+        """Every commit that was asked for: the group, and by partition the offset, leader epoch and
+        metadata.
         """
         self.refuse: list[Errors] = []
-        """Errors of the next commits."""
+        """The errors with which the next commits fail, in order."""
         self.taken: set[str] = set()
-        """Ids that another kind of group has."""
+        """Group ids that belong to a group of another type."""
 
     async def commit_offsets(self, request: Any, api_version: int) -> Any:
         rows = {
@@ -326,7 +326,7 @@ class GroupsDouble:
 
 
 class SyncBench:
-    """One broker, which owns the sync of every mirror, and its controller."""
+    """One broker, which owns the sync of every mirror, and the controller of its cluster."""
 
     def __init__(self, *, interval_ms: int = INTERVAL_MS, has_authorizer: bool = True, retention_ms: int = 604_800_000) -> None:
         self.world = SimWorld(SimLoop(1))
@@ -340,7 +340,7 @@ class SyncBench:
         )
         self.sources: dict[str, SourceDouble] = {}
         self.clients: list[tuple[str, dict[str, str]]] = []
-        """(client id, mirror configs) of every client that was made towards a source."""
+        """The client id and mirror configs of every client that was made for a source."""
         self.mirrors: dict[str, Mirror] = {}
         self.groups = GroupsDouble()
         self.share = ShareOffsetsBench(self.groups.harness)
@@ -349,9 +349,9 @@ class SyncBench:
         self.led: dict[str, list[Any]] = {}
         self.owner = BROKER_ID
         self.requests: list[Any] = []
-        """Everything that the controller was asked."""
+        """Every request to the controller."""
         self.refuse: dict[str, Errors] = {}
-        """Errors of the controller by the name of a topic or of an access rule's resource."""
+        """The controller's errors, by the name of a topic or of an ACL's resource."""
         self._topics: dict[str, TopicImage] = {}
         self._configs: dict[ConfigResource, dict[str, str]] = {}
         self._acls: dict[Uuid, StandardAcl] = {}
@@ -406,8 +406,9 @@ class SyncBench:
         )
 
     def topic(self, name: str, partitions: int = 1, *, mirror: str = "", leader: int = BROKER_ID, **configs: str) -> None:
-        """A topic of this cluster, in `mirror` (with suffix) if one is named; its partitions are
-        MIRRORING.
+        """Creates or changes a topic of this cluster; its new partitions are MIRRORING.
+
+        `mirror` is the value of `mirror.name`, suffix included.
         """
         registration = PartitionRegistration(replicas=(leader,), isr=(leader,), leader=leader)
         self._topics[name] = TopicImage(name, topic_id(name), dict.fromkeys(range(partitions), registration))
@@ -438,7 +439,7 @@ class SyncBench:
         return set(self._acls.values())
 
     def make_mirror(self, name: str, source: SourceDouble, **configs: str) -> SourceDouble:
-        """A mirror of `source`; `configs` with underscores for dots."""
+        """Creates a mirror of `source`. `configs` have underscores for dots."""
         self.sources[name] = source
         values = {"bootstrap.servers": "a:1,b:2"} | {key.replace("_", "."): value for key, value in configs.items()}
         self._configs[ConfigResource(RESOURCE_MIRROR, name)] = values
@@ -478,7 +479,7 @@ class SyncBench:
         return found
 
     async def send(self, *arguments: Any) -> Any:
-        """The controller; there is no other broker."""
+        """Answers as the controller. There is no other broker."""
         (request,) = arguments
         self.requests.append(request)
         if isinstance(request, create_partitions.CreatePartitionsRequest):
@@ -572,7 +573,10 @@ class SyncBench:
         return self.world.loop.run_until_complete(self.runtime.spawn(coroutine, name="test"))
 
     def cycle(self, mirror: str = "m", times: int = 1) -> dict[str, int]:
-        """Cycles of one mirror; how the four gauges grew, those that did not left out."""
+        """Runs sync cycles of one mirror.
+
+        Returns by how much each of the four error gauges grew, without those that did not.
+        """
         names = ("metadata_refresh", "topic_config", "group_offset", "acl")
         before = {name: getattr(self.manager.errors, name) for name in names}
         for _ in range(times):
@@ -581,7 +585,7 @@ class SyncBench:
         return {name: count for name, count in grown.items() if count}
 
     def start(self) -> None:
-        """The loops, as after the first metadata."""
+        """Starts the loops, as the first metadata update does."""
         self.manager.on_metadata_update(MetadataDelta(MetadataImage.EMPTY), sorted(self.sources))
 
     def run_for_ms(self, duration_ms: int) -> None:

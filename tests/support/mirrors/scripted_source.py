@@ -1,14 +1,15 @@
-"""A source cluster that does as it is told, and a destination broker that mirrors from it, without
-sockets and without time.
+"""A source cluster that the test scripts, and a destination broker that mirrors from it. There are
+no sockets, and time passes only when the test advances it.
 
 `ScriptedSource` answers Fetch (with sessions and long polls), Metadata, ListOffsets and
-OffsetForLeaderEpoch as brokers of a given age do, from logs that are lists of batches; every
-request and answer goes through its bytes in the version that both sides speak. A test moves
-leaders, cuts logs, lies about errors (`override`), and looks at `fetches`.
+OffsetForLeaderEpoch as brokers of a given version do, from logs that are lists of batches. Every
+request and answer is encoded and decoded in the version that both sides speak. A test moves
+leaders, cuts logs, returns false answers (`override`), and looks at `fetches`.
 
-`MirrorWorld` is one broker with real logs and the real fetchers; `Driver` stands in for
-`MirrorPartition`: it adds its partition to a fetcher, again after the backoff when it is given
-back, and keeps what it was told. Not for the state machine: there are no states.
+`MirrorWorld` is one broker with real logs and the real fetchers. `Driver` stands in for
+`MirrorPartition`: it adds its partition to a fetcher, adds it again after the backoff when the
+fetcher gives it back, and records what it was told. It has no states, so use `MirrorMachine` for
+tests of the state machine.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ SOURCE_CLUSTER_ID = "lBq12jYZRp-9wF3M9MPopg"
 
 
 def batch(offset: int, *values: bytes, epoch: int = 0, **options: Any) -> bytes:
-    """A source's batch: `values` at `offset`, written in leader epoch `epoch`."""
+    """Returns a batch of the source: `values` from `offset` on, written in leader epoch `epoch`."""
     records = [Record(offset + index, NOW_MS + offset + index, None, value) for index, value in enumerate(values)]
     return bytes(build_batch(records, base_offset=offset, partition_leader_epoch=epoch, **options))
 
@@ -68,7 +69,7 @@ def _frame(parts: list[Any]) -> memoryview:
 class SourceLog:
     """A partition at the source.
 
-    `high_watermark` and `last_stable_offset`: its end unless told otherwise.
+    `high_watermark` and `last_stable_offset` are the log end while they are None.
     """
 
     leader: int = 1
@@ -93,7 +94,7 @@ class SourceLog:
         return visible if self.last_stable_offset is None else min(visible, self.last_stable_offset)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """As Kafka answers OffsetForLeaderEpoch."""
+        """Returns the epoch and end offset of Kafka's answer to OffsetForLeaderEpoch."""
         if epoch == self.epoch:
             return epoch, self.end
         known = [int.from_bytes(each[12:16], "big") for each in self.batches]
@@ -112,7 +113,7 @@ class _Session:
 
 
 class ScriptedSource:
-    """`versions`: the highest of each API, of those that there are."""
+    """The source cluster. `versions` has the highest version of each API that its brokers serve."""
 
     def __init__(self, runtime: Any, versions: dict[ApiKeys, int] | None = None, *, brokers: int = 1, sessions: int = 1000) -> None:
         self.runtime = runtime
@@ -126,9 +127,9 @@ class ScriptedSource:
         self.requests: list[tuple[tuple[str, int], str, int, Any]] = []
         self.throttle_time_ms = 0
         self.override: Callable[[Any], Any] | None = None
-        """Answers a request in place of the source, unless it gives None.
+        """Answers a request in place of the source, unless it returns None.
 
-        An exception is raised at the client.
+        An exception that it returns is raised in the client.
         """
         self._room_for_sessions = sessions
         self._sessions: dict[int, _Session] = {}
@@ -151,7 +152,7 @@ class ScriptedSource:
         self.notify()
 
     def notify(self) -> None:
-        """Long polls look again."""
+        """Lets waiting long polls look at the logs again."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
@@ -166,7 +167,10 @@ class ScriptedSource:
         self._sessions.clear()
 
     def fetches(self, *, long_polls: bool = True) -> list[Any]:
-        """The requests to Fetch; without `long_polls` only those that read single batches."""
+        """Returns the Fetch requests of fetchers.
+
+        Without `long_polls` it returns those that read single batches for a comparison instead.
+        """
         return [
             request
             for _, _, _, request in self.requests
@@ -376,7 +380,7 @@ class ScriptedSource:
 
 
 class ScriptedClient:
-    """A `NetworkClient` to the source."""
+    """A `NetworkClient` whose brokers are those of a `ScriptedSource`."""
 
     def __init__(self, source: ScriptedSource, client_id: str, configs: dict[str, str]) -> None:
         self.client_id = client_id
@@ -417,7 +421,7 @@ class ScriptedClient:
 
 
 class Driver:
-    """Keeps its partition fetched."""
+    """A stand-in for `MirrorPartition` that keeps its partition with a fetcher."""
 
     def __init__(self, world: MirrorWorld, partition_id: MirrorPartitionId, partition: Any) -> None:
         self.id = partition_id
@@ -478,7 +482,7 @@ class Driver:
 
 
 class MirrorWorld:
-    """Broker 1 and one mirror of `source`."""
+    """Broker 1 of the destination, with one mirror of `source`."""
 
     def __init__(
         self, log_dir: str, versions: dict[ApiKeys, int] | None = None, *, brokers: int = 1, sessions: int = 1000, **config: Any
@@ -513,7 +517,10 @@ class MirrorWorld:
         return client
 
     async def mirror_topic(self, topic: str, *, partitions: int = 1, configs: dict[str, str] | None = None) -> list[Driver]:
-        """Make the topic here under the source's id (or one of its own), and fetch it."""
+        """Creates the topic at the destination and fetches it.
+
+        Both sides get the same topic id if the source's version has ids.
+        """
         self.broker.create_topic(topic, partitions=partitions, configs=configs)
         self.broker.cache.topic_id(topic)
         if topic in self.source.topic_ids and self.source.versions[ApiKeys.METADATA] >= FIRST_METADATA_WITH_IDS:
@@ -527,7 +534,7 @@ class MirrorWorld:
         return driver
 
     async def settle(self) -> None:
-        """Let everything run that need not wait for time."""
+        """Runs everything that can run without time passing."""
         for _ in range(60):
             await asyncio.sleep(0)
 
@@ -545,14 +552,14 @@ class MirrorWorld:
 
 
 def read_log(log: Any) -> bytes:
-    """Every batch of a log, as it lies on disk."""
+    """Returns every batch of a log, byte for byte as on disk."""
     if log.log_end_offset == log.log_start_offset:
         return b""
     return bytes(log.read(log.log_start_offset, 1 << 30, FetchIsolation.LOG_END, min_one_message=True).records.to_bytes())
 
 
 def offsets(data: bytes) -> list[int]:
-    """Base offsets of the batches in `data`."""
+    """Returns the base offsets of the batches in `data`."""
     found, position = [], 0
     while position < len(data):
         each = RecordBatch(data, position)

@@ -1,7 +1,7 @@
-"""Spark's standalone master and workers as processes, for tests of what runs on a cluster.
+"""Spark's standalone master and workers as processes, for tests on a real Spark cluster.
 
-The workers' Python is an empty virtual environment: it has no kmirror, no numpy and no pyarrow, and
-nothing of this process's environment reaches it.
+The workers' Python is an empty virtual environment without kmirror, numpy and pyarrow. It inherits
+nothing from the environment of this process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from support.waiting import REACHED_S
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 EXECUTOR_MEMORY = "512m"
 JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
-"""Of all of them: none lives long."""
+"""Options of every JVM, for short lives: a fast start counts more than speed."""
 
 
 def spark_home() -> pathlib.Path:
@@ -36,8 +36,9 @@ def spark_home() -> pathlib.Path:
 
 
 def driver_environment() -> dict[str, str]:
-    """The driver's Python is this one with this kmirror; `python3` is what each machine calls its
-    own.
+    """Returns the environment of a driver, whose Python is this one with this kmirror.
+
+    `PYSPARK_PYTHON` is plain `python3`, so each machine runs its own.
     """
     return os.environ | {
         "PATH": f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -50,17 +51,17 @@ def driver_environment() -> dict[str, str]:
 
 @dataclass
 class Standalone:
-    """A master and its workers; `url` is what `--master` takes."""
+    """A master and its workers. `url` is the value for `--master`."""
 
     folder: pathlib.Path
     url: str = ""
     page: str = ""
     python: pathlib.Path = pathlib.Path()
-    """What the workers run."""
+    """The Python that the workers run."""
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def state(self) -> dict[str, Any]:
-        """The master's JSON page."""
+        """Returns the master's JSON page."""
         with urllib.request.urlopen(self.page, timeout=REACHED_S) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
@@ -73,7 +74,7 @@ class Standalone:
         return sum(worker["state"] == "ALIVE" for worker in self.state()["workers"])
 
     def kill(self, worker: subprocess.Popen[bytes]) -> None:
-        """With its executors, as when its machine loses power."""
+        """Kills a worker and its executors, as when its machine loses power."""
         os.killpg(worker.pid, signal.SIGKILL)
         worker.wait()
 

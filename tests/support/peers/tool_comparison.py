@@ -1,11 +1,13 @@
-"""Our tools beside Apache Kafka's, on one cluster of ours: exit code and standard output must be
-equal byte for byte, and so must the first line of an error. That Apache's tools find what they need
-at kmirror is shown by the same runs.
+"""Compares our tools with Apache Kafka's on one kmirror cluster. Exit code and standard output must
+be equal byte for byte, and so must the first line of an error. The same runs show that Apache's
+tools work with kmirror.
 
-A line of a script is a tool and its arguments, run by both, Apache's first. Before it may stand
-    >    Apache's tool only         <    our tool only            (what changes the cluster is done once)
-    ~    the order of the lines does not count: Apache's is that of Java's identity hashes
-What only Apache's tools print is left out of the comparison: stack traces, and what a tool says when the driver's `exit` surprises it.
+A line of a script is a tool and its arguments. Both run it, Apache's first. A line may begin with
+    >    only Apache's tool runs it
+    <    only our tool runs it; used for lines that change the cluster, which is done once
+    ~    the order of lines is ignored, because Apache's order is that of Java's identity hashes
+The comparison leaves out what only Apache's tools print: stack traces, and what a tool prints when
+the driver that runs it catches its `exit`.
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ TRACE = re.compile(
 KIP_WORDS = re.compile(r"\bmirrors, | or --cluster-mirror <mirror>")
 """What KIP-1279 adds to lists in messages; Apache Kafka 4.3 does not have it."""
 PLACE = re.compile(r"(?<![\w+/])(?:BS|CC|DIR)(?![\w+=])")
-"""What a script's word stands for; the base64 text of an HMAC or an id may have the same letters.
+"""The placeholders of a script. The base64 text of an HMAC or an id may contain the same letters,
+so a placeholder must stand alone.
 """
 SURPRISED = "ToolDriver$Exited"
 
@@ -80,7 +83,7 @@ def ours(name: str, arguments: list[str]) -> Done:
 
 
 class Runner:
-    """Runs scripts; BS is the brokers' address, CC the controller's, DIR a folder for files."""
+    """Runs scripts. BS is the brokers' address, CC the controller's, DIR a folder for files."""
 
     def __init__(self, apaches: ApacheTools, cluster: EmbeddedCluster, folder: Path) -> None:
         self._apaches, self._cluster, self._folder = apaches, cluster, folder

@@ -1,9 +1,9 @@
-"""A destination for replays, in memory: one partition, its producers and their transactions by
-Kafka's rules, and a process that dies at a chosen request.
+"""A destination for replays, in memory: one partition with its producers and transactions, by
+Kafka's rules. The replaying process can be made to die at a chosen request.
 
-`Destination` outlives its clients. A `Client` counts what it is asked; at request number `dies_at`
-it dies, before the destination did anything or, if `answers_are_lost`, behind that, and then does
-nothing any more: neither do the files of progress (`DyingStore`).
+`Destination` outlives its clients. A `Client` counts its requests and dies at request number
+`dies_at`: before the destination has done anything, or after it if `answers_are_lost`. A dead
+client does nothing more, and its progress files are no longer written (`DyingStore`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from kmirror.admin.transactions import ProducerState, TransactionDescription
 from kmirror.cli.log_diff_inputs import FolderInput
 from kmirror.cli.replay_batches import control_type
-from kmirror.cli.replay_client import Answer, ProducerIdAndEpoch
+from kmirror.cli.replay_client import ProduceAnswer, ProducerIdAndEpoch
 from kmirror.cli.replay_pace import Schedule
 from kmirror.cli.replay_partition import Outcome, PartitionReplay
 from kmirror.cli.replay_plan import Selection, make_plan
@@ -42,7 +42,7 @@ class Died(Exception):
 
 
 def row(record: Record) -> Row:
-    """Timestamp, key, value and headers."""
+    """Returns a record's timestamp, key, value and headers."""
     key, value = (None if part is None else bytes(part) for part in (record.key, record.value))
     return record.timestamp, key, value, tuple(record.headers)
 
@@ -66,7 +66,7 @@ class Destination:
     def __init__(self, *, transactions_v2: bool) -> None:
         self.transactions_v2 = transactions_v2
         self.log: list[tuple[str, int, list[Row], bool]] = []
-        """(data, commit or abort; producer id; records; transactional)"""
+        """(kind, producer id, records, is transactional); the kind is data, commit or abort."""
         self.producers: dict[int, Producer] = {}
         self.transactions: dict[str, Transaction] = {}
         self.batches: list[bytes] = []
@@ -136,7 +136,7 @@ class Destination:
         return ProducerIdAndEpoch(transaction.producer_id, transaction.epoch)
 
     def time_out(self) -> None:
-        """Every open transaction is aborted by its coordinator, which fences the producer."""
+        """Aborts every open transaction and fences its producer, as a coordinator does."""
         for transaction in self.transactions.values():
             if transaction.state == "Ongoing":
                 self._mark(transaction, committed=False)
@@ -169,7 +169,7 @@ class Destination:
 
 
 class Client:
-    """What the replay asks of `ReplayClient`."""
+    """The part of `ReplayClient` that a replay uses, on a `Destination`."""
 
     delivery_timeout_ms = 10_000
 
@@ -179,7 +179,7 @@ class Client:
         self.asked = 0
         self.is_dead = False
         self.failing: dict[int, Errors] = {}
-        """Errors of produce requests, by their number."""
+        """Errors that produce requests are answered with, by request number."""
         self._dies_at = dies_at
         self._answers_are_lost = answers_are_lost
 
@@ -197,12 +197,12 @@ class Client:
     async def pause(self, failures: int) -> None:
         assert failures < 50, "a batch that is never written"
 
-    async def produce(self, target: TopicPartition, batch: bytearray, transactional_id: str | None) -> Answer:
-        def append() -> Answer:
+    async def produce(self, target: TopicPartition, batch: bytearray, transactional_id: str | None) -> ProduceAnswer:
+        def append() -> ProduceAnswer:
             error = self.failing.get(self.asked)
-            return Answer(self.destination.produce(batch, transactional_id) if error is None else error)
+            return ProduceAnswer(self.destination.produce(batch, transactional_id) if error is None else error)
 
-        answer: Answer = self._do(append)
+        answer: ProduceAnswer = self._do(append)
         return answer
 
     async def init_producer_id(self, transactional_id: str | None) -> Any:
@@ -230,6 +230,8 @@ class Client:
 
 
 class DyingStore(StateFile):
+    """A progress file that is no longer written once the client is dead."""
+
     def __init__(self, folder: Path, source: TopicPartition, client: Client) -> None:
         super().__init__(str(folder), source)
         self._client = client
@@ -244,14 +246,15 @@ class DyingStore(StateFile):
 
 
 def recorded(data_dir: Path, *, drops_aborted: bool = False) -> RecordedPartition:
-    """The one partition of a data dir."""
+    """Returns the only partition of a data dir, as the replay's plan has it."""
     (partition,) = make_plan(FolderInput(str(data_dir)), str(data_dir), Selection(drops_aborted=drops_aborted)).partitions
     return partition
 
 
 def views(partition: RecordedPartition) -> tuple[list[Row], list[Row]]:
-    """(what uncommitted readers see of a recording, what committed ones do): one record after the
-    other, as slowly as one likes.
+    """Returns the records that read_uncommitted and read_committed consumers see of a recording.
+
+    It reads record by record and takes no shortcut, because it is the oracle.
     """
     files = OsFileSystem()
     entries: list[tuple[int, bool, Row]] = []
@@ -288,9 +291,9 @@ def replay(
     failing: dict[int, Errors] | None = None,
     schedule: Schedule = AT_ONCE,
 ) -> Outcome | int:
-    """The outcome of a run; of one that died, how many requests it had made.
+    """Returns the outcome of a run, or the number of its requests if the client died.
 
-    `stops_at`: as by Ctrl-C behind so many batches, or `stops_after_ms`.
+    The run is stopped as by Ctrl-C after `stops_at` batches, or after `stops_after_ms`.
     """
 
     async def main(runtime: Runtime) -> Outcome | int:

@@ -1,5 +1,5 @@
-"""Rows of `kafka-log` as a task makes them, without Spark: everything pickled as on the way to an
-executor.
+"""Reads rows of `kafka-log` as a Spark task does, without Spark. Everything is pickled as it would
+be on the way to an executor.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kmirror.spark.options import ReadOptions
 
 
 def read_rows(path: Path | str, **options: str) -> list[dict[str, Any]]:
-    """An option's dots are written as underscores."""
+    """Returns all rows. Options are keyword arguments with underscores for dots."""
     reader = KafkaLogReader(ReadOptions.parse({"path": str(path), **{name.replace("_", "."): value for name, value in options.items()}}))
     rows: list[dict[str, Any]] = []
     for task in reader.partitions():

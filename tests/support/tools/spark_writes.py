@@ -1,5 +1,5 @@
-"""`kafka-log` written as a job writes it, without Spark: everything pickled as on the way to an
-executor, and to the commit.
+"""Writes `kafka-log` as a Spark job does, without Spark. Everything is pickled as it would be on
+the way to an executor and to the commit.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ TYPES = {
 
 
 def table(**columns: Sequence[Any]) -> pa.RecordBatch:
-    """Columns of the types that they have at the source."""
+    """Returns a batch of these columns, in the types that `kafka-log` reads them with."""
     return pa.RecordBatch.from_pydict(columns, schema=pa.schema([(name, TYPES[name]) for name in columns]))
 
 
 def writer_for(path: Path | str, schema: pa.Schema, *, overwrite: bool = False, **options: Any) -> KafkaLogWriter:
-    """An option's dots are written as underscores."""
+    """Returns the writer of a job. Options are keyword arguments with underscores for dots."""
     given = {"path": str(path), **{name.replace("_", "."): str(value) for name, value in options.items()}}
     return KafkaLogWriter(WriteOptions.parse(given), from_arrow_schema(schema), overwrite=overwrite)
 
 
 def write_tasks(path: Path | str, tasks: Sequence[Iterable[pa.RecordBatch]], *, overwrite: bool = False, **options: Any) -> None:
-    """One job, whose tasks have these batches; aborted as Spark aborts it where it fails."""
+    """Runs one job of these tasks (lists of batches), and aborts a failed job as Spark does."""
     held = [list(task) for task in tasks]
     writer = writer_for(path, held[0][0].schema, overwrite=overwrite, **options)
     messages: list[Any] = [None] * len(held)
@@ -61,5 +61,5 @@ def write_tasks(path: Path | str, tasks: Sequence[Iterable[pa.RecordBatch]], *, 
 
 
 def write_rows(path: Path | str, *, overwrite: bool = False, options: dict[str, Any] | None = None, **columns: Sequence[Any]) -> None:
-    """One task with one batch."""
+    """Runs a job of one task with one batch."""
     write_tasks(path, [[table(**columns)]], overwrite=overwrite, **(options or {}))

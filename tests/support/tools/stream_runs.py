@@ -1,5 +1,5 @@
-"""A stream of `kafka-log` as Spark runs it, without Spark: positions as text, tasks and readers
-pickled.
+"""Runs a `kafka-log` stream as Spark does, without Spark: positions are JSON text, and tasks and
+readers are pickled.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Rows = list[dict[str, Any]]
 
 
 class StreamRun:
-    """One query with its checkpoint; `restart` is a new process.
+    """One streaming query with its checkpoint. `restart` starts it as a new process.
 
-    An option's dots are written as underscores.
+    Options are keyword arguments with underscores for dots.
     """
 
     def __init__(self, path: Path | str, *, log_end: bool = True, **options: str) -> None:
@@ -40,7 +40,7 @@ class StreamRun:
         self.reader = KafkaLogStreamReader(ReadOptions.parse(self.options, for_stream=True))
 
     def plan(self, limit: ReadLimit | None = None) -> tuple[str, str]:
-        """(start, end) of the next batch."""
+        """Returns the start and end positions of the next batch."""
         if self.position is None:
             self.position = json.dumps(self.reader.initialOffset())
         wanted = self.reader.getDefaultReadLimit() if limit is None else limit
@@ -67,7 +67,7 @@ class StreamRun:
         return rows
 
     def rest(self) -> Iterator[Rows]:
-        """Batches until there is nothing new."""
+        """Yields batches until there is nothing new."""
         while True:
             before = self.position
             rows = self.batch()

@@ -346,8 +346,9 @@ def test_a_filter_that_fails_is_raised() -> None:
 
 
 def test_a_share_partition_without_leader_does_not_hide_the_others() -> None:
-    """C32's report at a failover with a dead broker: it failed for a partition of some other topic,
-    after all retries.
+    """A failover with a dead broker reports group offsets beyond the log end (C32).
+
+    Once, the report failed after all retries because of a partition of some other topic.
     """
     module = describe_share_group_offsets
     rows = [

@@ -101,7 +101,7 @@ def test_a_partition_that_is_mirrored_was_said_to_lose_everything(monkeypatch: p
 
 
 def test_retention_at_the_source_was_taken_for_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    """D3-14: the broker follows it."""
+    """The broker follows the source's log start, so nothing is lost (D3-14)."""
     local = [*SIX, reset(6), batch(7, b"own", epoch=2)]
     source = Cluster(SOURCE_CLUSTER_ID, [batch(9, b"later", epoch=1)], start=9)
     found = loss(monkeypatch, local, source, state="STOPPED")

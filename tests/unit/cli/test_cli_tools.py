@@ -594,7 +594,7 @@ class AuthorizedForMirrorsAlone:
 def test_configs_of_mirrors_needed_a_permission_on_the_cluster(
     admin: Any, arguments: list[str], printed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """ACL23 and ACL35: DescribeConfigs on the mirror is enough."""
+    """DescribeConfigs on the mirror is enough (ACL23, ACL35)."""
     monkeypatch.setattr(configs_actions, "with_admin", lambda servers, config, work, *, controllers: asyncio.run(work(admin)))
     failed = configs_main(["--bootstrap-server", "b:1", "--entity-type", "mirrors", "--describe", *arguments])
     captured = capsys.readouterr()

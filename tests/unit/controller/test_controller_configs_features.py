@@ -114,8 +114,8 @@ def test_the_legacy_form_replaces_everything_but_the_mirror(controller: Controll
 
 @pytest.mark.parametrize("name", [None, "X.removed", "X.paused.removed", "Y", "Y.paused", "Y.removed"])
 def test_a_brokers_pause_that_comes_after_an_operators_request_undoes_none(controller: ControllerDouble, name: str | None) -> None:
-    """D3-22: the leader saw `X`, and that the source's topic is gone; by then the topic was
-    removed, or was another mirror's.
+    """The leader saw the name `X` and that the source's topic is gone, but by now the topic is
+    removed, or in another mirror (D3-22).
     """
     named(controller, name)
     code, text = alter(controller, TOPIC, "t", ("mirror.name", SET, "X.paused"), by_broker=True)

@@ -92,7 +92,7 @@ class Node:
 
     async def snapshots_done(self) -> None:
         """Wait for the snapshot that is being written, and for what the pump removes after it."""
-        while self.controller.is_writing_snapshot and self.controller.is_active:
+        while self.controller.snapshots.is_busy and self.controller.is_active:
             await asyncio.sleep(0.001)
 
     async def start_broker(self) -> int:

@@ -37,8 +37,8 @@ async def test_without_the_rule_everything_is_copied_again(tmp_path: Path) -> No
 
 
 async def test_what_a_failback_costs_is_ordered_by_who_adds_the_topic(tmp_path: Path) -> None:
-    """F16: nothing that the cut to the last mirror epoch leaves is the source's; records were
-    deleted here, and the source has others there.
+    """The cut to the last mirror epoch leaves nothing that the source has: our records there differ
+    from the source's (F16).
     """
     machine = MirrorMachine(str(tmp_path))
     machine.source.create("t")
@@ -55,7 +55,7 @@ async def test_what_a_failback_costs_is_ordered_by_who_adds_the_topic(tmp_path: 
 
 @pytest.mark.parametrize(("limit", "at_source", "kept"), [(None, 0, 12), ("-1", 0, 0), ("4", 4, 12), ("5", 4, 4), ("0", 9, 9)])
 async def test_what_the_source_has_lost_meanwhile_is_guarded(tmp_path: Path, limit: str | None, at_source: int, kept: int) -> None:
-    """What was written here is not counted: to add the topic is to give that up."""
+    """Records that were written here are not counted, since adding the topic gives them up."""
     machine = MirrorMachine(str(tmp_path))
     await removed_and_written(machine, **({} if limit is None else {"mirror_max_truncation_records": limit}))
     log = machine.source.log("t")
@@ -92,7 +92,7 @@ async def test_a_failed_mirror_is_removed_and_added_and_fails_again_without_losi
 
 
 async def test_records_that_were_never_mirrored_go_as_the_kip_says(tmp_path: Path) -> None:
-    """S1: the first time a topic is added."""
+    """The topic is added for the first time (S1)."""
     machine = MirrorMachine(str(tmp_path))
     machine.source.create("t")
     machine.at_source(batch(0, b"theirs", epoch=1))
@@ -120,9 +120,10 @@ async def test_a_source_that_does_not_serve_its_batches_yet_is_waited_for(tmp_pa
 
 @pytest.mark.parametrize(("is_failback", "copied_from"), [(False, 9), (True, 0)])
 async def test_what_our_cleaner_dropped_for_records_that_go_is_copied_again(tmp_path: Path, is_failback: bool, copied_from: int) -> None:
-    """It has been through what was written here; the cut would bring back less than the source has.
+    """The cleaner has cleaned the records that were written here, so a cut would bring back less
+    than the source has.
 
-    It found nothing to drop: what is compared batch by batch stays.
+    If it dropped nothing, the batches that are compared and equal stay.
     """
     machine = MirrorMachine(str(tmp_path))
     await removed_and_written(machine, cleanup_policy="compact")

@@ -1,8 +1,8 @@
-"""A replica that was built from a leader has that leader's holes, while its own cleaner has cleaned
-nothing yet.
+"""A replica that was built from a leader has the holes of that leader's cleaner, although its own
+cleaner has cleaned nothing yet.
 
-A cut there takes a key's new value, and the old value is already missing: it has to be copied from
-the source.
+A cut may remove a key's new value while the old value is already missing. The old value then has to
+be copied from the source.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WRITTEN_HERE = [keyed((9, b"K", b"new"), epoch=2), keyed((10, b"other", b"new"),
 
 
 async def failed_back(machine: MirrorMachine, ours: list[bytes], theirs: list[bytes], **topic: str) -> None:
-    """Our log was copied from a leader. The source mirrored it up to epoch 1, and takes over."""
+    """Fails back to a source that mirrored our log, copied from a leader, up to epoch 1."""
     machine.source.create("t")
     machine.at_source(*theirs)
     machine.topic(value=None, **({"cleanup_policy": "compact"} | topic))
@@ -47,7 +47,7 @@ def what_is_there(machine: MirrorMachine) -> dict[bytes, bytes]:
 
 @pytest.mark.parametrize("policy", ["compact", "delete"])
 async def test_a_failback_brings_back_what_a_leader_before_dropped_for_what_goes(tmp_path: Path, policy: str) -> None:
-    """The policy now says nothing of what it was."""
+    """The cleanup policy of today does not show whether a cleaner ran before."""
     machine = MirrorMachine(str(tmp_path))
     await failed_back(machine, [*MIRRORED[:3], *MIRRORED[4:], *WRITTEN_HERE], MIRRORED, cleanup_policy=policy)
     assert [header.base_offset for header in machine.headers()] == list(range(9))
@@ -57,7 +57,7 @@ async def test_a_failback_brings_back_what_a_leader_before_dropped_for_what_goes
 
 
 async def test_what_was_dropped_for_what_stays_costs_no_copy(tmp_path: Path) -> None:
-    """Each side's cleaner goes its own way; a failback brings the difference only."""
+    """Each side is cleaned on its own, and a failback copies only the difference."""
     machine = MirrorMachine(str(tmp_path))
     theirs = [*MIRRORED, keyed((9, b"K", b"newer")), keyed((10, b"x", b"1"))]
     ours = [*MIRRORED[:3], *MIRRORED[4:], keyed((9, b"K", b"newer")), *[keyed((10, b"K", b"here"), epoch=2)]]
@@ -68,7 +68,7 @@ async def test_what_was_dropped_for_what_stays_costs_no_copy(tmp_path: Path) -> 
 
 
 async def test_holes_of_the_source_cost_no_copy(tmp_path: Path) -> None:
-    """What we copied from a source that was cleaned, and what its cleaner took later."""
+    """The source has holes that we copied, and holes that its cleaner made later."""
     machine = MirrorMachine(str(tmp_path))
     await failed_back(machine, [*MIRRORED[:3], *MIRRORED[4:], *WRITTEN_HERE], [*MIRRORED[:2], *MIRRORED[4:]])
     assert [header.base_offset for header in machine.headers()] == [0, 1, 2, 4, 5, 6, 7, 8]
@@ -85,7 +85,7 @@ async def test_a_log_without_holes_is_not_read_at_the_source(tmp_path: Path) -> 
 
 
 async def test_an_election_at_the_source_brings_it_back_too(tmp_path: Path) -> None:
-    """The comparison of a fetcher, in each of the ways that lead there."""
+    """The fetcher's comparison of logs finds it too, whatever starts the comparison."""
     log = log_of(tmp_path, [*MIRRORED[:3], *MIRRORED[4:], keyed((9, b"K", b"ours"))])
     source = [*MIRRORED, keyed((9, b"c", b"theirs"), epoch=2)]
     assert verdict_of(verify_log(log, cleaned_until=lambda: 0), source).action is Action.START_OVER
@@ -97,7 +97,7 @@ async def test_an_election_at_the_source_brings_it_back_too(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("block", range(6))
 async def test_after_any_two_cleaned_histories_a_built_replica_has_the_sources_keys(tmp_path: Path, block: int) -> None:
-    """As `test_mirror_log_comparison` has it, with a log that nobody knows a cleaner of."""
+    """The same as in `test_mirror_log_comparison`, but it is unknown whether a cleaner ran."""
     kept = 0
     for seed in range(5000 + block * 60, 5060 + block * 60):
         found = case(seed)
@@ -152,8 +152,8 @@ async def test_an_earlier_record_replaces_nothing(tmp_path: Path) -> None:
 
 
 async def test_a_long_log_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No step takes the worker for long, and a transaction may begin in one part and end in
-    another.
+    """No single step keeps the worker busy for long, and a transaction may begin in one part and
+    end in another.
     """
     monkeypatch.setattr("kmirror.mirror.logs.log_completeness.ALONE_IN_ITS_REQUEST_BYTES", 1)
     first = keyed((0, b"a", b"1"), (1, b"b", b"1"))

@@ -1,4 +1,4 @@
-"""How partitions that do not move are described: why, what to do, and no lag that is not known."""
+"""The descriptions of partitions that make no progress: the reason, what to do, no unknown lag."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def metrics(machine: MirrorMachine) -> dict[str, Any]:
 def test_a_leader_without_space_made_every_replica_fail(
     tmp_path: Path, error: Exception, monkeypatch: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """FAILED is the partition's, the disk is one replica's: the next leader has to find MIRRORING."""
+    """The disk is one replica's, but FAILED would be the whole partition's.
+
+    So the next leader has to find MIRRORING.
+    """
 
     async def scenario() -> None:
         machine = MirrorMachine(str(tmp_path), others=(2,))
@@ -83,8 +86,8 @@ async def test_one_replica_goes_on_when_its_disk_is_back(tmp_path: Path) -> None
 
 
 async def test_a_disk_that_fails_a_second_time_was_not_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The words are the same, the incident is another one; what is tried in vain meanwhile is told
-    once.
+    """The second incident has the same words but is logged again; retries within an incident are
+    not.
     """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a", epoch=1))
@@ -125,7 +128,7 @@ def test_the_reason_of_failed_survives_the_leader(tmp_path: Path, caplog: pytest
 
 
 async def test_a_reason_that_nobody_remembers_is_in_the_log_of_the_broker_that_led_before(tmp_path: Path) -> None:
-    """The coordinator was another one meanwhile, and no record has room for the reason."""
+    """The coordinator moved meanwhile, and no record of `__mirror_state` can hold the reason."""
     machine = MirrorMachine(str(tmp_path), others=(2,))
     await machine.mirroring(batch(0, b"a", epoch=1))
     machine.driver().on_rejected("malformed batch")
@@ -172,7 +175,7 @@ async def test_the_lag_of_a_source_that_is_away_is_not_known(tmp_path: Path) -> 
 
 
 async def test_the_lag_of_an_idle_partition_is_known_as_long_as_the_source_answers(tmp_path: Path) -> None:
-    """An answer in a session leaves out what did not change."""
+    """In a fetch session an answer leaves out partitions that did not change."""
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a", epoch=1))
     await machine.advance(30_000, step_ms=500)
@@ -247,7 +250,7 @@ def test_every_state_that_waits_says_for_what() -> None:
 
 @pytest.mark.parametrize("is_away", [False, True])
 async def test_what_kept_a_topic_from_being_added_is_no_reason_once_it_is_removed(tmp_path: Path, is_away: bool) -> None:
-    """It was told, and counted as failing, for as long as this broker led the partition."""
+    """Once, it was shown and counted as failing for as long as this broker led the partition."""
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a", epoch=1))
     machine.name("m.removed")
@@ -279,8 +282,9 @@ def test_tags() -> None:
 
 
 async def test_a_source_whose_high_watermark_fell_back_is_not_behind_us(tmp_path: Path) -> None:
-    """Its new leader does not know yet what the old one knew; a lag below 0 would be taken for an
-    unknown one, or lower a sum.
+    """The source's new leader does not know the high watermark of the old one yet.
+
+    A lag below 0 would be taken for an unknown one, or lower a sum.
     """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"), batch(1, b"b"))

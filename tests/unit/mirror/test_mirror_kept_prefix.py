@@ -1,8 +1,8 @@
-"""PREPARING without a last mirror epoch keeps what is proven to be the source's, however the
-partition got there; the result is the KIP's full copy.
+"""PREPARING without a last mirror epoch keeps the part of the log that is proven equal to the
+source's, however the partition got there. The result equals the KIP's full copy.
 
-Every batch is compared where an equal batch proves only itself (nothing says that the log grew from
-the source's) and where cleaners may have been at work.
+Every batch is compared where an equal batch proves nothing about those before it, because the log
+may not come from the source, and where cleaners may have run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UNCLEAN = {"mirror_support_unclean_leader_election": "true"}
 
 
 async def with_local_data(machine: MirrorMachine, *batches: bytes, **configs: str) -> None:
-    """A topic that never was mirrored has these batches; the source has NINE. It is added."""
+    """Adds a topic that was never mirrored and has these batches; the source has NINE."""
     machine.source.create("t")
     machine.at_source(*NINE)
     machine.topic(value=None, **configs)
@@ -37,7 +37,7 @@ async def with_local_data(machine: MirrorMachine, *batches: bytes, **configs: st
 
 
 def is_full_copy(machine: MirrorMachine) -> bool:
-    """Whether our log has exactly what the source has."""
+    """Returns whether our log is equal to the source's."""
     ours = machine.log().read(0, 1 << 24, FetchIsolation.LOG_END, min_one_message=True).records.to_bytes()
     return bytes(ours) == b"".join(machine.source.log("t").batches)
 
@@ -81,7 +81,7 @@ async def test_an_equal_batch_of_a_log_that_nobody_mirrored_proves_only_itself(
 
 
 async def test_nothing_that_was_written_here_makes_the_first_add_fail(tmp_path: Path) -> None:
-    """S1: the guard is for what was mirrored."""
+    """The truncation guard protects only what was mirrored (S1)."""
     machine = MirrorMachine(str(tmp_path))
     await with_local_data(machine, *NINE[:2], *[batch(n, b"x", epoch=1) for n in range(2, 9)], mirror_max_truncation_records="0")
     assert machine.state() == "MIRRORING" and is_full_copy(machine)
@@ -104,8 +104,8 @@ async def test_states_that_were_lost_cost_no_copy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cleaned", [False, True])
 async def test_a_compacted_topic_keeps_what_no_cleaner_has_touched(tmp_path: Path, cleaned: bool) -> None:
-    """A key whose value and tombstone the source has dropped would stay for ever behind a border
-    that is right.
+    """A key whose value and tombstone the source has dropped would stay for ever below a correct
+    cut.
     """
     machine = MirrorMachine(str(tmp_path))
     await removed_and_written(machine, cleanup_policy="compact")
@@ -147,7 +147,7 @@ async def test_an_unclean_election_here_costs_no_copy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("again", [False, True], ids=["same leader", "leader changed"])
 async def test_an_unclean_election_here_does_not_follow_a_source_that_lost_its_log(tmp_path: Path, again: bool) -> None:
-    """The KIP's full truncation would: both sides lose their disk in one incident."""
+    """The KIP's full truncation would, so one incident could cost both sides their data."""
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(*NINE, **UNCLEAN)
     answer, silent = machine.source.override, again
@@ -164,7 +164,7 @@ async def test_an_unclean_election_here_does_not_follow_a_source_that_lost_its_l
     machine.change(recovering=True)
     if again:
         await machine.reach("PREPARING")
-        machine.change(bump=1)  # what this leader knew is gone
+        machine.change(bump=1)  # the leader forgets what it knew
         silent = False
     await machine.reach("FAILED")
     assert machine.log().log_end_offset == 9
@@ -178,9 +178,9 @@ async def test_an_unclean_election_here_does_not_follow_a_source_that_lost_its_l
 
 @pytest.mark.parametrize("turns", range(0, 240, 8))
 async def test_a_leader_change_at_any_step_of_a_failback_stops_nothing(tmp_path: Path, turns: int) -> None:
-    """F16: the cut to the last mirror epoch leaves what the source has not.
+    """The cut to the last mirror epoch leaves records that the source does not have (F16).
 
-    It goes by the same order, whoever leads then.
+    The operator's order covers them too, whoever leads then.
     """
     machine = MirrorMachine(str(tmp_path))
     machine.source.create("t")

@@ -102,8 +102,8 @@ def test_leader_must_be_the_same_before_and_after() -> None:
 
 
 def test_a_leader_that_heard_of_it_last_has_no_row_and_that_says_nothing() -> None:
-    """Another broker's metadata named it leader already; its answer, without a row, was taken for
-    "none", and the log was emptied.
+    """Another broker's metadata already named it leader. Once, its answer without a row was taken
+    for "none", and the log was emptied.
     """
     behind = replace(LEADER, mirror=SourceMirror(Errors.NONE), metadata=metadata(leader=2, epoch=3))
     with pytest.raises(NotYetError, match="broker 1 does not know yet that it leads t-0"):

@@ -1,5 +1,5 @@
-"""Writes of states that are carried out late, twice, or not at all: what is stored, and what the
-partition's leader makes of it.
+"""State writes that are carried out late, twice or not at all: what is stored, and what the
+partition's leader does about it.
 """
 
 from __future__ import annotations
@@ -35,14 +35,16 @@ async def stored(machine: MirrorMachine) -> StoredState:
 
 
 async def write(machine: MirrorMachine, state: State, follows: int, epoch: int = -1, *, rewrite: bool = False) -> tuple[Errors, list[Any]]:
-    """The answer, and what was appended."""
+    """Writes a state, and returns the error and the records that were appended."""
     before = len(machine.state_records())
     errors = await machine.mirror.coordinator.write_states(MIRROR, [StateWrite("t", 0, state, epoch, rewrite, follows)])
     return errors["t", 0], machine.state_records()[before:]
 
 
 async def test_a_late_failed_shut_a_stopped_partition_and_a_late_stopping_stopped_one_that_mirrored_again(tmp_path: Path) -> None:
-    """D2 allows both transitions; only what the request follows on tells that it is late."""
+    """Both transitions are valid (D2); only the record that a request follows shows that it is
+    late.
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a", epoch=3))
     first = (await stored(machine)).offset
@@ -61,8 +63,8 @@ async def test_a_late_failed_shut_a_stopped_partition_and_a_late_stopping_stoppe
 
 
 async def test_a_leader_that_is_deposed_and_does_not_know_it_made_a_partition_fail_that_another_mirrors(tmp_path: Path) -> None:
-    """The new leader found MIRRORING and wrote nothing: the record that the old one follows on is
-    the newest.
+    """The new leader found MIRRORING and wrote nothing, so the record that the old leader's write
+    follows is still the newest.
     """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"))
@@ -168,9 +170,7 @@ def test_between_brokers_it_is_a_tag_that_the_kip_does_not_define() -> None:
 
 
 class Answers:
-    """What the driver is told of its writes: of those of `state`, the first ones end in `error`,
-    stored or not.
-    """
+    """Lets the driver's first `times` writes of `state` end in `error`, stored or not."""
 
     def __init__(self, machine: MirrorMachine, state: State, error: Exception, *, times: int = 1, is_stored: bool = False) -> None:
         self.left = times
@@ -213,8 +213,8 @@ async def test_a_state_that_was_stored_though_its_leader_did_not_hear_it_is_look
 async def test_a_pause_that_is_taken_back_while_nobody_knows_whether_it_was_stored_leaves_no_partition_pausing(
     tmp_path: Path, error: Exception, *, is_stored: bool
 ) -> None:
-    """Seed 67328: a replica of `__mirror_state` was away, the write timed out, was stored, and
-    nothing asked for another one.
+    """A replica of `__mirror_state` was away, so the write timed out but was stored, and nothing
+    asked for another one (found by seed 67328).
     """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"))
@@ -244,8 +244,8 @@ async def test_a_coordinator_that_answers_and_cannot_write_is_not_asked_all_the_
 
 
 async def test_a_leader_that_looks_up_its_state_while_it_stops_still_knows_that_it_mirrored(tmp_path: Path) -> None:
-    """Another broker's coordinator tells the state and an epoch, which a late removal of the
-    topic's predecessor has reset (D3-34).
+    """Another broker's coordinator answers the state and a last mirror epoch that a late removal of
+    the topic's predecessor has reset (D3-34).
     """
     machine = MirrorMachine(str(tmp_path))
     is_open = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}

@@ -1,5 +1,5 @@
-"""Where our log and the source's part when cleaners have run: what is cut, and above all what is
-not.
+"""Finding where our log and the source's diverge when cleaners have run: what is cut, and above all
+what is not.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ FIRST = keyed((0, b"customer-1", b"personal data"), (1, b"x", b"1"))
 
 
 async def test_a_key_that_was_deleted_came_back_when_the_mirror_was_resumed(tmp_path: Path) -> None:
-    """Issue 15, A5: a compacted mirror is paused for longer than the source keeps tombstones.
+    """A compacted mirror is paused for longer than the source keeps tombstones.
 
-    Nothing parted; the source's cleaner took the value, its tombstone and the last batch, and the
-    mirror cut its own tombstone behind the last equal batch.
+    The logs do not diverge: the source's cleaner removed the value, its tombstone and the last
+    batch. Once, the mirror then cut its own tombstone, which came after the last equal batch.
     """
     machine = MirrorMachine(str(tmp_path))
     ours = [FIRST, keyed((2, b"a", b"1")), keyed((3, b"customer-1", None)), keyed((4, b"b", b"1"))]
@@ -44,7 +44,7 @@ async def test_without_the_rule_about_holes_the_key_is_back(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("block", range(6))
 async def test_after_any_two_cleaned_histories_the_live_keys_are_the_sources(tmp_path: Path, block: int) -> None:
-    """Beside an oracle that knows both histories before any cleaner (`cleaned_histories`)."""
+    """The oracle knows both histories before any cleaner ran (`cleaned_histories`)."""
     for seed in range(1000 + block * 60, 1060 + block * 60):
         found = case(seed)
         log = log_of(tmp_path / str(seed), found.ours)
@@ -65,7 +65,7 @@ async def test_where_the_border_lies_in_a_hole_nothing_is_guessed(tmp_path: Path
 
 
 async def test_where_our_own_cleaner_was_behind_the_border_everything_is_copied_again(tmp_path: Path) -> None:
-    """It dropped a=1 for a=ours, which goes now; the source still has a=1."""
+    """It dropped a=1 because of a=ours, which is cut now; the source still has a=1."""
     first = keyed((0, b"a", b"1"), (1, b"b", b"1"))
     log = log_of(tmp_path, [without_records(first, 0), keyed((2, b"a", b"ours"))])
     source = [first, keyed((2, b"c", b"theirs"))]
@@ -82,9 +82,11 @@ async def test_what_our_own_cleaner_did_before_the_border_stays(tmp_path: Path) 
 
 
 async def test_an_epoch_that_the_source_has_forgotten_with_its_batches_cuts_nothing(tmp_path: Path) -> None:
-    """A source's replica that copied a cleaned log knows no epoch without batches: it says that
-    epoch 0 ends where epoch 2 begins. What we have of epoch 1 before that lies in a hole; behind
-    it, it would be different.
+    """A replica of the source that copied a cleaned log knows no epochs without batches, so it
+    answers that epoch 0 ends where epoch 2 begins.
+
+    Our batches of epoch 1 below that offset lie in a hole of the source. Above it they would
+    differ.
     """
     first = keyed((0, b"a", b"1"), (1, b"b", b"1"), epoch=0)
     ours = [first, keyed((2, b"a", None), epoch=1), keyed((3, b"c", b"1"), epoch=1)]
@@ -108,9 +110,9 @@ async def test_a_source_that_ends_before_us_is_followed_to_the_last_equal_batch(
 
 
 def test_an_epoch_that_began_without_a_batch_is_not_asked_for(tmp_path: Path) -> None:
-    """C5: an election here leaves an entry in our cache.
+    """An election here leaves an entry in our epoch cache (C5).
 
-    At the source that number is no epoch, or another one than ours.
+    At the source that number is no epoch, or means another one.
     """
     ours = [keyed((0, b"k", b"1"), epoch=1), keyed((1, b"k", b"2"), epoch=2)]
     log = log_of(tmp_path, ours)

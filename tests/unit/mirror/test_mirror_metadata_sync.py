@@ -78,8 +78,8 @@ def test_a_value_that_is_not_valid_here_kept_the_topics_other_configs_away(bench
 
 @pytest.mark.parametrize("state", [MirrorPartitionState.FAILED, Errors.COORDINATOR_NOT_AVAILABLE])
 def test_a_topic_that_failed_took_the_retention_of_the_sources_new_topic(bench: SyncBench, state: MirrorPartitionState | Errors) -> None:
-    """D1: a source without topic ids has another topic of the name; the copy that was kept would be
-    deleted by its retention.
+    """A source without topic ids has another topic of the name, whose retention would delete the
+    copy that a FAILED partition keeps (D1).
     """
     source = bench.make_mirror("m", SourceDouble())
     for name in ("t", "u"):
@@ -94,7 +94,7 @@ def test_a_topic_that_failed_took_the_retention_of_the_sources_new_topic(bench: 
 
 
 def test_a_tiered_source_topic_could_not_be_made_here(bench: SyncBench) -> None:
-    """FEA11: what is local at the source is mirrored."""
+    """The records that are local at the source are mirrored (FEA11)."""
     source = bench.make_mirror("m", SourceDouble())
     source.topic("t").configs = {**ODD, "cleanup.policy": "delete"}
 
@@ -109,8 +109,8 @@ def test_a_tiered_source_topic_could_not_be_made_here(bench: SyncBench) -> None:
 
 
 def test_a_value_that_contradicts_what_holds_here_kept_the_topics_other_configs_away() -> None:
-    """min.compaction.lag.ms may not exceed max.compaction.lag.ms, which this cluster's brokers, or
-    an excluded config of ours, may have lower.
+    """min.compaction.lag.ms may not exceed max.compaction.lag.ms, which may be lower here: by the
+    brokers' default, or by an excluded config.
     """
     source = {"min.compaction.lag.ms": "7200000", "retention.ms": "5"}
     found = compare_configs(source, {}, DEFAULT, {"max.compaction.lag.ms": "3600000"})
@@ -136,7 +136,7 @@ def test_an_excluded_value_is_not_told_of(bench: SyncBench, caplog: pytest.LogCa
 
 
 def changing(source: SourceDouble, name: str, change: Callable[[Any], None]) -> None:
-    """Change what the source answers in this method."""
+    """Changes the source's answers in this method."""
     answer = getattr(source, name)
 
     def changed(*request: Any) -> Any:

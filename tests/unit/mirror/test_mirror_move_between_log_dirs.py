@@ -20,8 +20,8 @@ def values(log: UnifiedLog) -> list[bytes]:
 
 
 async def test_a_failback_during_a_move_put_the_batches_back_that_it_had_cut(tmp_path: Path) -> None:
-    """Copied, waiting for the controller, then cut and mirrored anew in equal epochs: the ends met
-    again, and foreign batches took over.
+    """The copy was complete and waited for the controller while the log was cut and mirrored again
+    in equal epochs. The log ends met again, and the copy with the cut batches took over.
     """
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()

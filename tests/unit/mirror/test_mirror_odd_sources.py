@@ -1,5 +1,5 @@
-"""Sources that answer what no broker should. The partition concerned waits or fails, says why, and
-keeps its log; its neighbour goes on.
+"""Sources with answers that no broker should give. The partition concerned waits or fails, says
+why, and keeps its log; other partitions go on.
 
 Every scenario mirrors two topics through one fetcher: `t`, which has the trouble, and `u`, which
 has none.
@@ -26,7 +26,7 @@ MOST_FETCHES = 100
 
 
 def patched(data: bytes, position: int, value: bytes, *, crc: bool = False) -> bytes:
-    """`data` with other bytes at `position`; `crc`: with the CRC of that."""
+    """Returns `data` with other bytes at `position`, and with a matching CRC if `crc`."""
     changed = bytearray(data)
     changed[position : position + len(value)] = value
     if crc:
@@ -35,12 +35,12 @@ def patched(data: bytes, position: int, value: bytes, *, crc: bool = False) -> b
 
 
 def at(offset: int, data: bytes = FIRST) -> bytes:
-    """The batch at another base offset, which its CRC does not cover."""
+    """Returns the batch with another base offset, which the CRC does not cover."""
     return patched(data, 0, struct.pack(">q", offset))
 
 
 def answer_for_t(world: MirrorWorld, change: Callable[[Any], None]) -> None:
-    """Change the source's rows about `t` in every answer to Fetch."""
+    """Changes the source's rows about `t` in every answer to Fetch."""
     read = world.source._read
 
     def changed(address: Any, request: Any, version: int, partitions: Any, told: Any) -> Any:
@@ -62,7 +62,7 @@ def rewritten(**fields: Any) -> Callable[[Any], None]:
 
 
 def source_with(tmp_path: Path, *batches: bytes) -> MirrorWorld:
-    """A source whose `t` has these batches, and whose `u` has a record."""
+    """Returns a source whose topic `t` has these batches and whose `u` has one record."""
     world = MirrorWorld(str(tmp_path))
     for topic in ("t", "u"):
         world.source.create(topic)
@@ -72,7 +72,7 @@ def source_with(tmp_path: Path, *batches: bytes) -> MirrorWorld:
 
 
 async def mirrored(world: MirrorWorld) -> Driver:
-    """`t` and `u` after a while; the driver of `t`."""
+    """Mirrors `t` and `u` for a while, and returns the driver of `t`."""
     (driver,) = await world.mirror_topic("t")
     await world.mirror_topic("u")
     await world.advance(15_000, step_ms=250)
@@ -86,7 +86,7 @@ def assert_neighbour_is_well(world: MirrorWorld) -> None:
 
 
 def fetch_again(world: MirrorWorld) -> None:
-    """As after a lost connection."""
+    """Lets the fetcher start again, as after a lost connection."""
     for driver in world.drivers.values():
         world.fetchers.remove_partition(driver.id.topic_partition)
         driver.start()
@@ -111,7 +111,7 @@ async def test_offsets_that_do_not_ascend_ended_the_fetcher_or_were_asked_for_fo
 
 
 async def test_offsets_that_do_not_fit_one_segment_ended_the_fetcher(tmp_path: Path) -> None:
-    """More than 2^31 apart in one answer: no broker of Kafka's sends that, others may."""
+    """Offsets in one answer are more than 2^31 apart. Kafka's brokers do not send that."""
     world = source_with(tmp_path, FIRST, at(2**33), at(2**34))
     driver = await mirrored(world)
     log = driver.log
@@ -143,9 +143,9 @@ async def test_answers_that_lead_nowhere_were_asked_for_in_a_busy_loop(tmp_path:
 
 
 async def test_epochs_that_go_down_at_the_source_had_the_log_cut_and_its_epoch_bumped_again_and_again(tmp_path: Path) -> None:
-    """What was copied was then cut for it, and copied again.
+    """Once, the copied batches were cut because of the epochs, and copied again.
 
-    The batches are equal, whatever the epochs say: they stay.
+    The batches are equal, so they stay whatever the epochs say.
     """
     world = source_with(tmp_path, batch(0, b"a", epoch=3), batch(1, b"b", epoch=5), batch(2, b"c", epoch=4))
     world.source.log("t").epoch = 5
@@ -156,8 +156,9 @@ async def test_epochs_that_go_down_at_the_source_had_the_log_cut_and_its_epoch_b
 
 
 async def test_a_log_start_that_is_none_emptied_the_log(tmp_path: Path) -> None:
-    """ListOffsets answered -1 without an error, for a log in which nothing is ours: it was emptied
-    and began at -1.
+    """ListOffsets answers -1 without an error, for a log that has nothing in common with ours.
+
+    Once, our log was then emptied and began at -1.
     """
     world = source_with(tmp_path, FIRST, SECOND)
     driver = await mirrored(world)
@@ -184,8 +185,8 @@ async def test_a_log_start_that_is_none_emptied_the_log(tmp_path: Path) -> None:
     ],
 )
 async def test_what_the_source_had_damaged_was_cut_off_here(tmp_path: Path, damaged: bytes, reason: str) -> None:
-    """The comparison took a damaged batch for a different one, and the mirror lost its copy, the
-    only good one.
+    """Once, the comparison took a damaged batch for a different one, and the mirror cut its own
+    copy, which was the only good one.
     """
     world = source_with(tmp_path, FIRST, SECOND)
     driver = await mirrored(world)

@@ -1,7 +1,7 @@
-"""What has to hold before the next step is taken: a leader knows of its bump, bytes are on disk, a
-source need not answer, a flag holds for every kind of batch, tombstones are in the log.
+"""What must hold before the next step is taken: a leader knows of its bump, bytes are on disk, a
+source need not answer, a rule covers every kind of batch, tombstones are in the log.
 
-Each of these was once taken away without any test noticing.
+Each of these was once switched off, and no test failed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KINDS: dict[str, dict[str, Any]] = {"plain": {}, "idempotent": IDEMPOTENT, "tran
 
 
 class LateBumps:
-    """The controller answers a bump, and the metadata tells of it when `tell` is called."""
+    """Lets the controller answer bumps, but changes the metadata only when `tell` is called."""
 
     def __init__(self, machine: MirrorMachine) -> None:
         self._machine = machine
@@ -57,8 +57,8 @@ def controls(machine: MirrorMachine) -> int:
 
 
 async def test_the_reset_waits_until_this_broker_leads_in_the_new_epoch(tmp_path: Path) -> None:
-    """D4: in the old epoch it would share it with the source's next batch, which a follower may
-    have.
+    """In the old epoch the reset would have the epoch of the source's next batch, which a follower
+    may have (D4).
     """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a", epoch=5))
@@ -75,7 +75,7 @@ async def test_the_reset_waits_until_this_broker_leads_in_the_new_epoch(tmp_path
 
 
 async def test_nothing_is_appended_behind_a_cut_until_this_broker_leads_in_the_new_epoch(tmp_path: Path) -> None:
-    """D5, F1: a slow follower would keep its own batches beside the source's in one epoch."""
+    """A slow follower would keep its own batches beside the source's of the same epoch (D5, F1)."""
     machine = MirrorMachine(str(tmp_path))
     machine.source.create("t")
     machine.at_source(batch(0, b"the source's", epoch=1))
@@ -97,7 +97,7 @@ async def test_nothing_is_appended_behind_a_cut_until_this_broker_leads_in_the_n
 
 
 async def test_a_failover_does_not_wait_for_a_source_that_is_silent(tmp_path: Path) -> None:
-    """PREPARING hangs in a question that is never answered; no time passes, so no timeout helps."""
+    """PREPARING waits for an answer that never comes, and no time passes, so no timeout helps."""
     machine = MirrorMachine(str(tmp_path))
     machine.source.create("t")
     asked: list[Any] = []
@@ -126,8 +126,8 @@ async def test_a_failover_does_not_wait_for_a_source_that_is_silent(tmp_path: Pa
 
 
 async def test_a_failover_waited_for_a_source_that_does_not_say_who_leads(tmp_path: Path) -> None:
-    """MIRRORING, and the fetcher's connection was lost: who leads there now is asked, and never
-    answered.
+    """While MIRRORING the fetcher lost its connection, and asks who leads at the source; no answer
+    ever comes.
     """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a", epoch=1))
@@ -154,9 +154,10 @@ async def test_a_failover_waited_for_a_source_that_does_not_say_who_leads(tmp_pa
 
 
 async def test_stopped_is_on_disk_before_clients_may_write(tmp_path: Path, monkeypatch: Any) -> None:
-    """D2, F9: one replica that loses STOPPED with the power stops the topic again, and cuts what
-    was acknowledged. The topic of this test has no flush.messages: the coordinator flushes by
-    itself.
+    """If the only replica lost STOPPED with its power, it would stop the topic again and cut
+    records that were acknowledged (D2, F9).
+
+    The state topic of this test has no flush.messages, so the coordinator itself must flush.
     """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a", epoch=1))
@@ -188,8 +189,8 @@ async def test_every_state_is_on_disk_before_it_is_acted_on(tmp_path: Path) -> N
 
 
 async def test_the_reset_is_on_disk_before_stopped_is_stored(tmp_path: Path, monkeypatch: Any) -> None:
-    """A power loss would leave STOPPED, and producers and transactions of the source that nothing
-    ends.
+    """Otherwise a power loss could keep STOPPED but lose the reset, and nothing would end the
+    source's producers and transactions.
     """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a", epoch=1))
@@ -214,7 +215,7 @@ async def test_the_reset_is_on_disk_before_stopped_is_stored(tmp_path: Path, mon
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_no_kind_of_batch_is_written_to_a_mirror(tmp_path: Path, kind: str) -> None:
-    """D1. An idempotent producer's next batch in a mirror would never be the source's."""
+    """This includes an idempotent producer's next batch, which the source does not have (D1)."""
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a", epoch=1))
     own = batch(0, b"own", **KINDS[kind])
@@ -239,7 +240,7 @@ async def test_no_kind_of_batch_is_written_to_a_mirror(tmp_path: Path, kind: str
 
 
 def delete_mirror(machine: MirrorMachine, *topics: str) -> None:
-    """What DeleteMirror writes to the metadata."""
+    """Applies the metadata records that DeleteMirror writes."""
     for topic in topics:
         machine.name(None, topic)
     names = list(machine.cache.image.configs.mirror(MIRROR))
@@ -247,7 +248,7 @@ def delete_mirror(machine: MirrorMachine, *topics: str) -> None:
 
 
 async def test_a_deleted_mirror_leaves_tombstones_of_both_keys(tmp_path: Path) -> None:
-    """D3-33. Without them a mirror of the same name finds states that are none of its own."""
+    """Without them a new mirror of the same name would find states of the old one (D3-33)."""
     machine = MirrorMachine(str(tmp_path), state_partitions=2)
     machine.source.create("t", partitions=4)
     machine.topic(partitions=4)
@@ -268,7 +269,7 @@ async def test_a_deleted_mirror_leaves_tombstones_of_both_keys(tmp_path: Path) -
 
 
 async def test_tombstones_on_a_disk_that_fails_are_left_to_the_next_coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seed 211591: a full disk under `__mirror_state` was reported as a mistake of the program."""
+    """Once, a full disk under `__mirror_state` was reported as a bug (found by seed 211591)."""
     machine = MirrorMachine(str(tmp_path), others=(2,))
     await machine.mirroring(batch(0, b"a", epoch=1))
     machine.name("m.removed")

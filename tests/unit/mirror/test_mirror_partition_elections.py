@@ -1,4 +1,4 @@
-"""What a leader's driver does with a new leader epoch: from its own bump, from another's, or from
+"""What a leader's driver does when its leader epoch changes: by its own bump, by another's, or by
 an unclean election.
 """
 
@@ -19,8 +19,8 @@ from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 
 
 def test_a_leader_epoch_that_no_bump_of_ours_explains_makes_the_state_unknown_until_it_is_read_again(tmp_path: Path) -> None:
-    """Another broker led in between, and wrote a state: this one must not act on what it remembers
-    (D3-26, C38).
+    """Another broker led in between and wrote a state, so this one must not act on what it
+    remembers (D3-26, C38).
     """
 
     async def scenario() -> None:
@@ -80,9 +80,9 @@ async def test_a_bump_of_ours_is_no_election(tmp_path: Path) -> None:
 async def test_the_restart_of_a_single_broker_told_of_an_unclean_election_for_every_partition(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """2,000 lines for 1,000 topics: the controller elects the one replica there is, uncleanly.
+    """The controller elects the only replica, uncleanly; no other one could have been elected.
 
-    Nothing else could have been elected.
+    Once, this logged 2,000 lines for 1,000 topics.
     """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"))
@@ -95,8 +95,8 @@ async def test_the_restart_of_a_single_broker_told_of_an_unclean_election_for_ev
 
 
 async def test_a_cut_leaves_no_epoch_of_this_cluster_without_a_batch(tmp_path: Path) -> None:
-    """A leader of a topic that was no mirror yet noted its epoch at the log's end; the source's
-    batches of lower epochs come behind it.
+    """Before the topic was in a mirror, its leader noted its own epoch at the log end. The source's
+    batches, of lower epochs, would come after it.
     """
     machine = MirrorMachine(str(tmp_path))
     await machine.settle()
@@ -110,7 +110,7 @@ async def test_a_cut_leaves_no_epoch_of_this_cluster_without_a_batch(tmp_path: P
 
 
 async def test_what_a_fetcher_rejected_under_an_earlier_leadership_failed_the_partition(tmp_path: Path) -> None:
-    """Others led in between; what they did may be why it was so."""
+    """Other brokers led in between, and what they did may be the cause of the rejection."""
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"))
     machine.driver().on_rejected("malformed batch")
@@ -121,7 +121,7 @@ async def test_what_a_fetcher_rejected_under_an_earlier_leadership_failed_the_pa
 
 
 async def test_replicas_that_are_missing_were_told_anew_at_each_try(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The text had how long it has been so."""
+    """Once, the text had the time that had passed, so it was new at each try."""
     machine = MirrorMachine(str(tmp_path), others=(2,))
     machine.source.create("t")
     machine.topic(replicas=(1, 2), mirror_support_unclean_leader_election="true")

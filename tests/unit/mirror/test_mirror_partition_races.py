@@ -1,5 +1,5 @@
-"""What the driver of a partition must not miss while it waits: a change of leader, a failing disk,
-an answer that cannot be read.
+"""What a partition's driver must notice while it waits: a change of leader, a failing disk, an
+answer that cannot be read.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from kmirror.wire.primitives import ProtocolReadError
 
 
 def test_a_state_that_was_read_before_the_leader_changed_was_taken_for_the_newest(tmp_path: Path) -> None:
-    """Leader, then another, then leader again, all while the answer of the first question is under
-    way: what it says has passed.
+    """The broker loses and regains the leadership while the answer to its first question is under
+    way, so that answer is outdated.
     """
 
     async def scenario() -> None:
@@ -56,8 +56,8 @@ def test_a_state_that_was_read_before_the_leader_changed_was_taken_for_the_newes
 
 
 def test_a_leader_change_while_the_new_leader_wrote_its_state_again_was_forgotten(tmp_path: Path) -> None:
-    """The second election must be followed by what a new leader does (D3-28), though the first
-    one's was under way.
+    """After the second election the leader must again do what a new leader does (D3-28), although
+    it was still doing so for the first one.
     """
 
     async def scenario() -> None:
@@ -110,8 +110,8 @@ def test_a_disk_that_cannot_be_read_made_the_removal_of_a_failed_partition_spin(
 
 
 async def test_a_topic_that_came_back_at_the_source_was_paused_again_when_it_was_resumed(tmp_path: Path) -> None:
-    """What the last refresh said of the source topic is older than the answer on which PREPARING
-    begins (D3-4).
+    """The last refresh of the source's topics is older than the answer with which PREPARING begins
+    (D3-4).
     """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"))
@@ -126,7 +126,7 @@ async def test_a_topic_that_came_back_at_the_source_was_paused_again_when_it_was
 
 
 async def test_bytes_that_are_no_answer_ended_the_fetcher_for_good(tmp_path: Path) -> None:
-    """Not Kafka at that port for a moment: the exchange of versions cannot be read."""
+    """Another program listens at that port for a moment, and its answer cannot be read."""
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"))
     fetching = [client for client in machine.clients if "fetcher" in client.client_id]
@@ -148,7 +148,7 @@ async def test_bytes_that_are_no_answer_ended_the_fetcher_for_good(tmp_path: Pat
 
 
 async def test_what_was_known_of_a_deleted_topic_was_taken_for_its_successor(tmp_path: Path) -> None:
-    """The successor has records of its own and never mirrored: its epochs are not the source's
+    """The successor has its own records and never mirrored, so its epochs are not the source's
     (F6).
     """
     machine = MirrorMachine(str(tmp_path))
@@ -206,7 +206,7 @@ async def test_a_mirror_that_was_created_anew_at_once_found_what_was_stored_of_t
 
 
 async def test_a_removal_that_comes_before_the_pause_of_a_deleted_sources_topic_was_undone_by_it(tmp_path: Path) -> None:
-    """D3-22: the controller refuses the pause, and the partition stops as the operator said."""
+    """The controller refuses the pause, and the partition stops as the operator said (D3-22)."""
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"))
 
@@ -225,8 +225,8 @@ async def test_a_removal_that_comes_before_the_pause_of_a_deleted_sources_topic_
 
 
 async def test_a_refresh_that_missed_a_topic_before_its_removal_counted_after_it_was_added_again(tmp_path: Path) -> None:
-    """D3-22: two in a row are meant, and the first was of another time: one answer paused the topic
-    as deleted at its source.
+    """Two refreshes in a row must miss the topic, and the first one belonged to an earlier
+    association. Once, a single answer paused the topic as deleted at its source (D3-22).
     """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"))

@@ -1,5 +1,5 @@
-"""The KIP's bytes in `__mirror_state` (A7), and what a coordinator's shard makes of them (C1, C25,
-D2, D3-33, D3-34).
+"""The bytes of `__mirror_state` as in the KIP (A7), and the state that a coordinator's shard builds
+from them (C1, C25, D2, D3-33, D3-34).
 """
 
 from __future__ import annotations
@@ -156,8 +156,8 @@ def test_removed_topics_lose_their_epoch() -> None:
 
 
 def test_a_removal_that_comes_late_leaves_what_the_new_topic_of_that_name_has() -> None:
-    """Mirrors, seed 12462: the broker of the coordinator heard of it two seconds later, when the
-    topic had been made anew.
+    """The coordinator's broker heard of the removal two seconds later, when the topic had been
+    created again (found by `mirrors`, seed 12462).
     """
     shard = MirrorCoordinatorShard()
     apply(shard, shard.write("m", [StateWrite("t", 0, S.PREPARING, 5), StateWrite("t", 1, S.STOPPED, 6)]))
@@ -167,7 +167,7 @@ def test_a_removal_that_comes_late_leaves_what_the_new_topic_of_that_name_has() 
 
 
 async def test_a7_states_that_are_written_together_share_a_batch(tmp_path: Path) -> None:
-    """The KIP's dump shows one record a batch, as of a topic with one partition; readers take any
+    """The KIP's dump, of a topic with one partition, shows one record per batch. Readers accept any
     number, and each batch costs a write.
     """
     machine = MirrorMachine(str(tmp_path), state_partitions=2)

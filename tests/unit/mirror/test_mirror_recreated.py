@@ -1,5 +1,5 @@
-"""A mirror is deleted and created again under its name before a broker hears of either: nothing of
-the old mirror belongs to the new one.
+"""A mirror is deleted and created again under its name before a broker hears of either. Nothing of
+the old mirror may carry over to the new one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ async def stopped(machine: MirrorMachine) -> None:
 
 
 def recreation(machine: MirrorMachine, *, topic: bool) -> list[Any]:
-    """What DeleteMirror, CreateMirror and, with `topic`, AddTopicsToMirror write."""
+    """Returns the records of DeleteMirror, CreateMirror and, with `topic`, AddTopicsToMirror."""
     configs = machine.cache.image.configs.mirror(MIRROR)
     records = [ConfigRecord(resource_type=RESOURCE_TOPIC, resource_name="t", name="mirror.name", value=None)]
     records += [ConfigRecord(resource_type=RESOURCE_MIRROR, resource_name=MIRROR, name=name, value=None) for name in configs]
@@ -92,7 +92,9 @@ async def test_its_sync_cycles_know_nothing_of_the_deleted_ones(tmp_path: Path) 
 
 
 async def test_a_state_that_the_new_mirror_has_written_already_is_not_deleted(tmp_path: Path) -> None:
-    """The leader of a topic that was not in the old mirror heard of it before the coordinator."""
+    """The leader of a topic that was not in the old mirror hears of the new one before the
+    coordinator does.
+    """
     machine = MirrorMachine(str(tmp_path))
     await stopped(machine)
     coordinator = machine.mirror.coordinator
@@ -128,8 +130,9 @@ def test_which_changes_of_a_mirror_make_another_one() -> None:
 
 
 async def to_be_recreated(machine: MirrorMachine) -> list[list[Any]]:
-    """A stopped mirror whose states are loaded; the records that delete it, and those that create
-    it anew.
+    """Makes a stopped mirror whose states are loaded.
+
+    Returns the records that delete it, and those that create it again.
     """
     await stopped(machine)
     records = recreation(machine, topic=False)
@@ -158,8 +161,8 @@ async def test_states_that_are_loaded_while_the_mirror_is_deleted_and_created_an
 
 
 async def test_states_of_a_deleted_mirror_are_not_told_while_they_cannot_be_deleted(tmp_path: Path) -> None:
-    """The ISR is too small for a moment, and then the coordinator's partition has another leader
-    epoch.
+    """The ISR is too small for a moment, so tombstones cannot be written; then the coordinator's
+    partition gets a new leader epoch.
     """
     machine = MirrorMachine(str(tmp_path))
     deleted, created = await to_be_recreated(machine)
@@ -186,7 +189,7 @@ async def test_states_of_a_deleted_mirror_are_not_told_while_they_cannot_be_dele
 
 
 async def away_while(machine: MirrorMachine, *records: Any) -> None:
-    """The coordinator is another broker's, which is dead, while metadata changes; then ours again."""
+    """Applies the records while the coordinator belongs to a dead broker; then it is ours again."""
     machine.change(topic=MIRROR_STATE_TOPIC_NAME, leader=2)
     await machine.advance(500)
     machine.apply(*records)
@@ -215,8 +218,8 @@ async def test_a_mirror_that_was_recreated_while_its_coordinator_was_dead_saw_th
 
 
 async def test_a_topic_that_was_deleted_while_it_was_stopping_could_not_be_added_again_after_a_reload(tmp_path: Path) -> None:
-    """The controller's own listener deletes what is removed in any state; Add wants UNKNOWN or
-    STOPPED (D6).
+    """The metadata listener deletes the state of a removed topic whatever the state was, and Add
+    requires UNKNOWN or STOPPED (D6).
     """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"))
@@ -233,7 +236,7 @@ async def test_a_topic_that_was_deleted_while_it_was_stopping_could_not_be_added
 
 @pytest.mark.parametrize("name", [f"{MIRROR}.removed", MIRROR, "other", "other.removed"])
 async def test_a_coordinator_that_loads_forgets_no_topic_that_is_in_a_mirror(tmp_path: Path, name: str) -> None:
-    """D6: what is stored of a topic that went over to another mirror is kept."""
+    """What is stored for a topic that moved to another mirror is kept (D6)."""
     machine = MirrorMachine(str(tmp_path), others=(2,))
     await stopped(machine)
     await away_while(machine, *machine.config_records("t", {"mirror.name": name}))
@@ -243,8 +246,8 @@ async def test_a_coordinator_that_loads_forgets_no_topic_that_is_in_a_mirror(tmp
 
 
 async def test_leaders_begin_again_when_the_states_are_gone(tmp_path: Path) -> None:
-    """C38: a `__mirror_state` that was deleted and created anew holds nothing, and a pause was no
-    valid transition for its coordinators.
+    """A `__mirror_state` that was deleted and created again is empty (C38). Once, its coordinators
+    refused a pause as an invalid transition.
     """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(batch(0, b"a"))

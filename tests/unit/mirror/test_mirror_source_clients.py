@@ -1,5 +1,5 @@
-"""Clients of sources: an error in a mirror's security is reported as its reason, without any of its
-secrets.
+"""Clients of sources: an error in a mirror's security configs is shown as the mirror's reason, and
+shows none of its secrets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MISPLACED = "hunter2,/and; 'more'"
 
 
 def why_not(**configs: str) -> str:
-    """Why the source cannot be connected to with these configs (`_` for `.`)."""
+    """Returns why no connection is possible with these configs (written with `_` for `.`)."""
     world = SimWorld(SimLoop(5))
     runtime = world.node("broker").boot()
     runtime.environment = {"SOURCE_PASSWORD": 'rain "drops" keep; falling', "MISPLACED": MISPLACED, "NUL": "hunter2\0"}
@@ -51,8 +51,8 @@ def why_not(**configs: str) -> str:
     ],
 )
 def test_a_reason_has_no_word_of_a_login(jaas: str, problem: str) -> None:
-    """Whoever might describe a mirror read there what followed a quote, or a space, in its
-    password.
+    """Once, everyone who may describe a mirror could read the part of its password after a quote or
+    a space.
     """
     said = why_not(sasl_jaas_config=jaas)
     assert said.endswith(f"sasl.jaas.config: {problem}")
@@ -90,6 +90,6 @@ def test_a_secret_in_the_wrong_config_was_told_to_whoever_may_describe_the_mirro
 
 
 def test_a_reference_that_ends_in_a_nul_is_told_as_it_is_written() -> None:
-    """The file system quotes such a path as Python does."""
+    """The file system's message quotes such a path as Python does."""
     said = why_not(security_protocol="SSL", ssl_truststore_location="${env:NUL}")
     assert "${env:NUL}" in said and "hunter2" not in said

@@ -1,5 +1,5 @@
-"""`__mirror_state` grows or vanishes: the states of mirrors stay where they were put, and the
-records that a failed-over topic has taken are not cut.
+"""`__mirror_state` grows or vanishes: states are still found in their partitions, and the records
+that a failed-over topic has accepted are not cut.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ COUNTS = (2, 3, 5, 7)
 
 
 def grow(machine: MirrorMachine, count: int) -> None:
-    """As a controller without our rules would."""
+    """Grows the state topic, as a controller without our rules would."""
     topic = machine.cache.image.topics.topic(MIRROR_STATE_TOPIC_NAME)
     assert topic is not None
     machine.apply(*(machine.partition_record(topic.id, n, (1,), (1,), 1) for n in range(len(topic.partitions), count)))
 
 
 def replace_state_topic(machine: MirrorMachine) -> None:
-    """It is deleted and made again, empty."""
+    """Deletes the state topic and creates it again, empty."""
     topic = machine.cache.image.topics.topic(MIRROR_STATE_TOPIC_NAME)
     assert topic is not None
     machine.apply(RemoveTopicRecord(topic_id=topic.id))
@@ -38,8 +38,8 @@ def replace_state_topic(machine: MirrorMachine) -> None:
 
 
 async def failed_over(machine: MirrorMachine) -> int:
-    """Topic t is STOPPED; a client has a transaction open there, and another's record is
-    acknowledged. The log end.
+    """Fails topic t over; then one client has an open transaction there, and the record of another
+    is acknowledged. Returns the log end offset.
     """
     await machine.mirroring(batch(0, b"a", epoch=1))
     machine.name("m.removed")
@@ -81,8 +81,8 @@ async def test_a_mirror_whose_state_topic_grows_is_not_prepared_again(tmp_path: 
 
 
 async def test_the_number_of_partitions_that_the_topic_was_born_with_outlives_the_broker(tmp_path: Path) -> None:
-    """An older version made the topic: the leader of partition 0 has the number recorded, and a
-    broker that starts later goes by it.
+    """An older version created the topic. The leader of partition 0 has the number recorded, and a
+    broker that starts later uses it.
     """
     machine = MirrorMachine(str(tmp_path), state_partitions=3)
     coordinator = machine.mirror.coordinator
@@ -93,7 +93,7 @@ async def test_the_number_of_partitions_that_the_topic_was_born_with_outlives_th
     assert machine.cache.image.configs.topic(MIRROR_STATE_TOPIC_NAME) == {"mirror.topic.num.partitions": "3"}
     assert coordinator.unrecorded_partition_count is None
     grow(machine, 8)
-    coordinator._seen_first = None  # as a broker that starts now
+    coordinator._seen_first = None  # as in a broker that starts now
     assert [coordinator.state_partition_of(f"key-{n}") for n in range(20)] == places
     await machine.close()
 
@@ -123,8 +123,8 @@ async def test_another_state_topic_has_a_number_of_its_own(tmp_path: Path) -> No
 
 
 async def test_a_topic_that_failed_over_keeps_what_was_acknowledged_when_its_state_is_lost(tmp_path: Path) -> None:
-    """The log says that it was stopped, and that all after the reset was written here: it is not
-    stopped again.
+    """The log shows that the partition was stopped and that everything after the reset was written
+    here, so it is not stopped again.
     """
     machine = MirrorMachine(str(tmp_path))
     before = await failed_over(machine)
@@ -137,8 +137,8 @@ async def test_a_topic_that_failed_over_keeps_what_was_acknowledged_when_its_sta
 
 
 async def test_a_mirror_of_which_the_source_failed_back_is_stopped_when_its_state_is_lost(tmp_path: Path) -> None:
-    """An own reset of an earlier failover lies below what was mirrored since: the partner's reset
-    behind it says so.
+    """Our own reset of an earlier failover lies below what was mirrored since, as the partner's
+    later reset shows.
     """
     machine = MirrorMachine(str(tmp_path))
     before = await failed_over(machine)

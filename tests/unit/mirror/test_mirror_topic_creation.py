@@ -1,4 +1,4 @@
-"""AddTopicsToMirror of a topic that this cluster lacks: what is awaited after its creation."""
+"""AddTopicsToMirror for a topic that this cluster lacks: what a broker awaits after creating it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kmirror.wire.messages import create_topics
 
 
 class Controller:
-    """Makes the topics at once."""
+    """A controller that creates topics at once."""
 
     def __init__(self, machine: MirrorMachine) -> None:
         self._machine = machine
@@ -30,7 +30,10 @@ class Controller:
 
 
 async def begin_creation(tmp_path: Path, *, timeout_ms: int) -> tuple[MirrorMachine, asyncio.Future[dict[str, Errors]], Callable[[], None]]:
-    """The creation of `u` under way, while the coordinator does not hear of it; what lets it hear."""
+    """Begins to create `u` while the coordinator does not hear of it.
+
+    Returns the machine, the task, and a function that lets the coordinator hear.
+    """
     machine = MirrorMachine(str(tmp_path))
     await machine.settle()
     machine.source.create("u")

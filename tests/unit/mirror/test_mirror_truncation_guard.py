@@ -21,7 +21,7 @@ WHAT_TO_DO = "--add --accept-truncation"
 
 
 def source_has(machine: MirrorMachine, *batches: bytes, epoch: int) -> None:
-    """The source's log is another one, in another epoch."""
+    """Replaces the source's log by another one, in another epoch."""
     log = machine.source.log("t")
     log.batches[:] = list(batches)
     log.epoch = epoch
@@ -49,7 +49,9 @@ async def test_a_source_whose_disk_was_replaced_emptied_the_mirror(tmp_path: Pat
 @pytest.mark.parametrize("count", [1, 9, 30])
 @pytest.mark.parametrize("epoch", [0, 1])
 async def test_a_topic_made_anew_at_a_source_without_ids_emptied_the_mirror(tmp_path: Path, count: int, epoch: int) -> None:
-    """Between two refreshes, so that nobody saw it missing; it may have as much as before."""
+    """It happens between two refreshes, so nobody saw the topic missing; it may be as long as
+    before.
+    """
     machine = MirrorMachine(str(tmp_path), versions=KAFKA_2_1)
     await machine.mirroring(*NINE)
     source_has(machine, *[batch(offset, b"new", epoch=epoch) for offset in range(count)], epoch=epoch)
@@ -64,8 +66,8 @@ async def test_a_topic_made_anew_at_a_source_without_ids_emptied_the_mirror(tmp_
 async def test_a_longer_topic_made_anew_was_gone_on_with_in_the_middle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unseen: str
 ) -> None:
-    """Its epoch is the old one's, and it was made while nobody asked for it: a source without topic
-    ids says nothing.
+    """The new topic has the old one's epoch and was created while nobody asked for it, so a source
+    without topic ids does not show it.
     """
     machine = MirrorMachine(str(tmp_path), versions=KAFKA_2_1)
     await machine.mirroring(*NINE)
@@ -97,8 +99,8 @@ async def test_a_longer_topic_made_anew_was_gone_on_with_in_the_middle(
 
 
 async def test_a_source_without_topic_ids_that_refused_for_long_is_fetched_again(tmp_path: Path) -> None:
-    """Seed 213393: each comparison after a delay counted as an answer that does not fit, and from
-    the fourth on only delays followed.
+    """Once, each comparison after a delay counted as an answer that does not fit, and from the
+    fourth on only delays followed (found by seed 213393).
     """
     machine = MirrorMachine(str(tmp_path), versions=KAFKA_2_1)
     await machine.mirroring()
@@ -125,7 +127,7 @@ async def test_a_snapshot_of_the_source_from_yesterday_is_counted(tmp_path: Path
 
 @pytest.mark.parametrize(("limit", "kept"), [("5", 4), ("-1", 4), (None, 4), ("-1", 0)])
 async def test_what_an_unclean_election_at_the_source_costs_is_followed(tmp_path: Path, limit: str | None, kept: int) -> None:
-    """D3-15, S7; -1 is the KIP's letter."""
+    """A limit of -1 follows the source always, as the KIP says (D3-15, S7)."""
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(*NINE)
     if limit is not None:
@@ -139,9 +141,9 @@ async def test_what_an_unclean_election_at_the_source_costs_is_followed(tmp_path
 
 @pytest.mark.parametrize("unclean", [False, True])
 async def test_an_acceptance_that_was_left_behind_switched_the_guard_off_for_ever(tmp_path: Path, unclean: bool) -> None:
-    """`--add --accept-truncation` was interrupted: the topic's limit stays -1.
+    """`--add --accept-truncation` was interrupted, so the topic's limit stays -1.
 
-    It counts for the alignment of a topic that is added.
+    The limit counts only while an added topic is aligned.
     """
     machine = MirrorMachine(str(tmp_path))
     limits = {"mirror_max_truncation_records": "-1", "mirror_support_unclean_leader_election": "true"}
@@ -165,7 +167,7 @@ async def test_the_mirrors_limit_holds_where_the_topic_has_none(tmp_path: Path) 
 
 
 async def test_retention_at_the_source_is_followed_whatever_it_takes(tmp_path: Path) -> None:
-    """D3-14, S13."""
+    """Records that the source's retention deletes are no loss (D3-14, S13)."""
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(*NINE, mirror_max_truncation_records="0")
     machine.name("m.paused")
@@ -183,8 +185,8 @@ async def test_retention_at_the_source_is_followed_whatever_it_takes(tmp_path: P
 @pytest.mark.parametrize("high_watermark", [0, 5])
 @pytest.mark.parametrize("kept", [0, 4])
 async def test_a_new_leader_that_did_not_know_the_high_watermark_counted_nothing(tmp_path: Path, high_watermark: int, kept: int) -> None:
-    """It was a follower, or was restarted: what it knows of the high watermark is old, and its
-    followers have not fetched yet.
+    """It was a follower or was restarted, so its high watermark is old, and its followers have not
+    fetched yet.
     """
     machine = MirrorMachine(str(tmp_path), others=(2,))
     machine.source.create("t")
@@ -202,8 +204,8 @@ async def test_a_new_leader_that_did_not_know_the_high_watermark_counted_nothing
 
 
 async def test_what_a_failback_orders_is_not_ordered_any_more_after_a_pause(tmp_path: Path) -> None:
-    """Paused before its log was compared, and resumed when the source had lost everything: it was
-    emptied.
+    """The mirror is paused before its log is compared, and resumed when the source has lost
+    everything. Once, its log was then emptied.
     """
     machine = MirrorMachine(str(tmp_path))
     machine.source.create("t")
@@ -223,7 +225,7 @@ async def test_what_a_failback_orders_is_not_ordered_any_more_after_a_pause(tmp_
 @pytest.mark.parametrize("kept", [0, 4])
 @pytest.mark.parametrize("is_failback", [False, True])
 async def test_an_unclean_election_here_emptied_the_copy_of_what_the_source_had_lost(tmp_path: Path, kept: int, is_failback: bool) -> None:
-    """D3-31 drops the log before anything is fetched.
+    """An unclean election here drops the log before anything is fetched (D3-31).
 
     With one replica each restart is such an election.
     """
@@ -241,8 +243,8 @@ async def test_an_unclean_election_here_emptied_the_copy_of_what_the_source_had_
 
 
 async def test_an_unclean_election_here_is_prepared_again_and_keeps_what_the_source_has(tmp_path: Path) -> None:
-    """S8 with mirror.support.unclean.leader.election: nothing stops it while the source has all of
-    it.
+    """With mirror.support.unclean.leader.election nothing stops it while the source has all records
+    (S8).
     """
     machine = MirrorMachine(str(tmp_path))
     await machine.mirroring(*NINE, mirror_max_truncation_records="0", mirror_support_unclean_leader_election="true")

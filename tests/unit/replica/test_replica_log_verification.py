@@ -1,5 +1,5 @@
-"""C36b: a follower of a mirror topic keeps exactly what its leader has, though the epochs of both
-say the same.
+"""A follower of a mirror topic keeps exactly the batches that its leader has, even where the epochs
+of both are equal (C36b).
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ async def test_an_empty_log_that_begins_too_late_starts_over_and_a_divergence_be
 
 
 async def test_a_topic_whose_mirror_was_deleted_while_the_follower_was_away_is_verified(tmp_path: Path) -> None:
-    """F5: the name is gone, the follower's own batches of the same epoch are not."""
+    """`mirror.name` is gone, but the follower still has its own batches of the same epoch (F5)."""
     follower = Follower(tmp_path, configs={"cleanup.policy": "delete"})
     follower.world.apply(FeatureLevelRecord(name="mirror.version", feature_level=1))
     common = history(b"a", b"b", b"c")
@@ -310,10 +310,10 @@ async def test_the_end_of_an_idle_leaders_log_is_heard(tmp_path: Path, common: i
 
 @pytest.mark.parametrize("name", ["m", "m.removed", None])
 async def test_a_tombstone_that_the_leader_has_dropped_was_cut(tmp_path: Path, name: str | None) -> None:
-    """Issue 15, A5: a follower of a compacted topic was away for longer than tombstones are kept.
+    """A follower of a compacted topic was away for longer than tombstones are kept.
 
-    Its last batches lie in a hole that the leader's cleaner left; they were cut behind the last
-    equal batch, and the deleted key was back.
+    Its last batches lie in a hole that the leader's cleaner left. Once, they were cut after the
+    last equal batch, and the deleted key came back.
     """
     configs = {"cleanup.policy": "compact"} | ({} if name is None else {"mirror.name": name})
     follower = Follower(tmp_path, configs=configs)

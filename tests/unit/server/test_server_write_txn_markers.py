@@ -68,7 +68,7 @@ async def test_no_leader_here(tmp_path: Path) -> None:
 
 
 async def test_a_mirror_takes_its_markers_from_the_source(tmp_path: Path) -> None:
-    """C41: the local coordinator is told that it is done, and the mirrored log stays what it is."""
+    """The local coordinator gets a success, and the mirrored log stays unchanged (C41)."""
     world = BrokerWorld(str(tmp_path))
     world.create_topic("t")
     begin(world)

@@ -369,8 +369,8 @@ def test_batches_that_both_cleaners_had_compressed_anew_were_differences():
 
 
 def test_a_marker_that_a_cleaner_removed_is_no_difference_in_a_sample_another_one_is():
-    """FEA2b, of a compacted topic: one side lacks the commit marker of a transaction that is gone;
-    an abort instead is something else.
+    """In a compacted topic one side may lack the commit marker of a transaction whose records are
+    gone (FEA2b). An abort marker in its place is a difference.
     """
     full, cleaned = (put(0, "a"), marker(1, 7, COMMIT), put(2, "end")), (put(0, "a"), put(2, "end"))
     for source, mirror in ((full, cleaned), (cleaned, full)):

@@ -16,7 +16,8 @@ from kmirror.record.control_record import ControlRecordType, build_end_transacti
 from kmirror.record.record import Record
 from kmirror.record.record_batch import iter_batches
 from kmirror.verify import compared_log, log_diff
-from kmirror.verify.compared_log import DirectoryLog, FetchedLog
+from kmirror.verify.compared_log import DirectoryLog
+from kmirror.verify.fetched_log import FetchedLog
 from kmirror.verify.log_diff import DiffSettings, diff_logs
 from kmirror.verify.verdict import DifferenceKind, PartitionVerdict, Status, make_report, to_json, verdict_from_json
 
