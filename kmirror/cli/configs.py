@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from kmirror.cli.tool_options import ToolParser, UsageError, dest, refuse, run_tool
 from kmirror.common.errors import KmirrorError
+from kmirror.common.numbers import is_integer
 
 TYPES = ("topics", "clients", "users", "brokers", "ips", "client-metrics", "groups", "mirrors", "broker-loggers")
 SHORT_FORMS = {
@@ -92,7 +93,7 @@ def check(options: argparse.Namespace) -> None:
     has_name = any(names)
     if has_name and {"brokers", "broker-loggers"} & set(types):
         for name in names:
-            if name and not name.lstrip("-").isdigit():
+            if name and not is_integer(name):
                 raise KmirrorError(f"The entity name for {types[0]} must be a valid integer broker id, but it is: {name}")
     if "describe" in given:
         if not set(WITH_DEFAULT) & set(types) and "entity-default" in given:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kmirror.cli.tool_options import CommandError
+from kmirror.common.numbers import is_integer
 from kmirror.metadata.features import (
     FEATURES,
     LATEST_METADATA_VERSION,
@@ -61,7 +62,7 @@ def parse_name_and_level(text: str) -> tuple[str, int]:
     if not equals:
         raise CommandError(f"Can't parse feature=level string {text}: equals sign not found.")
     word = level.strip()
-    if not word.lstrip("+-").isdigit() or not -MAX_SHORT - 1 <= int(word) <= MAX_SHORT:
+    if not is_integer(word) or not -MAX_SHORT - 1 <= int(word) <= MAX_SHORT:
         raise CommandError(f"Can't parse feature=level string {text}: unable to parse {word} as a short.")
     return name.strip(), int(word)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from kmirror.cli.tool_options import ToolParser, require, run_tool
 from kmirror.common.errors import KmirrorError
+from kmirror.common.numbers import is_integer
 
 DESCRIPTION = "This tool helps to query log directory usage on the specified brokers."
 
@@ -60,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
 def _broker_ids(text: str) -> list[int]:
     ids = []
     for word in filter(None, text.split(",")):
-        if not word.lstrip("-").isdigit():
+        if not is_integer(word):
             raise KmirrorError(f'For input string: "{word}"')
         ids.append(int(word))
     return list(dict.fromkeys(ids))

@@ -17,6 +17,7 @@ from kmirror.admin.reassignments import PartitionReassignment
 from kmirror.admin.results import Node
 from kmirror.cli.json_files import doubled, parse_object, rows, text_field, topic_partition
 from kmirror.common.errors import KmirrorError
+from kmirror.common.numbers import is_integer
 from kmirror.common.topic_partition import TopicPartition
 
 ANY_LOG_DIR = "any"
@@ -81,7 +82,7 @@ def parse_generate(text: str, broker_list: str) -> tuple[list[int], list[str]]:
     """Returns the brokers and topics of --generate."""
     brokers = []
     for word in broker_list.split(","):
-        if not word.lstrip("-").isdigit():
+        if not is_integer(word):
             raise KmirrorError(f'For input string: "{word}"')
         brokers.append(int(word))
     if doubled(brokers):

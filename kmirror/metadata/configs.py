@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from kmirror.common.config import ConfigDef
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.numbers import is_integer
 from kmirror.metadata.image import (
     RESOURCE_BROKER,
     RESOURCE_CLIENT_METRICS,
@@ -70,7 +71,7 @@ def validate_broker_name(name: str) -> None:
     id."""
     if not name:
         return
-    if not name.lstrip("+-").isdigit():
+    if not is_integer(name):
         raise ApiException(Errors.INVALID_REQUEST, "Unable to parse broker name as a base 10 number.")
     if int(name) < 0:
         raise ApiException(Errors.INVALID_REQUEST, "Invalid negative broker ID.")

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.numbers import is_integer
 from kmirror.metadata.configs import RESOURCE_TYPE_NAMES
 from kmirror.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, ConfigurationsImage
 from kmirror.metadata.mirror_names import topic_name_problem
@@ -56,7 +57,7 @@ def _check_topic_name(name: str) -> None:
 def _check_broker_id(name: str, node_id: int) -> None:
     if not name:
         return
-    if not name.lstrip("+-").isdecimal():
+    if not is_integer(name):
         raise ApiException(Errors.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
     if int(name) != node_id:
         raise ApiException(Errors.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}")

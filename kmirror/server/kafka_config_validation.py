@@ -6,6 +6,7 @@ from typing import Any
 
 from kmirror.common.abstract_config import AbstractConfig
 from kmirror.common.errors import ConfigError
+from kmirror.common.numbers import is_integer
 from kmirror.coordinator.group.consumer_group_manager import ASSIGNORS
 from kmirror.server.node_listeners import NodeListeners
 from kmirror.server.quorum_config import QuorumConfig
@@ -108,7 +109,7 @@ def _validate_connection_limits(config: AbstractConfig) -> None:
     )
     for entry in filter(None, (entry.strip() for entry in overrides.split(","))):
         count = entry.rpartition(":")[2]
-        if not count.lstrip("-").isdecimal():
+        if not is_integer(count):
             raise ConfigError(f'For input string: "{count}"')
 
 

@@ -13,6 +13,7 @@ import logging
 from typing import Any, Final
 
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.numbers import is_integer
 
 ROOT_LOGGER: Final = "root"
 TRACE: Final = 5
@@ -62,7 +63,7 @@ def apply_changes(resource: Any, *, node_id: int, validate_only: bool) -> None:
 
 
 def _check_node_id(name: str, node_id: int) -> None:
-    if not name.lstrip("+-").isdecimal():
+    if not is_integer(name):
         raise ApiException(Errors.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
     if int(name) != node_id:
         raise ApiException(Errors.INVALID_REQUEST, f"Unexpected node id. Expected {node_id}, but received {name}")

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kmirror.common.errors import ConfigError, KmirrorError
+from kmirror.common.numbers import is_integer
 
 _PARTS = 3
 _JAVA_TYPES = ((bool, "String"), (str, "String"), (int, "Integer"), (float, "Double"), (list, "ArrayList"))
@@ -120,7 +121,7 @@ class OAuthBearerUnsecuredValidator:
         self._scope_claim = option("ScopeClaimName") or "scope"
         self._required_scope = option("RequiredScope").split()
         skew = option("AllowableClockSkewMs") or "0"
-        if not skew.lstrip("-").isdigit():
+        if not is_integer(skew):
             raise ConfigError(f'For input string: "{skew}"')
         if int(skew) < 0:
             raise ConfigError(f"Allowable clock skew millis must not be negative: {skew}")

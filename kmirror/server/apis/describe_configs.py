@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from kmirror.common.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.numbers import is_integer
 from kmirror.metadata.image import (
     RESOURCE_BROKER,
     RESOURCE_BROKER_LOGGER,
@@ -131,7 +132,7 @@ def _entries(views: ConfigViews, node_id: int, resource: DescribeConfigsResource
 
 
 def _check_broker_id(name: str, broker_id: int, expectation: str) -> None:
-    if not name.lstrip("-").isdigit():
+    if not is_integer(name):
         raise ApiException(Errors.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
     if int(name) != broker_id:
         raise ApiException(Errors.INVALID_REQUEST, "Unexpected broker id, " + expectation.format(broker_id, name))

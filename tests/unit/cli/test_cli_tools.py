@@ -22,7 +22,7 @@ from kmirror.cli.configs import main as configs_main
 from kmirror.cli.configs_quotas import java_double
 from kmirror.cli.consumer_groups_describe import MemberTable, OffsetRow, offsets_table, should_print, state_table
 from kmirror.cli.consumer_groups_reset import csv_text, parse_datetime_ms, parse_duration_ms, parse_partitions, parse_reset_plan
-from kmirror.cli.consumer_perf_test import Progress, format_time
+from kmirror.cli.consumer_perf_test import Consumption, format_time
 from kmirror.cli.delete_records import parse_offsets
 from kmirror.cli.feature_versions import feature_dependencies, version_mapping
 from kmirror.cli.get_offsets import parse_rule, parse_time
@@ -540,8 +540,8 @@ def test_performance_is_summed_up_in_windows_and_in_total() -> None:
 
 
 def test_consumption_is_measured_without_the_time_of_rebalances() -> None:
-    progress = Progress(100.0, bytes=2 * 1024 * 1024, records=20, rebalance_s=1.0)
-    assert progress.columns(Progress(100.0), 102.0) == "2.0000, 1.0000, 20, 10.0000, 1000, 1000, 2.0000, 20.0000"
+    progress = Consumption(100.0, bytes=2 * 1024 * 1024, records=20, rebalance_s=1.0)
+    assert progress.columns(Consumption(100.0), 102.0) == "2.0000, 1.0000, 20, 10.0000, 1000, 1000, 2.0000, 20.0000"
     assert format_time(0.25, "SSS") == "250"
 
 
