@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.logs.cluster_damage import DAMAGES, Clusters
+from support.logs.cluster_stories import MirrorStory
 from support.logs.log_folders import batch, batches, write_log, write_segments
 
+from kmirror.cli import log_diff_prints
 from kmirror.cli.log_diff import main
 from kmirror.spark import log_diff
 from kmirror.verify import chunks, planner
@@ -126,3 +129,39 @@ def test_progress_is_told_as_tasks_end(spark: Any, dirs: tuple[Path, Path]) -> N
     pairs = [(left.log(name), right.log(name)) for name in names]
     log_diff.diff_on_spark(spark, pairs, left.name, right.name, DiffSettings(), told.append)
     assert sum(told) == sum(one.size_bytes + other.size_bytes for one, other in pairs)
+
+
+@pytest.mark.parametrize("kind", [None, "reset missing", "mirror diverged"])
+def test_a_mirror_is_judged_alike_by_both_engines(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str | None
+) -> None:
+    folder = tmp_path / "clusters"
+    MirrorStory(folder, 21).tell(steps=30)
+    sides = [str(folder / side) for side in "AB"]
+    monkeypatch.setattr(log_diff, "TASK_BYTES", 400)
+    monkeypatch.setattr(planner, "TASK_BYTES", 400)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 700)
+    monkeypatch.setattr(log_diff_prints, "MAX_ENDS_ON_DRIVER", 0)
+    cut: list[bool] = []
+    original = log_diff._cut
+
+    def noted(*arguments: Any) -> Any:
+        slices, end = original(*arguments)
+        cut.append(bool(slices) and end is not None)
+        return slices, end
+
+    monkeypatch.setattr(log_diff, "_cut", noted)
+
+    def judged(*arguments: object) -> tuple[int, dict[str, Any]]:
+        code = main([*sides, "--mirror", "--json", *map(str, arguments)])
+        report: dict[str, Any] = json.loads(capsys.readouterr().out)
+        assert report.pop("engine") == ("spark" if "spark" in arguments else "local")
+        return code, report
+
+    if kind is not None:
+        DAMAGES[kind](Clusters(folder, 21))
+    expected = judged()
+    assert expected[0] == (0 if kind is None else 1)
+    assert judged("--engine", "spark") == expected and any(cut)
+    for _ in range(2):
+        assert judged("--engine", "spark", "--output", tmp_path / "out") == expected
