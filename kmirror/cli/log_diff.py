@@ -32,6 +32,7 @@ kinds of difference:
   epoch-only              equal but for the leader epoch
   control-only            only transaction markers, MIRROR_PID_RESET or other control batches are concerned
   re-batched              the same records in other batches or another compression
+  key-lost                B lacks the last record of a key, where its cleaner has been but had no reason to remove it; keys are named by hash
   compacted               one side lacks records that its cleaner removed (cleaner-offset-checkpoint, holes in batches, or superseded keys)
   not-decided             one side lacks records, and the keys that would tell a cleaner's work from a loss do not fit (TMPDIR is full)
   mirror-rule             with --mirror: B's log is not as KIP-1279 wants it

@@ -113,12 +113,16 @@ def diff_parts(
     """Returns the verdict of `diff_logs` for logs that were compared by chunks: only `found.parts`
     are read. `facts` are those that are already known."""
     try:
-        return _verdict(left, right, settings, progress, None, lambda comparison: comparison.run_parts(left, right, found), facts)
+        return _verdict(
+            left, right, settings, progress, None, lambda comparison: comparison.run_parts(left, right, found), facts, found.end_offset
+        )
     except _AstrayError:
         if found.end_offset is None:
             return diff_logs(left, right, settings, progress)
     whole = found._replace(parts=[found.parts[0]._replace(left=None, right=None, left_end=None, right_end=None)], equal_bytes=0)
-    return _verdict(left, right, settings, progress, None, lambda comparison: comparison.run_parts(left, right, whole), facts)
+    return _verdict(
+        left, right, settings, progress, None, lambda comparison: comparison.run_parts(left, right, whole), facts, whole.end_offset
+    )
 
 
 def diff_piece(
@@ -137,7 +141,16 @@ def diff_piece(
     if not is_last:
         facts = left.facts_of(left.log_start_offset, 0), right.facts_of(right.log_start_offset, 0)
     try:
-        return _verdict(left, right, settings, no_progress, NoKeys(), lambda comparison: comparison.run_parts(left, right, found), facts)
+        return _verdict(
+            left,
+            right,
+            settings,
+            no_progress,
+            NoKeys(right),
+            lambda comparison: comparison.run_parts(left, right, found),
+            facts,
+            found.end_offset,
+        )
     except (_AstrayError, KeysNeededError):
         return None
 
@@ -176,10 +189,11 @@ def _verdict(
     evidence: Evidence | None,
     run: Callable[[_Comparison], None],
     facts: tuple[LogFacts | None, LogFacts | None] = (None, None),
+    end_offset: int | None = None,
 ) -> PartitionVerdict:
     start_offset = max(left.log_start_offset, right.log_start_offset)
     findings = _Findings(settings)
-    keys = KeyEvidence(left, right, settings.scratch)
+    keys = KeyEvidence(left, right, settings.scratch, mirrored_end=end_offset)
     comparison = _Comparison(left, right, start_offset, findings, progress, evidence or keys)
     error: str | None = None
     left_facts: LogFacts | None = None

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from support.logs.cluster_damage import DAMAGES, Clusters
 from support.logs.cluster_stories import MirrorStory
-from support.logs.log_folders import batch, batches, write_log, write_segments
+from support.logs.log_folders import batch, batches, records, write_log, write_segments
 
 from kmirror.cli import log_diff_prints
 from kmirror.cli.log_diff import main
+from kmirror.record.builder import build_batch
 from kmirror.spark import log_diff
 from kmirror.verify import chunks, planner
 
@@ -165,3 +166,26 @@ def test_a_mirror_is_judged_alike_by_both_engines(
     assert judged("--engine", "spark") == expected and any(cut)
     for _ in range(2):
         assert judged("--engine", "spark", "--output", tmp_path / "out") == expected
+
+
+def test_a_key_that_was_lost_is_found_by_both_engines(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a large partition, too, whose pieces do not know the keys of the others."""
+    monkeypatch.setattr(log_diff, "TASK_BYTES", 3_000)
+    monkeypatch.setattr(planner, "TASK_BYTES", 3_000)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 2_000)
+    parts = batches(120)
+    again = bytes(build_batch(records(600, 100, keys=100), base_offset=600))
+    for side, kept in (("a", parts), ("b", parts[:12] + parts[13:70] + parts[71:])):
+        write_segments(tmp_path / side / "t-0", (0, [*kept, again]))
+        (tmp_path / side / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 500\n")
+    reports = []
+    for arguments in ((), ("--engine", "spark"), ("--engine", "spark", "--output", str(tmp_path / "out"))):
+        assert main([str(tmp_path / "a"), str(tmp_path / "b"), "--json", *arguments]) == 1
+        reports.append(json.loads(capsys.readouterr().out)["partitions"])
+    assert reports[0] == reports[1] == reports[2]
+    assert [(one["kind"], one["first_offset"], one["last_offset"]) for one in reports[0][0]["differences"]] == [
+        ("compacted", 60, 64),
+        ("key-lost", 350, 354),
+    ]
