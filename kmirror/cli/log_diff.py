@@ -72,6 +72,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--max-differences", metavar="N", type=int, default=100, help="how many to show of a partition; all are counted (default: 100)")
     add("--output", metavar="DIR", help="also write the verdicts as tables (Parquet, or JSON lines without pyarrow), report.html, and a fingerprint of both sides: "
         "each log is read once, by itself, and the next run with this DIR reads only segments that are new or changed")  # fmt: skip
+    add("--full", action="store_true", help="with --output: read all segments again, and trust nothing that an earlier run knew of them; otherwise a "
+        "segment is read again if its size, time, file (inode and ctime on a local disk) or its log's cleaner checkpoint has changed")  # fmt: skip
     add("--deep", action="store_true", help="with --output: fingerprint the records too, not only headers and their CRCs")
     add("--json", action="store_true", help="print the report as JSON instead of text")
     add("--report", metavar="FILE", type=Path, help="also write the report as one self-contained HTML page")

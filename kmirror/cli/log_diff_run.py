@@ -65,6 +65,8 @@ def run_log_diff(options: argparse.Namespace) -> int:
     settings = settings_of(options)
     if options.deep and options.output is None:
         raise KmirrorError("--deep goes with --output; without it all bytes are compared anyway")
+    if options.full and options.output is None:
+        raise KmirrorError("--full goes with --output; without it all bytes are read anyway")
     if options.topics is not None:
         try:
             re.compile(options.topics)
@@ -197,7 +199,8 @@ def _by_prints(options: argparse.Namespace, engine: str, groups: list[Group]) ->
         locations |= dict(zip(group.sides, group.locations))
         for pair in group.folders:
             logs |= {(side, log.name): (side, log) for side, log in zip(group.sides, pair)}
-    planned = plan_logs(list(logs.values()), locations, read_known(options.output), is_deep=options.deep)
+    known = {} if options.full else read_known(options.output)
+    planned = plan_logs(list(logs.values()), locations, known, is_deep=options.deep)
     planned.sort(key=attrgetter("side"))
     runs = SparkEngine(options.master) if engine == "spark" else LocalEngine()
     with progress_when_large(sum(one.size_bytes for one in planned), "comparing") as progress:

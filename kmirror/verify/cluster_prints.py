@@ -68,7 +68,10 @@ def plan_logs(
     planned = []
     for side, log in logs:
         try:
-            plan: PartitionPlan | str = plan_partition(log.files, log.partition, locations[side], known.get(log.name, {}), is_deep=is_deep)
+            before = known.get(log.name, {})
+            plan: PartitionPlan | str = plan_partition(
+                log.files, log.partition, locations[side], before, is_deep=is_deep, cleaned_offset=log.cleaned_offset
+            )
         except (OSError, KmirrorError) as error:
             plan = _one_line(error, log)
         planned.append(Planned(side, log, plan))
