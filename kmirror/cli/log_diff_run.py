@@ -23,7 +23,7 @@ import msgspec
 
 from kmirror.cli.engines import chosen_engine
 from kmirror.cli.large_inputs import COMPARE_FEWER, POOL_THRESHOLD_BYTES, process_pool, progress_when_large, result_of
-from kmirror.cli.log_diff_inputs import FolderInput, LogInput, is_remote, open_input
+from kmirror.cli.log_diff_inputs import FolderInput, LogInput, is_hadoop, is_remote, open_input
 from kmirror.cli.log_diff_text import report_text
 from kmirror.cli.partition_numbers import parse_partition_numbers
 from kmirror.common.errors import KmirrorError
@@ -72,6 +72,10 @@ def run_log_diff(options: argparse.Namespace) -> int:
             re.compile(options.topics)
         except re.error as error:
             raise KmirrorError(f"--topics: '{options.topics}' is not a regular expression: {error}") from error
+    if (options.engine == "spark" or options.master is not None) and any(is_hadoop(name) for name in (options.left, options.right)):
+        from kmirror.spark.session import spark_session
+
+        spark_session("kafka-log-diff", master=options.master)  # the session's settings are needed to list the folders
     left = open_input(options.left, include_internal=options.include_internal)
     try:
         right = open_input(options.right, include_internal=options.include_internal)
