@@ -247,3 +247,10 @@ def test_whether_a_key_is_lost_is_not_decided_without_room_for_the_keys(tmp_path
     monkeypatch.setattr(spilled_rows.SpilledRows.__init__, "__kwdefaults__", {"max_rows": 2})
     parts = [one(offset, b"k%d" % offset) for offset in range(6)]
     assert lost_keys(tmp_path, parts, parts[1:], cleaned=5) == {"not-decided": 1}
+
+
+def test_a_later_record_whose_transaction_has_not_ended_yet_speaks_against_a_loss(tmp_path: Path) -> None:
+    """Its marker may be beyond what was copied."""
+    later = one(1, b"a", producer_id=3, producer_epoch=0, base_sequence=0, is_transactional=True)
+    rest = [later, one(2, b"b"), one(3, b"c")]
+    assert lost_keys(tmp_path, [one(0, b"a"), *rest], rest, cleaned=3) == {"compacted": 1}
