@@ -32,6 +32,7 @@ kinds of difference:
   epoch-only              equal but for the leader epoch
   control-only            only transaction markers, MIRROR_PID_RESET or other control batches are concerned
   re-batched              the same records in other batches or another compression
+  key-lost                B lacks the last record of a key, where its cleaner has been but had no reason to remove it; keys are named by hash
   compacted               one side lacks records that its cleaner removed (cleaner-offset-checkpoint, holes in batches, or superseded keys)
   not-decided             one side lacks records, and the keys that would tell a cleaner's work from a loss do not fit (TMPDIR is full)
   mirror-rule             with --mirror: B's log is not as KIP-1279 wants it
@@ -77,6 +78,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add("--output", metavar="DIR", help="also write the verdicts as tables (Parquet, or JSON lines without pyarrow), report.html, and a fingerprint of both sides: "
         "each log is read once, by itself, and the next run with this DIR reads only segments that are new or changed")  # fmt: skip
+    add("--full", action="store_true", help="with --output: read all segments again, and trust nothing that an earlier run knew of them; otherwise a "
+        "segment is read again if its size, time, file (inode and ctime on a local disk) or its log's cleaner checkpoint has changed")  # fmt: skip
     add(
         "--deep",
         action="store_true",

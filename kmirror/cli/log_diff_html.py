@@ -51,6 +51,7 @@ _COLOURS: Final = {
     DifferenceKind.EPOCH_ONLY: "#2980b9",
     DifferenceKind.CONTROL_ONLY: "#16a085",
     DifferenceKind.RE_BATCHED: "#b7950b",
+    DifferenceKind.KEY_LOST: "#922b21",
     DifferenceKind.COMPACTED: "#7f8c8d",
     DifferenceKind.NOT_DECIDED: "#95506e",
     DifferenceKind.MIRROR_RULE: "#2c6e49",
@@ -59,6 +60,7 @@ _COLOURS: Final = {
 }
 _LOSSES: Final = (
     DifferenceKind.MISSING,
+    DifferenceKind.KEY_LOST,
     DifferenceKind.EXTRA,
     DifferenceKind.BYTES_DIFFER,
     DifferenceKind.MIRROR_RULE,

@@ -84,6 +84,11 @@ def is_remote(text: str) -> bool:
     return "://" in text and not is_live(text)
 
 
+def is_hadoop(text: str) -> bool:
+    """Whether Hadoop's client reads it, with the settings of a Spark session if there is one."""
+    return text.partition("://")[0].lower() in ("hdfs", "viewfs") and is_remote(text)
+
+
 def spark_is_installed() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("pyspark", "pyarrow"))
 

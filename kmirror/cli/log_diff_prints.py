@@ -6,20 +6,27 @@ The local engine prints slices in this process or, if there is much data, in one
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kmirror.cli.large_inputs import COMPARE_FEWER, POOL_THRESHOLD_BYTES, process_pool, result_of
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.verify.cluster_prints import Comparison, Planned, PrintedLogs, SlicePrinter, compared, print_planned, printed_slice
 from kmirror.verify.compared_log import DirectoryLog
 from kmirror.verify.log_diff import DiffSettings
+from kmirror.verify.mirror_rules import MirroredEnd, MirroredPartition, end_or_verdict
 from kmirror.verify.segment_print import SlicePrint
 from kmirror.verify.slices import LogSlice
 from kmirror.verify.verdict import PartitionVerdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+Stopped = tuple[DirectoryLog, DirectoryLog, MirroredPartition]
+MAX_ENDS_ON_DRIVER: Final = 64
+"""Up to this many ends of stopped mirrors are found without a Spark job."""
 
 
 class ComparedGroup(Protocol):
@@ -37,11 +44,18 @@ class ComparedGroup(Protocol):
     @property
     def settings(self) -> DiffSettings: ...
 
+    @property
+    def mirrored(self) -> Mapping[TopicPartition, MirroredPartition]: ...
+
 
 class PrintEngine(Protocol):
     """Prints slices, and compares parts that differ."""
 
     def printing(self, size_bytes: int, progress: Callable[[int], None], *, is_deep: bool) -> AbstractContextManager[SlicePrinter]: ...
+
+    def ends(self, group: ComparedGroup, stopped: Sequence[Stopped]) -> list[MirroredEnd | PartitionVerdict]:
+        """Returns where what was mirrored of each ends."""
+        ...
 
     def verdicts(self, comparisons: Sequence[Comparison], group: ComparedGroup) -> list[PartitionVerdict]: ...
 
@@ -54,7 +68,15 @@ def print_logs(engine: PrintEngine, planned: Sequence[Planned], progress: Callab
 
 def diff_by_prints(engine: PrintEngine, group: ComparedGroup, printed: PrintedLogs) -> list[PartitionVerdict]:
     """Returns the verdicts of a group; the engine reads only where chunks differ."""
-    outcomes = [compared(left, right, printed, group.sides) for left, right in group.folders]
+    mirrored = group.mirrored
+    stopped = [
+        (*pair, mirrored[name]) for pair in group.folders if (name := pair[0].topic_partition) in mirrored and mirrored[name].is_stopped
+    ]
+    ends = dict(zip((left.topic_partition for left, _, _ in stopped), engine.ends(group, stopped)))
+    outcomes = [
+        compared(left, right, printed, group.sides, mirrored.get(left.topic_partition), ends.get(left.topic_partition))
+        for left, right in group.folders
+    ]
     comparisons = [one for one in outcomes if isinstance(one, Comparison)]
     verdicts = [one for one in outcomes if isinstance(one, PartitionVerdict)]
     verdicts += [one.verdict(group.settings) for one in comparisons if not one.found.parts]
@@ -66,6 +88,9 @@ class LocalPrintEngine:
 
     def printing(self, size_bytes: int, progress: Callable[[int], None], *, is_deep: bool) -> AbstractContextManager[SlicePrinter]:
         return local_printer(size_bytes, progress, is_deep=is_deep)
+
+    def ends(self, group: ComparedGroup, stopped: Sequence[Stopped]) -> list[MirroredEnd | PartitionVerdict]:
+        return [end_or_verdict(*one) for one in stopped]
 
     def verdicts(self, comparisons: Sequence[Comparison], group: ComparedGroup) -> list[PartitionVerdict]:
         return [one.verdict(group.settings) for one in comparisons]
@@ -86,6 +111,13 @@ class SparkPrintEngine:
         from kmirror.spark.log_diff import spark_printer
 
         return nullcontext(spark_printer(self._session(), progress, is_deep=is_deep) if size_bytes else _nothing)
+
+    def ends(self, group: ComparedGroup, stopped: Sequence[Stopped]) -> list[MirroredEnd | PartitionVerdict]:
+        if len(stopped) <= MAX_ENDS_ON_DRIVER:
+            return [end_or_verdict(*one) for one in stopped]
+        from kmirror.spark.log_diff import mirrored_ends_on_spark
+
+        return mirrored_ends_on_spark(self._session(), stopped, *group.locations)
 
     def verdicts(self, comparisons: Sequence[Comparison], group: ComparedGroup) -> list[PartitionVerdict]:
         from kmirror.spark.log_diff import diff_parts_on_spark

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
@@ -23,7 +23,7 @@ import msgspec
 
 from kmirror.cli.engines import chosen_engine
 from kmirror.cli.large_inputs import COMPARE_FEWER, POOL_THRESHOLD_BYTES, process_pool, progress_when_large, result_of
-from kmirror.cli.log_diff_inputs import FolderInput, LogInput, is_remote, open_input
+from kmirror.cli.log_diff_inputs import FolderInput, LogInput, is_hadoop, is_remote, open_input
 from kmirror.cli.log_diff_text import report_text
 from kmirror.cli.partition_numbers import parse_partition_numbers
 from kmirror.common.errors import KmirrorError
@@ -32,7 +32,8 @@ from kmirror.verify.cluster_prints import plan_logs
 from kmirror.verify.compared_log import ComparedLog, DirectoryLog
 from kmirror.verify.data_dir_logs import choose_partitions, one_sided_verdict
 from kmirror.verify.diff_tables import PrintedLog
-from kmirror.verify.log_diff import DiffSettings, Progress, diff_logs
+from kmirror.verify.log_diff import DiffSettings, Progress, diff_logs, no_progress
+from kmirror.verify.mirror_rules import MirroredPartition, diff_mirrored, mirrored_partitions
 from kmirror.verify.verdict import DifferenceKind, LogDiffReport, PartitionVerdict, make_report, to_json
 
 
@@ -64,11 +65,17 @@ def run_log_diff(options: argparse.Namespace) -> int:
     settings = settings_of(options)
     if options.deep and options.output is None:
         raise KmirrorError("--deep can only be used with --output; without --output all bytes are compared anyway")
+    if options.full and options.output is None:
+        raise KmirrorError("--full can only be used with --output; without --output all bytes are read anyway")
     if options.topics is not None:
         try:
             re.compile(options.topics)
         except re.error as error:
             raise KmirrorError(f"--topics: '{options.topics}' is not a regular expression: {error}") from error
+    if (options.engine == "spark" or options.master is not None) and any(is_hadoop(name) for name in (options.left, options.right)):
+        from kmirror.spark.session import spark_session
+
+        spark_session("kafka-log-diff", master=options.master)  # the session's settings are needed to list the folders
     left = open_input(options.left, include_internal=options.include_internal)
     try:
         right = open_input(options.right, include_internal=options.include_internal)
@@ -96,6 +103,8 @@ class Group(NamedTuple):
     locations: tuple[str, str]
     """The inputs of the left and the right logs, as they were given."""
     settings: DiffSettings
+    mirrored: Mapping[TopicPartition, MirroredPartition] = {}
+    """Partitions that are compared by the mirror's rules."""
 
     @property
     def sides(self) -> tuple[str, str]:
@@ -112,23 +121,25 @@ class Group(NamedTuple):
 def _compare(options: argparse.Namespace, settings: DiffSettings, left: LogInput, right: LogInput) -> LogDiffReport:
     pairs = _pairs(options, left, right)
     engine = _engine(options, left, right, sum(pair.size_bytes for pair in pairs))
+    groups = [] if options.no_replicas else _replica_groups(pairs, left, right, settings)
+    mirrored: Mapping[TopicPartition, MirroredPartition] = {}
+    if options.mirror:
+        mirrored = _mirrored(left, right)
+        pairs = [pair for pair in pairs if pair.name in mirrored and pair.right is not None]
+        if not pairs:
+            raise KmirrorError(f"nothing to compare: {right.name} mirrors no partition that was asked for")
     verdicts = [one_sided_verdict(pair.left, only_left=True) for pair in pairs if pair.left is not None and pair.right is None]
     verdicts += [one_sided_verdict(pair.right, only_left=False) for pair in pairs if pair.right is not None and pair.left is None]
-    groups = [] if options.no_replicas else _replica_groups(pairs, left, right, settings)
     printed: list[PrintedLog] = []
-    if options.mirror:
-        engine = "local"
-        verdicts = _by_mirror_rules(options, pairs, right, settings)
-    else:
-        both = [(pair.left, pair.right) for pair in pairs if pair.left is not None and pair.right is not None]
-        groups.insert(0, Group(None, both, (left.name, right.name), settings))
+    both = [(pair.left, pair.right) for pair in pairs if pair.left is not None and pair.right is not None]
+    groups.insert(0, Group(None, both, (left.name, right.name), settings, mirrored))
     if options.output is not None:
         found, printed = _by_prints(options, engine, groups)
         verdicts += found
     elif engine == "spark":
         verdicts += [verdict for group in groups for verdict in group.named(_on_spark(group, options.master))]
     else:
-        verdicts += [verdict for group in groups for verdict in group.named(_locally(group.pairs, group.settings))]
+        verdicts += [verdict for group in groups for verdict in group.named(_locally(group))]
     report = make_report(left.name, right.name, engine, _with_groups(verdicts, left, right, settings))
     if options.output is not None:
         from kmirror.cli.log_diff_output import write_tables
@@ -152,27 +163,13 @@ def _with_groups(verdicts: list[PartitionVerdict], left: LogInput, right: LogInp
     return with_groups(verdicts, sides, settings.ignored, settings.max_differences) if sides else verdicts
 
 
-def _by_mirror_rules(options: argparse.Namespace, pairs: list[Pair], right: LogInput, settings: DiffSettings) -> list[PartitionVerdict]:
-    """Returns a verdict for each partition that B mirrors; one that A lacks is an extra of B."""
-    from kmirror.verify.mirror_rules import diff_mirrored, mirrored_partitions
-
-    if options.output is not None or options.engine == "spark" or options.master is not None:
-        raise KmirrorError("--mirror cannot be used with --engine spark or with --output")
-    if not isinstance(right, FolderInput) or right.is_single:
+def _mirrored(left: LogInput, right: LogInput) -> Mapping[TopicPartition, MirroredPartition]:
+    """Returns the partitions that B mirrors, as B says."""
+    if not isinstance(left, FolderInput) or not isinstance(right, FolderInput) or right.is_single:
         raise KmirrorError(
             "--mirror compares data dirs, because it reads B's __mirror_state; use `kafka-mirrors --verify` for live clusters"
         )
-    mirrored = mirrored_partitions(right.files, right.path)
-    verdicts = []
-    with progress_when_large(sum(pair.size_bytes for pair in pairs if pair.name in mirrored), "comparing") as progress:
-        for name, left, other in pairs:
-            if name in mirrored and isinstance(left, DirectoryLog) and isinstance(other, DirectoryLog):
-                verdicts.append(diff_mirrored(left, other, mirrored[name], settings, progress))
-            elif name in mirrored and other is not None:
-                verdicts.append(one_sided_verdict(other, only_left=False))
-    if not verdicts:
-        raise KmirrorError(f"there is nothing to compare: {right.name} mirrors none of the requested partitions")
-    return verdicts
+    return mirrored_partitions(right.files, right.path)
 
 
 def _replica_groups(pairs: list[Pair], left: LogInput, right: LogInput, settings: DiffSettings) -> list[Group]:
@@ -206,7 +203,8 @@ def _by_prints(options: argparse.Namespace, engine: str, groups: list[Group]) ->
         locations |= dict(zip(group.sides, group.locations))
         for pair in group.folders:
             logs |= {(side, log.name): (side, log) for side, log in zip(group.sides, pair)}
-    planned = plan_logs(list(logs.values()), locations, read_known(options.output), is_deep=options.deep)
+    known = {} if options.full else read_known(options.output)
+    planned = plan_logs(list(logs.values()), locations, known, is_deep=options.deep)
     planned.sort(key=attrgetter("side"))
     runs = SparkPrintEngine(options.master) if engine == "spark" else LocalPrintEngine()
     with progress_when_large(sum(one.size_bytes for one in planned), "comparing") as progress:
@@ -254,25 +252,37 @@ def _on_spark(group: Group, master: str | None) -> list[PartitionVerdict]:
     from kmirror.spark.session import spark_session
 
     with progress_when_large(sum(one.size_bytes + other.size_bytes for one, other in group.folders), "comparing") as progress:
-        return diff_on_spark(spark_session("kafka-log-diff", master=master), group.folders, *group.locations, group.settings, progress)
+        spark = spark_session("kafka-log-diff", master=master)
+        return diff_on_spark(spark, group.folders, *group.locations, group.settings, progress, group.mirrored)
 
 
-def _locally(pairs: list[tuple[ComparedLog, ComparedLog]], settings: DiffSettings) -> list[PartitionVerdict]:
+def _locally(group: Group) -> list[PartitionVerdict]:
+    pairs, folders = group.pairs, group.folders
     size_bytes = sum(one.size_bytes + other.size_bytes for one, other in pairs)
-    folders = [(one, other) for one, other in pairs if isinstance(one, DirectoryLog) and isinstance(other, DirectoryLog)]
     with progress_when_large(size_bytes, "comparing") as progress:
         if len(folders) == len(pairs) > 1 and size_bytes > POOL_THRESHOLD_BYTES and (os.cpu_count() or 1) > 1:
-            return list(_on_pool(folders, settings, progress))
-        return [diff_logs(one, other, settings, progress) for one, other in pairs]
+            return list(_on_pool(group, progress))
+        return [_diff_pair(one, other, group.settings, group.mirrored.get(one.topic_partition), progress) for one, other in pairs]
 
 
-def _on_pool(pairs: list[tuple[DirectoryLog, DirectoryLog]], settings: DiffSettings, progress: Progress) -> Iterable[PartitionVerdict]:
+def _diff_pair(
+    left: ComparedLog, right: ComparedLog, settings: DiffSettings, mirrored: MirroredPartition | None, progress: Progress = no_progress
+) -> PartitionVerdict:
+    if mirrored is not None and isinstance(left, DirectoryLog) and isinstance(right, DirectoryLog):
+        return diff_mirrored(left, right, mirrored, settings, progress)
+    return diff_logs(left, right, settings, progress)
+
+
+def _on_pool(group: Group, progress: Progress) -> Iterable[PartitionVerdict]:
     """Compare the biggest pairs first, so that no big one is left over at the end."""
     from concurrent.futures import as_completed
 
-    ordered = sorted(pairs, key=lambda pair: -(pair[0].size_bytes + pair[1].size_bytes))
+    ordered = sorted(group.folders, key=lambda pair: -(pair[0].size_bytes + pair[1].size_bytes))
     with process_pool(len(ordered)) as pool:
-        waiting = {pool.submit(diff_logs, one, other, settings): one.size_bytes + other.size_bytes for one, other in ordered}
+        waiting = {
+            pool.submit(_diff_pair, one, other, group.settings, group.mirrored.get(one.topic_partition)): one.size_bytes + other.size_bytes
+            for one, other in ordered
+        }
         for done in as_completed(waiting):
             progress(waiting[done])
             yield result_of(done, "compared partitions", COMPARE_FEWER)

@@ -187,6 +187,12 @@ class OsFileSystem:
     def mtime_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
 
+    def file_identity(self, path: str) -> str:
+        """Returns inode and ctime, which change when a file is replaced or written, whatever its
+        modification time."""
+        found = os.stat(path)
+        return f"{found.st_ino} {found.st_ctime_ns}"
+
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         os.utime(path, ns=(os.stat(path).st_atime_ns, mtime_ms * 1_000_000))
 

@@ -202,6 +202,10 @@ class LocalFiles(ReadOnlyFileSystem):
     def mtime_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
 
+    def file_identity(self, path: str) -> str:
+        found = os.stat(path)
+        return f"{found.st_ino} {found.st_ctime_ns}"
+
     def read_bytes(self, path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()

@@ -10,8 +10,8 @@ everything above it is the same as for S3.
 
 The JVM ends with the process, because it watches its stdin. Configuration is Hadoop's own:
 HADOOP_CONF_DIR and YARN_CONF_DIR are on the class path, and the client finds Kerberos tickets and
-delegation tokens as usual. A session's `spark.hadoop.*` settings are not known here, since the
-processes that plan and run a read have no session.
+delegation tokens as usual. A session's `spark.hadoop.*` settings come over them
+(`hadoop_settings`).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from pyarrow import PythonFile
 from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType
 
 from kmirror.common.errors import KmirrorError
+from kmirror.spark.hadoop_settings import handed_on_settings
 from kmirror.spark.java import LOGGING, java_program
 
 CLIENT_JAR: Final = "hadoop-client-runtime-*.jar"
@@ -98,7 +99,10 @@ class HadoopJvm:
 
     def file_system(self, root: str) -> Any:
         """Returns Hadoop's FileSystem at a URI; Hadoop caches one for each."""
-        return self.java.org.apache.hadoop.fs.FileSystem.get(self.java.java.net.URI(root), self.java.org.apache.hadoop.conf.Configuration())
+        configuration = self.java.org.apache.hadoop.conf.Configuration()
+        for name, value in handed_on_settings().items():
+            configuration.set(name, value)
+        return self.java.org.apache.hadoop.fs.FileSystem.get(self.java.java.net.URI(root), configuration)
 
 
 def _drain(output: Any) -> None:

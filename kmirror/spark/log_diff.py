@@ -19,10 +19,11 @@ record was compacted or lost.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kmirror.common.errors import KmirrorError
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.spark.files import file_system_for
 from kmirror.spark.job_progress import watched
 from kmirror.storage.reader import PartitionFiles
@@ -30,7 +31,8 @@ from kmirror.verify.chunk_diff import ComparedChunks
 from kmirror.verify.cluster_prints import Comparison, SlicePrinter, printed_slice
 from kmirror.verify.compared_log import DirectoryLog
 from kmirror.verify.log_diff import DiffSettings, diff_logs, diff_parts, diff_piece, joined
-from kmirror.verify.paired_slices import PairedSlice, are_equal, cut_part, outcome_of, paired_slices, part_bytes
+from kmirror.verify.mirror_rules import MirroredEnd, MirroredPartition, diff_mirrored, end_or_verdict, with_problem
+from kmirror.verify.paired_slices import PairedSlice, are_equal, cut_part, is_large, outcome_of, paired_slices, part_bytes
 from kmirror.verify.planner import TASK_BYTES, pack, pack_by
 from kmirror.verify.segment_print import SlicePrint
 from kmirror.verify.slices import LogSlice
@@ -43,6 +45,7 @@ LogDescription = tuple[str, PartitionFiles, int, int | None, int]
 """Path or URI, the partition's files, log start offset, high watermark, cleaned offset."""
 Pair = tuple[DirectoryLog, DirectoryLog]
 Progress = Callable[[int], None]
+ENDS_IN_A_TASK: Final = 100
 
 T = TypeVar("T")
 
@@ -52,21 +55,34 @@ def _ignore(size: int) -> None:
 
 
 def diff_on_spark(
-    spark: SparkSession, pairs: Sequence[Pair], left: str, right: str, settings: DiffSettings, progress: Progress = _ignore
+    spark: SparkSession,
+    pairs: Sequence[Pair],
+    left: str,
+    right: str,
+    settings: DiffSettings,
+    progress: Progress = _ignore,
+    mirrored: Mapping[TopicPartition, MirroredPartition] = {},
 ) -> list[PartitionVerdict]:
     """Returns a verdict for each pair, in no particular order. `left` and `right` are the inputs as
-    given, by which executors open them."""
+    given, by which executors open them. What is `mirrored` is compared by the mirror's rules."""
     slice_bytes = TASK_BYTES * 7 // 4  # 30 ms to compare, 10 for a task; 1 GB still makes 8
-    cut = [(pair, paired_slices(*pair, slice_bytes)) for pair in pairs]
-    whole = [pair for pair, slices in cut if not slices]
-    pieces = [(index, piece) for index, (_, slices) in enumerate(cut) for piece in slices]
-    described = [(_describe(one, left), _describe(other, right)) for (one, other), _ in cut]
+    cut = [(pair, *_cut(*pair, mirrored.get(pair[0].topic_partition), slice_bytes)) for pair in pairs]
+    whole = [pair for pair, slices, _ in cut if not slices]
+    pieces = [(index, piece) for index, (_, slices, _) in enumerate(cut) for piece in slices]
+    described = [(_describe(one, left), _describe(other, right)) for (one, other), _, _ in cut]
 
     def weight(task: tuple[Any, ...]) -> int:
         return int(task[-1])
 
     work: list[tuple[Any, ...]] = [
-        ("whole", _describe(one, left), _describe(other, right), settings, one.size_bytes + other.size_bytes) for one, other in whole
+        (
+            "whole",
+            _describe(one, left),
+            _describe(other, right),
+            (settings, mirrored.get(one.topic_partition)),
+            one.size_bytes + other.size_bytes,
+        )
+        for one, other in whole
     ]
     work += [("slice", *described[index], piece, piece.left_bytes + piece.right_bytes) for index, piece in pieces]
     answers = _run(spark, pack_by(work, weight, task_bytes=2 * TASK_BYTES), _work, weight, progress)
@@ -74,8 +90,39 @@ def diff_on_spark(
     equal: list[list[bool]] = [[] for _ in cut]
     for (index, _), answer in zip(pieces, answers[len(whole) :]):
         equal[index].append(bool(answer))
-    outcomes = [Comparison(*pair, outcome_of(slices, equal[index]), (None, None)) for index, (pair, slices) in enumerate(cut) if slices]
+    outcomes = [_outcome(pair, outcome_of(slices, equal[index]), end) for index, (pair, slices, end) in enumerate(cut) if slices]
     return verdicts + diff_parts_on_spark(spark, outcomes, left, right, settings)
+
+
+def _cut(
+    left: DirectoryLog, right: DirectoryLog, mirrored: MirroredPartition | None, slice_bytes: int
+) -> tuple[list[PairedSlice], MirroredEnd | None]:
+    """Returns the pieces of two logs (none: they are compared whole), and where what was mirrored of
+    them ends."""
+    if mirrored is None:
+        return paired_slices(left, right, slice_bytes), None
+    if not is_large(left, right, slice_bytes):
+        return [], None
+    end = end_or_verdict(left, right, mirrored)
+    if isinstance(end, PartitionVerdict) or end.offset <= max(left.log_start_offset, right.log_start_offset):
+        return [], None
+    return paired_slices(left, right, slice_bytes, end.offset), end
+
+
+def _outcome(pair: Pair, found: ComparedChunks, end: MirroredEnd | None) -> Comparison:
+    if end is None:
+        return Comparison(*pair, found, (None, None))
+    return Comparison(*pair, found._replace(end_offset=end.offset), (None, None), end.problem)
+
+
+def mirrored_ends_on_spark(
+    spark: SparkSession, pairs: Sequence[tuple[DirectoryLog, DirectoryLog, MirroredPartition]], left: str, right: str
+) -> list[MirroredEnd | PartitionVerdict]:
+    """Returns where what was mirrored ends, for each pair. Executors find it, with a few reads
+    each."""
+    work = [(_describe(one, left), _describe(other, right), mirrored) for one, other, mirrored in pairs]
+    tasks = [work[first : first + ENDS_IN_A_TASK] for first in range(0, len(work), ENDS_IN_A_TASK)]
+    return _run(spark, tasks, _end, lambda task: 0, _ignore)
 
 
 def diff_parts_on_spark(
@@ -98,22 +145,23 @@ def diff_parts_on_spark(
     whole = [index for index, found in enumerate(pieces) if None in found]
     verdicts = _diff_whole(spark, [comparisons[index] for index in whole], left, right, settings)
     told = dict(zip(whole, verdicts))
-    return [
+    found_of = [
         told[index] if index in told else joined([verdict_from_json(one) for one in found if one is not None], settings.max_differences)
         for index, found in enumerate(pieces)
     ]
+    return [with_problem(one, comparison.problem, settings) for one, comparison in zip(found_of, comparisons)]
 
 
 def _pieces(comparison: Comparison) -> list[tuple[ComparedChunks, int]]:
     """Returns the parts in groups of about `TASK_BYTES` of each log, large parts cut, with each
     group's bytes. Equal logs make one group without parts, whose task returns the verdict and looks
     up the facts of both logs."""
-    left, right, found, _ = comparison
-    parts = [piece for whole in found.parts for piece in cut_part(left, right, whole, TASK_BYTES)]
+    left, right, found = comparison[:3]
+    parts = [piece for whole in found.parts for piece in cut_part(left, right, whole, TASK_BYTES, found.end_offset)]
     sizes = {part: part_bytes(left, right, part) for part in parts}
     groups = pack_by(parts, sizes.__getitem__, task_bytes=2 * TASK_BYTES, open_cost=0) or [[]]
     return [
-        (ComparedChunks(group, 0 if number else found.equal_bytes), sum(sizes[part] for part in group))
+        (ComparedChunks(group, 0 if number else found.equal_bytes, found.end_offset), sum(sizes[part] for part in group))
         for number, group in enumerate(groups)
     ]
 
@@ -169,12 +217,19 @@ def _work(task: tuple[Any, ...]) -> bytes | bool:
     not."""
     kind, left, right, what, _ = task
     if kind == "whole":
-        return to_json(diff_logs(_open(left), _open(right), what))
+        settings, mirrored = what
+        logs = _open(left), _open(right)
+        return to_json(diff_logs(*logs, settings) if mirrored is None else diff_mirrored(*logs, mirrored, settings))
     assert isinstance(what, PairedSlice), f"a task of {what!r}"
     try:
         return are_equal(_open(left), _open(right), what)
     except (OSError, KmirrorError):
         return False
+
+
+def _end(task: tuple[LogDescription, LogDescription, MirroredPartition]) -> MirroredEnd | PartitionVerdict:
+    left, right, mirrored = task
+    return end_or_verdict(_open(left), _open(right), mirrored)
 
 
 def _diff_piece(task: tuple[Any, ...]) -> bytes | None:

@@ -13,9 +13,11 @@ def register(spark: SparkSession) -> None:
     headers, and writes know every save mode."""
     from kmirror.spark.counting import count_from_headers
     from kmirror.spark.data_source import NAME, KafkaLogDataSource
+    from kmirror.spark.hadoop_settings import hand_on_settings
     from kmirror.spark.pushdown import PUSHDOWN, mark_loads
     from kmirror.spark.save_modes import save_in_all_modes
 
+    hand_on_settings(spark)
     spark.dataSource.register(KafkaLogDataSource)
     mark_loads(NAME)
     count_from_headers(NAME)

@@ -15,7 +15,8 @@ batches with the same records are RE_BATCHED only if these fields agree.
 Four signs tell what the cleaner may have removed. The offset lies below the offset that the cleaner
 of that log has reached (its cleaner-offset-checkpoint, or a compacted topic of a live cluster). Its
 batch is there and has holes, which only a cleaner makes. Its batch is there and has no records, or
-has a delete horizon. Or its keys say so (`key_evidence`). For two live logs only what both hold
+has a delete horizon. Or its keys say so (`key_evidence`), which may also say that no cleaner can have
+removed a record, whatever the other signs (KEY_LOST). For two live logs only what both hold
 counts (`compaction_evidence`).
 """
 
@@ -31,7 +32,7 @@ from kmirror.verify.verdict import Difference, DifferenceKind, LocatedBatch
 
 _EPOCH_START: Final = 12
 _EPOCH_END: Final = 16
-_JOINED: Final = (DifferenceKind.MISSING, DifferenceKind.EXTRA, DifferenceKind.NOT_DECIDED)
+_JOINED: Final = (DifferenceKind.MISSING, DifferenceKind.EXTRA, DifferenceKind.NOT_DECIDED, DifferenceKind.KEY_LOST)
 
 
 @dataclass(slots=True)
@@ -159,6 +160,8 @@ def _kind(chain: Chain) -> DifferenceKind:
     one_sided = not (left.batch_count and right.batch_count)
     if left.only_here_count or right.only_here_count:
         unexplained = [side for side in (left, right) if side.unexplained_count]
+        if all(side.undecided for side in unexplained) and (left.lost_key_count or right.lost_key_count):
+            return DifferenceKind.KEY_LOST
         if not unexplained:
             return DifferenceKind.COMPACTED
         if all(side.undecided for side in unexplained):

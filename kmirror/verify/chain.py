@@ -53,6 +53,9 @@ class ChainSide:
     undecided: str | None = None
     """Why it is not known whether the other log's cleaner removed the unexplained records; None if
     it is known for at least one of them."""
+    lost_keys: list[tuple[int, bytes]] = field(default_factory=list)
+    """(offset, key) of the first records whose keys the other log lost."""
+    lost_key_count: int = 0
     lost_marker: int | None = None
     """The offset of the first control record that is missing in this way."""
     unexplained_markers: int = 0
@@ -120,9 +123,20 @@ class ChainSide:
             return self._is_explained(record)
         if offset > self.last_offset and self.peek() is None:
             return False
-        if offset < self.side.log.cleaned_offset or any(first <= offset <= last for first, last in self.holes):
-            return True
-        return self._is_explained(record)
+        return self._is_where_a_cleaner_was(offset) or self._is_explained(record)
+
+    def _is_where_a_cleaner_was(self, offset: int) -> bool:
+        return offset < self.side.log.cleaned_offset or any(first <= offset <= last for first, last in self.holes)
+
+    def has_lost(self, record: ComparedRecord) -> bool | None:
+        """Whether this log's cleaner was where it lacks a record, and yet cannot have removed it:
+        the record is the last one of its key. None if that cannot be told."""
+        offset = record.offset
+        if record.is_control or not self._is_where_a_cleaner_was(offset) or (offset > self.last_offset and self.peek() is None):
+            return False
+        log, evidence = self.side.log, self.side.evidence
+        transaction = record.producer[0] if record.is_transactional else None
+        return evidence.is_lost(log, offset, record.key, is_tombstone=record.is_tombstone, transaction=transaction)
 
     def undecided_of(self, record: ComparedRecord) -> str | None:
         """Returns why it is not known whether this log's cleaner removed a record that it lacks;
@@ -148,6 +162,8 @@ class ChainSide:
         self.unexplained_count += following.unexplained_count
         self.undecided = self.undecided and following.undecided
         self.newest_of_key = self.newest_of_key or following.newest_of_key
+        self.lost_keys += following.lost_keys[: max(MAX_OFFSETS_NAMED - self.lost_key_count, 0)]
+        self.lost_key_count += following.lost_key_count
         self.tombstone_keys += following.tombstone_keys[: max(MAX_OFFSETS_NAMED - self.tombstone_count, 0)]
         self.tombstone_count += following.tombstone_count
 
@@ -162,9 +178,15 @@ class ChainSide:
             self.tombstone_count += 1
             if len(self.tombstone_keys) < MAX_OFFSETS_NAMED:
                 self.tombstone_keys.append(key)
-        if self.unexplained_count and self.undecided is None:
+        lost = other.has_lost(record)
+        if lost:
+            assert key is not None, f"a record without a key is lost at offset {record.offset}"
+            self.lost_key_count += 1
+            if len(self.lost_keys) < MAX_OFFSETS_NAMED:
+                self.lost_keys.append((record.offset, key))
+        elif self.unexplained_count and self.undecided is None:
             self.unexplained_count += 1
-        elif not other.may_lack(record):
+        elif lost is None or not other.may_lack(record):
             self.unexplained_count += 1
             self.undecided = other.undecided_of(record)
             if record.is_control:

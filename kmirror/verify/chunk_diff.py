@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,10 +23,12 @@ from kmirror.verify.compared_log import Place
 from kmirror.verify.fingerprint import concatenated
 from kmirror.verify.segment_print import SegmentPrint
 
+NO_END: Final = (1 << 63) - 1
+
 
 class PartToCompare(NamedTuple):
     """Where to compare byte by byte. Start places of None mean where the comparison begins; end
-    places of None mean the ends of both logs."""
+    places of None mean the ends of both logs, or of what is compared of them."""
 
     left: Place | None
     right: Place | None
@@ -39,6 +41,9 @@ class ComparedChunks(NamedTuple):
 
     parts: list[PartToCompare]
     equal_bytes: int
+    end_offset: int | None = None
+    """Where the compared part of both logs ends: there, and not at their ends, a part without end
+    places ends. None: at their ends."""
 
 
 class LogPrint:
@@ -75,21 +80,26 @@ class LogPrint:
         return bisect_left(self.segments, int(chunk["segment"])), int(chunk["position"])
 
 
-def compare_chunks(left: LogPrint, right: LogPrint, start_offset: int) -> ComparedChunks:
-    """Compares from `start_offset` on, the higher of the two log starts."""
+def compare_chunks(left: LogPrint, right: LogPrint, start_offset: int, end_offset: int | None = None) -> ComparedChunks:
+    """Compares from `start_offset` on, the higher of the two log starts, up to `end_offset`
+    (exclusive; default: everything)."""
+    if end_offset is not None and end_offset <= start_offset:
+        return ComparedChunks([], 0, end_offset)
     if any(not log.is_sound and log.segments and start_offset > log.segments[0] for log in (left, right)):
-        return ComparedChunks([PartToCompare(None, None, None, None)], 0)  # the byte-by-byte comparison finds offsets in a damaged log
-    walk = _Walk(left, right, start_offset)
+        return ComparedChunks([PartToCompare(None, None, None, None)], 0, end_offset)  # comparing bytes finds offsets in a damaged log
+    walk = _Walk(left, right, start_offset, NO_END if end_offset is None else end_offset)
     walk.run()
-    return ComparedChunks(walk.parts, walk.equal_bytes)
+    return ComparedChunks(walk.parts, walk.equal_bytes, end_offset)
 
 
 class _Side:
-    def __init__(self, log: LogPrint, start_offset: int) -> None:
+    def __init__(self, log: LogPrint, start_offset: int, end_offset: int) -> None:
         chunks = log.chunks
         self.log = log
         self.row = int(np.searchsorted(chunks["last_offset"], start_offset))
-        self.count = len(chunks)
+        self.count = int(np.searchsorted(chunks["first_offset"], end_offset))
+        self.is_sound = log.is_sound or (log.next_offset or 0) > end_offset
+        """Whether everything below the end is sound."""
         self.starts: list[int] = chunks["start"].tolist()
         self.ends: list[int] = (chunks["start"] + (1 << chunks["level"])).tolist()
         self.rows: Any = chunks
@@ -100,9 +110,10 @@ class _Side:
 
 
 class _Walk:
-    def __init__(self, left: LogPrint, right: LogPrint, start_offset: int) -> None:
-        self._left, self._right = _Side(left, start_offset), _Side(right, start_offset)
+    def __init__(self, left: LogPrint, right: LogPrint, start_offset: int, end_offset: int) -> None:
+        self._left, self._right = _Side(left, start_offset, end_offset), _Side(right, start_offset, end_offset)
         self._start_offset = start_offset
+        self._end_offset = end_offset
         self.parts: list[PartToCompare] = []
         self.equal_bytes = 0
         self._open: tuple[Place | None, Place | None] | None = None
@@ -120,7 +131,7 @@ class _Walk:
                 self._agrees()
                 self.equal_bytes += size
             left.row, right.row = rows
-        if not (left.log.is_sound and right.log.is_sound):
+        if not (left.is_sound and right.is_sound):
             self._differs()
         if self._open is not None:
             self.parts.append(PartToCompare(*self._open, None, None))
@@ -136,6 +147,8 @@ class _Walk:
         not equal."""
         left, right = (_together(side, row) for side, row in zip((self._left, self._right), rows))
         if left is None or right is None or left[:2] != right[:2] or min(left[3], right[3]) < self._start_offset:
+            return None
+        if any(int(side.rows["last_offset"][row - 1]) >= self._end_offset for side, row in zip((self._left, self._right), rows)):
             return None
         return left[2]
 

@@ -17,10 +17,11 @@ from kmirror.verify.chunk_diff import ComparedChunks, LogPrint, compare_chunks
 from kmirror.verify.compared_log import DirectoryLog
 from kmirror.verify.diff_tables import PrintedLog
 from kmirror.verify.log_diff import DiffSettings, diff_parts
+from kmirror.verify.mirror_rules import MirroredEnd, MirroredPartition, end_or_verdict, with_problem
 from kmirror.verify.print_diff import facts_of
 from kmirror.verify.segment_print import PartitionPlan, SegmentPrint, SlicePrint, plan_partition, print_slice, segment_prints
 from kmirror.verify.slices import LogSlice
-from kmirror.verify.verdict import LogFacts, PartitionVerdict, error_verdict
+from kmirror.verify.verdict import Difference, LogFacts, PartitionVerdict, error_verdict
 
 KnownPrints = Mapping[str, Mapping[int, SegmentPrint]]
 """What an earlier run knew, by folder, then by base offset."""
@@ -51,10 +52,12 @@ class Comparison(NamedTuple):
     right: DirectoryLog
     found: ComparedChunks
     facts: tuple[LogFacts | None, LogFacts | None]
+    problem: Difference | None = None
+    """What is wrong at the end of what was mirrored."""
 
     def verdict(self, settings: DiffSettings) -> PartitionVerdict:
         """Returns the verdict, after reading the parts if there are any."""
-        return diff_parts(self.left, self.right, self.found, settings, facts=self.facts)
+        return with_problem(diff_parts(self.left, self.right, self.found, settings, facts=self.facts), self.problem, settings)
 
 
 def plan_logs(
@@ -65,7 +68,10 @@ def plan_logs(
     planned = []
     for side, log in logs:
         try:
-            plan: PartitionPlan | str = plan_partition(log.files, log.partition, locations[side], known.get(log.name, {}), is_deep=is_deep)
+            before = known.get(log.name, {})
+            plan: PartitionPlan | str = plan_partition(
+                log.files, log.partition, locations[side], before, is_deep=is_deep, cleaned_offset=log.cleaned_offset
+            )
         except (OSError, KmirrorError) as error:
             plan = _one_line(error, log)
         planned.append(Planned(side, log, plan))
@@ -92,19 +98,32 @@ def print_planned(planned: Sequence[Planned], print_slices: SlicePrinter, *, is_
 
 
 def compared(
-    left: DirectoryLog, right: DirectoryLog, printed: PrintedLogs, sides: tuple[str, str] = ("A", "B")
+    left: DirectoryLog,
+    right: DirectoryLog,
+    printed: PrintedLogs,
+    sides: tuple[str, str] = ("A", "B"),
+    mirrored: MirroredPartition | None = None,
+    end: MirroredEnd | PartitionVerdict | None = None,
 ) -> Comparison | PartitionVerdict:
     """Returns what the chunks of two logs say, or an error verdict if one of them could not be
-    read."""
+    read. Of a partition that is `mirrored`, what lies below its mirrored end counts; that of one
+    that is not stopped is known from its print."""
     one, two = printed[sides[0], left.name], printed[sides[1], right.name]
     for found in (one, two):
         if isinstance(found, str):
             return error_verdict(*left.topic_partition, found)
     assert not isinstance(one, str) and not isinstance(two, str), "both have prints"
     prints = LogPrint(left.partition, one.prints), LogPrint(right.partition, two.prints)
-    outcome = compare_chunks(*prints, max(left.log_start_offset, right.log_start_offset))
+    start_offset = max(left.log_start_offset, right.log_start_offset)
     facts = facts_of(left, prints[0], one.prints), facts_of(right, prints[1], two.prints)
-    return Comparison(left, right, outcome, facts)
+    if mirrored is None:
+        return Comparison(left, right, compare_chunks(*prints, start_offset), facts)
+    if end is None:
+        known = None if mirrored.is_stopped else facts[1]
+        end = end_or_verdict(left, right, mirrored) if known is None else MirroredEnd(known.log_end_offset)
+    if isinstance(end, PartitionVerdict):
+        return end
+    return Comparison(left, right, compare_chunks(*prints, start_offset, end.offset), facts, end.problem)
 
 
 def printed_slice(files: FileSystem, piece: LogSlice, is_deep: bool, /) -> SlicePrint | str:

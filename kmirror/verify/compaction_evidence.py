@@ -101,6 +101,10 @@ class CompactionEvidence:
         self._is_too_much = False
         self._markers = MarkerEvidence(open_left, open_right, left.log_start_offset)
 
+    def is_lost(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
+        """Nothing else says that a cleaner has been there, so `may_lack` tells all."""
+        return False
+
     def may_lack_control(self, log: ComparedLog, offset: int, key: bytes, producer_id: int) -> bool:
         """Whether a cleaner of `log` can have removed this control record."""
         if ControlRecordType.parse(key) not in MARKERS:

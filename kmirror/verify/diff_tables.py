@@ -114,6 +114,7 @@ SEGMENTS: Final = Table(
         Column("base_offset", "int64", "the base offset of the segment"),
         Column("size_bytes", "int64", "the size of the .log file when it was read"),
         Column("mtime_ms", "int64", "the modification time of the .log file when it was read"),
+        Column("identity", "string", "which file it was: inode and ctime on a local disk, and how far the cleaner had come"),
         Column("is_deep", "bool", "whether the records were hashed too"),
         Column("end_position", "int64", "the position after the last valid batch"),
         Column("last_position", "int64", "the position of that batch; -1 if there is none"),
@@ -204,7 +205,7 @@ def _batch_values(batches: Sequence[BatchFacts]) -> tuple[Any, ...]:
 
 def segment_columns(printed: Sequence[PrintedLog]) -> Columns:
     def row(log: PrintedLog, one: SegmentPrint) -> tuple[Any, ...]:
-        file = (one.base_offset, one.size_bytes, one.mtime_ms, one.is_deep, one.end_position, one.last_position)
+        file = (one.base_offset, one.size_bytes, one.mtime_ms, one.identity, one.is_deep, one.end_position, one.last_position)
         last = one.last_header.hex() if one.last_header else None
         return (VERSION, log.side, log.topic, log.partition, log.folder, *file, last, one.problem, len(one.chunks))
 
@@ -251,6 +252,7 @@ def known_prints(segments: Columns, chunks: Columns) -> dict[str, dict[int, Segm
             bytes.fromhex(one["last_header"] or ""),
             rows[begin:behind],
             one["problem"],
+            one["identity"],
         )
         if int(print_.chunks["size_bytes"].sum()) == print_.end_position and (print_.chunks["segment"] == print_.base_offset).all():
             found.setdefault(one["folder"], {})[one["base_offset"]] = print_

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kmirror.verify.chain import Chain, ChainSide
+from kmirror.verify.key_evidence import hash_text
 from kmirror.verify.verdict import BatchFacts, DifferenceKind
 
 
@@ -10,6 +11,7 @@ def detail_of(chain: Chain, kind: DifferenceKind) -> str:
     left, right = chain.left, chain.right
     notes = [note for note in (left.corrupt, right.corrupt) if note]
     notes += [_lost(holder, other) for holder, other in ((left, right), (right, left)) if holder.newest_of_key is not None]
+    notes += [_lost_keys(holder, other) for holder, other in ((left, right), (right, left)) if holder.lost_key_count]
     notes += [
         f"compaction does not explain that {other.name} lacks the marker at offset {holder.lost_marker}: it has a batch of the transaction"
         for holder, other in ((left, right), (right, left))
@@ -61,6 +63,15 @@ def _lost(holder: ChainSide, other: ChainSide) -> str:
     assert holder.newest_of_key is not None, f"{holder.name} has no such record"
     offset, key = holder.newest_of_key
     return f"compaction does not explain that {other.name} lacks offset {offset}: no later record of key {key.decode(errors='backslashreplace')!r}"
+
+
+def _lost_keys(holder: ChainSide, other: ChainSide) -> str:
+    """Names the first few keys that one side still has and the other lost, by their hashes: keys
+    may be secret."""
+    named = ", ".join(f"{hash_text(key)} (offset {offset})" for offset, key in holder.lost_keys)
+    more = f" and {holder.lost_key_count - len(holder.lost_keys)} more" if holder.lost_key_count > len(holder.lost_keys) else ""
+    many = "s" if holder.lost_key_count > 1 else ""
+    return f"{other.name} lost the key{many} with hash {named}{more}: no later record explains it"
 
 
 def _keys(side: ChainSide) -> str:

@@ -15,6 +15,19 @@ Then each bucket is sorted by itself. Of the records that one log lacks, only th
 again are kept, by ranges of offsets, because they are asked for in that order. Memory is bounded
 whatever the number of keys. Without a disk to spill to, nothing is decided above
 `spilled_rows.MAX_ROWS` records, and the verdict says so.
+
+Where other signs say that the right log's cleaner has been, keys still tell what it cannot have
+done: it removes a record only because of a later one. If the left log has a committed record with a
+value, the right one lacks it, and neither has a later record of its key, then the key is lost
+(`is_lost`). Each log alone looks soundly compacted then. Not every such record counts:
+
+- A later record of the left log counts wherever it is, also beyond the right log's end. The mirror
+  may have fetched from a replica that was cleaned before the left one.
+- A later record counts unless its transaction was aborted.
+- If the right log goes on after the end of what it mirrored and its cleaner has been there too, it
+  may have deleted keys by tombstones of its own that are gone. Then nothing is said.
+- What only the right log has is not judged so: the source's tombstone may have come and gone before
+  it was mirrored (C31).
 """
 
 from __future__ import annotations
@@ -66,6 +79,11 @@ class Evidence(Protocol):
         """Whether the cleaner of `log` can have removed a control record that `log` lacks."""
         ...
 
+    def is_lost(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool | None:
+        """Whether a cleaner cannot have removed a record that `log` lacks, although it has been there;
+        None if that is `undecided`."""
+        ...
+
 
 class KeyEvidence:
     """The keys of both logs of a comparison, which are read when first asked. `scratch` makes the
@@ -73,8 +91,10 @@ class KeyEvidence:
 
     decides = False
 
-    def __init__(self, left: ComparedLog, right: ComparedLog, scratch: Scratch | None = None) -> None:
+    def __init__(self, left: ComparedLog, right: ComparedLog, scratch: Scratch | None = None, *, mirrored_end: int | None = None) -> None:
         self._logs = (left, right)
+        self._mirrored_end = mirrored_end
+        """Where what the right log mirrors ends; None if it is the whole left log."""
         self._scratch = scratch
         self._keys: SupersededOffsets | None = None
         self._markers: MarkerEvidence | None = None
@@ -92,6 +112,21 @@ class KeyEvidence:
         if is_tombstone or (transaction is not None and keys.is_aborted(holder, transaction, offset)):
             return True
         return keys.came_again(holder, offset)
+
+    def is_lost(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool | None:
+        """Whether a key that the left log still has is lost in the right one."""
+        left, right = self._logs
+        if log is not right or key is None or is_tombstone or any(one.is_live for one in self._logs):
+            return False
+        keys = self._read()
+        if keys is None:
+            return None if self.undecided else False
+        if keys.may_have_come_again(LEFT, offset):
+            return False
+        if transaction is not None and not keys.is_committed(LEFT, transaction, offset):
+            return False
+        end = keys.end_offset(LEFT) if self._mirrored_end is None else self._mirrored_end
+        return keys.end_offset(RIGHT) <= end or 0 < right.cleaned_offset <= end
 
     def may_lack_control(self, log: ComparedLog, offset: int, key: bytes, producer_id: int) -> bool:
         """Keys say nothing of a control record: its log's cleaner checkpoint must be above it, and
@@ -127,6 +162,14 @@ class NoKeys:
     decides = False
     undecided = None
 
+    def __init__(self, right: ComparedLog) -> None:
+        self._right = right
+
+    def is_lost(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool | None:
+        if log is self._right and key is not None and not is_tombstone:
+            raise KeysNeededError
+        return False
+
     def may_lack(self, log: ComparedLog, offset: int, key: bytes | None, *, is_tombstone: bool, transaction: int | None) -> bool:
         raise KeysNeededError
 
@@ -139,6 +182,16 @@ class NoKeys:
 def short_name(key: bytes) -> bytes:
     """Returns what represents a key in memory: the key itself, or its hash."""
     return key if len(key) <= MAX_KEY_BYTES else hashlib.blake2b(key, digest_size=MAX_KEY_BYTES).digest() + b"h"
+
+
+def hash_text(key: bytes) -> str:
+    """Returns the hash of a key (`key_hash`) in 32 hex digits."""
+    import numpy as np  # equal logs do not need it
+
+    from kmirror.verify.key_hash import hash_slices
+
+    first, second = hash_slices(key + bytes(8), np.array([0], dtype=np.int64), np.array([len(key)], dtype=np.int64))
+    return f"{int(first[0]):016x}{int(second[0]):016x}"
 
 
 class _Found(NamedTuple):

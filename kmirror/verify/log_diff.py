@@ -83,7 +83,7 @@ class _Findings:
             self.listed.append(finding.difference())
 
 
-def _no_progress(size: int) -> None:
+def no_progress(size: int) -> None:
     """The progress callback for callers that want none."""
 
 
@@ -91,7 +91,7 @@ def diff_logs(
     left: ComparedLog,
     right: ComparedLog,
     settings: DiffSettings = DiffSettings(),
-    progress: Progress = _no_progress,
+    progress: Progress = no_progress,
     evidence: Evidence | None = None,
 ) -> PartitionVerdict:
     """Compares two logs. Never raises for what is in them: the verdict says it.
@@ -106,16 +106,23 @@ def diff_parts(
     right: DirectoryLog,
     found: ComparedChunks,
     settings: DiffSettings = DiffSettings(),
-    progress: Progress = _no_progress,
+    progress: Progress = no_progress,
     *,
     facts: tuple[LogFacts | None, LogFacts | None] = (None, None),
 ) -> PartitionVerdict:
     """Returns the verdict of `diff_logs` for logs that were compared by chunks: only `found.parts`
     are read. `facts` are those that are already known."""
     try:
-        return _verdict(left, right, settings, progress, None, lambda comparison: comparison.run_parts(left, right, found), facts)
+        return _verdict(
+            left, right, settings, progress, None, lambda comparison: comparison.run_parts(left, right, found), facts, found.end_offset
+        )
     except _AstrayError:
-        return diff_logs(left, right, settings, progress)
+        if found.end_offset is None:
+            return diff_logs(left, right, settings, progress)
+    whole = found._replace(parts=[found.parts[0]._replace(left=None, right=None, left_end=None, right_end=None)], equal_bytes=0)
+    return _verdict(
+        left, right, settings, progress, None, lambda comparison: comparison.run_parts(left, right, whole), facts, whole.end_offset
+    )
 
 
 def diff_piece(
@@ -134,7 +141,16 @@ def diff_piece(
     if not is_last:
         facts = left.facts_of(left.log_start_offset, 0), right.facts_of(right.log_start_offset, 0)
     try:
-        return _verdict(left, right, settings, _no_progress, NoKeys(), lambda comparison: comparison.run_parts(left, right, found), facts)
+        return _verdict(
+            left,
+            right,
+            settings,
+            no_progress,
+            NoKeys(right),
+            lambda comparison: comparison.run_parts(left, right, found),
+            facts,
+            found.end_offset,
+        )
     except (_AstrayError, KeysNeededError):
         return None
 
@@ -173,10 +189,11 @@ def _verdict(
     evidence: Evidence | None,
     run: Callable[[_Comparison], None],
     facts: tuple[LogFacts | None, LogFacts | None] = (None, None),
+    end_offset: int | None = None,
 ) -> PartitionVerdict:
     start_offset = max(left.log_start_offset, right.log_start_offset)
     findings = _Findings(settings)
-    keys = KeyEvidence(left, right, settings.scratch)
+    keys = KeyEvidence(left, right, settings.scratch, mirrored_end=end_offset)
     comparison = _Comparison(left, right, start_offset, findings, progress, evidence or keys)
     error: str | None = None
     left_facts: LogFacts | None = None
@@ -242,11 +259,13 @@ class _Comparison:
         """Compares only the parts; the rest is equal."""
         self.bytes_compared = found.equal_bytes
         for part in found.parts:
-            one = _opened(left, part.left, self._start_offset, part.left_end)
-            two = _opened(right, part.right, self._start_offset, part.right_end)
+            is_open = part.left_end is None
+            ends = places_of(left, right, found.end_offset) if is_open and found.end_offset is not None else (part.left_end, part.right_end)
+            one = _opened(left, part.left, self._start_offset, ends[0])
+            two = _opened(right, part.right, self._start_offset, ends[1])
             with closing(one) as cursor, closing(two) as other:
                 self._run(cursor, other)
-                if cursor.is_astray() or other.is_astray():
+                if not is_open and (cursor.is_astray() or other.is_astray()):
                     raise _AstrayError
             self._findings.end_run()
 
@@ -309,6 +328,12 @@ class _Comparison:
             self._progress(finding.size_bytes)
             self._findings.add(finding)
         return False
+
+
+def places_of(left: DirectoryLog, right: DirectoryLog, offset: int) -> tuple[Place, Place]:
+    """Returns where both logs have the first batch that ends at `offset` or later."""
+    with closing(left.cursor(offset)) as one, closing(right.cursor(offset)) as two:
+        return one.place, two.place
 
 
 def _opened(log: DirectoryLog, place: Place | None, start_offset: int, end: Place | None) -> DirectoryCursor:

@@ -13,6 +13,10 @@
 A partition that `__mirror_state` does not mention is not mirrored, and is not compared. There is
 nothing to check in a partition that never mirrored a batch (last mirror epoch -1) or whose mirrored
 part retention has deleted.
+
+The end is found first (`mirrored_end`). What is below it is compared like any two logs: whole
+(`diff_mirrored`), in pieces (`paired_slices`) or by fingerprints (`chunk_diff`), which all stop
+there.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ from kmirror.storage.leader_epoch_checkpoint_file import LEADER_EPOCH_CHECKPOINT
 from kmirror.verify.chain import control_type_of, facts_of
 from kmirror.verify.chunk_diff import ComparedChunks, PartToCompare
 from kmirror.verify.compared_log import DirectoryLog
-from kmirror.verify.log_diff import DiffSettings, Progress, diff_parts
+from kmirror.verify.log_diff import DiffSettings, Progress, diff_parts, no_progress
 from kmirror.verify.planner import list_input
 from kmirror.verify.replay.timelines import STATE_NAMES, read_timelines
 from kmirror.verify.verdict import Difference, DifferenceKind, PartitionVerdict, Status, error_verdict
@@ -80,24 +84,55 @@ def mirrored_partitions(files: FileSystem, path: str) -> Mapping[TopicPartition,
     return found
 
 
+class MirroredEnd(NamedTuple):
+    """Where the mirrored part of a partition ends, and what is wrong there."""
+
+    offset: int
+    """The first offset that does not come from the source."""
+    problem: Difference | None = None
+    """The reset that the rules demand there is missing."""
+
+
+def mirrored_end(source: DirectoryLog, destination: DirectoryLog, mirrored: MirroredPartition) -> MirroredEnd:
+    """Finds the end. KmirrorError or OSError if a log cannot be read there, or lacks its leader
+    epochs."""
+    end = _mirrored_end(source, destination, mirrored)
+    has_own_part = mirrored.is_stopped and end >= destination.log_start_offset
+    return MirroredEnd(end, _reset_problem(destination, end) if has_own_part else None)
+
+
+def end_or_verdict(source: DirectoryLog, destination: DirectoryLog, mirrored: MirroredPartition) -> MirroredEnd | PartitionVerdict:
+    """Returns the end, or the verdict on a partition whose end cannot be found."""
+    try:
+        return mirrored_end(source, destination, mirrored)
+    except OSError as error:
+        return error_verdict(*destination.topic_partition, f"{error.filename or destination.name}: {error.strerror or error}")
+    except KmirrorError as error:
+        return error_verdict(*destination.topic_partition, str(error))
+
+
 def diff_mirrored(
-    source: DirectoryLog, destination: DirectoryLog, mirrored: MirroredPartition, settings: DiffSettings, progress: Progress
+    source: DirectoryLog, destination: DirectoryLog, mirrored: MirroredPartition, settings: DiffSettings, progress: Progress = no_progress
 ) -> PartitionVerdict:
     """Returns what breaks the rules. Never raises for what is in the logs."""
-    name = destination.topic_partition
-    try:
-        end = _mirrored_end(source, destination, mirrored)
-        start = max(source.log_start_offset, destination.log_start_offset)
-        part = PartToCompare(None, None, _place(source, max(end, start)), _place(destination, max(end, start)))
-        problem = _reset_problem(destination, end) if mirrored.is_stopped and end >= destination.log_start_offset else None
-    except (KmirrorError, OSError) as error:
-        return error_verdict(*name, str(error))
-    found = diff_parts(source, destination, ComparedChunks([part], 0), settings, progress)
-    if problem is None or DifferenceKind.MIRROR_RULE in settings.ignored:
-        return found
-    counts = {**found.difference_counts, DifferenceKind.MIRROR_RULE.value: 1}
-    status = Status.ERROR if found.error is not None else Status.DIFFERENT
-    return msgspec.structs.replace(found, status=status, difference_counts=counts, differences=[*found.differences, problem])
+    end = end_or_verdict(source, destination, mirrored)
+    if isinstance(end, PartitionVerdict):
+        return end
+    parts = [PartToCompare(None, None, None, None)] if end.offset > max(source.log_start_offset, destination.log_start_offset) else []
+    found = diff_parts(source, destination, ComparedChunks(parts, 0, end.offset), settings, progress)
+    return with_problem(found, end.problem, settings)
+
+
+def with_problem(verdict: PartitionVerdict, problem: Difference | None, settings: DiffSettings) -> PartitionVerdict:
+    """Returns the verdict on what was mirrored, with what is wrong at its end."""
+    if problem is None:
+        return verdict
+    kind = problem.kind
+    if kind in settings.ignored:
+        return msgspec.structs.replace(verdict, ignored_counts={**verdict.ignored_counts, kind.value: 1})
+    status = Status.ERROR if verdict.error is not None else Status.DIFFERENT
+    counts = {**verdict.difference_counts, kind.value: 1}
+    return msgspec.structs.replace(verdict, status=status, difference_counts=counts, differences=[*verdict.differences, problem])
 
 
 def _mirrored_end(source: DirectoryLog, log: DirectoryLog, mirrored: MirroredPartition) -> int:
@@ -123,11 +158,6 @@ def _batch_at(log: DirectoryLog, offset: int) -> RecordBatch | None:
     with closing(log.cursor(offset)) as cursor:
         head = cursor.peek()
     return None if head is None else head.batch
-
-
-def _place(log: DirectoryLog, offset: int) -> tuple[int, int]:
-    with closing(log.cursor(offset)) as cursor:
-        return cursor.place
 
 
 def _reset_problem(log: DirectoryLog, end: int) -> Difference | None:

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from kmirror.common.errors import KmirrorError
 from kmirror.verify.chunk_diff import ComparedChunks, PartToCompare
 from kmirror.verify.compared_log import DirectoryLog, Place
-from kmirror.verify.log_diff import BLOCK_BYTES
+from kmirror.verify.log_diff import BLOCK_BYTES, places_of
 from kmirror.verify.planner import index_entries
 
 WHOLE: Final = PartToCompare(None, None, None, None)
@@ -38,24 +38,40 @@ class PairedSlice(NamedTuple):
     right_bytes: int
 
 
-def paired_slices(left: DirectoryLog, right: DirectoryLog, task_bytes: int) -> list[PairedSlice]:
-    """Returns the pieces of two logs, from the higher log start on; none if the logs are small or
-    cannot be cut."""
-    if left.size_bytes <= task_bytes * 3 // 2 or not right.partition.segments:
+def is_large(left: DirectoryLog, right: DirectoryLog, task_bytes: int) -> bool:
+    """Whether two logs are worth cutting."""
+    return left.size_bytes > task_bytes * 3 // 2 and bool(right.partition.segments)
+
+
+def paired_slices(left: DirectoryLog, right: DirectoryLog, task_bytes: int, end_offset: int | None = None) -> list[PairedSlice]:
+    """Returns the pieces of two logs, from the higher log start on, up to `end_offset` or the ends
+    of both; none if the logs are small or cannot be cut."""
+    if not is_large(left, right, task_bytes):
         return []
     try:
-        return list(_slices(left, right, WHOLE, task_bytes))
+        return list(_slices(left, right, _bounded(left, right, WHOLE, end_offset), task_bytes))
     except (KmirrorError, OSError):
         return []  # comparing them whole reports what is wrong
 
 
-def cut_part(left: DirectoryLog, right: DirectoryLog, part: PartToCompare, task_bytes: int) -> list[PartToCompare]:
-    """Returns the part in pieces, or unchanged if it is small or cannot be cut."""
+def _bounded(left: DirectoryLog, right: DirectoryLog, part: PartToCompare, end_offset: int | None) -> PartToCompare:
+    """Returns a part without end places as one that ends at `end_offset`."""
+    if part.left_end is not None or end_offset is None:
+        return part
+    left_end, right_end = places_of(left, right, end_offset)
+    return part._replace(left_end=left_end, right_end=right_end)
+
+
+def cut_part(
+    left: DirectoryLog, right: DirectoryLog, part: PartToCompare, task_bytes: int, end_offset: int | None = None
+) -> list[PartToCompare]:
+    """Returns the part in pieces, or unchanged if it is small or cannot be cut. A part without end
+    places ends at `end_offset`."""
     start, end = part.left or (0, 0), part.left_end or _end(left)
     if _bytes_between(left, start, end) <= task_bytes * 3 // 2 or not right.partition.segments:
         return [part]
     try:
-        pieces = list(_slices(left, right, part, task_bytes))
+        pieces = list(_slices(left, right, _bounded(left, right, part, end_offset), task_bytes))
     except (KmirrorError, OSError):
         return [part]  # comparing it reports what is wrong
     made = [PartToCompare(piece.left, piece.right, piece.left_end, piece.right_end) for piece in pieces]

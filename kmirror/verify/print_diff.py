@@ -32,7 +32,7 @@ def print_log(
 ) -> list[SegmentPrint]:
     """Reads what is new or changed since `known`, all in this process. OSError as the file system
     says."""
-    plan = plan_partition(log.files, log.partition, location, known, is_deep=is_deep)
+    plan = plan_partition(log.files, log.partition, location, known, is_deep=is_deep, cleaned_offset=log.cleaned_offset)
     read = []
     for piece in plan.slices:
         read.append(print_slice(log.files, piece, is_deep=is_deep))

@@ -1,8 +1,9 @@
 """What is known of a segment that was read: its chunks, where its last batch lies, and which file
 it was.
 
-A file with the same size and modification time as before is not read again. A file that has grown
-is read from its old end on, if its former last batch is still in its place. In one log the same
+A file with the same size, modification time and identity (`file_identity`) as before is not read
+again. A file that has grown is read from its old end on, if its former last batch is still in its
+place. In one log the same
 offset, leader epoch and CRC mean the same batch with the same past (replication relies on that),
 and a cleaner rewrites only closed files. Everything else is read again.
 
@@ -25,6 +26,7 @@ from kmirror.record.record_batch import ATTRIBUTES_POSITION, RECORD_BATCH_OVERHE
 from kmirror.storage.log_file_names import INDEX_FILE_SUFFIX, LOG_FILE_SUFFIX
 from kmirror.storage.reader import PartitionFiles, SegmentFiles
 from kmirror.verify.chunks import NO_CHUNKS, Chunks, chunks_of, coalesced
+from kmirror.verify.file_identity import segment_identity
 from kmirror.verify.fingerprint import Uint64s, body_hash
 from kmirror.verify.header_scan import HeaderBlock, read_headers
 from kmirror.verify.planner import TASK_BYTES, Listing, index_entries
@@ -62,6 +64,8 @@ class SegmentPrint:
     last_header: bytes
     chunks: Chunks
     problem: str | None = None
+    identity: str = ""
+    """Which file it was (`file_identity`)."""
     bytes_read: int = 0
     """How many bytes of the log were read for this print."""
 
@@ -74,6 +78,7 @@ class PartitionPlan:
     """By base offset: segments that need not be read, and the known first part of those that have
     grown."""
     mtimes: dict[int, int]
+    identities: dict[int, str]
     slices: list[LogSlice]
 
 
@@ -85,8 +90,12 @@ def plan_partition(
     *,
     is_deep: bool,
     task_bytes: int = TASK_BYTES,
+    cleaned_offset: int = 0,
 ) -> PartitionPlan:
     """Plans what to read. `known` is what an earlier run knew, by base offset."""
+    identities = {
+        segment.base_offset: segment_identity(files, segment.path(), segment.base_offset, cleaned_offset) for segment in partition.segments
+    }
     mtimes = {segment.base_offset: files.mtime_ms(segment.path()) for segment in partition.segments}
     kept: dict[int, SegmentPrint] = {}
     anew = []
@@ -94,9 +103,12 @@ def plan_partition(
     last = partition.segments[-1] if partition.segments else None
     for segment in partition.segments:
         before = known.get(segment.base_offset)
-        if before is None or before.is_deep is not is_deep or before.size_bytes > segment.log_size:
+        file = mtimes[segment.base_offset], identities[segment.base_offset]
+        is_longer = before is not None and before.size_bytes < segment.log_size
+        is_same = before is not None and before.size_bytes == segment.log_size and (before.mtime_ms, before.identity) == file
+        if before is None or before.is_deep is not is_deep or not (is_longer or is_same):
             anew.append(segment)
-        elif before.size_bytes == segment.log_size and before.mtime_ms == mtimes[segment.base_offset]:
+        elif is_same:
             kept[segment.base_offset] = before
         elif before.problem is None and _still_lies(files, segment.path(), before):
             kept[segment.base_offset] = before
@@ -108,7 +120,7 @@ def plan_partition(
     chosen = PartitionFiles(partition.path, partition.topic_partition, anew, [], [])
     for piece in Listing(location, partition.path, [chosen], True, {}).slices(files, chosen, task_bytes=task_bytes):
         slices.append(piece._replace(is_last_segment=last is not None and piece.base_offset == last.base_offset))
-    return PartitionPlan(kept, mtimes, slices)
+    return PartitionPlan(kept, mtimes, identities, slices)
 
 
 def _still_lies(files: FileSystem, path: str, before: SegmentPrint) -> bool:
@@ -206,7 +218,7 @@ def segment_prints(partition: PartitionFiles, plan: PartitionPlan, read: Sequenc
         _segment_print(
             segment.base_offset,
             segment.log_size,
-            plan.mtimes[segment.base_offset],
+            (plan.mtimes[segment.base_offset], plan.identities[segment.base_offset]),
             plan.known.get(segment.base_offset),
             by_segment.get(segment.base_offset, []),
             is_deep=is_deep,
@@ -216,7 +228,7 @@ def segment_prints(partition: PartitionFiles, plan: PartitionPlan, read: Sequenc
 
 
 def _segment_print(
-    base_offset: int, size_bytes: int, mtime_ms: int, known: SegmentPrint | None, pieces: list[SlicePrint], *, is_deep: bool
+    base_offset: int, size_bytes: int, file: tuple[int, str], known: SegmentPrint | None, pieces: list[SlicePrint], *, is_deep: bool
 ) -> SegmentPrint:
     chunks = [known.chunks] if known is not None else []
     end = known.end_position if known is not None else 0
@@ -234,7 +246,8 @@ def _segment_print(
             break
     whole = coalesced(np.concatenate(chunks)) if chunks else NO_CHUNKS
     bytes_read = sum(piece.end_position - piece.start for piece in pieces)
-    return SegmentPrint(base_offset, size_bytes, mtime_ms, is_deep, end, last_position, last_header, whole, problem, bytes_read)
+    mtime_ms, identity = file
+    return SegmentPrint(base_offset, size_bytes, mtime_ms, is_deep, end, last_position, last_header, whole, problem, identity, bytes_read)
 
 
 def _sound_pieces(pieces: list[SlicePrint], end: int, before: list[Chunks]) -> Iterator[SlicePrint | str]:

@@ -25,6 +25,7 @@ from kmirror.verify.spilled_rows import Scratch, SpilledRows
 BUCKET_BITS: Final = 8
 RANGE_RECORDS: Final = 1 << 18
 _SIDES: Final = (1, 2)
+_COMMITTED: Final = 4
 _NEVER: Final = (1 << 63) - 1
 _HASH, _SECOND, _OFFSET, _PRODUCER = range(4)
 
@@ -39,6 +40,7 @@ class SupersededOffsets:
         self._found: SpilledRows | None = None
         self._transactions = {side: CommittedRecords(_ignore) for side in _SIDES}
         self._first_repeat = dict.fromkeys(_SIDES, _NEVER)
+        self._end_offsets = dict.fromkeys(_SIDES, 0)
         self._range_starts: list[int] = []
         """The first offset of each range of about `RANGE_RECORDS` records."""
         self._range_left = 0
@@ -47,6 +49,9 @@ class SupersededOffsets:
     def add(self, sides: int, batches: Sequence[RecordBatch]) -> None:
         """Adds batches that the logs `sides` have (1 left, 2 right, 3 both)."""
         data = [batch for batch in batches if not batch.is_control and batch.record_count]
+        for side in _SIDES:
+            if side & sides and batches:
+                self._end_offsets[side] = max(self._end_offsets[side], batches[-1].next_offset)
         for batch in batches:
             if batch.is_control:
                 for side in _SIDES:
@@ -96,7 +101,8 @@ class SupersededOffsets:
 
     def _superseded(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Returns (offset, side) of the records of a bucket that only one log has and whose key
-        came again."""
+        came again; with `_COMMITTED` beside the side if it did in a record that is known to be
+        committed."""
         if not len(rows):
             return np.zeros((0, 2), dtype=np.int64)
         key = rows[:, _HASH].view(np.uint64) >> np.uint64(2)
@@ -111,19 +117,26 @@ class SupersededOffsets:
             again = mine[1:][group[mine[1:]] == group[mine[:-1]]]
             if again.size:
                 self._first_repeat[side] = min(self._first_repeat[side], int(offsets[again].min()))
-        committed = np.where(self._is_committed(rows, sides), offsets, -1)
-        newest = np.maximum.reduceat(committed, np.flatnonzero(is_new))[group]
+        starts = np.flatnonzero(is_new)
+        committed, aborted = self._fates(rows, sides)
+        newest = np.maximum.reduceat(np.where(aborted, -1, offsets), starts)[group]
+        newest_committed = np.maximum.reduceat(np.where(committed, offsets, -1), starts)[group]
         one_sided = np.flatnonzero((sides != 3) & (offsets < newest))
-        return np.stack((offsets[one_sided], sides[one_sided]), axis=1)
+        marks = np.where(offsets < newest_committed, _COMMITTED, 0)
+        return np.stack((offsets[one_sided], (sides | marks)[one_sided]), axis=1)
 
-    def _is_committed(self, rows: npt.NDArray[np.int64], sides: Int64s) -> npt.NDArray[np.bool_]:
+    def _fates(self, rows: npt.NDArray[np.int64], sides: Int64s) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Returns (which records are committed, which ones are aborted) in a log that has them."""
         committed = rows[:, _PRODUCER] < 0
+        aborted = np.zeros(len(rows), dtype=bool)
         for producer in np.unique(rows[~committed, _PRODUCER]).tolist():
             written = np.flatnonzero(rows[:, _PRODUCER] == producer)
             for side in _SIDES:
                 mine = written[sides[written] & side != 0]
-                committed[mine] |= self._transactions[side].are_committed(producer, rows[mine, _OFFSET])
-        return committed
+                offsets = rows[mine, _OFFSET]
+                committed[mine] |= self._transactions[side].are_committed(producer, offsets)
+                aborted[mine] |= self._transactions[side].are_aborted(producer, offsets)
+        return committed, aborted & ~committed
 
     def first_repeat(self, side: int) -> int:
         """Returns the first offset at which this log has a key that it had before."""
@@ -132,9 +145,24 @@ class SupersededOffsets:
     def is_aborted(self, side: int, producer_id: int, offset: int) -> bool:
         return self._transactions[side].is_aborted(producer_id, offset)
 
+    def is_committed(self, side: int, producer_id: int, offset: int) -> bool:
+        return bool(self._transactions[side].are_committed(producer_id, np.array([offset], dtype=np.int64))[0])
+
+    def end_offset(self, side: int) -> int:
+        """Returns the offset after the last batch of this log; 0 if it has none."""
+        return self._end_offsets[side]
+
     def came_again(self, side: int, offset: int) -> bool:
         """Whether the key of a record that only this log has came again, committed, in one of the
         two logs."""
+        return self._has_found(offset, side | _COMMITTED)
+
+    def may_have_come_again(self, side: int, offset: int) -> bool:
+        """Like `came_again`, also in a record whose transaction has not ended, as far as is
+        known."""
+        return self._has_found(offset, side | _COMMITTED) or self._has_found(offset, side)
+
+    def _has_found(self, offset: int, side: int) -> bool:
         assert self._found is not None, "asked before all was told"
         number = max(bisect_right(self._range_starts, offset) - 1, 0)
         if number != self._at_hand[0]:

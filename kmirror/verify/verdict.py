@@ -14,6 +14,8 @@ A difference has exactly one kind, the first of these that fits:
                            covers
     CONTROL_ONLY           only control batches (transaction markers, MIRROR_PID_RESET): no record
                            of a producer is concerned
+    KEY_LOST               A has the last record of a key and B lacks it, although B's cleaner, which
+                           has been there, had no reason to remove it
     COMPACTED              one log lacks records that its cleaner may have removed, or a cleaner
                            rewrote the batch; what both have is equal
     NOT_DECIDED            one log lacks records that its cleaner may or may not have removed: there
@@ -53,6 +55,7 @@ class DifferenceKind(StrEnum):
     EPOCH_ONLY = "epoch-only"
     CONTROL_ONLY = "control-only"
     RE_BATCHED = "re-batched"
+    KEY_LOST = "key-lost"
     COMPACTED = "compacted"
     NOT_DECIDED = "not-decided"
     MIRROR_RULE = "mirror-rule"
@@ -66,6 +69,7 @@ class DifferenceKind(StrEnum):
             "bytes-differ": "bytes differ",
             "epoch-only": "epoch only",
             "control-only": "control only",
+            "key-lost": "key lost",
             "compacted": "compacted away",
             "not-decided": "not decided",
             "mirror-rule": "mirror rule",

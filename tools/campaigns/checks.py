@@ -181,10 +181,3 @@ def strays(log_dirs: Iterable[Path]) -> set[str]:
 def no_strays(log_dirs: Iterable[Path]) -> None:
     found = strays(log_dirs)
     assert not found, f"{len(found)} logs were set aside: {sorted(found)[:5]}"
-
-
-def no_tracebacks(log_files: Iterable[Path]) -> None:
-    """No node has logged an error that nobody awaited."""
-    found = [f"{path}: {line[:200]}" for path in log_files if path.exists() for line in path.read_text(errors="replace").splitlines()
-             if line.startswith("Traceback ")]  # fmt: skip
-    assert not found, f"{len(found)} tracebacks in logs: {found[:3]}"

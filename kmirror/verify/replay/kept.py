@@ -3,8 +3,8 @@ segments are merged into today's result.
 
 A segment is not read again if its *identity* is unchanged. The identity has:
 
-* the sizes of its .log, .index and .timeindex, the modification time of the .log, whether CRCs were
-  checked, and whether it was the last segment, where an incomplete batch is no damage;
+* the sizes of its .log, .index and .timeindex, the modification time of the .log and which file that
+  is (`file_identity`), whether CRCs were checked, and whether it was the last segment, where an incomplete batch is no damage;
 * the snapshots that lie within it, because producers are kept apart there;
 * how far the log's cleaner had come. A cleaner's pass keeps a segment's modification time, and one
   that only set a delete horizon also keeps its size; but each pass moves
@@ -32,6 +32,7 @@ from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
 from kmirror.storage.log_file_names import INDEX_FILE_SUFFIX, LOG_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX
 from kmirror.storage.reader import PartitionFiles
+from kmirror.verify.file_identity import file_identity
 from kmirror.verify.replay.claims import DataDirClaims
 from kmirror.verify.replay.compaction import KeyCounts, KeyScope
 from kmirror.verify.replay.leader_epochs import EpochRun
@@ -73,7 +74,7 @@ def identities_of(files: FileSystem, partition: PartitionFiles, data_dir: DataDi
         inside = [offset for offset in partition.snapshots if segment.base_offset < offset and (end is None or offset < end)]
         sizes = [segment.sizes.get(suffix) for suffix in (LOG_FILE_SUFFIX, INDEX_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX)]
         try:
-            modified = files.mtime_ms(segment.path())
+            modified = (files.mtime_ms(segment.path()), file_identity(files, segment.path()))
         except FileNotFoundError:
             continue  # a running broker deleted it
         found[segment.base_offset] = _text([VERSION, *sizes, modified, check_crc, is_last, inside, cleaned])

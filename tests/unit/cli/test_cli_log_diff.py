@@ -105,7 +105,7 @@ def test_checkpoints_beside_the_folders_are_read(tmp_path: Path, capsys: pytest.
     verdict = json.loads(out)["partitions"][0]
     assert code == 1 and verdict["start_offset"] == 3
     found = [(row["kind"], row["first_offset"]) for row in verdict["differences"]]
-    assert found == [("compacted", 0), ("missing", 5), ("beyond-high-watermark", 20), ("beyond-high-watermark", 25)]
+    assert found == [("key-lost", 0), ("missing", 5), ("beyond-high-watermark", 20), ("beyond-high-watermark", 25)]
 
 
 def test_json_is_the_whole_report(dirs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,7 +167,7 @@ def test_a_corrupt_log_is_exit_code_2_and_names_the_byte(dirs: tuple[Path, Path]
     assert out.splitlines()[-1] == "3 partitions: 1 equal, 1 different, 1 error (epoch only: 1)"
 
 
-def _killed(one: object, other: object, settings: object) -> None:
+def _killed(*arguments: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -175,7 +175,7 @@ def test_a_killed_process_of_the_pool_gave_a_traceback(
     dirs: tuple[Path, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_diff_run, "POOL_THRESHOLD_BYTES", 0)
-    monkeypatch.setattr(log_diff_run, "diff_logs", _killed)
+    monkeypatch.setattr(log_diff_run, "_diff_pair", _killed)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     code, out, err = run(capsys, *dirs)
     assert (code, out, err.count("\n")) == (2, "", 1)

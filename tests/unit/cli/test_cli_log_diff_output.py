@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -192,8 +193,64 @@ def test_replicas_of_a_cluster_are_compared_with_the_one_that_would_be_elected(t
 def test_what_does_not_go_together_is_said(dirs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, words in (
         ((*dirs, "--deep"), "--deep can only be used with --output"),
+        ((*dirs, "--full"), "--full can only be used with --output"),
         ((*dirs, "--output", dirs[0] / "same-0" / f"{0:020d}.log"), f"{0:020d}.log"),
     ):
         assert main([*map(str, arguments)]) == 2
         captured = capsys.readouterr()
         assert not captured.out and words in captured.err and captured.err.count("\n") == 1, captured.err
+
+
+def bytes_read(out: Path) -> dict[str, list[int]]:
+    return {row["topic"]: [row["left_bytes_read"], row["right_bytes_read"]] for row in rows_of(out, "partitions", FORMATS[0])}
+
+
+def test_a_segment_that_was_written_in_place_or_replaced_is_read_again(
+    dirs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its old size and time it passed for unchanged."""
+    out = tmp_path / "out"
+    selected = (*dirs, "--topics", "same", "--output", out)
+    assert report_of(capsys, *selected)[0] == report_of(capsys, *selected)[0] == 0
+    assert bytes_read(out) == {"same": [0, 0]}
+    first, last = sorted((dirs[1] / "same-0").glob("*.log"))
+    before = last.stat()
+    with last.open("r+b") as file:
+        file.seek(70)
+        byte = file.read(1)[0]
+        file.seek(70)
+        file.write(bytes([byte ^ 1]))
+    os.utime(last, ns=(before.st_atime_ns, before.st_mtime_ns))
+    code, report = report_of(capsys, *selected)
+    assert (code, report["difference_counts"]) == (1, {"bytes-differ": 1})
+    assert bytes_read(out) == {"same": [0, before.st_size]}
+    before = first.stat()
+    copy = first.with_suffix(".copy")
+    copy.write_bytes(first.read_bytes())
+    os.utime(copy, ns=(before.st_atime_ns, before.st_mtime_ns))
+    copy.replace(first)
+    report_of(capsys, *selected)
+    assert bytes_read(out) == {"same": [0, before.st_size]}, "as a cleaner replaces it"
+
+
+def test_a_cleaners_pass_makes_segments_be_read_again_where_files_tell_nothing(
+    dirs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kmirror.runtime.os_files import OsFileSystem
+
+    monkeypatch.setattr(OsFileSystem, "file_identity", lambda self, path: "")
+    out = tmp_path / "out"
+    selected = (*dirs, "--topics", "same", "--output", out)
+    assert report_of(capsys, *selected)[0] == report_of(capsys, *selected)[0] == 0
+    assert bytes_read(out) == {"same": [0, 0]}
+    (dirs[0] / "cleaner-offset-checkpoint").write_text("0\n1\nsame 0 10\n")
+    assert report_of(capsys, *selected)[0] == 0
+    first = min((dirs[0] / "same-0").glob("*.log"))
+    assert bytes_read(out) == {"same": [first.stat().st_size, 0]}, "the second one begins where the cleaner ended"
+
+
+def test_full_trusts_nothing(dirs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    selected = (*dirs, "--topics", "same", "--output", tmp_path / "out")
+    assert report_of(capsys, *selected)[0] == report_of(capsys, *selected, "--full")[0] == 0
+    size = sum(map(len, batches(6)))
+    assert bytes_read(tmp_path / "out") == {"same": [size, size]}

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import pickle
@@ -12,16 +13,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyarrow.fs import FileSelector, PyFileSystem
 from support.waiting import PROGRAM_S
 
 from kmirror.common.errors import KmirrorError
-from kmirror.spark import hadoop_files
+from kmirror.spark import hadoop_files, hadoop_settings, register
 from kmirror.spark.files import ArrowFiles, file_system_for
 from kmirror.spark.hadoop_files import HadoopHandler, HadoopJvm, hadoop_jvm
 
+SETTING = "spark.hadoop.fs.defaultFS"
 NAMES = ("plain", "two words", "a; isDirectory=true; modification_time=1;", "ünï", "a, b]", "per%20cent")
 
 
@@ -154,3 +157,71 @@ def test_hadoops_own_configuration_is_read(no_jvm: None, monkeypatch: pytest.Mon
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     with pytest.raises(KmirrorError, match="hdfs:///kafka cannot be opened: .*to localhost:1 failed"):
         file_system_for("hdfs:///kafka")
+
+
+def test_a_sessions_settings_come_over_hadoops_files(no_jvm: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "core-site.xml").write_text(
+        "<configuration><property><name>fs.defaultFS</name><value>hdfs://localhost:1</value></property></configuration>"
+    )
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    monkeypatch.setenv(hadoop_settings.VARIABLE, json.dumps({"fs.defaultFS": "hdfs://localhost:2"}))
+    with pytest.raises(KmirrorError, match="hdfs:///kafka cannot be opened: .*to localhost:2 failed"):
+        file_system_for("hdfs:///kafka")
+
+
+def test_only_settings_of_hadoops_client_are_handed_on() -> None:
+    given = [
+        ("spark.hadoop.dfs.client.use.datanode.hostname", "true"),
+        ("spark.hadoop.fs.s3a.secret.key", "secret"),
+        ("spark.app.name", "x"),
+    ]
+    assert hadoop_settings.chosen_settings(given) == {"dfs.client.use.datanode.hostname": "true"}
+
+
+def test_a_sessions_settings_reach_tasks_and_the_planning_of_reads(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark.sparkContext, "environment", dict(spark.sparkContext.environment))
+    monkeypatch.setenv(hadoop_settings.VARIABLE, "{}")
+    conf = spark.sparkContext._conf
+    monkeypatch.setattr(spark.sparkContext, "getConf", lambda: conf.__class__(loadDefaults=False).setAll([(SETTING, "hdfs://localhost:3")]))
+    try:
+        register(spark)
+        expected = {"fs.defaultFS": "hdfs://localhost:3"}
+        assert spark.sparkContext.parallelize([0], 1).map(lambda _: hadoop_settings.handed_on_settings()).collect() == [expected]
+        with pytest.raises(Exception, match="to localhost:3 failed"):
+            spark.read.format("kafka-log").load("hdfs:///kafka").count()
+    finally:
+        monkeypatch.undo()
+        register(spark)
+
+
+def test_the_jars_that_yarn_unpacks_beside_a_task_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container has neither SPARK_HOME nor pyspark's own jars; YARN puts the archive of Spark's
+    jars into its working folder.
+    """
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "nothing"))
+    monkeypatch.setattr(hadoop_files.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
+    monkeypatch.delenv("YARN_CONF_DIR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(KmirrorError, match="are neither in SPARK_HOME/jars nor beside pyspark"):
+        hadoop_files.class_path()
+    libraries = tmp_path / "__spark_libs__"
+    libraries.mkdir()
+    (libraries / "hadoop-client-runtime-3.4.2.jar").touch()
+    with pytest.raises(KmirrorError):
+        hadoop_files.class_path()
+    (libraries / "py4j-0.10.9.9.jar").touch()
+    assert hadoop_files.class_path() == "/etc/hadoop:__spark_libs__/*"
+
+
+def test_hadoops_client_starts_from_the_jars_that_yarn_unpacked(
+    no_jvm: None, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jars = Path(hadoop_files.class_path().split(os.pathsep)[-1].removesuffix("/*"))
+    (tmp_path / "__spark_libs__").symlink_to(jars)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "nothing"))
+    monkeypatch.setattr(hadoop_files.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.chdir(tmp_path)
+    assert hadoop_files.class_path().endswith("__spark_libs__/*")
+    files = ArrowFiles(PyFileSystem(HadoopHandler("file:///")))
+    assert files.read_bytes(str(folder / "two words" / "two words.log")) == bytes(range(256))

@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.logs.log_folders import batch, batches, write_log, write_segments
+from support.logs.cluster_damage import DAMAGES, Clusters
+from support.logs.cluster_stories import MirrorStory
+from support.logs.log_folders import batch, batches, records, write_log, write_segments
 
+from kmirror.cli import log_diff_prints
 from kmirror.cli.log_diff import main
+from kmirror.record.builder import build_batch
 from kmirror.spark import log_diff
 from kmirror.verify import chunks, planner
 
@@ -126,3 +130,62 @@ def test_progress_is_told_as_tasks_end(spark: Any, dirs: tuple[Path, Path]) -> N
     pairs = [(left.log(name), right.log(name)) for name in names]
     log_diff.diff_on_spark(spark, pairs, left.name, right.name, DiffSettings(), told.append)
     assert sum(told) == sum(one.size_bytes + other.size_bytes for one, other in pairs)
+
+
+@pytest.mark.parametrize("kind", [None, "reset missing", "mirror diverged"])
+def test_a_mirror_is_judged_alike_by_both_engines(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str | None
+) -> None:
+    folder = tmp_path / "clusters"
+    MirrorStory(folder, 21).tell(steps=30)
+    sides = [str(folder / side) for side in "AB"]
+    monkeypatch.setattr(log_diff, "TASK_BYTES", 400)
+    monkeypatch.setattr(planner, "TASK_BYTES", 400)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 700)
+    monkeypatch.setattr(log_diff_prints, "MAX_ENDS_ON_DRIVER", 0)
+    cut: list[bool] = []
+    original = log_diff._cut
+
+    def noted(*arguments: Any) -> Any:
+        slices, end = original(*arguments)
+        cut.append(bool(slices) and end is not None)
+        return slices, end
+
+    monkeypatch.setattr(log_diff, "_cut", noted)
+
+    def judged(*arguments: object) -> tuple[int, dict[str, Any]]:
+        code = main([*sides, "--mirror", "--json", *map(str, arguments)])
+        report: dict[str, Any] = json.loads(capsys.readouterr().out)
+        assert report.pop("engine") == ("spark" if "spark" in arguments else "local")
+        return code, report
+
+    if kind is not None:
+        DAMAGES[kind](Clusters(folder, 21))
+    expected = judged()
+    assert expected[0] == (0 if kind is None else 1)
+    assert judged("--engine", "spark") == expected and any(cut)
+    for _ in range(2):
+        assert judged("--engine", "spark", "--output", tmp_path / "out") == expected
+
+
+def test_a_key_that_was_lost_is_found_by_both_engines(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a large partition, too, whose pieces do not know the keys of the others."""
+    monkeypatch.setattr(log_diff, "TASK_BYTES", 3_000)
+    monkeypatch.setattr(planner, "TASK_BYTES", 3_000)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 2_000)
+    parts = batches(120)
+    again = bytes(build_batch(records(600, 100, keys=100), base_offset=600))
+    for side, kept in (("a", parts), ("b", parts[:12] + parts[13:70] + parts[71:])):
+        write_segments(tmp_path / side / "t-0", (0, [*kept, again]))
+        (tmp_path / side / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 500\n")
+    reports = []
+    for arguments in ((), ("--engine", "spark"), ("--engine", "spark", "--output", str(tmp_path / "out"))):
+        assert main([str(tmp_path / "a"), str(tmp_path / "b"), "--json", *arguments]) == 1
+        reports.append(json.loads(capsys.readouterr().out)["partitions"])
+    assert reports[0] == reports[1] == reports[2]
+    assert [(one["kind"], one["first_offset"], one["last_offset"]) for one in reports[0][0]["differences"]] == [
+        ("compacted", 60, 64),
+        ("key-lost", 350, 354),
+    ]

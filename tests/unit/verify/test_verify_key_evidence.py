@@ -15,14 +15,15 @@ from support.logs.log_folders import TIME, open_log, write_log
 
 from kmirror.record.builder import build_batch
 from kmirror.record.columns import PADDING
-from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
+from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker, build_mirror_pid_reset
 from kmirror.record.record import Record
 from kmirror.record.record_batch import RecordBatch, iter_batches
 from kmirror.verify import spilled_rows, superseded_offsets
+from kmirror.verify.chunk_diff import ComparedChunks, PartToCompare
 from kmirror.verify.compared_log import DirectoryLog
 from kmirror.verify.key_evidence import KeyEvidence
 from kmirror.verify.key_hash import hash_slices
-from kmirror.verify.log_diff import DiffSettings, diff_logs
+from kmirror.verify.log_diff import DiffSettings, diff_logs, diff_parts
 from kmirror.verify.spilled_rows import NoRoomError, SpilledRows
 
 COMMIT, ABORT = ControlRecordType.COMMIT, ControlRecordType.ABORT
@@ -188,3 +189,68 @@ def test_hashes_tell_keys_apart_by_every_byte_and_length() -> None:
         found.append((first.tolist(), second.tolist()))
     assert found[0] == found[1], "what lies around a key does not matter"
     assert np.bincount((first >> np.uint64(56)).astype(np.int64), minlength=256).min() > 40, "buckets are filled alike"
+
+
+def one(offset: int, key: bytes, value: bytes | None = b"v", **fields: int) -> bytes:
+    return bytes(build_batch([Record(offset, TIME, key, value, [])], base_offset=offset, **fields))
+
+
+def lost_keys(tmp_path: Path, left: list[bytes], right: list[bytes], *, cleaned: int, end: int | None = None) -> dict[str, int]:
+    """The counts of kinds; `end`: where what the right log mirrors ends."""
+    logs = [open_log(write_log(tmp_path / side / "t-0", *parts), cleaned_offset=cleaned) for side, parts in (("a", left), ("b", right))]
+    if end is None:
+        return diff_logs(*logs).difference_counts
+    return diff_parts(*logs, ComparedChunks([PartToCompare(None, None, None, None)], 0, end)).difference_counts
+
+
+def test_a_key_that_only_the_left_log_still_has_is_lost_where_the_cleaner_was(tmp_path: Path) -> None:
+    """Below a cleaner's checkpoint every missing record passed for compacted."""
+    a, b, again, end = one(0, b"a"), one(1, b"b"), one(2, b"b"), one(3, b"c")
+    assert lost_keys(tmp_path / "1", [a, b, again, end], [a, again, end], cleaned=3) == {"compacted": 1}
+    assert lost_keys(tmp_path / "2", [a, b, again, end], [b, again, end], cleaned=3) == {"key-lost": 1}
+    assert lost_keys(tmp_path / "3", [b, again, end], [a, b, again, end], cleaned=3) == {"compacted": 1}, "only B has it: C31"
+    tombstone = one(0, b"a", None)
+    assert lost_keys(tmp_path / "4", [tombstone, b, again, end], [b, again, end], cleaned=3) == {"compacted": 1}
+    assert lost_keys(tmp_path / "5", [a, b, again, end], [b, again], cleaned=3, end=3) == {"key-lost": 1}
+    beyond = one(4, b"a")
+    assert lost_keys(tmp_path / "6", [a, b, again, end, beyond], [b, again, end], cleaned=3, end=4) == {"compacted": 1}, "it comes again"
+
+
+def test_a_key_in_a_transaction_is_lost_if_that_was_committed(tmp_path: Path) -> None:
+    inside = one(0, b"a", producer_id=3, producer_epoch=0, base_sequence=0, is_transactional=True)
+    for kind, counts in ((COMMIT, {"key-lost": 1}), (ABORT, {"compacted": 1})):
+        marker = bytes(
+            build_end_transaction_marker(kind, coordinator_epoch=0, producer_id=3, producer_epoch=0, timestamp=TIME, base_offset=1)
+        )
+        rest = [marker, one(2, b"b"), one(3, b"c")]
+        assert lost_keys(tmp_path / kind.name, [inside, *rest], rest, cleaned=3) == counts
+    reset = bytes(build_mirror_pid_reset("other", timestamp=TIME, base_offset=1))
+    aborted = bytes(
+        build_end_transaction_marker(ABORT, coordinator_epoch=0, producer_id=3, producer_epoch=0, timestamp=TIME, base_offset=2)
+    )
+    rest = [reset, aborted, one(3, b"c")]
+    assert lost_keys(tmp_path / "reset", [inside, *rest], rest, cleaned=3) == {"key-lost": 1}, "nothing aborted it any more"
+
+
+def test_what_a_stopped_mirror_may_have_deleted_itself_is_not_called_lost(tmp_path: Path) -> None:
+    """Its own tombstone may be gone. As long as its cleaner has not been in its own part, there was
+    none.
+    """
+    common = [one(0, b"a"), one(1, b"b"), one(2, b"c")]
+    own = [one(3, b"x"), one(4, b"y")]
+    for cleaned, counts in ((3, {"key-lost": 1}), (4, {"compacted": 1})):
+        assert lost_keys(tmp_path / str(cleaned), common, [*common[1:], *own], cleaned=cleaned, end=3) == counts
+    assert lost_keys(tmp_path / "whole", common, [*common[1:], *own], cleaned=4) == {"compacted": 1, "extra": 1}
+
+
+def test_whether_a_key_is_lost_is_not_decided_without_room_for_the_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spilled_rows.SpilledRows.__init__, "__kwdefaults__", {"max_rows": 2})
+    parts = [one(offset, b"k%d" % offset) for offset in range(6)]
+    assert lost_keys(tmp_path, parts, parts[1:], cleaned=5) == {"not-decided": 1}
+
+
+def test_a_later_record_whose_transaction_has_not_ended_yet_speaks_against_a_loss(tmp_path: Path) -> None:
+    """Its marker may be beyond what was copied."""
+    later = one(1, b"a", producer_id=3, producer_epoch=0, base_sequence=0, is_transactional=True)
+    rest = [later, one(2, b"b"), one(3, b"c")]
+    assert lost_keys(tmp_path, [one(0, b"a"), *rest], rest, cleaned=3) == {"compacted": 1}

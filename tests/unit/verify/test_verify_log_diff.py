@@ -222,7 +222,11 @@ def test_a_batch_with_holes_was_compacted(tmp_path: Path) -> None:
         build_batch([row for row in records(5, 5) if row.offset in (6, 9)], base_offset=5, last_offset=9, partition_leader_epoch=0)
     )
     parts = batches(3)
-    assert kinds(diff(tmp_path, parts, [parts[0], kept, parts[2]])) == [("compacted", 5, 9)]
+    newer = bytes(build_batch(records(15, 10, keys=10), base_offset=15, partition_leader_epoch=0))
+    again = [*parts, newer]
+    assert kinds(diff(tmp_path, again, [parts[0], kept, parts[2], newer])) == [("compacted", 5, 9)]
+    assert kinds(diff(tmp_path, [parts[0], kept, parts[2], newer], again)) == [("compacted", 5, 9)]
+    assert kinds(diff(tmp_path, parts, [parts[0], kept, parts[2]])) == [("key-lost", 5, 9)], "no later record of these keys"
     assert kinds(diff(tmp_path, [parts[0], kept, parts[2]], parts)) == [("compacted", 5, 9)]
 
 
@@ -244,10 +248,13 @@ def test_a_batch_that_both_cleaners_rewrote_was_compacted(tmp_path: Path) -> Non
 
 
 def test_batches_below_the_cleaners_offset_were_compacted(tmp_path: Path) -> None:
-    parts = batches(6)
+    parts = [keyed(first, 5, 15) for first in range(0, 30, 5)]
     left, right = write_log(tmp_path / "a" / "t-0", *parts), write_log(tmp_path / "b" / "t-0", parts[0], *parts[2:4], parts[5])
     assert kinds(diff_logs(open_log(left), open_log(right, cleaned_offset=15))) == [("compacted", 5, 9), ("missing", 20, 24)]
+    parts = batches(6)
+    left, right = write_log(tmp_path / "a" / "u-0", *parts), write_log(tmp_path / "b" / "u-0", parts[0], *parts[2:4], parts[5])
     assert kinds(diff_logs(open_log(left, cleaned_offset=15), open_log(right))) == [("missing", 5, 9), ("missing", 20, 24)]
+    assert kinds(diff_logs(open_log(left), open_log(right, cleaned_offset=15))) == [("key-lost", 5, 9), ("missing", 20, 24)]
 
 
 def keyed(first: int, count: int, keys: int) -> bytes:

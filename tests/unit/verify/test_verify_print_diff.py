@@ -11,8 +11,9 @@ from support.logs.log_folders import batch, batches, open_log, write_log, write_
 
 from kmirror.common.crc32c import crc32c
 from kmirror.verify import chunks
+from kmirror.verify.chunk_diff import ComparedChunks, LogPrint, PartToCompare, compare_chunks
 from kmirror.verify.compared_log import DirectoryLog, Place
-from kmirror.verify.log_diff import DiffSettings
+from kmirror.verify.log_diff import DiffSettings, diff_parts
 from kmirror.verify.print_diff import diff_prints, print_log
 from kmirror.verify.segment_print import SegmentPrint, plan_partition
 from kmirror.verify.verdict import PartitionVerdict, Status
@@ -129,3 +130,18 @@ def test_a_damaged_body_is_not_equal_to_itself_without_being_looked_at(tmp_path:
     logs = [open_log(write_log(tmp_path / str(bit) / "t-0", *parts[:4], data, *parts[5:])) for bit, data in enumerate(broken)]
     assert verdict_of(*logs).difference_counts == {"bytes-differ": 1}
     assert verdict_of(logs[0], logs[0]).status is Status.EQUAL
+
+
+@pytest.mark.parametrize("count", [6, 2], ids=["the source goes on", "the source ends there"])
+def test_what_is_broken_below_the_end_of_a_mirror_is_not_overlooked(tmp_path: Path, count: int) -> None:
+    """What is broken behind it does not count."""
+    parts = batches(6)
+    left = open_log(write_segments(tmp_path / "a" / "t-0", (0, parts[:count])))
+    right = open_log(write_segments(tmp_path / "b" / "t-0", (0, [*parts[:2], parts[2][:66]]), (15, parts[3:])))
+    prints = [LogPrint(log.partition, print_log(log, "")) for log in (left, right)]
+    assert not prints[1].is_sound
+    for end, error in ((5, False), (20, True), (30, True)):
+        found = compare_chunks(prints[0], prints[1], 0, end)
+        verdict = diff_parts(left, right, found)
+        exact = diff_parts(left, right, ComparedChunks([PartToCompare(None, None, None, None)], 0, end))
+        assert (verdict.error, verdict.differences) == (exact.error, exact.differences) and (exact.error is not None) is error, end
