@@ -18,7 +18,9 @@ from kmirror.common.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 _DURATION: Final = re.compile(
     r"([-+]?)P(?:([-+]?\d+)D)?(T(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+)(?:[.,](\d{0,9}))?S)?)?", re.IGNORECASE | re.ASCII
 )
-_HINT: Final = "Invalid value `{}` for configuration auto.offset.reset. The value must be either 'earliest', 'latest', 'none' or of the format "
+_HINT: Final = (
+    "Invalid value `{}` for configuration auto.offset.reset. The value must be either 'earliest', 'latest', 'none' or of the format "
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,7 @@ class CompletedFetch:
     one `is_consumed`; `last_epoch` is the leader epoch of the last batch that was looked at, -1 if
     there is none."""
 
-    def __init__(
-        self, partition: TopicPartition, row: PartitionData, fetch_offset: int, *, read_committed: bool, check_crcs: bool
-    ) -> None:
+    def __init__(self, partition: TopicPartition, row: PartitionData, fetch_offset: int, *, read_committed: bool, check_crcs: bool) -> None:
         self.partition = partition
         self.row = row
         self.fetch_offset = fetch_offset

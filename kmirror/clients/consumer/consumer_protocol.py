@@ -26,7 +26,9 @@ def serialize_subscription(subscription: Subscription) -> bytes:
     message = ConsumerProtocolSubscription(
         topics=sorted(subscription.topics),
         user_data=subscription.user_data,
-        owned_partitions=[OwnedTopic(topic=topic, partitions=numbers) for topic, numbers in by_topic(sorted(subscription.owned_partitions)).items()],
+        owned_partitions=[
+            OwnedTopic(topic=topic, partitions=numbers) for topic, numbers in by_topic(sorted(subscription.owned_partitions)).items()
+        ],
         generation_id=subscription.generation_id,
         rack_id=subscription.rack_id or None,
     )

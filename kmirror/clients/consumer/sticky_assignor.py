@@ -95,7 +95,9 @@ def _assign(
     if _all_equal(subscriptions, order):
         constrained = ConstrainedAssignment(partitions_per_topic, claims.owned, claims.claimed_twice)
         return constrained.build(), constrained.moving
-    return GeneralAssignment(partitions_per_topic, subscriptions, claims.owned, _previous(members, order, claims.max_generation)).build(), None
+    return GeneralAssignment(
+        partitions_per_topic, subscriptions, claims.owned, _previous(members, order, claims.max_generation)
+    ).build(), None
 
 
 def settle_claims(order: Iterable[str], members: Mapping[str, MemberData], partitions_per_topic: Mapping[str, int]) -> Claims:

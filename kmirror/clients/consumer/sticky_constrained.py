@@ -69,7 +69,9 @@ class ConstrainedAssignment:
     def _free(self) -> list[TopicPartition]:
         taken = {partition for partitions in self._result.values() for partition in partitions}
         everything = (
-            TopicPartition(topic, number) for topic in sorted(self._partitions_per_topic) for number in range(self._partitions_per_topic[topic])
+            TopicPartition(topic, number)
+            for topic in sorted(self._partitions_per_topic)
+            for number in range(self._partitions_per_topic[topic])
         )
         return [partition for partition in everything if partition not in taken]
 
