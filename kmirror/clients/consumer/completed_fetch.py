@@ -25,6 +25,7 @@ from typing import Final
 from kmirror.clients.consumer.consumer_types import ConsumedBatch, ConsumerRecord, FetchedBatches
 from kmirror.clients.consumer.legacy_records import LegacyBatch, iter_any_batches
 from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record import Record
@@ -49,7 +50,8 @@ class CompletedFetch:
         self.is_consumed = False
         self._read_committed = read_committed
         self._check_crcs = check_crcs
-        self._batches = iter_any_batches(row.records or b"")
+        self._data = _data_of(row)
+        self._batches = iter_any_batches(self._data)
         self._aborted_transactions = sorted((entry.first_offset, entry.producer_id) for entry in row.aborted_transactions or ())
         self._aborted: set[int] = set()
         self._batch: RecordBatch | LegacyBatch | None = None
@@ -62,12 +64,12 @@ class CompletedFetch:
 
     @property
     def size_in_bytes(self) -> int:
-        return len(self.row.records or b"")
+        return len(self._data)
 
     def has_complete_batch(self) -> bool:
         """Whether at least one whole batch came; raises nothing."""
         try:
-            return next(iter_any_batches(self.row.records or b""), None) is not None
+            return next(iter_any_batches(self._data), None) is not None
         except ApiException:
             return True
 
@@ -207,6 +209,12 @@ class CompletedFetch:
                 f"Received exception when fetching the next record from {self.partition}. If needed, please seek past the record to continue "
                 f"consumption. ({self._error})",
             ) from self._error
+
+
+def _data_of(row: PartitionData) -> Buffer:
+    records = row.records or b""
+    assert isinstance(records, (bytes, bytearray, memoryview)), "a response that was read holds bytes"
+    return records
 
 
 def _is_abort_marker(batch: RecordBatch) -> bool:

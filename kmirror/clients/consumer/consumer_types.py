@@ -7,7 +7,7 @@ An epoch of -1 means that none is known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -97,6 +97,27 @@ class FetchedBatches(NamedTuple):
     next_offset: int
     high_watermark: int
     log_start_offset: int
+
+
+class ConsumerRecords:
+    """What `poll` returned: iterates over the records, partition by partition."""
+
+    def __init__(self, by_partition: Mapping[TopicPartition, list[ConsumerRecord]]) -> None:
+        self._by_partition = by_partition
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        for records in self._by_partition.values():
+            yield from records
+
+    def __len__(self) -> int:
+        return sum(len(records) for records in self._by_partition.values())
+
+    def partitions(self) -> list[TopicPartition]:
+        return list(self._by_partition)
+
+    def records(self, partition: TopicPartition) -> list[ConsumerRecord]:
+        """[] if there are none of it."""
+        return self._by_partition.get(partition, [])
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ class LegacyBatch:
         self.size_in_bytes = len(memory)
         if len(memory) < _HEADER.size + 8:
             raise corrupt_message(f"Record is corrupt (the size {len(memory)} is smaller than the minimum of a message)")
+        self.last_offset: int
+        self.attributes: int
         self.last_offset, _, self.crc, self.magic, self.attributes = _HEADER.unpack_from(memory)
         self.timestamp = struct.unpack_from(">q", memory, _HEADER.size)[0] if self.magic else NO_TIMESTAMP
 
@@ -78,7 +80,7 @@ class LegacyBatch:
         codec = CompressionType.for_id(self.attributes & COMPRESSION_MASK)
         if codec is CompressionType.ZSTD:
             raise ApiException(Errors.UNSUPPORTED_COMPRESSION_TYPE, "ZStandard is not supported in messages of format v0 and v1")
-        inner = [batch for batch in _legacy_batches(memoryview(_unpacked(codec, value)))]
+        inner = list(_legacy_batches(memoryview(_unpacked(codec, value))))
         shift = self.last_offset - inner[-1].last_offset if inner and self.magic else 0
         for message in inner:
             if message.is_compressed or message.magic != self.magic:

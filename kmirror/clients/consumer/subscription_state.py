@@ -290,7 +290,7 @@ class SubscriptionState:
     def reset_initializing_positions(self) -> None:
         """Partitions for which nothing is committed follow auto.offset.reset;
         NoOffsetForPartitionException where that is none."""
-        without = self.where(lambda state: state.fetch_state is FetchState.INITIALIZING)
+        without = self.initializing_partitions()
         if without and not self.has_default_reset_policy:
             raise NoOffsetForPartitionException(without)
         for partition in without:
@@ -301,7 +301,8 @@ class SubscriptionState:
         return self.default_reset_strategy != AutoOffsetResetStrategy.NONE
 
     def initializing_partitions(self) -> list[TopicPartition]:
-        return self.where(lambda state: state.fetch_state is FetchState.INITIALIZING)
+        """Those without any position. New ones wait for the listener, which may seek."""
+        return self.where(lambda state: state.fetch_state is FetchState.INITIALIZING and not state.pending_on_assigned_callback)
 
     def partitions_needing_reset(self, now_ms: int) -> list[TopicPartition]:
         return self.where(lambda state: state.fetch_state is FetchState.AWAIT_RESET and now_ms >= state.next_retry_ms)
