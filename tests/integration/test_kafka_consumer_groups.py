@@ -50,7 +50,8 @@ def admin(cluster: EmbeddedCluster) -> AdminClient:
 
 
 def create(cluster: EmbeddedCluster, topic: str, partitions: int) -> None:
-    admin(cluster).create_topics([NewTopic(topic, partitions, 1)])[topic].result(REACHED_S)
+    client = admin(cluster)
+    client.create_topics([NewTopic(topic, partitions, 1)])[topic].result(REACHED_S)
 
 
 def fill(cluster: EmbeddedCluster, topic: str, partitions: int, begin: int, end: int) -> None:
@@ -226,7 +227,8 @@ async def test_a_partition_that_is_added_is_read(cluster: EmbeddedCluster, proto
     create(cluster, topic, 1)
     members = [Member(cluster, topic, [topic], protocol) for _ in range(2)]
     await owned_by(members, topic, 1)
-    admin(cluster).create_partitions([NewPartitions(topic, 3)])[topic].result(REACHED_S)
+    client = admin(cluster)
+    client.create_partitions([NewPartitions(topic, 3)])[topic].result(REACHED_S)
     await owned_by(members, topic, 3, [1, 2])
     fill(cluster, topic, 3, 0, 30)
     await until(lambda: sorted(value for member in members for value in member.seen) == list(range(30)), "all records", members)

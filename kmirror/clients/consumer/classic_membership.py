@@ -166,9 +166,11 @@ class ClassicMembership:
             self._rejoin("subscribed")
         elif self._state is ClassicState.STABLE and self._joined_topics != topics:
             self._rejoin("the subscription changed")
-        elif self._state is ClassicState.STABLE and self._leads:
-            if any(self._cluster.partition_count(topic) != count for topic, count in self._watched.items()):
-                self._rejoin("cached metadata has changed since the last assignment")
+        elif self._state is ClassicState.STABLE and self._leads and self._has_grown():
+            self._rejoin("cached metadata has changed since the last assignment")
+
+    def _has_grown(self) -> bool:
+        return any(self._cluster.partition_count(topic) != count for topic, count in self._watched.items())
 
     def _rejoin(self, reason: str) -> None:
         self._rejoin_reason = reason
