@@ -11,8 +11,8 @@ import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
- * Bootstrap servers and a group id. Lines of standard input open and close its members: "open NAME PROTOCOL TOPIC [INSTANCE]", where a topic
- * that begins with "re:" is a pattern, and "close NAME". Lines of output are records ("record NAME TOPIC PARTITION OFFSET"), assignments
+ * Bootstrap servers and a group id. Lines of standard input open and close its members: "open NAME PROTOCOL TOPIC [INSTANCE]", where
+ * PROTOCOL is "consumer", "classic", or "classic:" and the class of an assignor, and a topic that begins with "re:" is a pattern, and "close NAME". Lines of output are records ("record NAME TOPIC PARTITION OFFSET"), assignments
  * ("assignment NAME t-0,t-1") and errors. Members end with the input.
  */
 public final class GroupConsumers {
@@ -27,15 +27,17 @@ public final class GroupConsumers {
             settings.put("bootstrap.servers", servers);
             settings.put("group.id", group);
             settings.put("client.id", name);
-            settings.put("group.protocol", words[2]);
+            String[] protocol = words[2].split(":");
+            settings.put("group.protocol", protocol[0]);
             settings.put("auto.offset.reset", "earliest");
             settings.put("enable.auto.commit", false);
             settings.put("metadata.max.age.ms", 1000);
             if (words.length > 4) settings.put("group.instance.id", words[4]);
-            if (words[2].equals("classic")) {
+            if (protocol[0].equals("classic")) {
                 settings.put("heartbeat.interval.ms", 200);
                 settings.put("session.timeout.ms", 6000);
-                settings.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer.RangeAssignor,org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
+                String all = "org.apache.kafka.clients.consumer.RangeAssignor,org.apache.kafka.clients.consumer.CooperativeStickyAssignor";
+                settings.put("partition.assignment.strategy", protocol.length > 1 ? protocol[1] : all);
             }
             this.consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
             if (words[3].startsWith("re:")) consumer.subscribe(new SubscriptionPattern(words[3].substring(3)));
