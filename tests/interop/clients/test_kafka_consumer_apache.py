@@ -173,7 +173,7 @@ def share(peer: KafkaPeer, topic: str, ours: Ours, other: Java | Librdkafka) -> 
         mine, theirs = ours.owned, other.owned
         return not mine & theirs and mine | theirs == everything and {len(mine), len(theirs)} == {2, 3}
 
-    until(lambda: shared() or ours.error, f"the partitions are split; {ours.owned}, {other.owned}")
+    until(lambda: shared() or ours.error, "the partitions are split")
     assert ours.error is None
     fill(peer, topic, 0, 500)
     until(lambda: len(ours.records) + len(other.records) >= 500, "all records are read")
@@ -240,7 +240,7 @@ async def test_transactions_as_java_sees_them(peer: KafkaPeer, tmp_path: pathlib
             producers.append(producer)
     plain = ck.Producer({"bootstrap.servers": peer.bootstrap_servers})
     for turn in range(3):
-        for index, producer in enumerate(producers):
+        for producer in producers:
             producer.begin_transaction()
         for _ in range(2):
             for producer in [*producers, plain]:

@@ -8,11 +8,13 @@ import java.util.TreeSet;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.SubscriptionPattern;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
- * Bootstrap servers and a group id. Lines of standard input open and close its members: "open NAME PROTOCOL TOPIC [INSTANCE]", where
- * PROTOCOL is "consumer", "classic", or "classic:" and the class of an assignor, and a topic that begins with "re:" is a pattern, and "close NAME". Lines of output are records ("record NAME TOPIC PARTITION OFFSET"), assignments
+ * Bootstrap servers and a group id. Lines of standard input open and close its members: "open NAME PROTOCOL TOPIC [INSTANCE]" and
+ * "close NAME". PROTOCOL is "consumer", "classic", or "classic:" and the class of an assignor; a topic that begins with "re:" is a
+ * pattern. Lines of output are records ("record NAME TOPIC PARTITION OFFSET"), assignments
  * ("assignment NAME t-0,t-1") and errors. Members end with the input.
  */
 public final class GroupConsumers {
@@ -51,7 +53,11 @@ public final class GroupConsumers {
                 while (!closing) {
                     for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(100)))
                         say("record " + name + " " + record.topic() + " " + record.partition() + " " + record.offset());
-                    if (!consumer.assignment().isEmpty()) consumer.commitSync();
+                    try {
+                        if (!consumer.assignment().isEmpty()) consumer.commitSync();
+                    } catch (RebalanceInProgressException error) {
+                        // a cooperative member keeps what it has, and commits after the next poll
+                    }
                     TreeSet<String> assignment = new TreeSet<>();
                     consumer.assignment().forEach(each -> assignment.add(each.toString()));
                     String now = String.join(",", assignment);
