@@ -30,6 +30,7 @@ FAULTS = [
     Errors.INVALID_RECORD,
     Errors.MESSAGE_TOO_LARGE,
 ]
+OF_CONTENT = (Errors.INVALID_RECORD, Errors.MESSAGE_TOO_LARGE)
 
 
 class History:
@@ -46,10 +47,17 @@ class History:
         self.settings = settings
 
     def fault(self, node_id, partition, batch):
+        """What is wrong with a batch itself does not change from one attempt to the next: a broker
+        that has written it does not refuse it later.
+        """
+        content = random.Random(bytes(batch.memory[61:]))
+        if content.random() < self.fault_rate / 2:
+            kind = content.choice([None, *(kind for kind in self.kinds if kind in OF_CONTENT)])
+            if kind is not None and (kind is not Errors.MESSAGE_TOO_LARGE or batch.record_count > 1):
+                return kind
         if self.dice.random() >= self.fault_rate:
             return None
-        kind = self.dice.choice(self.kinds)
-        return None if kind is Errors.MESSAGE_TOO_LARGE and batch.record_count == 1 else kind
+        return self.dice.choice([None, *(kind for kind in self.kinds if kind not in OF_CONTENT)])
 
     def move_a_leader(self) -> None:
         number = self.dice.randrange(PARTITIONS)
@@ -91,7 +99,7 @@ class History:
                 assert future.done()
                 error = future.error()
                 if error is not None:
-                    assert isinstance(error, ApiException)
+                    assert isinstance(error, ApiException) and error.error in (Errors.INVALID_RECORD, Errors.REQUEST_TIMED_OUT)
                     continue
                 offset = future.result().offset
                 for index, value in enumerate(values):
@@ -126,5 +134,5 @@ def test_without_idempotence_one_request_in_flight_keeps_the_order(seed):
         enable_idempotence="false",
         max_in_flight_requests_per_connection=1,
     )
-    history.kinds = [kind for kind in history.kinds if kind is not APPEND_THEN_LOSE] or [LOSE]
+    history.kinds = [kind for kind in history.kinds if isinstance(kind, Errors)]  # after a lost answer, a record may be there twice
     history.run(200)
