@@ -301,6 +301,7 @@ class ProducerBatch:
         """Gives a batch that was sent before another producer and sequence."""
         self.set_producer(producer, base_sequence)
         self.sequence_was_reset = True
+        self.is_doubtful = False
 
     def wire_parts(self) -> list[FileSlice | Buffer]:
         """Header and records, as they go into a request."""

@@ -17,9 +17,9 @@ in order; only the first of them is sent again, until all before it are settled.
 A gap. If a batch failed for good after it had a sequence, or its outcome can no longer be learnt, or
 the broker has lost the producer's state, the sequences that follow can no longer fit. Without
 transactions the producer raises its own epoch and gives the partition's open batches new sequences
-from 0. Before that, each of them that may have been written (its answer was lost) is sent again
-under its old sequence until a broker has answered; Kafka does not wait for that, and may write such
-a batch twice. With transactions the transaction can only be aborted.
+from 0. Before that, the first of them is sent again under its old sequence as long as it may have
+been written (its answer was lost); Kafka does not wait for that, and may write such a batch twice.
+With transactions the transaction can only be aborted.
 """
 
 from __future__ import annotations
@@ -358,8 +358,11 @@ class TransactionManager:
     def _has_open_question(self, partition: TopicPartition) -> bool:
         """Whether a batch of the partition may be written already, or be under way. Under another
         sequence it could be written twice.
+
+        Only the first one can be: behind a batch that is certainly not written, brokers write none.
         """
-        return any(batch.on_wire or batch.is_doubtful for batch in self.entry(partition).in_flight)
+        in_flight = self.entry(partition).in_flight
+        return any(batch.on_wire for batch in in_flight) or bool(in_flight and in_flight[0].is_doubtful)
 
     def _bump_epoch(self) -> None:
         if not self.producer.is_valid or self.producer.epoch >= MAX_EPOCH:
