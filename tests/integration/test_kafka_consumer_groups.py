@@ -262,6 +262,12 @@ async def test_a_pattern_takes_topics_that_are_made_later(cluster: EmbeddedClust
     create(cluster, f"match-{protocol}-x", 1)
     await until(lambda: len(member.owned) == 2, "the second topic", [member])
     assert [one.topic for one in member.owned] == [f"match-{protocol}-1", f"match-{protocol}-2"]
+    member.consumer.subscribe(re.compile(f"match-{protocol}-[2x]"), member.story)
+    await until(lambda: [one.topic for one in member.owned] == [f"match-{protocol}-2", f"match-{protocol}-x"], "another pattern", [member])
+    await member.consumer.unsubscribe()
+    assert member.owned == []
+    member.consumer.subscribe([f"match-{protocol}-1"], member.story)
+    await until(lambda: [one.topic for one in member.owned] == [f"match-{protocol}-1"], "a topic after unsubscribe", [member])
     await member.stop()
 
 

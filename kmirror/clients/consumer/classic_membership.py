@@ -73,7 +73,6 @@ class ClassicMembership:
         config: ConsumerConfig,
         signal: Signal,
         *,
-        pattern: re.Pattern[str] | None,
         commit_before_revocation: Callable[[float], Awaitable[None]],
     ) -> None:
         assert config.group_id is not None
@@ -104,14 +103,15 @@ class ClassicMembership:
         self._heard_ms = self._polled_ms
         self._heartbeat_due_ms = 0.0
         self._work = Signal(runtime)
-        self._topics = PatternTopics(runtime, scope, cluster, subscriptions, config, signal, pattern)
+        self._topics = PatternTopics(runtime, scope, cluster, subscriptions, config, signal)
         supervised = Supervised(runtime, self._run, name=f"consumer-group-{self._group_id}")
         self._task = scope.spawn(supervised.run(), name="membership")
 
     # Membership
 
-    def subscribed(self) -> None:
+    def subscribed(self, pattern: re.Pattern[str] | None) -> None:
         """See `Membership`."""
+        self._topics.watch(pattern)
         self._signal.fire()
 
     def polled(self) -> None:
@@ -488,7 +488,7 @@ class ClassicMembership:
         self._generation, self._member_id = NO_GENERATION, ""
         self._state = classic_step(self._state, ClassicEvent.LEFT)
         self._task.cancel()
-        await self._topics.close()
+        self._topics.close()
         if member_id and tell and self._config.group_instance_id is None:
             await self._send_leave(member_id, timeout_ms=timeout_ms, reason="the consumer is being closed")
         self._calls.raise_error()

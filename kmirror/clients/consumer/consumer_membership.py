@@ -62,7 +62,6 @@ class ConsumerMembership:
         config: ConsumerConfig,
         signal: Signal,
         *,
-        pattern: re.Pattern[str] | None,
         commit_before_revocation: Callable[[float], Awaitable[None]],
     ) -> None:
         assert config.group_id is not None
@@ -92,14 +91,15 @@ class ConsumerMembership:
         self._work = Signal(runtime)
         self._finding_names = False
         self._scope = scope
-        self._topics = PatternTopics(runtime, scope, cluster, subscriptions, config, signal, pattern)
+        self._topics = PatternTopics(runtime, scope, cluster, subscriptions, config, signal)
         supervised = Supervised(runtime, self._run, name=f"consumer-group-{self._group_id}")
         self._task = scope.spawn(supervised.run(), name="membership")
 
     # Membership
 
-    def subscribed(self) -> None:
+    def subscribed(self, pattern: re.Pattern[str] | None) -> None:
         """See `Membership`."""
+        self._topics.watch(pattern)
         self._signal.fire()
 
     def polled(self) -> None:
@@ -348,7 +348,7 @@ class ConsumerMembership:
         self._attempt += 1
         self._state = consumer_step(self._state, ConsumerEvent.LEAVE)
         self._task.cancel()
-        await self._topics.close()
+        self._topics.close()
         if joined and tell:
             await self._say_good_bye(self._leave_epoch(), timeout_ms)
         if self._state is ConsumerState.LEAVING:

@@ -18,6 +18,7 @@ One task uses a consumer at a time (`wakeup` excepted), as in Kafka one thread d
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
@@ -86,6 +87,7 @@ class KafkaConsumer:
         self._fetcher = Fetcher(runtime, self._scope, self._cluster, self._subscriptions, config, self._signal)
         self._auto_commit_due_ms = runtime.clock.monotonic_ms() + config.get_int("auto.commit.interval.ms")
         self._auto_commit_runs = False
+        self._commit_turn = asyncio.Lock()
         self._woken = False
         self._closed = False
 
@@ -93,8 +95,8 @@ class KafkaConsumer:
 
     def subscribe(self, topics: Iterable[str] | re.Pattern[str], listener: ConsumerRebalanceListener | None = None) -> None:
         """Has the group assign partitions of these topics, or of those whose whole name matches a
-        pattern. An empty list unsubscribes at the next `poll`. IllegalStateError without a group,
-        or beside `assign`."""
+        pattern. ApiException without a group; IllegalStateError for an empty list (that is
+        `unsubscribe`), or beside `assign`."""
         self._check_open()
         self._check_group()
         if isinstance(topics, str):
@@ -103,14 +105,16 @@ class KafkaConsumer:
             self._subscriptions.subscribe_pattern(topics.pattern, lambda topic: topics.fullmatch(topic) is not None, listener)
         else:
             names = list(topics)
+            if not names:
+                raise IllegalStateError("Topic collection to subscribe to is empty; call unsubscribe to give everything up")
             if any(not name or not name.strip() for name in names):
                 raise IllegalStateError("Topic collection to subscribe to cannot contain null or empty topic")
             self._subscriptions.subscribe(names, listener)
         if self._membership is None:
-            self._membership = self._make_membership(topics if isinstance(topics, re.Pattern) else None)
-        self._membership.subscribed()
+            self._membership = self._make_membership()
+        self._membership.subscribed(topics if isinstance(topics, re.Pattern) else None)
 
-    def _make_membership(self, pattern: re.Pattern[str] | None) -> Membership:
+    def _make_membership(self) -> Membership:
         made = ConsumerMembership if self._config.uses_consumer_protocol else ClassicMembership
         return made(
             self._runtime,
@@ -119,7 +123,6 @@ class KafkaConsumer:
             self._subscriptions,
             self._config,
             self._signal,
-            pattern=pattern,
             commit_before_revocation=self._commit_before_revocation,
         )
 
@@ -316,9 +319,14 @@ class KafkaConsumer:
         """Commits `offsets`, or the positions of all assigned partitions, and waits until it is
         done. CommitFailedException if the partitions may have another owner;
         RebalanceInProgressException; ApiException."""
-        commits = self._group_commits()
-        wanted = dict(self._subscriptions.all_consumed() if offsets is None else offsets)
-        await commits.commit(wanted, self._timeout_ms if timeout_ms is None else timeout_ms)
+        self._group_commits()
+        await self._commit_in_turn(None if offsets is None else dict(offsets), self._timeout_ms if timeout_ms is None else timeout_ms)
+
+    async def _commit_in_turn(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, timeout_ms: int) -> None:
+        """One commit after the other: an older one that is tried again must not undo a newer one.
+        None: the positions of the moment when it is its turn."""
+        async with self._commit_turn:
+            await self._group_commits().commit(self._subscriptions.all_consumed() if offsets is None else offsets, timeout_ms)
 
     async def committed(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
@@ -341,7 +349,7 @@ class KafkaConsumer:
 
     async def _commit_in_background(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         try:
-            await self._group_commits().commit(offsets, self._config.get_int("request.timeout.ms"))
+            await self._commit_in_turn(offsets, self._config.get_int("request.timeout.ms"))
         except ApiException as error:
             retriable = error.error.retriable
             self._auto_commit_due_ms = (
@@ -358,7 +366,7 @@ class KafkaConsumer:
         if not self._config.enable_auto_commit:
             return
         try:
-            await self._group_commits().commit(self._subscriptions.all_consumed(), int(timeout_ms))
+            await self._commit_in_turn(None, int(timeout_ms))
         except KmirrorError:
             pass  # as in Kafka: the next owner begins at the commit before
 

@@ -7,6 +7,7 @@ A membership's task sends the requests; it never calls the application. `update`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
@@ -20,7 +21,7 @@ from kmirror.common.topic_partition import TopicPartition
 class Membership(Protocol):
     """One member. All methods run on the loop's thread."""
 
-    def subscribed(self) -> None:
+    def subscribed(self, pattern: re.Pattern[str] | None) -> None:
         """The subscription changed, or exists for the first time."""
         ...
 

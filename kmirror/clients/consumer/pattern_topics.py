@@ -28,10 +28,11 @@ class PatternTopics:
         subscriptions: SubscriptionState,
         config: ConsumerConfig,
         signal: Signal,
-        pattern: re.Pattern[str] | None,
     ) -> None:
-        self.is_known = pattern is None
+        self.is_known = True
         self._runtime = runtime
+        self._scope = scope
+        self._pattern: re.Pattern[str] | None = None
         self._cluster = cluster
         self._subscriptions = subscriptions
         self._max_age_ms = config.get_int("metadata.max.age.ms")
@@ -40,9 +41,17 @@ class PatternTopics:
         self._error: KmirrorError | None = None
         self._failures = 0
         self._task: asyncio.Task[None] | None = None
+
+    def watch(self, pattern: re.Pattern[str] | None) -> None:
+        """Keeps up to date what this pattern matches; None: nothing."""
+        if pattern == self._pattern:
+            return
+        self.close()
+        self._pattern = pattern
+        self.is_known = pattern is None
         if pattern is not None:
-            supervised = Supervised(runtime, lambda: self._run(pattern), name="pattern-topics")
-            self._task = scope.spawn(supervised.run(), name="pattern-topics")
+            supervised = Supervised(self._runtime, lambda: self._run(pattern), name="pattern-topics")
+            self._task = self._scope.spawn(supervised.run(), name="pattern-topics")
 
     def raise_error(self) -> None:
         """Raises, once, what no retry mends."""
@@ -50,9 +59,11 @@ class PatternTopics:
         if error is not None:
             raise error
 
-    async def close(self) -> None:
+    def close(self) -> None:
+        """Ends the task."""
         if self._task is not None:
             self._task.cancel()
+            self._task = None
 
     async def _run(self, pattern: re.Pattern[str]) -> None:
         while True:

@@ -94,23 +94,27 @@ class Positions:
     async def _steps(self) -> bool:
         """Returns whether nothing is left to be tried again."""
         await self._take_committed()
-        self._subscriptions.reset_initializing_positions()
         complete = await self._reset()
         return await self._validate() and complete
 
     async def _take_committed(self) -> None:
-        wanted = self._subscriptions.initializing_partitions()
-        if self._commits is None or not wanted:
-            return
-        committed = await self._commits.fetch(wanted, self._request_timeout_ms)
-        await self._know_leaders(committed)
-        for partition, found in committed.items():
-            self._take_one(partition, found)
-
-    def _take_one(self, partition: TopicPartition, found: OffsetAndMetadata) -> None:
-        state = self._subscriptions.state_or_none(partition)
-        if state is not None and state.fetch_state is FetchState.INITIALIZING:
-            self._subscriptions.seek(partition, FetchPosition(found.offset, found.leader_epoch, self._leader(partition)))
+        """An answer is about the partitions that were asked, as they were assigned then: one that
+        came meanwhile, or went and came back, is asked in the next round."""
+        wanted = {partition: self._subscriptions.state(partition) for partition in self._subscriptions.initializing_partitions()}
+        committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        if self._commits is not None and wanted:
+            committed = await self._commits.fetch(wanted, self._request_timeout_ms)
+            await self._know_leaders(committed)
+        without = []
+        for partition, state in wanted.items():
+            if self._subscriptions.state_or_none(partition) is not state or state.fetch_state is not FetchState.INITIALIZING:
+                continue
+            found = committed.get(partition)
+            if found is None:
+                without.append(partition)
+            else:
+                self._subscriptions.seek(partition, FetchPosition(found.offset, found.leader_epoch, self._leader(partition)))
+        self._subscriptions.reset_initializing_positions(without)
 
     def _leader(self, partition: TopicPartition) -> KnownLeader:
         leader = self._cluster.known_leader(partition)

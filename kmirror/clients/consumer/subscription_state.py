@@ -287,10 +287,9 @@ class SubscriptionState:
         self.seek(partition, position)
         return True
 
-    def reset_initializing_positions(self) -> None:
-        """Partitions for which nothing is committed follow auto.offset.reset;
+    def reset_initializing_positions(self, without: Sequence[TopicPartition]) -> None:
+        """The partitions `without` anything committed follow auto.offset.reset;
         NoOffsetForPartitionException where that is none."""
-        without = self.initializing_partitions()
         if without and not self.has_default_reset_policy:
             raise NoOffsetForPartitionException(without)
         for partition in without:

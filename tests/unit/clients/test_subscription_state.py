@@ -115,12 +115,12 @@ def test_a_reset_that_comes_too_late_does_not_undo_a_seek() -> None:
 def test_nothing_committed_and_no_policy() -> None:
     state = assigned(NONE, FetchPosition(3))
     with pytest.raises(NoOffsetForPartitionException, match=r"Undefined offset with no reset policy for partitions: \[b-1\]"):
-        state.reset_initializing_positions()
+        state.reset_initializing_positions(state.initializing_partitions())
 
 
 def test_failed_questions_wait() -> None:
     state = assigned()
-    state.reset_initializing_positions()
+    state.reset_initializing_positions(state.initializing_partitions())
     state.request_failed([A], 100)
     assert state.partitions_needing_reset(99) == [B]
     assert state.partitions_needing_reset(100) == [A, B]
