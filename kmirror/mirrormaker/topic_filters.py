@@ -59,10 +59,10 @@ class DefaultTopicFilter(NameFilter):
     """Kafka's `DefaultTopicFilter` (FI1)."""
 
     @classmethod
-    def from_props(cls, props: Mapping[str, str], *, topics_default: str = TOPICS_DEFAULT) -> DefaultTopicFilter:
+    def from_props(cls, props: Mapping[str, str]) -> DefaultTopicFilter:
         """Reads `topics` and `topics.exclude`; ConfigError for what is no list of expressions."""
         return cls(
-            _pattern(props, TOPICS_CONFIG, topics_default),
+            _pattern(props, TOPICS_CONFIG, TOPICS_DEFAULT),
             _pattern(props, TOPICS_EXCLUDE_CONFIG, TOPICS_EXCLUDE_DEFAULT),
         )
 
@@ -74,10 +74,10 @@ class DefaultGroupFilter(NameFilter):
     """Kafka's `DefaultGroupFilter` (FI2)."""
 
     @classmethod
-    def from_props(cls, props: Mapping[str, str], *, groups_default: str = GROUPS_DEFAULT) -> DefaultGroupFilter:
+    def from_props(cls, props: Mapping[str, str]) -> DefaultGroupFilter:
         """Reads `groups` and `groups.exclude`; ConfigError for what is no list of expressions."""
         return cls(
-            _pattern(props, GROUPS_CONFIG, groups_default),
+            _pattern(props, GROUPS_CONFIG, GROUPS_DEFAULT),
             _pattern(props, GROUPS_EXCLUDE_CONFIG, GROUPS_EXCLUDE_DEFAULT),
         )
 
