@@ -232,8 +232,10 @@ class _Translator:
                     simple += text
         if simple or nested:
             operands.append(_union(simple, nested))
-        if len(operands) == 1 and not nested:
-            return f"[^{simple}]" if negated else f"[{simple}]"
+        if not operands:
+            raise _SyntaxError(f"Bad class syntax near index {self.position}")
+        if len(operands) == 1:
+            return f"(?:(?!{operands[0]}){_ANY})" if negated else operands[0]
         both = "".join(f"(?={operand})" for operand in operands)
         return f"(?:(?!{both}){_ANY})" if negated else f"(?:{both}{_ANY})"
 
