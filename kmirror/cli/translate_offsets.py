@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
     parser.add_argument(
         "--sync-every", metavar="N", type=_count, help="with --records: a sync at each multiple of N, instead of Kafka's rules"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="print the translations and the kept syncs as JSON")
 
 
 def run(command: str, options: argparse.Namespace) -> int:
