@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from kmirror.common.errors import ConfigError
+from kmirror.common.errors import ConfigError, KmirrorError
 
 _LINE_ENDS: Final = r"\n\r\x85\u2028\u2029"
 _LINE_BREAK: Final = rf"(?:\r\n|[\n\x0b\f{_LINE_ENDS}])"
@@ -58,7 +58,7 @@ def translate(pattern: str) -> str:
     return text
 
 
-class _SyntaxError(Exception):
+class _SyntaxError(KmirrorError):
     pass
 
 
