@@ -1,0 +1,512 @@
+"""One client's view of one cluster: metadata, coordinators, requests and retries, for the producer
+and the consumer (Kafka's `Metadata`, `NetworkClient` and `ConsumerNetworkClient` together).
+
+Public API of `ClusterClient`:
+
+    leader, known_leader, forget_leader, hear_leader      who leads a partition
+    partitions_for, partition_count, topics, topic_id, topic_name, topic_error, node, nodes
+    request_update                                        metadata that is asked for after the call
+    coordinator, forget_coordinator                       who coordinates a group or a transaction
+    ask, tell, ask_any, api_version                       requests to one broker, or to any
+    retry                                                 an attempt, repeated with backoff
+    close
+
+Errors. A broker that cannot be reached, or does not answer in time, is an `ApiException` with
+NETWORK_EXCEPTION, which is retriable. A version that the broker lacks is one with
+UNSUPPORTED_VERSION. A refused login stays `AuthenticationError`: trying again does not help. Error
+codes inside responses are the caller's, except those of Metadata and FindCoordinator.
+
+Metadata. One request is in flight at a time, for all that wait. Attempts are retry.backoff.ms
+apart, doubling up to retry.backoff.max.ms while they fail, except the first request for a topic that
+nobody has asked for yet. Whoever asks during a request is served by the next one. Topics that are
+older than metadata.max.age.ms are refreshed in the background, while what is known stays in use.
+
+Rebootstrap (KIP-899, KIP-1102). The bootstrap servers are used until a broker has answered. Then the
+brokers that it named are used alone. If none of them can be reached, or none has answered for
+metadata.recovery.rebootstrap.trigger.ms, or one answers REBOOTSTRAP_REQUIRED, the client begins
+again with the bootstrap servers, unless metadata.recovery.strategy=none.
+
+Brokers. From Apache Kafka 2.1 on. Each request goes out in the highest version that both sides know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final, TypeVar
+
+from kmirror.admin.results import Node
+from kmirror.clients.client_config import ClientConfig
+from kmirror.clients.cluster_metadata import ClusterMetadata, LeaderAndEpoch, PartitionInfo
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
+from kmirror.network.client import (
+    AuthenticationError,
+    DisconnectError,
+    NetworkClient,
+    RequestTimeoutError,
+    UnsupportedVersionError,
+)
+from kmirror.network.client_connection import RequestMessage
+from kmirror.runtime.api import Runtime, TaskScope
+from kmirror.wire.messages.find_coordinator import FindCoordinatorRequest
+from kmirror.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kmirror.wire.primitives import ProtocolReadError
+
+__all__ = [
+    "GROUP",
+    "TRANSACTION",
+    "ClusterClient",
+    "LeaderAndEpoch",
+    "Node",
+    "PartitionInfo",
+]
+
+T = TypeVar("T")
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+"""Kinds of keys that have a coordinator (FindCoordinator's key types)."""
+METADATA_CONNECTION: Final = ""
+FIRST_FIND_OF_SEVERAL: Final = 4
+_GONE: Final = (Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.UNKNOWN_TOPIC_ID)
+
+
+class _Round:
+    """A request for metadata that is still to be made, and who waits for it. The future's result
+    is the error that ended it, or None.
+    """
+
+    def __init__(self, done: asyncio.Future[BaseException | None]) -> None:
+        self.done = done
+        self.topics: dict[str, None] = {}
+        self.all_topics = False
+
+
+class ClusterClient:
+    """Owns the connections to one cluster. All methods run on the loop's thread."""
+
+    def __init__(
+        self, runtime: Runtime, config: ClientConfig, *, allow_auto_topic_creation: bool = False, client_id: str | None = None
+    ) -> None:
+        """ConfigError when a key or trust store of the security settings cannot be read."""
+        self.runtime = runtime
+        self.metadata = ClusterMetadata()
+        self._config = config
+        self._client = NetworkClient(
+            runtime,
+            config.client_id if client_id is None else client_id,
+            settings=config.network_settings,
+            security=config.security,
+        )
+        self._allow_auto_topic_creation = allow_auto_topic_creation
+        self._timeout_ms = config.get_int("request.timeout.ms")
+        self._max_age_ms = config.get_int("metadata.max.age.ms")
+        self._rebootstrap_ms = config.get_int("metadata.recovery.rebootstrap.trigger.ms")
+        self._backoff = config.retry_backoff
+        self._scope = TaskScope(runtime, f"clients/{self._client.client_id or 'client'}")
+        self._next_round: _Round | None = None
+        self._rounds_run = False
+        self._last_round_ms: int | None = None
+        self._failed_rounds = 0
+        self._failing_since_ms: int | None = None
+        self._asked_topics: dict[str, None] = {}
+        self._coordinators: dict[tuple[int, str], Node] = {}
+        self._finding: dict[tuple[int, str], asyncio.Future[BaseException | None]] = {}
+        self._closed = False
+
+    # Partitions and topics
+
+    def known_leader(self, partition: TopicPartition) -> LeaderAndEpoch | None:
+        """What `leader` would return without asking. Starts a refresh of knowledge that is old."""
+        self._keep_fresh(partition.topic)
+        return self.metadata.leader(partition)
+
+    async def leader(self, partition: TopicPartition) -> LeaderAndEpoch | None:
+        """The partition's leader, None while it has none or the topic is not known.
+
+        ApiException for what the cluster says about the topic, unless that is retriable, and with
+        NETWORK_EXCEPTION if no broker answers; AuthenticationError.
+        """
+        found = self.known_leader(partition)
+        if found is None:
+            await self._updated([partition.topic])
+            found = self.metadata.leader(partition)
+            self._raise_topic_error(partition.topic)
+        return found
+
+    def forget_leader(self, partition: TopicPartition, failed: LeaderAndEpoch | None = None) -> None:
+        """The next `leader` asks again. With `failed`, only if that one is still the known one."""
+        if failed is None or self.metadata.leader(partition) == failed:
+            self.metadata.forget_leader(partition)
+
+    def hear_leader(self, partition: TopicPartition, node: Node, epoch: int) -> bool:
+        """Takes over the leader that a Produce or Fetch response names; returns whether it was
+        news (KIP-951).
+        """
+        return self.metadata.hear_leader(partition, node, epoch)
+
+    async def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """The topic's partitions, [] if the cluster does not know it; errors as in `leader`."""
+        self._keep_fresh(topic)
+        found = self.metadata.partitions_for(topic)
+        if found is None:
+            await self._updated([topic])
+            self._raise_topic_error(topic)
+            found = self.metadata.partitions_for(topic)
+        return found or []
+
+    def partition_count(self, topic: str) -> int:
+        """0 if nothing is known of the topic; asks nobody, but keeps the topic fresh."""
+        self._keep_fresh(topic)
+        return self.metadata.partition_count(topic)
+
+    async def topics(self, pattern: re.Pattern[str] | None = None) -> list[str]:
+        """Names of the cluster's topics that match `pattern` from their beginning to their end,
+        sorted. Asks each time.
+        """
+        await self._updated(None)
+        return [name for name in self.metadata.topic_names() if pattern is None or pattern.fullmatch(name)]
+
+    def topic_id(self, topic: str) -> Uuid:
+        """`Uuid.ZERO` if it is not known, or the cluster has no topic ids."""
+        return self.metadata.topic_id(topic)
+
+    def topic_name(self, topic_id: Uuid) -> str | None:
+        return self.metadata.topic_name(topic_id)
+
+    def topic_error(self, topic: str) -> Errors:
+        """What the cluster said last about the topic."""
+        return self.metadata.error(topic)
+
+    def node(self, node_id: int) -> Node | None:
+        return self.metadata.nodes.get(node_id)
+
+    def nodes(self) -> list[Node]:
+        """Known brokers by id; empty before the first answer."""
+        return [self.metadata.nodes[node_id] for node_id in sorted(self.metadata.nodes)]
+
+    async def request_update(self, topics: Iterable[str] | None = ()) -> None:
+        """Waits for metadata that is asked for after this call; None means all topics.
+
+        A failure is raised as ApiException, or AuthenticationError.
+        """
+        await self._updated(topics)
+
+    # Coordinators
+
+    async def coordinator(self, key: str, key_type: int) -> Node:
+        """Who coordinates the group or transactional id `key`; a retriable ApiException while
+        nobody does, another one if the cluster refuses.
+        """
+        wanted = (key_type, key)
+        while wanted not in self._coordinators:
+            running = self._finding.get(wanted)
+            if running is not None:
+                failure = await asyncio.shield(running)
+                if failure is not None:
+                    raise failure
+                continue
+            done = self._finding[wanted] = self.runtime.create_future()
+            failure = ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
+            try:
+                self._coordinators[wanted] = await self._find_coordinator(key, key_type)
+                failure = None
+            except KmirrorError as error:
+                failure = error
+                raise
+            finally:
+                del self._finding[wanted]
+                done.set_result(failure)
+        return self._coordinators[wanted]
+
+    def forget_coordinator(self, key: str, key_type: int, failed: Node | None = None) -> None:
+        """The next `coordinator` asks again. With `failed`, only if that one is still the known
+        one.
+        """
+        if failed is None or self._coordinators.get((key_type, key)) == failed:
+            self._coordinators.pop((key_type, key), None)
+
+    # Requests
+
+    async def ask(
+        self,
+        node: Node,
+        request: RequestMessage,
+        *,
+        timeout_ms: int | None = None,
+        max_version: int | None = None,
+        version: int | None = None,
+        connection_key: str = "",
+    ) -> Any:
+        """Asks one broker and returns its response; `timeout_ms` defaults to request.timeout.ms.
+
+        The module's docstring lists the errors.
+        """
+        timeout_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+        return await _answer(
+            self._client.send(
+                node.host,
+                node.port,
+                request,
+                timeout_ms=timeout_ms,
+                version=version,
+                max_version=max_version,
+                connection_key=connection_key,
+            )
+        )
+
+    async def tell(self, node: Node, request: RequestMessage, *, version: int | None = None, connection_key: str = "") -> None:
+        """Sends a request that has no response (Produce with acks=0)."""
+        await _answer(
+            self._client.send_one_way(
+                node.host, node.port, request, timeout_ms=self._timeout_ms, version=version, connection_key=connection_key
+            )
+        )
+
+    async def api_version(self, node: Node, api_key: int, *, max_version: int | None = None, connection_key: str = "") -> int:
+        """The version in which `ask` would make this request, for requests whose content depends
+        on it.
+        """
+        version: int = await _answer(
+            self._client.api_version(
+                node.host, node.port, api_key, timeout_ms=self._timeout_ms, max_version=max_version, connection_key=connection_key
+            )
+        )
+        return version
+
+    async def finalized_features(self, node: Node) -> dict[str, int]:
+        """Features of the cluster by their level, as this broker told when it was connected to;
+        empty below Kafka 2.7.
+        """
+        response = await _answer(self._client.api_versions(node.host, node.port, timeout_ms=self._timeout_ms))
+        return {feature.name: feature.max_version_level for feature in response.finalized_features}
+
+    async def ask_any(self, request: RequestMessage | Callable[[int], RequestMessage], *, api_key: int | None = None) -> Any:
+        """Asks the first broker that can be reached, beginning with a random one.
+
+        If `request` is a function, it makes the request for the version that this broker knows of
+        `api_key`. ApiException with NETWORK_EXCEPTION if no broker answers.
+        """
+        failures: list[str] = []
+        known = self.nodes()
+        if known:
+            answered, response = await self._ask_first(
+                self._shuffled([(node.host, node.port) for node in known]), request, api_key, failures
+            )
+            if answered:
+                return response
+            if not self._config.rebootstraps:
+                raise _unreachable(failures)
+            self._rebootstrap()
+        answered, response = await self._ask_first(self._shuffled(self._config.bootstrap_servers), request, api_key, failures)
+        if answered:
+            return response
+        raise _unreachable(failures)
+
+    async def retry(self, attempt: Callable[[], Awaitable[T]], timeout_ms: int) -> T:
+        """Calls `attempt` until it succeeds, fails for good, or the time is up.
+
+        It is repeated after retriable errors, with the client's backoff. When the time is up, the
+        last error is raised; REQUEST_TIMED_OUT if the first attempt is still running.
+        """
+        clock = self.runtime.clock
+        deadline_ms = clock.monotonic_ms() + timeout_ms
+        last: ApiException | None = None
+        failures = 0
+        while True:
+            try:
+                return await asyncio.wait_for(_awaited(attempt), max(0.001, (deadline_ms - clock.monotonic_ms()) / 1000))
+            except TimeoutError as error:
+                raise (last or ApiException(Errors.REQUEST_TIMED_OUT)) from error
+            except ApiException as error:
+                last = error
+                pause_ms = self._backoff.backoff_ms(failures, self.runtime.random)
+                if not error.error.retriable or clock.monotonic_ms() + pause_ms >= deadline_ms:
+                    raise
+            failures += 1
+            await self.runtime.sleep_ms(pause_ms)
+
+    def backoff_ms(self, failures: int) -> float:
+        """The pause after an attempt that had this many failures in a row before it."""
+        return self._backoff.backoff_ms(failures, self.runtime.random)
+
+    def disconnect(self, node: Node, *, connection_key: str = "") -> None:
+        """Drops the connection to a broker and fails the requests that wait on it."""
+        self._client.disconnect(node.host, node.port, connection_key=connection_key)
+
+    async def close(self) -> None:
+        """Drops all connections. What still waits fails with NETWORK_EXCEPTION."""
+        self._closed = True
+        self._client.close()
+        await self._scope.cancel()
+        if self._next_round is not None:
+            self._next_round.done.set_result(_closed_error())
+            self._next_round = None
+
+    # Inside: metadata
+
+    def _keep_fresh(self, topic: str) -> None:
+        age_ms = self.metadata.age_ms(topic, self.runtime.clock.monotonic_ms())
+        if age_ms is not None and age_ms >= self._max_age_ms and self._next_round is None and not self._closed:
+            self._asked_topics[topic] = None
+            self._join_round(self._asked_topics)
+
+    def _raise_topic_error(self, topic: str) -> None:
+        error = self.metadata.error(topic)
+        if error is not Errors.NONE and not error.retriable:
+            text = f"Not authorized to access topics: [{topic}]" if error is Errors.TOPIC_AUTHORIZATION_FAILED else None
+            raise ApiException(error, text or f"{topic}: {error.message}")
+
+    async def _updated(self, topics: Iterable[str] | None) -> None:
+        if self._closed:
+            raise _closed_error()
+        failure = await asyncio.shield(self._join_round(topics))
+        if failure is not None:
+            raise failure
+
+    def _join_round(self, topics: Iterable[str] | None) -> asyncio.Future[BaseException | None]:
+        if self._next_round is None:
+            self._next_round = _Round(self.runtime.create_future())
+        joined = self._next_round
+        if topics is None:
+            joined.all_topics = True
+        else:
+            joined.topics.update(dict.fromkeys(topics))
+        if not self._rounds_run:
+            self._rounds_run = True
+            self._scope.spawn(self._run_rounds(), name="metadata")
+        return joined.done
+
+    async def _run_rounds(self) -> None:
+        """Makes one request after the other, until nobody waits."""
+        current: _Round | None = None
+        failure: BaseException | None = _closed_error()
+        try:
+            while self._next_round is not None:
+                await self._pause_before(self._next_round)
+                current, self._next_round = self._next_round, None
+                failure = _closed_error()
+                failure = await self._run_round(current)
+                current.done.set_result(failure)
+                current = None
+        finally:
+            self._rounds_run = False
+            for left in (current, self._next_round):
+                if left is not None:
+                    left.done.set_result(failure)
+            self._next_round = None
+
+    async def _pause_before(self, wanted: _Round) -> None:
+        is_first = any(topic not in self._asked_topics for topic in wanted.topics)
+        if self._last_round_ms is None or (is_first and not self._failed_rounds):
+            return
+        pause_ms = self._backoff.backoff_ms(max(0, self._failed_rounds - 1), self.runtime.random)
+        wait_ms = self._last_round_ms + pause_ms - self.runtime.clock.monotonic_ms()
+        if wait_ms > 0:
+            await self.runtime.sleep_ms(wait_ms)
+
+    async def _run_round(self, wanted: _Round) -> BaseException | None:
+        clock = self.runtime.clock
+        began_ms = clock.monotonic_ms()
+        if self._failing_since_ms is None:
+            self._failing_since_ms = began_ms
+        elif self._config.rebootstraps and began_ms - self._failing_since_ms >= self._rebootstrap_ms:
+            self._rebootstrap()
+            self._failing_since_ms = began_ms
+        self._asked_topics.update(wanted.topics)
+        asked = None if wanted.all_topics else sorted(wanted.topics)
+        try:
+            await self._ask_metadata(asked)
+        except KmirrorError as error:
+            self._failed_rounds += 1
+            return error
+        else:
+            self._failed_rounds = 0
+            self._failing_since_ms = None
+            return None
+        finally:
+            self._last_round_ms = clock.monotonic_ms()
+
+    async def _ask_metadata(self, asked: list[str] | None) -> None:
+        rows = None if asked is None else [MetadataRequestTopic(name=name) for name in asked]
+        request = MetadataRequest(topics=rows, allow_auto_topic_creation=self._allow_auto_topic_creation and asked is not None)
+        response = await self.ask_any(request)
+        if response.error_code == Errors.REBOOTSTRAP_REQUIRED and self._config.rebootstraps:
+            self._rebootstrap()
+            response = await self.ask_any(request)
+        if response.error_code:
+            raise ApiException(Errors.for_code(response.error_code))
+        self.metadata.apply(response, asked, self.runtime.clock.monotonic_ms())
+
+    def _rebootstrap(self) -> None:
+        for node in self.nodes():
+            self._client.disconnect(node.host, node.port, connection_key=METADATA_CONNECTION)
+        self.metadata.clear()
+        self._coordinators.clear()
+
+    # Inside: requests
+
+    def _shuffled(self, addresses: list[tuple[str, int]]) -> list[tuple[str, int]]:
+        start = self.runtime.random.randrange(len(addresses))
+        return addresses[start:] + addresses[:start]
+
+    async def _ask_first(
+        self,
+        addresses: list[tuple[str, int]],
+        request: RequestMessage | Callable[[int], RequestMessage],
+        api_key: int | None,
+        failures: list[str],
+    ) -> tuple[bool, Any]:
+        """(True, response) of the first broker that answers, (False, None) if none does."""
+        for host, port in addresses:
+            node = Node(-1, host, port)
+            try:
+                if api_key is None:
+                    return True, await self.ask(node, request)  # type: ignore[arg-type]
+                version = await self.api_version(node, api_key)
+                return True, await self.ask(node, request(version), version=version)  # type: ignore[operator]
+            except ApiException as error:
+                if error.error is not Errors.NETWORK_EXCEPTION:
+                    raise
+                failures.append(error.message)
+        return False, None
+
+    async def _find_coordinator(self, key: str, key_type: int) -> Node:
+        def request(version: int) -> FindCoordinatorRequest:
+            if version >= FIRST_FIND_OF_SEVERAL:
+                return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
+            return FindCoordinatorRequest(key=key, key_type=key_type)
+
+        response = await self.ask_any(request, api_key=FindCoordinatorRequest.API_KEY)
+        row = response.coordinators[0] if response.coordinators else response
+        if row.error_code:
+            raise ApiException(Errors.for_code(row.error_code), row.error_message or None)
+        return Node(row.node_id, row.host, row.port)
+
+
+async def _awaited(attempt: Callable[[], Awaitable[T]]) -> T:
+    return await attempt()
+
+
+async def _answer(asked: Awaitable[Any]) -> Any:
+    try:
+        return await asked
+    except AuthenticationError:
+        raise
+    except (DisconnectError, RequestTimeoutError) as error:
+        raise ApiException(Errors.NETWORK_EXCEPTION, str(error)) from error
+    except UnsupportedVersionError as error:
+        raise ApiException(Errors.UNSUPPORTED_VERSION, str(error)) from error
+    except ProtocolReadError as error:
+        raise ApiException(Errors.UNKNOWN_SERVER_ERROR, f"the answer cannot be read: {error}") from error
+
+
+def _unreachable(failures: list[str]) -> ApiException:
+    return ApiException(Errors.NETWORK_EXCEPTION, "no broker could be reached: " + "; ".join(failures))
+
+
+def _closed_error() -> ApiException:
+    return ApiException(Errors.NETWORK_EXCEPTION, "the client is closed")

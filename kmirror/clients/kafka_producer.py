@@ -1,0 +1,482 @@
+"""`KafkaProducer`: records and whole batches to a cluster, with Kafka's settings, guarantees and
+errors.
+
+    producer = KafkaProducer(runtime, {"bootstrap.servers": "east:9092", "linger.ms": "5"})
+    sent = await producer.send(ProducerRecord("orders", b"value", key=b"key"))    # waits for memory and metadata only
+    metadata = await sent                                                          # until it is written
+    await producer.send_batch(TopicPartition("orders", 3), fetched_batch)          # the same for a batch from elsewhere
+    await producer.close()
+
+`send` and `send_batch` return once the record is accepted, which takes max.block.ms at most. What
+they return is awaited for the outcome: `RecordMetadata`, or Kafka's error as `ApiException`. A send
+is over after delivery.timeout.ms at the latest, or when the producer is closed; nothing waits for
+ever. TimeoutException is REQUEST_TIMED_OUT here, RecordTooLargeException is MESSAGE_TOO_LARGE.
+
+A batch from elsewhere is not unpacked. It gets a new header (producer id, epoch, sequence, base
+offset, CRC) and travels as it is; `record.producer_header` says which batches cannot.
+
+Transactions: `init_transactions` once, then `begin_transaction`, sends, `send_offsets_to_transaction`,
+and `commit_transaction` or `abort_transaction`. If one of these calls ends with REQUEST_TIMED_OUT, its
+work goes on, and only the same call may be made again.
+
+The parts: `record_accumulator` (what waits), `transaction_manager` (sequences and states, pure),
+`producer_sender` (requests), `transactional_requests`, `partitioner`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Self, TypeVar
+
+from kmirror.clients.cluster_client import ClusterClient, PartitionInfo
+from kmirror.clients.partitioner import StickyPartitioner, partition_for_key
+from kmirror.clients.producer_batch import (
+    Callback,
+    FutureRecordMetadata,
+    IllegalStateError,
+    ProducerRecord,
+    RecordMetadata,
+    size_upper_bound,
+)
+from kmirror.clients.producer_config import ProducerConfig
+from kmirror.clients.producer_sender import Sender
+from kmirror.clients.record_accumulator import RecordAccumulator
+from kmirror.clients.transaction_manager import State, TransactionManager
+from kmirror.clients.transactional_requests import ConsumerGroupMetadata, OffsetAndMetadata, TransactionalRequests
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.ports import Buffer
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.record.producer_header import BatchBody, body_of
+from kmirror.record.record_batch import RECORD_BATCH_OVERHEAD, RecordBatch
+from kmirror.runtime.api import Runtime, TaskScope
+from kmirror.runtime.supervision import Supervised
+
+__all__ = [
+    "ConsumerGroupMetadata",
+    "FutureRecordMetadata",
+    "IllegalStateError",
+    "KafkaProducer",
+    "OffsetAndMetadata",
+    "ProducerRecord",
+    "RecordMetadata",
+]
+
+T = TypeVar("T")
+FOR_EVER_MS: Final = 1 << 40
+
+
+class KafkaProducer:
+    """All methods run on the loop's thread, from any number of tasks; those of one transaction
+    from one task at a time.
+    """
+
+    def __init__(self, runtime: Runtime, configs: Mapping[str, Any], *, cluster: ClusterClient | None = None) -> None:
+        """ConfigError for a wrong setting. The producer owns its `ClusterClient`, unless it is
+        given one.
+        """
+        self._runtime = runtime
+        self.config = config = ProducerConfig(configs, runtime)
+        client_id = config.client_id or (f"producer-{config.transactional_id}" if config.transactional_id else "producer-1")
+        self._owns_cluster = cluster is None
+        self.cluster = cluster or ClusterClient(runtime, config, allow_auto_topic_creation=True, client_id=client_id)
+        self._manager = TransactionManager(config.transactional_id) if config.idempotent else None
+        self._accumulator = RecordAccumulator(
+            batch_size=config.batch_size,
+            linger_ms=config.linger_ms,
+            max_request_size=config.max_request_size,
+            buffer_memory=config.buffer_memory,
+            delivery_timeout_ms=config.delivery_timeout_ms,
+            codec=config.compression,
+            level=config.compression_level,
+            transactional=config.transactional_id is not None,
+            new_future=runtime.create_future,
+        )
+        self._requests: TransactionalRequests | None = None
+        if self._manager is not None:
+            self._requests = TransactionalRequests(self.cluster, self._manager, transaction_timeout_ms=config.transaction_timeout_ms)
+        self._partitioners: dict[str, StickyPartitioner] = {}
+        self._scope = TaskScope(runtime, client_id)
+        self._sender = Sender(runtime, config, self.cluster, self._accumulator, self._manager, self._scope, start_work=self._start_work)
+        self._working: asyncio.Task[None] | None = None
+        self._pending: tuple[str, asyncio.Future[BaseException | None]] | None = None
+        self._closed = False
+        self._scope.spawn(Supervised(runtime, self._sender.run, name=f"{client_id}-sender").run(), name="sender")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
+
+    # Sending
+
+    async def send(self, record: ProducerRecord, callback: Callback | None = None) -> FutureRecordMetadata:
+        """Accepts a record. IllegalStateError when the producer's state forbids it, ApiException
+        when the record cannot be accepted within max.block.ms or is too large.
+        """
+        self._ensure_open()
+        accumulator = self._accumulator
+        key, value, headers = record.key, record.value, record.headers
+        if not self.cluster.partition_count(record.topic) or (
+            record.partition is not None and record.partition >= self.cluster.partition_count(record.topic)
+        ):
+            await self._wait_on_metadata(record.topic, record.partition)
+        timestamp = self._runtime.clock.time_ms() if record.timestamp is None else record.timestamp
+        self._ensure_size(RECORD_BATCH_OVERHEAD + size_upper_bound(key, value, headers))
+        partition = TopicPartition(record.topic, self._partition(record))
+        self._may_add(partition)
+        future = accumulator.try_append(partition, timestamp, key, value, headers, callback)
+        if future is None:
+            memory = accumulator.memory_for(key, value, headers)
+            await self._take_memory(memory)
+            self._may_add(partition)
+            future = accumulator.try_append(partition, timestamp, key, value, headers, callback)
+            if future is not None:  # others have made room meanwhile
+                accumulator.pool.give_back(memory)
+            else:
+                future = accumulator.append_to_new(
+                    partition, timestamp, key, value, headers, callback, memory=memory, now_ms=self._runtime.clock.monotonic_ms()
+                )
+                self._sender.wake()
+        queue = accumulator.queues[partition]
+        is_full = len(queue) > 1 or queue[0].is_full
+        if is_full:
+            self._sender.wake()
+        sticky = self._partitioners.get(record.topic)
+        if sticky is not None and record.partition is None and (key is None or self.config.get_bool("partitioner.ignore.keys")):
+            sticky.appended(RECORD_BATCH_OVERHEAD + size_upper_bound(key, value, headers), batch_is_full=is_full)
+        return future
+
+    async def send_batch(
+        self, partition: TopicPartition, batch: Buffer | RecordBatch, callback: Callback | None = None
+    ) -> FutureRecordMetadata:
+        """Accepts one whole batch of message format 2, to be written as it is; `RecordMetadata` has
+        the offset of its first record.
+
+        `batch` must not change until it is written. Its CRC is not checked. Errors as in `send`,
+        and INVALID_RECORD for a batch that cannot be sent as it is.
+        """
+        self._ensure_open()
+        body: BatchBody = body_of(batch if isinstance(batch, RecordBatch) else RecordBatch(batch))
+        if not self.cluster.partition_count(partition.topic) > partition.partition:
+            await self._wait_on_metadata(partition.topic, partition.partition)
+        self._ensure_size(body.size_in_bytes)
+        self._may_add(partition)
+        pool = self._accumulator.pool
+        if not pool.try_take(body.size_in_bytes):
+            await self._take_memory(body.size_in_bytes)
+            self._may_add(partition)
+        now_ms = self._runtime.clock.monotonic_ms()
+        future = self._accumulator.append_batch(partition, body, callback, memory=body.size_in_bytes, now_ms=now_ms)
+        self._sender.wake()
+        return future
+
+    async def flush(self) -> None:
+        """Sends everything that was accepted before the call, and waits until all of it is done."""
+        self._ensure_open()
+        await self._flush()
+
+    async def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """The topic's partitions. REQUEST_TIMED_OUT if the topic is not found in max.block.ms."""
+        self._ensure_open()
+        await self._wait_on_metadata(topic, None)
+        return await self.cluster.partitions_for(topic)
+
+    # Transactions
+
+    async def init_transactions(self) -> None:
+        """Gets the transactional id's next epoch: fences older producers of it, and ends what they
+        left open.
+        """
+        manager, requests = self._transactional()
+
+        def begin() -> None:
+            manager.ensure_no_error()
+            manager.transition_to(State.INITIALIZING)
+
+        await self._call("initTransactions", begin, requests.init_producer_id)
+
+    async def begin_transaction(self) -> None:
+        manager, requests = self._transactional()
+        self._ensure_no_pending("beginTransaction")
+        manager.ensure_no_error()
+        if manager.state is State.READY and not manager.transactions_v2:
+            await requests.learn_version()
+        manager.transition_to(State.IN_TRANSACTION)
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: ConsumerGroupMetadata
+    ) -> None:
+        """Commits a group's offsets as a part of the transaction."""
+        manager, requests = self._transactional()
+
+        def begin() -> None:
+            manager.ensure_no_error()
+            if manager.state is not State.IN_TRANSACTION:
+                raise IllegalStateError(f"Cannot send offsets if a transaction is not in progress (currentState= {manager.state.value})")
+
+        if offsets:
+            await self._call("sendOffsetsToTransaction", begin, lambda: requests.send_offsets(dict(offsets), group_metadata))
+
+    async def commit_transaction(self) -> None:
+        """Flushes and commits. If a send has failed, its error is raised and the transaction must
+        be aborted.
+        """
+        manager, requests = self._transactional()
+
+        def begin() -> None:
+            manager.ensure_no_error()
+            manager.transition_to(State.COMMITTING_TRANSACTION)
+
+        async def commit() -> None:
+            await self._flush()
+            manager.ensure_no_error()
+            await requests.end(committed=True)
+
+        await self._call("commitTransaction", begin, commit)
+
+    async def abort_transaction(self) -> None:
+        """Drops what was not sent yet, and aborts."""
+        manager, requests = self._transactional()
+
+        def begin() -> None:
+            if manager.has_fatal_error:
+                manager.ensure_no_error()
+            manager.transition_to(State.ABORTING_TRANSACTION)
+
+        async def abort() -> None:
+            self._sender.wake()
+            await self._flush()
+            await requests.end(committed=False)
+
+        await self._call("abortTransaction", begin, abort)
+
+    # Closing
+
+    async def close(self, timeout_ms: int = FOR_EVER_MS) -> None:
+        """Waits for what was accepted, for `timeout_ms` at most, then fails the rest. An open
+        transaction is aborted. May be called again.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        if timeout_ms > 0:
+            try:
+                await asyncio.wait_for(self._end_well(), timeout_ms / 1000)
+            except TimeoutError:
+                pass
+        error = IllegalStateError("Producer is closed forcefully.")
+        self._accumulator.pool.fail_all(error)
+        self._sender.abort_all(error)
+        await self._scope.cancel()
+        if self._pending is not None and not self._pending[1].done():
+            self._pending[1].set_result(error)
+        self._sender.abort_all(error)
+        if self._owns_cluster:
+            await self.cluster.close()
+
+    async def _end_well(self) -> None:
+        manager, requests = self._manager, self._requests
+        block_s = self.config.max_block_ms / 1000
+        try:
+            if self._pending is not None and not self._pending[1].done():
+                await asyncio.wait_for(asyncio.shield(self._pending[1]), block_s)
+            if manager is not None and requests is not None and manager.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
+                manager.transition_to(State.ABORTING_TRANSACTION)
+                await self._flush()
+                await asyncio.wait_for(requests.end(committed=False), block_s)
+        except (KmirrorError, TimeoutError):
+            pass  # the coordinator aborts what we could not, after transaction.timeout.ms
+        await self._flush()
+
+    # Inside
+
+    def _ensure_open(self) -> None:
+        if self._closed:
+            raise IllegalStateError("Cannot perform operation after producer has been closed")
+
+    def _transactional(self) -> tuple[TransactionManager, TransactionalRequests]:
+        self._ensure_open()
+        if self._manager is None or self._requests is None:
+            raise IllegalStateError("Transactional method invoked on a non-transactional producer.")
+        self._manager.ensure_transactional()
+        return self._manager, self._requests
+
+    def _may_add(self, partition: TopicPartition) -> None:
+        self._ensure_open()
+        if self._manager is not None:
+            self._manager.may_add(partition)
+
+    def _ensure_size(self, size: int) -> None:
+        limit = self.config.max_request_size
+        if size > limit:
+            raise ApiException(
+                Errors.MESSAGE_TOO_LARGE,
+                f"The message is {size} bytes when serialized which is larger than {limit}, which is the value of the "
+                "max.request.size configuration.",
+            )
+        if size > self.config.buffer_memory:
+            raise ApiException(
+                Errors.MESSAGE_TOO_LARGE,
+                f"The message is {size} bytes when serialized which is larger than the total memory buffer you have configured with "
+                "the buffer.memory configuration.",
+            )
+
+    def _partition(self, record: ProducerRecord) -> int:
+        if record.partition is not None:
+            if record.partition < 0:
+                raise IllegalStateError(f"Invalid partition: {record.partition}. Partition number should always be non-negative or null.")
+            return record.partition
+        count = self.cluster.partition_count(record.topic)
+        if record.key is not None and not self.config.get_bool("partitioner.ignore.keys"):
+            return partition_for_key(record.key, count)
+        sticky = self._partitioners.get(record.topic)
+        if sticky is None:
+            adaptive = self.config.get_bool("partitioner.adaptive.partitioning.enable")
+            sticky = self._partitioners[record.topic] = StickyPartitioner(self._runtime.random, self.config.batch_size, adaptive=adaptive)
+        if sticky.has_choice(count):
+            return sticky.current(count, ())
+        available = [number for number in range(count) if self.cluster.metadata.leader(TopicPartition(record.topic, number)) is not None]
+        sticky.update_load(list(self._accumulator.queue_sizes(record.topic, available)), available)
+        return sticky.current(count, available)
+
+    async def _wait_on_metadata(self, topic: str, partition: int | None) -> None:
+        """Waits until the topic, and the partition if one is given, is known."""
+        deadline_ms = self._runtime.clock.monotonic_ms() + self.config.max_block_ms
+        while True:
+            left_ms = deadline_ms - self._runtime.clock.monotonic_ms()
+            try:
+                found = await asyncio.wait_for(self.cluster.partitions_for(topic), max(left_ms, 1) / 1000)
+                if len(found) > (partition or 0):
+                    return
+                if found or not self._runtime.clock.monotonic_ms() >= deadline_ms:
+                    await asyncio.wait_for(self.cluster.request_update([topic]), max(left_ms, 1) / 1000)
+                    if self.cluster.partition_count(topic) > (partition or 0):
+                        return
+            except TimeoutError:
+                pass
+            except ApiException as error:
+                if not error.error.retriable:
+                    raise
+            self._ensure_open()
+            if self._runtime.clock.monotonic_ms() >= deadline_ms:
+                raise ApiException(Errors.REQUEST_TIMED_OUT, self._not_present(topic, partition))
+
+    def _not_present(self, topic: str, partition: int | None) -> str:
+        waited = f"after {self.config.max_block_ms} ms."
+        count = self.cluster.partition_count(topic)
+        if partition is None or not count:
+            return f"Topic {topic} not present in metadata {waited}"
+        return f"Partition {partition} of topic {topic} with partition count {count} is not present in metadata {waited}"
+
+    async def _take_memory(self, size: int) -> None:
+        pool = self._accumulator.pool
+        if size > pool.total:
+            raise ApiException(
+                Errors.MESSAGE_TOO_LARGE,
+                f"Attempt to allocate {size} bytes, but there is a hard limit of {pool.total} on memory allocations.",
+            )
+        if pool.try_take(size):
+            return
+        granted = self._runtime.create_future()
+        pool.wait_for(size, granted)
+        self._sender.wake()
+        try:
+            await asyncio.wait_for(asyncio.shield(granted), self.config.max_block_ms / 1000)
+        except TimeoutError as error:
+            free = pool.free
+            pool.give_up(size, granted)
+            raise ApiException(
+                Errors.REQUEST_TIMED_OUT,
+                f"Failed to allocate {size} bytes within the configured max blocking time {self.config.max_block_ms} ms. "
+                f"Total memory: {pool.total} bytes. Available memory: {free} bytes. Poolable size: {self.config.batch_size} bytes",
+            ) from error
+        except asyncio.CancelledError:
+            pool.give_up(size, granted)
+            raise
+
+    async def _flush(self) -> None:
+        accumulator = self._accumulator
+        waiting = list(accumulator.incomplete)
+        last_ms = self._runtime.clock.monotonic_ms()
+        accumulator.flushing += 1
+        self._sender.wake()
+        try:
+            while waiting:
+                for batch in waiting:
+                    if not batch.result.done.done():
+                        await asyncio.shield(batch.result.done)
+                waiting = [batch for batch in accumulator.incomplete if batch.is_part and batch.created_ms <= last_ms]
+        finally:
+            accumulator.flushing -= 1
+
+    def _start_work(self) -> None:
+        """Starts what the manager needs from the cluster; one piece of work at a time."""
+        manager, requests = self._manager, self._requests
+        if manager is None or requests is None or self._working is not None:
+            return
+        work: Callable[[], Awaitable[None]]
+        if manager.needs_new_id():
+            manager.transition_to(State.INITIALIZING)
+            work = requests.init_producer_id
+        elif manager.new_partitions and not manager.has_error and manager.producer.is_valid:
+            work = requests.add_partitions
+        else:
+            return
+        self._working = self._scope.spawn(self._work(work), name="transactions")
+
+    async def _work(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except KmirrorError:
+            pass  # the manager knows, and fails the batches with it
+        finally:
+            self._working = None
+            self._sender.wake()
+
+    def _ensure_no_pending(self, name: str) -> None:
+        if self._pending is not None and self._pending[0] != name:
+            if not self._pending[1].done():
+                raise IllegalStateError(
+                    f"Cannot attempt operation `{name}` because the previous call to `{self._pending[0]}` timed out and must be retried"
+                )
+            self._pending = None
+
+    async def _call(self, name: str, begin: Callable[[], None], work: Callable[[], Awaitable[None]]) -> None:
+        """Runs one call of a transaction, or goes on waiting for the one that timed out."""
+        self._ensure_no_pending(name)
+        if self._pending is None:
+            begin()
+            done: asyncio.Future[BaseException | None] = self._runtime.create_future()
+            self._pending = (name, done)
+            self._scope.spawn(self._run_call(work, done), name=name)
+        done = self._pending[1]
+        try:
+            failure = await asyncio.wait_for(asyncio.shield(done), self.config.max_block_ms / 1000)
+        except TimeoutError as error:
+            text = f"Timeout expired after {self.config.max_block_ms}ms while awaiting {_AWAITED[name]}"
+            raise ApiException(Errors.REQUEST_TIMED_OUT, text) from error
+        self._pending = None
+        if failure is not None:
+            raise failure
+
+    async def _run_call(self, work: Callable[[], Awaitable[None]], done: asyncio.Future[BaseException | None]) -> None:
+        failure: BaseException | None = IllegalStateError("Producer is closed forcefully.")
+        try:
+            await work()
+            failure = None
+        except KmirrorError as error:
+            failure = error
+        finally:
+            if not done.done():
+                done.set_result(failure)
+            self._sender.wake()
+
+
+_AWAITED: Final = {
+    "initTransactions": "InitProducerId",
+    "sendOffsetsToTransaction": "AddOffsetsToTxn",
+    "commitTransaction": "EndTxn(true)",
+    "abortTransaction": "EndTxn(false)",
+}

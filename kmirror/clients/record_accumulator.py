@@ -1,0 +1,402 @@
+"""The records that a producer has not sent yet, as a queue of batches for each partition (Kafka's
+`RecordAccumulator` and `BufferPool`). Pure: it is told the time, and waits for nothing.
+
+A batch is ready to be sent when it is full or another one stands behind it, when it is linger.ms
+old, when buffer.memory is used up and somebody waits for it, and while somebody flushes or closes.
+After a failed attempt it is ready once its backoff is over, or at once if its partition has a newer
+leader.
+
+A request takes at most one batch of each partition, up to max.request.size; the partition that it
+begins with moves on each time, so that a request's limit starves nobody. Batches of a producer with
+sequences go back to their queue in the order of their sequences.
+
+Memory. A batch takes batch.size bytes, or what its first record needs, or the size of the batch
+from elsewhere. It gives them back when it is done. Those who find too little wait in turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from kmirror.clients.cluster_metadata import LeaderAndEpoch
+from kmirror.clients.producer_batch import BatchResult, Callback, FutureRecordMetadata, JointResult, ProducerBatch, size_upper_bound
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.ports import Buffer
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.record.compression import CompressionType
+from kmirror.record.producer_header import BatchBody
+from kmirror.record.record import NO_TIMESTAMP, Header, increment_sequence
+from kmirror.record.record_batch import RECORD_BATCH_OVERHEAD
+
+RATIO_IMPROVING_STEP: Final = 0.005
+RATIO_DETERIORATING_STEP: Final = 0.05
+NEVER_MS: Final = 1 << 62
+LeaderOf = Callable[[TopicPartition], LeaderAndEpoch | None]
+
+
+class BufferPool:
+    """How much of buffer.memory is free, and who waits for some."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.free = total
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @property
+    def queued(self) -> int:
+        return len(self._waiting)
+
+    def try_take(self, size: int) -> bool:
+        """Takes `size` bytes unless too few are free, or others wait already."""
+        if self._waiting or self.free < size:
+            return False
+        self.free -= size
+        return True
+
+    def wait_for(self, size: int, granted: asyncio.Future[None]) -> None:
+        """`granted` is completed when `size` bytes were taken for it."""
+        self._waiting.append((size, granted))
+        self._grant()
+
+    def give_up(self, size: int, granted: asyncio.Future[None]) -> None:
+        """Ends a wait for `size` bytes; if they were granted meanwhile, they are given back."""
+        if granted.done() and not granted.cancelled() and granted.exception() is None:
+            self.give_back(size)
+            return
+        self._waiting = deque(entry for entry in self._waiting if entry[1] is not granted)
+        self._grant()
+
+    def give_back(self, size: int) -> None:
+        self.free += size
+        self._grant()
+
+    def fail_all(self, error: Exception) -> None:
+        while self._waiting:
+            _, granted = self._waiting.popleft()
+            if not granted.done():
+                granted.set_exception(error)
+
+    def _grant(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self.free:
+            size, granted = self._waiting.popleft()
+            if not granted.done():
+                self.free -= size
+                granted.set_result(None)
+
+
+@dataclass(slots=True)
+class Ready:
+    """What can be sent now: partitions by leader, topics whose leader is not known, and when to
+    look again.
+    """
+
+    partitions: dict[int, tuple[LeaderAndEpoch, list[TopicPartition]]] = field(default_factory=dict)
+    unknown: dict[TopicPartition, None] = field(default_factory=dict)
+    next_ms: int = NEVER_MS
+
+
+class RecordAccumulator:
+    """`new_future` makes the futures that results wait on."""
+
+    def __init__(
+        self,
+        *,
+        batch_size: int,
+        linger_ms: int,
+        max_request_size: int,
+        buffer_memory: int,
+        delivery_timeout_ms: int,
+        codec: CompressionType,
+        level: int | None,
+        transactional: bool,
+        new_future: Callable[[], asyncio.Future[None]],
+    ) -> None:
+        self.pool = BufferPool(buffer_memory)
+        self.queues: dict[TopicPartition, deque[ProducerBatch]] = {}
+        """Only partitions that have batches."""
+        self.incomplete: dict[ProducerBatch, None] = {}
+        """Batches that are not done, in the order of their making."""
+        self.flushing = 0
+        self.closed = False
+        self._batch_size = batch_size
+        self._linger_ms = linger_ms
+        self._max_request_size = max_request_size
+        self._delivery_timeout_ms = delivery_timeout_ms
+        self._codec = codec
+        self._level = level
+        self._transactional = transactional
+        self._new_future = new_future
+        self._ratios: dict[str, float] = {}
+        self._turns: dict[int, int] = {}
+
+    # In
+
+    def memory_for(self, key: Buffer | None, value: Buffer | None, headers: Sequence[Header]) -> int:
+        """What a new batch for this record takes of buffer.memory."""
+        return max(self._batch_size, RECORD_BATCH_OVERHEAD + size_upper_bound(key, value, headers))
+
+    def try_append(
+        self,
+        partition: TopicPartition,
+        timestamp: int,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: Sequence[Header],
+        callback: Callback | None,
+    ) -> FutureRecordMetadata | None:
+        """Adds a record to the partition's last batch; None if a new batch is needed."""
+        queue = self.queues.get(partition)
+        if queue is None:
+            return None
+        last = queue[-1]
+        if last.attempts or not last.has_room_for(size_upper_bound(key, value, headers)):
+            return None
+        return last.append(timestamp, key, value, headers, callback)
+
+    def append_to_new(
+        self,
+        partition: TopicPartition,
+        timestamp: int,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: Sequence[Header],
+        callback: Callback | None,
+        *,
+        memory: int,
+        now_ms: int,
+    ) -> FutureRecordMetadata:
+        """Begins a batch with a record; `memory` was taken from the pool."""
+        batch = self._new_batch(partition, now_ms, memory, limit=max(self._batch_size, memory if memory > self._batch_size else 0))
+        return batch.append(timestamp, key, value, headers, callback)
+
+    def append_batch(
+        self, partition: TopicPartition, body: BatchBody, callback: Callback | None, *, memory: int, now_ms: int
+    ) -> FutureRecordMetadata:
+        """Queues a batch from elsewhere; `memory` was taken from the pool."""
+        batch = self._new_batch(partition, now_ms, memory, limit=0)
+        batch.body = body
+        future = FutureRecordMetadata(batch.result, 0, body.max_timestamp, callback)
+        batch.records.append(future)
+        return future
+
+    def _new_batch(self, partition: TopicPartition, now_ms: int, memory: int, *, limit: int) -> ProducerBatch:
+        batch = ProducerBatch(
+            partition,
+            BatchResult(partition, self._new_future()),
+            now_ms,
+            memory,
+            limit=limit,
+            codec=self._codec,
+            level=self._level,
+            ratio=self._ratios.get(partition.topic, 1.0),
+            transactional=self._transactional,
+        )
+        queue = self.queues.get(partition)
+        if queue is None:
+            queue = self.queues[partition] = deque()
+        queue.append(batch)
+        self.incomplete[batch] = None
+        return batch
+
+    # Out
+
+    def ready(self, now_ms: int, leader_of: LeaderOf, may_send: Callable[[TopicPartition], bool]) -> Ready:
+        """Which partitions have a batch to send, by leader."""
+        found = Ready()
+        everything = self.flushing > 0 or self.closed or self.pool.queued > 0
+        for partition, queue in self.queues.items():
+            first = queue[0]
+            found.next_ms = min(found.next_ms, first.created_ms + self._delivery_timeout_ms)
+            if not may_send(partition):
+                continue
+            leader = leader_of(partition)
+            if first.attempts and (leader is None or leader.epoch <= first.attempted_leader_epoch):
+                ready_ms = first.last_attempt_ms + int(first.backoff_ms)
+            elif everything or first.attempts or len(queue) > 1 or first.is_full:
+                ready_ms = now_ms
+            else:
+                ready_ms = first.created_ms + self._linger_ms
+            if ready_ms > now_ms:
+                found.next_ms = min(found.next_ms, ready_ms)
+            elif leader is None:
+                found.unknown[partition] = None
+            else:
+                found.partitions.setdefault(leader.leader.id, (leader, []))[1].append(partition)
+        return found
+
+    def drain(self, node_id: int, partitions: Sequence[TopicPartition], take: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """Takes the batches of one request out of their queues. `take` says whether a batch may go
+        now, and prepares it.
+        """
+        drained: list[ProducerBatch] = []
+        size = 0
+        turn = self._turns.get(node_id, 0) % len(partitions)
+        for index in range(len(partitions)):
+            partition = partitions[(turn + index) % len(partitions)]
+            queue = self.queues.get(partition)
+            if not queue:
+                continue
+            first = queue[0]
+            if drained and size + first.size_in_bytes > self._max_request_size:
+                turn += index
+                break
+            if not take(first):
+                continue
+            self._pop(partition)
+            self._close(first)
+            size += first.size_in_bytes
+            drained.append(first)
+        else:
+            turn += 1
+        self._turns[node_id] = turn
+        return drained
+
+    def _pop(self, partition: TopicPartition) -> ProducerBatch:
+        queue = self.queues[partition]
+        batch = queue.popleft()
+        if not queue:
+            del self.queues[partition]
+        return batch
+
+    def _close(self, batch: ProducerBatch) -> None:
+        observed = batch.close()
+        if observed is not None:
+            topic = batch.partition.topic
+            current = self._ratios.get(topic, 1.0)
+            if observed > current:
+                self._ratios[topic] = max(current + RATIO_DETERIORATING_STEP, observed)
+            elif observed < current:
+                self._ratios[topic] = max(current - RATIO_IMPROVING_STEP, observed)
+
+    # Back
+
+    def reenqueue(self, batch: ProducerBatch, now_ms: int, backoff_ms: float) -> None:
+        """Puts a batch that was not written back, to be sent again after `backoff_ms`."""
+        batch.last_attempt_ms, batch.backoff_ms = now_ms, backoff_ms
+        queue = self.queues.setdefault(batch.partition, deque())
+        position = 0
+        if batch.has_sequence:
+            while position < len(queue) and queue[position].has_sequence and _is_before(queue[position], batch):
+                position += 1
+        queue.insert(position, batch)
+
+    def split_and_reenqueue(self, batch: ProducerBatch, now_ms: int) -> list[ProducerBatch]:
+        """Replaces a batch that is too large for the broker by smaller ones, in its place; the
+        batch itself is over.
+
+        They hold batch.size bytes, or half of the batch if it was not larger than that; a batch
+        with a sequence passes its sequences on.
+        """
+        whole = batch.unpacked()
+        size = batch.size_in_bytes
+        limit = self._batch_size if size > self._batch_size else max(size // 2, RECORD_BATCH_OVERHEAD + 1)
+        self._ratios[batch.partition.topic] = max(1.0, self._ratios.get(batch.partition.topic, 1.0))
+        parts: list[ProducerBatch] = []
+        of_records = batch.joint is None and len(batch.records) == batch.record_count
+        for record in whole.records():
+            if not parts or not parts[-1].has_room_for(size_upper_bound(record.key, record.value, record.headers)):
+                parts.append(self._part_of(batch, limit))
+            part = parts[-1]
+            future = part.append(record.timestamp, record.key, record.value, record.headers, None)
+            if of_records:
+                part.records[-1] = batch.records[record.offset].moved_to(future)
+        if not of_records:
+            _join(batch, parts, self._new_future)
+        sequence = batch.base_sequence
+        for part in parts:
+            part.close()
+            if batch.has_sequence:
+                part.set_producer(batch.producer, sequence)
+                part.sequence_was_reset = batch.sequence_was_reset
+                sequence = increment_sequence(part.last_sequence, 1)
+            self.incomplete[part] = None
+        queue = self.queues.setdefault(batch.partition, deque())
+        queue.extendleft(reversed(parts))
+        del self.incomplete[batch]
+        self.pool.give_back(batch.memory)
+        batch.split_done()
+        return parts
+
+    def _part_of(self, batch: ProducerBatch, limit: int) -> ProducerBatch:
+        return ProducerBatch(
+            batch.partition,
+            BatchResult(batch.partition, self._new_future()),
+            batch.created_ms,
+            0,
+            limit=limit,
+            codec=CompressionType(batch.body.codec) if batch.body is not None else self._codec,
+            level=self._level,
+            transactional=batch.transactional,
+            attempts=batch.attempts,
+            is_part=True,
+        )
+
+    # Done
+
+    def complete(self, batch: ProducerBatch, base_offset: int, log_append_time: int = NO_TIMESTAMP) -> None:
+        if self._over(batch):
+            batch.complete(base_offset, log_append_time)
+
+    def fail(self, batch: ProducerBatch, error: Exception, record_errors: dict[int, Exception] | None = None) -> None:
+        if self._over(batch):
+            batch.fail(error, record_errors)
+
+    def _over(self, batch: ProducerBatch) -> bool:
+        if batch.is_done:
+            return False
+        del self.incomplete[batch]
+        self.pool.give_back(batch.memory)
+        return True
+
+    def expired(self, now_ms: int) -> list[ProducerBatch]:
+        """Takes batches out of the queues whose delivery.timeout.ms is over."""
+        late = []
+        for partition in list(self.queues):
+            while partition in self.queues and self.queues[partition][0].created_ms + self._delivery_timeout_ms <= now_ms:
+                late.append(self._pop(partition))
+        return late
+
+    def take_queued(self, wanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """Takes all queued batches that are `wanted` out of their queues."""
+        taken = []
+        for partition in list(self.queues):
+            queue = self.queues[partition]
+            kept = deque(batch for batch in queue if not wanted(batch))
+            taken += [batch for batch in queue if wanted(batch)]
+            if kept:
+                self.queues[partition] = kept
+            else:
+                del self.queues[partition]
+        return taken
+
+    def queue_sizes(self, topic: str, partitions: Iterable[int]) -> Iterator[int]:
+        for number in partitions:
+            yield len(self.queues.get(TopicPartition(topic, number), ()))
+
+
+def timeout_of(batch: ProducerBatch, now_ms: int) -> ApiException:
+    """Kafka's TimeoutException for a batch whose time is up."""
+    return ApiException(
+        Errors.REQUEST_TIMED_OUT,
+        f"Expiring {batch.record_count} record(s) for {batch.partition}:{now_ms - batch.created_ms} ms has passed since batch creation",
+    )
+
+
+def _join(batch: ProducerBatch, parts: list[ProducerBatch], new_future: Callable[[], asyncio.Future[None]]) -> None:
+    """Makes the send of a batch from elsewhere wait for all of its parts."""
+    joint = batch.joint
+    if joint is None:
+        joint = JointResult(BatchResult(batch.partition, new_future()), batch.records)
+    joint.open_parts += len(parts) - (batch.joint is not None)
+    for part in parts:
+        part.records = []
+        part.joint = joint
+
+
+def _is_before(one: ProducerBatch, other: ProducerBatch) -> bool:
+    """Whether `one` was given its sequence before `other` (they wrap at 2^31)."""
+    return (other.base_sequence - one.base_sequence) & 0x7FFFFFFF < 1 << 30

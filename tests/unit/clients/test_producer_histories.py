@@ -1,0 +1,130 @@
+"""Random histories of `KafkaProducer`: errors, lost answers, leaders that move, brokers that die.
+
+With idempotence, whatever happens: a partition's acknowledged records are there once, in the order
+of the sends, at the offsets that the producer was told; what failed is there at most once.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from support.clients.scripted_cluster import ScriptedCluster, ScriptedTopic
+from support.clients.scripted_logs import APPEND_THEN_LOSE, LOSE, ScriptedLogs
+
+from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
+from kmirror.record.builder import build_batch
+from kmirror.record.record import Record
+
+PARTITIONS = 3
+FAULTS = [
+    LOSE,
+    APPEND_THEN_LOSE,
+    Errors.NOT_ENOUGH_REPLICAS,
+    Errors.NOT_LEADER_OR_FOLLOWER,
+    Errors.UNKNOWN_TOPIC_OR_PARTITION,
+    Errors.KAFKA_STORAGE_ERROR,
+    Errors.INVALID_RECORD,
+    Errors.MESSAGE_TOO_LARGE,
+]
+
+
+class History:
+    def __init__(self, seed: int, **settings) -> None:
+        self.dice = random.Random(seed)
+        self.cluster = ScriptedCluster(3, seed=seed)
+        self.topic = ScriptedTopic({number: number for number in range(PARTITIONS)}, topic_id=Uuid(b"1" * 16))
+        self.cluster.topics["t"] = self.topic
+        self.logs = ScriptedLogs(self.cluster)
+        self.logs.fault = self.fault
+        self.fault_rate = self.dice.choice([0.0, 0.05, 0.3])
+        self.kinds = self.dice.sample(FAULTS, self.dice.randint(1, len(FAULTS)))
+        self.sent: dict[int, list] = {number: [] for number in range(PARTITIONS)}
+        self.settings = settings
+
+    def fault(self, node_id, partition, batch):
+        if self.dice.random() >= self.fault_rate:
+            return None
+        kind = self.dice.choice(self.kinds)
+        return None if kind is Errors.MESSAGE_TOO_LARGE and batch.record_count == 1 else kind
+
+    def move_a_leader(self) -> None:
+        number = self.dice.randrange(PARTITIONS)
+        self.topic.leaders[number] = self.dice.randrange(3)
+        self.topic.epochs[number] = self.topic.epochs.get(number, 0) + 1
+
+    async def play(self, steps: int) -> None:
+        producer = KafkaProducer(self.cluster.runtime, self.cluster.props(0, 1, 2, **self.settings))
+        counter = 0
+        for _ in range(steps):
+            number = self.dice.randrange(PARTITIONS)
+            roll = self.dice.random()
+            if roll < 0.02:
+                self.move_a_leader()
+            elif roll < 0.1:
+                await self.cluster.runtime.sleep_ms(self.dice.choice([1, 20, 300]))
+            elif roll < 0.3:
+                count = self.dice.randint(1, 20)
+                values = [b"%06d" % (counter + index) for index in range(count)]
+                records = [Record(index, 1000, None, value, []) for index, value in enumerate(values)]
+                future = await producer.send_batch(TopicPartition("t", number), bytes(build_batch(records)))
+                self.sent[number].append((values, future))
+                counter += count
+            else:
+                future = await producer.send(ProducerRecord("t", b"%06d" % counter, partition=number))
+                self.sent[number].append(([b"%06d" % counter], future))
+                counter += 1
+        await producer.flush()
+        assert not producer._accumulator.incomplete
+        assert producer._accumulator.pool.free == producer.config.buffer_memory
+        await producer.close()
+
+    def check(self) -> None:
+        for number, sent in self.sent.items():
+            log = self.logs.values("t", number)
+            assert len(log) == len(set(log)), "a record was written twice"
+            assert log == sorted(log), "records are out of order"
+            for values, future in sent:
+                assert future.done()
+                error = future.error()
+                if error is not None:
+                    assert isinstance(error, ApiException)
+                    continue
+                offset = future.result().offset
+                for index, value in enumerate(values):
+                    assert value in log, "an acknowledged record is missing"
+                    if offset >= 0 and len(values) == 1:
+                        assert log[offset + index] == value
+
+    def run(self, steps: int) -> None:
+        self.cluster.run(self.play(steps))
+        self.check()
+        self.cluster.close()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_nothing_is_lost_twice_or_out_of_order(seed):
+    History(seed, batch_size=400, request_timeout_ms=1_000, delivery_timeout_ms=60_000, linger_ms=seed % 3).run(300)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sends_that_expire_leave_the_rest_in_order(seed):
+    history = History(seed, batch_size=400, request_timeout_ms=700, delivery_timeout_ms=1_500, linger_ms=0)
+    history.fault_rate = 0.4
+    history.run(300)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_without_idempotence_one_request_in_flight_keeps_the_order(seed):
+    history = History(
+        seed,
+        batch_size=400,
+        request_timeout_ms=1_000,
+        enable_idempotence="false",
+        max_in_flight_requests_per_connection=1,
+    )
+    history.kinds = [kind for kind in history.kinds if kind is not APPEND_THEN_LOSE] or [LOSE]
+    history.run(200)
