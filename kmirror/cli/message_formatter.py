@@ -8,7 +8,9 @@ from typing import Protocol
 from uuid import UUID
 
 from kmirror.common.errors import KmirrorError
+from kmirror.mirrormaker.formats import FORMATTERS
 
+MIRROR_MAKER_PACKAGE = "org.apache.kafka.connect.mirror.formatters."
 PACKAGE = "org.apache.kafka.tools.consumer."
 DEFAULT_FORMATTER = f"{PACKAGE}DefaultMessageFormatter"
 NO_TIMESTAMP, CREATE_TIME, LOG_APPEND_TIME = 0, 1, 2
@@ -147,7 +149,17 @@ class CoordinatorRecordMessageFormatter:
         return coordinator_record(self._types, record.offset(), record.key(), record.value())
 
 
-MessageFormatter = DefaultMessageFormatter | NoOpMessageFormatter | CoordinatorRecordMessageFormatter
+class MirrorMakerFormatter:
+    """Formats records of MirrorMaker 2's internal topics, one line each (KIP-597)."""
+
+    def __init__(self, name: str) -> None:
+        self._read = FORMATTERS[name]
+
+    def format(self, record: ConsumedRecord) -> bytes:
+        return f"{self._read(record.key(), record.value())}\n".encode()
+
+
+MessageFormatter = DefaultMessageFormatter | NoOpMessageFormatter | CoordinatorRecordMessageFormatter | MirrorMakerFormatter
 
 
 def message_formatter(name: str, properties: Mapping[str, str]) -> MessageFormatter:
@@ -159,7 +171,10 @@ def message_formatter(name: str, properties: Mapping[str, str]) -> MessageFormat
         return DefaultMessageFormatter(properties)
     if short == "NoOpMessageFormatter":
         return NoOpMessageFormatter(properties)
+    if short in FORMATTERS:
+        return MirrorMakerFormatter(short)
     if short not in FORMATTER_TYPES:
-        known = ", ".join(PACKAGE + known for known in ("DefaultMessageFormatter", "NoOpMessageFormatter", *FORMATTER_TYPES))
+        ours = [PACKAGE + known for known in ("DefaultMessageFormatter", "NoOpMessageFormatter", *FORMATTER_TYPES)]
+        known = ", ".join([*ours, *(MIRROR_MAKER_PACKAGE + name for name in FORMATTERS)])
         raise KmirrorError(f"there is no formatter {name}; there are {known}")
     return CoordinatorRecordMessageFormatter(FORMATTER_TYPES[short])
