@@ -1,0 +1,429 @@
+"""`KafkaConsumer`: Kafka's consumer on a `Runtime`, so on sockets and on the simulated loop alike.
+
+    consumer = KafkaConsumer(runtime, {"bootstrap.servers": "host:9092", "group.id": "g"})
+    consumer.subscribe(["topic"])
+    records = await consumer.poll(1_000)
+    await consumer.commit()
+    await consumer.close()
+
+Methods and configurations are Kafka's. `poll` hands out records; `poll_batches` hands out whole
+batches as they came, views into the fetch responses, for callers that copy them.
+
+Whatever the application has to see happens inside of `poll`: commits before a rebalance, the
+rebalance listener, errors. Tasks in between only ask: fetches, positions, and one of the group's
+membership. A call of `poll` waits for one thing, the signal that every task fires when it has news.
+
+One task uses a consumer at a time (`wakeup` excepted), as in Kafka one thread does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from kmirror.clients.cluster_client import ClusterClient, PartitionInfo
+from kmirror.clients.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
+from kmirror.clients.consumer.classic_membership import ClassicMembership
+from kmirror.clients.consumer.consumer_config import ConsumerConfig
+from kmirror.clients.consumer.consumer_membership import ConsumerMembership
+from kmirror.clients.consumer.consumer_types import (
+    ConsumerGroupMetadata,
+    ConsumerRebalanceListener,
+    ConsumerRecords,
+    FetchedBatches,
+    IllegalStateError,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    WakeupException,
+)
+from kmirror.clients.consumer.fetcher import Fetcher
+from kmirror.clients.consumer.membership import Membership
+from kmirror.clients.consumer.offset_commits import MemberIdentity, OffsetCommits
+from kmirror.clients.consumer.offset_fetcher import OffsetFetcher
+from kmirror.clients.consumer.positions import Positions, timed_out
+from kmirror.clients.consumer.signal import Signal
+from kmirror.clients.consumer.subscription_state import NO_LEADER, FetchPosition, KnownLeader, SubscriptionState
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.runtime.api import Runtime, TaskScope
+
+T = TypeVar("T")
+NO_GROUP: Final = "To use the group management or offset commit APIs, you must provide a valid group.id in the consumer configuration."
+CLOSE_TIMEOUT_MS: Final = 30_000
+
+
+class KafkaConsumer:
+    """One consumer. ConfigError for wrong `configs`; ApiException and the errors of
+    `consumer_types` for what goes wrong later."""
+
+    def __init__(self, runtime: Runtime, configs: Mapping[str, Any]) -> None:
+        config = self._config = ConsumerConfig(configs, runtime)
+        self._runtime = runtime
+        self._scope = TaskScope(runtime, f"consumer/{config.client_id or config.group_id or 'consumer'}")
+        self._signal = Signal(runtime)
+        self._cluster = ClusterClient(runtime, config, allow_auto_topic_creation=config.get_bool("allow.auto.create.topics"))
+        self._subscriptions = SubscriptionState(config.auto_offset_reset)
+        self._timeout_ms = config.get_int("default.api.timeout.ms")
+        request_timeout_ms = config.get_int("request.timeout.ms")
+        self._commits: OffsetCommits | None = None
+        self._membership: Membership | None = None
+        if config.group_id is not None:
+            self._commits = OffsetCommits(runtime, self._cluster, config.group_id, identity=self._identity, on_fenced=self._was_fenced)
+        self._offsets = OffsetFetcher(runtime, self._cluster, isolation_level=config.isolation_level, request_timeout_ms=request_timeout_ms)
+        self._positions = Positions(
+            runtime,
+            self._scope,
+            self._cluster,
+            self._subscriptions,
+            self._offsets,
+            self._commits,
+            self._signal,
+            request_timeout_ms=request_timeout_ms,
+        )
+        self._fetcher = Fetcher(runtime, self._scope, self._cluster, self._subscriptions, config, self._signal)
+        self._auto_commit_due_ms = runtime.clock.monotonic_ms() + config.get_int("auto.commit.interval.ms")
+        self._auto_commit_runs = False
+        self._woken = False
+        self._closed = False
+
+    # Subscriptions
+
+    def subscribe(self, topics: Iterable[str] | re.Pattern[str], listener: ConsumerRebalanceListener | None = None) -> None:
+        """Has the group assign partitions of these topics, or of those whose whole name matches a
+        pattern. An empty list unsubscribes at the next `poll`. IllegalStateError without a group,
+        or beside `assign`."""
+        self._check_open()
+        self._check_group()
+        if isinstance(topics, str):
+            raise IllegalStateError("subscribe takes a collection of topics, not one name")
+        if isinstance(topics, re.Pattern):
+            self._subscriptions.subscribe_pattern(topics.pattern, lambda topic: topics.fullmatch(topic) is not None, listener)
+        else:
+            names = list(topics)
+            if any(not name or not name.strip() for name in names):
+                raise IllegalStateError("Topic collection to subscribe to cannot contain null or empty topic")
+            self._subscriptions.subscribe(names, listener)
+        if self._membership is None:
+            self._membership = self._make_membership(topics if isinstance(topics, re.Pattern) else None)
+        self._membership.subscribed()
+
+    def _make_membership(self, pattern: re.Pattern[str] | None) -> Membership:
+        made = ConsumerMembership if self._config.uses_consumer_protocol else ClassicMembership
+        return made(
+            self._runtime,
+            self._scope,
+            self._cluster,
+            self._subscriptions,
+            self._config,
+            self._signal,
+            pattern=pattern,
+            commit_before_revocation=self._commit_before_revocation,
+        )
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Reads exactly these, without a group's help; what is committed in `group.id` is still
+        where it begins. IllegalStateError beside `subscribe`."""
+        self._check_open()
+        self._subscriptions.assign_from_user(partitions)
+
+    async def unsubscribe(self) -> None:
+        """Gives everything up, and leaves the group."""
+        self._check_open()
+        await self._leave(timeout_ms=self._timeout_ms, tell=True)
+        self._subscriptions.unsubscribe()
+
+    def assignment(self) -> list[TopicPartition]:
+        """What is assigned now."""
+        return self._subscriptions.assigned_partitions()
+
+    def subscription(self) -> list[str]:
+        """The topics subscribed to, sorted; of a pattern, those known to match."""
+        return list(self._subscriptions.topics) if self._subscriptions.has_auto_assigned_partitions else []
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """What a transactional producer commits with."""
+        self._check_group()
+        assert self._config.group_id is not None
+        if self._membership is None:
+            return ConsumerGroupMetadata(self._config.group_id, group_instance_id=self._config.group_instance_id)
+        return self._membership.group_metadata()
+
+    def enforce_rebalance(self, reason: str = "rebalance enforced by user") -> None:
+        """Has the group rebalance at the next `poll`; no effect under the consumer protocol."""
+        if self._membership is None:
+            raise IllegalStateError("Tried to force a rebalance but consumer does not have a group.")
+        self._membership.enforce_rebalance(reason)
+
+    # Reading
+
+    async def poll(self, timeout_ms: float) -> ConsumerRecords:
+        """Returns records as soon as there are any, at most max.poll.records; empty after
+        `timeout_ms`. Raises what the application must know (module `consumer_types`)."""
+        limit = self._config.get_int("max.poll.records")
+        return ConsumerRecords(await self._poll(timeout_ms, lambda: self._fetcher.collect_records(limit)) or {})
+
+    async def poll_batches(self, timeout_ms: float) -> list[FetchedBatches]:
+        """Returns all batches that are there, by partition, as views into the responses, which
+        live as long as a view of them does; [] after `timeout_ms`. `ConsumedBatch` tells how
+        transactions are treated."""
+        return await self._poll(timeout_ms, self._fetcher.collect_batches) or []
+
+    async def _poll(self, timeout_ms: float, collect: Callable[[], T]) -> T | None:
+        self._check_open()
+        if self._subscriptions.type.name == "NONE":
+            raise IllegalStateError("Consumer is not subscribed to any topics or assigned any partitions")
+        clock = self._runtime.clock
+        deadline_ms = clock.monotonic_ms() + timeout_ms
+        while True:
+            self._raise_wakeup()
+            await self._update_membership()
+            self._auto_commit()
+            wait_ms = self._start_what_is_missing()
+            before = self._fetcher.completed_count
+            found = collect()
+            if found:
+                self._fetcher.send_fetches()
+                return found
+            if self._fetcher.completed_count < before and clock.monotonic_ms() < deadline_ms:
+                continue  # something was dropped or held nothing to see: its partition is asked again first
+            left_ms = deadline_ms - clock.monotonic_ms()
+            if left_ms <= 0:
+                return None
+            await self._signal.wait(left_ms if wait_ms is None else min(left_ms, wait_ms))
+
+    async def _update_membership(self) -> None:
+        if self._membership is not None:
+            self._membership.polled()
+            await self._membership.update()
+
+    def _start_what_is_missing(self) -> float | None:
+        self._positions.raise_error()
+        self._fetcher.raise_error()
+        waits = [self._positions.update(), self._fetcher.send_fetches()]
+        if self._config.enable_auto_commit:
+            waits.append(max(1.0, self._auto_commit_due_ms - self._runtime.clock.monotonic_ms()))
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    def wakeup(self) -> None:
+        """Makes a waiting `poll`, or the next one, raise WakeupException."""
+        self._woken = True
+        self._signal.fire()
+
+    def _raise_wakeup(self) -> None:
+        if self._woken:
+            self._woken = False
+            raise WakeupException("wakeup was called")
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hands out nothing of these until `resume`; what was fetched is kept."""
+        for partition in partitions:
+            self._subscriptions.state(partition).paused = True
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            self._subscriptions.state(partition).paused = False
+        self._signal.fire()
+
+    def paused(self) -> list[TopicPartition]:
+        return self._subscriptions.where(lambda state: state.paused)
+
+    # Positions
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """The next `poll` begins there. With an `OffsetAndMetadata` that has an epoch the position
+        is validated first."""
+        wanted = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+        self._subscriptions.seek(partition, FetchPosition(wanted.offset, wanted.leader_epoch, self._leader(partition)))
+        self._signal.fire()
+
+    def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
+        """Evaluated with the next `poll` or `position`; without partitions, all assigned ones."""
+        self._seek_to(partitions, AutoOffsetResetStrategy.EARLIEST)
+
+    def seek_to_end(self, partitions: Iterable[TopicPartition] = ()) -> None:
+        """As `seek_to_beginning`; with read_committed the end is the last stable offset."""
+        self._seek_to(partitions, AutoOffsetResetStrategy.LATEST)
+
+    def _seek_to(self, partitions: Iterable[TopicPartition], strategy: AutoOffsetResetStrategy) -> None:
+        for partition in list(partitions) or self.assignment():
+            self._subscriptions.state(partition)
+            self._subscriptions.request_offset_reset(partition, strategy)
+        self._signal.fire()
+
+    def _leader(self, partition: TopicPartition) -> KnownLeader:
+        leader = self._cluster.known_leader(partition)
+        return NO_LEADER if leader is None else KnownLeader(leader.leader.id, leader.epoch)
+
+    async def position(self, partition: TopicPartition, *, timeout_ms: float | None = None) -> int:
+        """The offset that is handed out next. IllegalStateError unless it is assigned."""
+        if not self._subscriptions.is_assigned(partition):
+            raise IllegalStateError("You can only check the position for partitions assigned to this consumer.")
+        clock = self._runtime.clock
+        deadline_ms = clock.monotonic_ms() + (self._timeout_ms if timeout_ms is None else timeout_ms)
+        while True:
+            self._positions.raise_error()
+            state = self._subscriptions.state(partition)
+            if state.has_valid_position and state.position is not None:
+                return state.position.offset
+            wait_ms = self._positions.update()
+            left_ms = deadline_ms - clock.monotonic_ms()
+            if left_ms <= 0:
+                raise timed_out(
+                    f"Timeout of {timeout_ms or self._timeout_ms}ms expired before the position for partition {partition} could be determined"
+                )
+            await self._signal.wait(left_ms if wait_ms is None else min(left_ms, wait_ms))
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """Records between the position and the end of the log, as far as known without asking."""
+        return self._subscriptions.partition_lag(partition, committed=self._config.read_committed)
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None) -> dict[TopicPartition, int]:
+        """The first offset of each log."""
+        return await self._ends(partitions, EARLIEST_TIMESTAMP, timeout_ms)
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None) -> dict[TopicPartition, int]:
+        """The high watermarks; with read_committed the last stable offsets."""
+        return await self._ends(partitions, LATEST_TIMESTAMP, timeout_ms)
+
+    async def _ends(self, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: int | None) -> dict[TopicPartition, int]:
+        found = await self._list_offsets(dict.fromkeys(partitions, timestamp), timeout_ms)
+        return {partition: answer.offset for partition, answer in found.items()}
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record of each partition that is not older than its timestamp (ms); None if
+        there is none."""
+        for partition, timestamp in timestamps.items():
+            if timestamp < 0:
+                raise ValueError(f"The target time for partition {partition} is {timestamp}. The target time cannot be negative.")
+        found = await self._list_offsets(timestamps, timeout_ms)
+        return {
+            partition: None if answer.offset < 0 else OffsetAndTimestamp(answer.offset, answer.timestamp, answer.leader_epoch)
+            for partition, answer in found.items()
+        }
+
+    async def _list_offsets(self, timestamps: Mapping[TopicPartition, int], timeout_ms: int | None) -> dict[TopicPartition, Any]:
+        self._check_open()
+        return await self._offsets.list_all_offsets(timestamps, self._timeout_ms if timeout_ms is None else timeout_ms)
+
+    # Commits
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, *, timeout_ms: int | None = None) -> None:
+        """Commits `offsets`, or the positions of all assigned partitions, and waits until it is
+        done. CommitFailedException if the partitions may have another owner;
+        RebalanceInProgressException; ApiException."""
+        commits = self._group_commits()
+        wanted = dict(self._subscriptions.all_consumed() if offsets is None else offsets)
+        await commits.commit(wanted, self._timeout_ms if timeout_ms is None else timeout_ms)
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed; None where there is nothing."""
+        wanted = list(partitions)
+        found = await self._group_commits().fetch(wanted, self._timeout_ms if timeout_ms is None else timeout_ms)
+        return {partition: found.get(partition) for partition in wanted}
+
+    def _auto_commit(self) -> None:
+        """Starts a commit of what earlier polls handed out, every auto.commit.interval.ms."""
+        now_ms = self._runtime.clock.monotonic_ms()
+        if not self._config.enable_auto_commit or self._auto_commit_runs or now_ms < self._auto_commit_due_ms:
+            return
+        self._auto_commit_due_ms = now_ms + self._config.get_int("auto.commit.interval.ms")
+        consumed = self._subscriptions.all_consumed()
+        if consumed:
+            self._auto_commit_runs = True
+            self._scope.spawn(self._commit_in_background(consumed), name="auto-commit")
+
+    async def _commit_in_background(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        try:
+            await self._group_commits().commit(offsets, self._config.get_int("request.timeout.ms"))
+        except ApiException as error:
+            retriable = error.error.retriable
+            self._auto_commit_due_ms = (
+                min(self._auto_commit_due_ms, self._runtime.clock.monotonic_ms() + 100) if retriable else self._auto_commit_due_ms
+            )
+        except KmirrorError:
+            pass  # fenced or rebalancing: the membership knows; the next commit is made after the rebalance
+        finally:
+            self._auto_commit_runs = False
+
+    async def _commit_before_revocation(self, timeout_ms: float) -> None:
+        """What was handed out is committed before its partitions go to somebody else. A failure
+        does not stop the rebalance."""
+        if not self._config.enable_auto_commit:
+            return
+        try:
+            await self._group_commits().commit(self._subscriptions.all_consumed(), int(timeout_ms))
+        except KmirrorError:
+            pass  # as in Kafka: the next owner begins at the commit before
+
+    def _identity(self) -> MemberIdentity:
+        if self._membership is None or not self._subscriptions.has_auto_assigned_partitions:
+            return MemberIdentity()
+        return self._membership.identity()
+
+    def _was_fenced(self, identity: MemberIdentity) -> None:
+        if self._membership is not None:
+            self._membership.fenced(identity)
+
+    # Topics
+
+    async def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """[] if the topic does not exist."""
+        self._check_open()
+        return await self._cluster.retry(lambda: self._cluster.partitions_for(topic), self._timeout_ms)
+
+    async def list_topics(self) -> dict[str, list[PartitionInfo]]:
+        """All topics that this client may see."""
+        self._check_open()
+        names = await self._cluster.retry(lambda: self._cluster.topics(None), self._timeout_ms)
+        return {name: self._cluster.metadata.partitions_for(name) or [] for name in names}
+
+    # End
+
+    async def close(self, *, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
+        """Commits if enable.auto.commit is set, leaves the group, and drops all connections."""
+        if self._closed:
+            return
+        try:
+            await self._leave(timeout_ms=timeout_ms, tell=self._config.get_bool("internal.leave.group.on.close"))
+            if self._membership is None and self._config.enable_auto_commit:
+                await self._commit_before_revocation(timeout_ms)
+            await self._fetcher.close_sessions()
+        finally:
+            self._closed = True
+            await self._scope.cancel()
+            await self._cluster.close()
+
+    async def _leave(self, *, timeout_ms: float, tell: bool) -> None:
+        membership = self._membership
+        if membership is not None:
+            try:
+                await membership.leave(timeout_ms=timeout_ms, tell=tell)
+            finally:
+                self._membership = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        await self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise IllegalStateError("This consumer has already been closed.")
+
+    def _check_group(self) -> None:
+        if not self._config.group_id:
+            raise ApiException(Errors.INVALID_GROUP_ID, NO_GROUP)
+
+    def _group_commits(self) -> OffsetCommits:
+        self._check_open()
+        if self._commits is None:
+            raise ApiException(Errors.INVALID_GROUP_ID, NO_GROUP)
+        return self._commits

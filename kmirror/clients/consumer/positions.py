@@ -1,0 +1,169 @@
+"""Brings every assigned partition to a position from which it can be fetched.
+
+One task at a time goes through the steps, and ends; `update` starts it when something is missing:
+
+1. A partition without a position gets the committed one, if there is a group.
+2. What has none follows auto.offset.reset; without it the application is told.
+3. Positions to be reset are asked of the leaders (ListOffsets).
+4. Positions whose leader changed are validated (OffsetForLeaderEpoch, KIP-320).
+
+A failed step waits for the backoff. What the application must know is raised by `raise_error`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kmirror.clients.cluster_client import ClusterClient
+from kmirror.clients.consumer.consumer_types import OffsetAndMetadata
+from kmirror.clients.consumer.offset_commits import OffsetCommits
+from kmirror.clients.consumer.offset_fetcher import OffsetFetcher
+from kmirror.clients.consumer.signal import Signal
+from kmirror.clients.consumer.subscription_state import NO_LEADER, FetchPosition, FetchState, KnownLeader, SubscriptionState
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.runtime.api import Runtime, TaskScope
+
+
+class Positions:
+    """Owns the task; the positions are `SubscriptionState`'s."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        scope: TaskScope,
+        cluster: ClusterClient,
+        subscriptions: SubscriptionState,
+        offsets: OffsetFetcher,
+        commits: OffsetCommits | None,
+        signal: Signal,
+        *,
+        request_timeout_ms: int,
+    ) -> None:
+        self._runtime = runtime
+        self._scope = scope
+        self._cluster = cluster
+        self._subscriptions = subscriptions
+        self._offsets = offsets
+        self._commits = commits
+        self._signal = signal
+        self._request_timeout_ms = request_timeout_ms
+        self._running = False
+        self._error: KmirrorError | None = None
+        self._failures = 0
+        self._not_before_ms = 0.0
+
+    def update(self) -> float | None:
+        """Starts what is missing. Returns in how many ms it is worth calling again; None for
+        never."""
+        if self._running or not self._is_work():
+            return None
+        wait_ms = self._not_before_ms - self._runtime.clock.monotonic_ms()
+        if wait_ms > 0:
+            return wait_ms
+        self._running = True
+        self._scope.spawn(self._run(), name="positions")
+        return None
+
+    def _is_work(self) -> bool:
+        states = (FetchState.AWAIT_RESET, FetchState.AWAIT_VALIDATION)
+        return bool(self._subscriptions.initializing_partitions() or self._subscriptions.where(lambda state: state.fetch_state in states))
+
+    def raise_error(self) -> None:
+        """Raises, once, what the application must know."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    async def _run(self) -> None:
+        failed = True
+        try:
+            failed = not await self._steps()
+        except ApiException as error:
+            if not error.error.retriable:
+                self._error = error
+        except KmirrorError as error:
+            self._error = error
+        finally:
+            now_ms = self._runtime.clock.monotonic_ms()
+            self._not_before_ms = now_ms + self._cluster.backoff_ms(self._failures) if failed else 0
+            self._failures = self._failures + 1 if failed else 0
+            self._running = False
+            self._signal.fire()
+
+    async def _steps(self) -> bool:
+        """Returns whether nothing is left to be tried again."""
+        await self._take_committed()
+        self._subscriptions.reset_initializing_positions()
+        complete = await self._reset()
+        return await self._validate() and complete
+
+    async def _take_committed(self) -> None:
+        wanted = self._subscriptions.initializing_partitions()
+        if self._commits is None or not wanted:
+            return
+        committed = await self._commits.fetch(wanted, self._request_timeout_ms)
+        await self._know_leaders(committed)
+        for partition, found in committed.items():
+            self._take_one(partition, found)
+
+    def _take_one(self, partition: TopicPartition, found: OffsetAndMetadata) -> None:
+        state = self._subscriptions.state_or_none(partition)
+        if state is not None and state.fetch_state is FetchState.INITIALIZING:
+            self._subscriptions.seek(partition, FetchPosition(found.offset, found.leader_epoch, self._leader(partition)))
+
+    def _leader(self, partition: TopicPartition) -> KnownLeader:
+        leader = self._cluster.known_leader(partition)
+        return NO_LEADER if leader is None else KnownLeader(leader.leader.id, leader.epoch)
+
+    async def _know_leaders(self, partitions: Iterable[TopicPartition]) -> None:
+        unknown = sorted({partition.topic for partition in partitions if self._cluster.known_leader(partition) is None})
+        if unknown:
+            await self._cluster.request_update(unknown)
+
+    async def _reset(self) -> bool:
+        now_ms, wall_ms = self._runtime.clock.monotonic_ms(), self._runtime.clock.time_ms()
+        strategies = {}
+        for partition in self._subscriptions.partitions_needing_reset(now_ms):
+            strategy = self._subscriptions.state(partition).reset_strategy
+            assert strategy is not None, f"{partition} is to be reset, but not how"
+            strategies[partition] = strategy
+        if not strategies:
+            return True
+        found = await self._offsets.list_offsets({partition: strategy.timestamp(wall_ms) for partition, strategy in strategies.items()})
+        later = {partition: -1 for partition, answer in found.items() if answer.offset < 0}
+        if later:  # by_duration, and nothing is that young: the end
+            found |= await self._offsets.list_offsets(later)
+        for partition, answer in found.items():
+            if answer.offset >= 0:
+                position = FetchPosition(answer.offset, answer.leader_epoch, self._leader(partition))
+                self._subscriptions.complete_reset(partition, strategies[partition], position)
+        return found.keys() == strategies.keys()
+
+    async def _validate(self) -> bool:
+        asked = {}
+        for partition in self._subscriptions.partitions_needing_validation(self._runtime.clock.monotonic_ms()):
+            self._subscriptions.maybe_validate_position(partition, self._leader(partition))
+            position = self._subscriptions.state(partition).position
+            if position is not None:
+                asked[partition] = position
+        if not asked:
+            return True
+        found = await self._offsets.epoch_ends(asked)
+        errors: list[KmirrorError] = []
+        for partition, end in found.items():
+            if end is None:
+                self._subscriptions.take_leader_without_validation(partition, self._leader(partition))
+                continue
+            try:
+                self._subscriptions.complete_validation(partition, asked[partition], end.leader_epoch, end.end_offset)
+            except KmirrorError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return found.keys() == asked.keys()
+
+
+def timed_out(text: str) -> ApiException:
+    """Kafka's TimeoutException."""
+    return ApiException(Errors.REQUEST_TIMED_OUT, text)

@@ -1,0 +1,408 @@
+"""What a consumer is subscribed to, what it is assigned, and where it reads each partition from
+(Kafka's `SubscriptionState`). Pure: no request is sent here.
+
+A partition's fetch state, and what may follow. Every other step is ignored, as in Kafka: an answer
+that comes too late does not undo a seek.
+
+    INITIALIZING      no position yet: what is committed is asked next
+    FETCHING          has a position, is fetched
+    AWAIT_RESET       the position follows from `auto.offset.reset`, or from seek_to_beginning/end
+    AWAIT_VALIDATION  has a position whose leader changed: the log may have been cut (KIP-320)
+
+    from \\ to          FETCHING  AWAIT_RESET  AWAIT_VALIDATION
+    INITIALIZING         yes        yes           yes
+    FETCHING             yes        yes           yes
+    AWAIT_RESET          yes        yes           no
+    AWAIT_VALIDATION     yes        yes           yes
+
+A position knows the epoch of the last consumed record (`offset_epoch`) and the leader and epoch
+under which it was last known to be right. If Metadata names another leader or epoch, and both
+epochs are known, the leader is asked where `offset_epoch` ends in its log (OffsetForLeaderEpoch):
+
+    end >= position              the position is right
+    end < position               the log was cut: go on at `end`, or raise without a reset policy
+    the leader knows no epoch    reset, or raise without a reset policy
+
+Partitions are asked in the order of the assignment; one whose records were returned moves to the
+end, so that all have their turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final, NamedTuple
+
+from kmirror.clients.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
+from kmirror.clients.consumer.consumer_types import (
+    NO_EPOCH,
+    ConsumerRebalanceListener,
+    IllegalStateError,
+    LogTruncationException,
+    NoOffsetForPartitionException,
+    OffsetAndMetadata,
+)
+from kmirror.common.topic_partition import TopicPartition
+
+SUBSCRIPTION_EXCEPTION_MESSAGE: Final = "Subscription to topics, partitions and pattern are mutually exclusive"
+UNDEFINED_EPOCH_OFFSET: Final = -1
+
+
+class SubscriptionType(Enum):
+    """How partitions come to be assigned."""
+
+    NONE = "None"
+    AUTO_TOPICS = "topics"
+    AUTO_PATTERN = "pattern"
+    USER_ASSIGNED = "assign"
+
+
+class FetchState(Enum):
+    """See the module's docstring."""
+
+    INITIALIZING = "INITIALIZING"
+    FETCHING = "FETCHING"
+    AWAIT_RESET = "AWAIT_RESET"
+    AWAIT_VALIDATION = "AWAIT_VALIDATION"
+
+
+VALID_TRANSITIONS: Final = {
+    FetchState.INITIALIZING: (FetchState.FETCHING, FetchState.AWAIT_RESET, FetchState.AWAIT_VALIDATION),
+    FetchState.FETCHING: (FetchState.FETCHING, FetchState.AWAIT_RESET, FetchState.AWAIT_VALIDATION),
+    FetchState.AWAIT_RESET: (FetchState.FETCHING, FetchState.AWAIT_RESET),
+    FetchState.AWAIT_VALIDATION: (FetchState.FETCHING, FetchState.AWAIT_RESET, FetchState.AWAIT_VALIDATION),
+}
+HAS_POSITION: Final = (FetchState.FETCHING, FetchState.AWAIT_VALIDATION)
+
+
+class KnownLeader(NamedTuple):
+    """A leader's node id and epoch; -1 where they are not known."""
+
+    node_id: int = -1
+    epoch: int = NO_EPOCH
+
+
+NO_LEADER: Final = KnownLeader()
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPosition:
+    """The next offset to read; the epoch of the record before it; the leader under which this was
+    last checked."""
+
+    offset: int
+    offset_epoch: int = NO_EPOCH
+    leader: KnownLeader = NO_LEADER
+
+
+@dataclass(slots=True)
+class PartitionState:
+    """One assigned partition. Offsets are None until a response told them."""
+
+    fetch_state: FetchState = FetchState.INITIALIZING
+    position: FetchPosition | None = None
+    high_watermark: int | None = None
+    log_start_offset: int | None = None
+    last_stable_offset: int | None = None
+    paused: bool = False
+    pending_revocation: bool = False
+    pending_on_assigned_callback: bool = False
+    reset_strategy: AutoOffsetResetStrategy | None = None
+    next_retry_ms: int = 0
+    preferred_read_replica: int | None = None
+    preferred_read_replica_expires_ms: int = 0
+
+    @property
+    def has_valid_position(self) -> bool:
+        return self.fetch_state is FetchState.FETCHING
+
+    @property
+    def is_fetchable(self) -> bool:
+        return not (self.paused or self.pending_revocation or self.pending_on_assigned_callback) and self.has_valid_position
+
+    def go(self, state: FetchState, position: FetchPosition | None = None) -> bool:
+        """Takes a step if the table allows it; returns whether it did."""
+        if state not in VALID_TRANSITIONS[self.fetch_state]:
+            return False
+        assert state not in HAS_POSITION or position is not None, f"{state} needs a position"
+        self.fetch_state, self.position, self.next_retry_ms = state, position, 0
+        return True
+
+    def validate(self, position: FetchPosition) -> None:
+        """Takes the position, and has it checked if the epochs are known that this needs."""
+        checks = position.offset_epoch != NO_EPOCH and position.leader.epoch != NO_EPOCH
+        self.go(FetchState.AWAIT_VALIDATION if checks else FetchState.FETCHING, position)
+
+
+class SubscriptionState:
+    """One consumer's. Times are ms of a monotonic clock."""
+
+    def __init__(self, default_reset_strategy: AutoOffsetResetStrategy) -> None:
+        self.default_reset_strategy = default_reset_strategy
+        self.type = SubscriptionType.NONE
+        self.topics: tuple[str, ...] = ()
+        self.pattern: str | None = None
+        self.listener: ConsumerRebalanceListener | None = None
+        self.assignment_id = 0
+        self._matches: Callable[[str], bool] = lambda topic: False
+        self._states: dict[TopicPartition, PartitionState] = {}
+
+    # Subscription
+
+    def subscribe(self, topics: Iterable[str], listener: ConsumerRebalanceListener | None) -> bool:
+        """Returns whether the topics changed. IllegalStateError beside `assign` or a pattern."""
+        self._set_type(SubscriptionType.AUTO_TOPICS)
+        self.listener = listener
+        return self._change(topics)
+
+    def subscribe_pattern(self, pattern: str, matches: Callable[[str], bool], listener: ConsumerRebalanceListener | None) -> None:
+        """The topics follow with `subscribe_from_pattern`, or stay with the broker."""
+        self._set_type(SubscriptionType.AUTO_PATTERN)
+        self.listener = listener
+        self.pattern, self._matches = pattern, matches
+
+    def subscribe_from_pattern(self, topics: Iterable[str]) -> bool:
+        """Takes over which topics match; returns whether that changed."""
+        return self._change(topics)
+
+    def assign_from_user(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Returns whether the assignment changed. What stays keeps its position."""
+        self._set_type(SubscriptionType.USER_ASSIGNED)
+        wanted = list(dict.fromkeys(partitions))
+        if set(wanted) == set(self._states):
+            return False
+        self._set(wanted)
+        self._change(dict.fromkeys(partition.topic for partition in wanted))
+        return True
+
+    def assign_from_subscribed(self, partitions: Iterable[TopicPartition]) -> None:
+        """Takes over what the group assigned. What stays keeps its position."""
+        assert self.has_auto_assigned_partitions, "Attempt to dynamically assign partitions while manual assignment in use"
+        self._set(list(dict.fromkeys(partitions)))
+
+    def unsubscribe(self) -> None:
+        """Nothing is subscribed or assigned any more."""
+        self.type = SubscriptionType.NONE
+        self.topics, self.pattern, self.listener = (), None, None
+        self._states = {}
+        self.assignment_id += 1
+
+    @property
+    def has_auto_assigned_partitions(self) -> bool:
+        return self.type in (SubscriptionType.AUTO_TOPICS, SubscriptionType.AUTO_PATTERN)
+
+    def matches_subscription(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Whether all of an assignment is of topics that are still wanted."""
+        if self.type is SubscriptionType.AUTO_PATTERN:
+            return all(self._matches(partition.topic) for partition in partitions)
+        return all(partition.topic in self.topics for partition in partitions)
+
+    def matches_pattern(self, topic: str) -> bool:
+        return self.type is SubscriptionType.AUTO_PATTERN and self._matches(topic)
+
+    def _set_type(self, type: SubscriptionType) -> None:
+        if self.type not in (SubscriptionType.NONE, type):
+            raise IllegalStateError(SUBSCRIPTION_EXCEPTION_MESSAGE)
+        self.type = type
+
+    def _change(self, topics: Iterable[str]) -> bool:
+        wanted = tuple(sorted(set(topics)))
+        changed = wanted != self.topics
+        self.topics = wanted
+        return changed
+
+    def _set(self, partitions: Sequence[TopicPartition]) -> None:
+        self._states = {partition: self._states.get(partition) or PartitionState() for partition in partitions}
+        self.assignment_id += 1
+
+    # Assignment
+
+    def assigned_partitions(self) -> list[TopicPartition]:
+        return list(self._states)
+
+    def is_assigned(self, partition: TopicPartition) -> bool:
+        return partition in self._states
+
+    def state(self, partition: TopicPartition) -> PartitionState:
+        """IllegalStateError unless the partition is assigned."""
+        state = self._states.get(partition)
+        if state is None:
+            raise IllegalStateError(f"No current assignment for partition {partition}")
+        return state
+
+    def state_or_none(self, partition: TopicPartition) -> PartitionState | None:
+        return self._states.get(partition)
+
+    def where(self, condition: Callable[[PartitionState], bool]) -> list[TopicPartition]:
+        """The assigned partitions whose state fulfils `condition`, in order."""
+        return [partition for partition, state in self._states.items() if condition(state)]
+
+    def fetchable_partitions(self) -> list[TopicPartition]:
+        return self.where(lambda state: state.is_fetchable)
+
+    def move_partition_to_end(self, partition: TopicPartition) -> None:
+        if partition in self._states:
+            self._states[partition] = self._states.pop(partition)
+
+    def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
+        """Nothing more of these is fetched or returned."""
+        for partition in partitions:
+            self.state(partition).pending_revocation = True
+
+    def mark_pending_on_assigned_callback(self, partitions: Iterable[TopicPartition], *, pending: bool) -> None:
+        """While the listener is not done with them, new partitions are not fetched."""
+        for partition in partitions:
+            state = self._states.get(partition)
+            if state is not None:
+                state.pending_on_assigned_callback = pending
+
+    # Positions
+
+    def seek(self, partition: TopicPartition, position: FetchPosition) -> None:
+        """The user's choice; it is validated if it has an epoch and the leader's is known."""
+        state = self.state(partition)
+        state.reset_strategy = None
+        state.go(FetchState.FETCHING, position)
+        state.validate(position)
+
+    def advance(self, partition: TopicPartition, position: FetchPosition) -> None:
+        """After records were returned."""
+        state = self.state(partition)
+        assert state.has_valid_position, f"Cannot set a new position without a valid current position for {partition}"
+        state.position = position
+
+    def request_offset_reset(self, partition: TopicPartition, strategy: AutoOffsetResetStrategy | None = None) -> None:
+        """Nothing if the partition is no longer assigned."""
+        state = self._states.get(partition)
+        if state is not None and state.go(FetchState.AWAIT_RESET):
+            state.reset_strategy = strategy or self.default_reset_strategy
+
+    def complete_reset(self, partition: TopicPartition, strategy: AutoOffsetResetStrategy, position: FetchPosition) -> bool:
+        """Takes over an answer, unless the partition was given up, was sought elsewhere, or is to
+        be reset otherwise by now."""
+        state = self._states.get(partition)
+        if state is None or state.fetch_state is not FetchState.AWAIT_RESET or state.reset_strategy != strategy:
+            return False
+        self.seek(partition, position)
+        return True
+
+    def reset_initializing_positions(self) -> None:
+        """Partitions for which nothing is committed follow auto.offset.reset;
+        NoOffsetForPartitionException where that is none."""
+        without = self.initializing_partitions()
+        if without and not self.has_default_reset_policy:
+            raise NoOffsetForPartitionException(without)
+        for partition in without:
+            self.request_offset_reset(partition)
+
+    @property
+    def has_default_reset_policy(self) -> bool:
+        return self.default_reset_strategy != AutoOffsetResetStrategy.NONE
+
+    def initializing_partitions(self) -> list[TopicPartition]:
+        """Those without any position. New ones wait for the listener, which may seek."""
+        return self.where(lambda state: state.fetch_state is FetchState.INITIALIZING and not state.pending_on_assigned_callback)
+
+    def partitions_needing_reset(self, now_ms: int) -> list[TopicPartition]:
+        return self.where(lambda state: state.fetch_state is FetchState.AWAIT_RESET and now_ms >= state.next_retry_ms)
+
+    def partitions_needing_validation(self, now_ms: int) -> list[TopicPartition]:
+        return self.where(lambda state: state.fetch_state is FetchState.AWAIT_VALIDATION and now_ms >= state.next_retry_ms)
+
+    def has_all_positions(self) -> bool:
+        return all(state.has_valid_position for state in self._states.values())
+
+    def request_failed(self, partitions: Iterable[TopicPartition], next_retry_ms: int) -> None:
+        """A question about these may be asked again from then on."""
+        for partition in partitions:
+            state = self._states.get(partition)
+            if state is not None:
+                state.next_retry_ms = next_retry_ms
+
+    def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a commit without arguments commits."""
+        return {
+            partition: OffsetAndMetadata(state.position.offset, state.position.offset_epoch)
+            for partition, state in self._states.items()
+            if state.has_valid_position and state.position is not None
+        }
+
+    # Validation (KIP-320)
+
+    def maybe_validate_position(self, partition: TopicPartition, leader: KnownLeader) -> None:
+        """Takes over the current leader. A position whose leader changed must be validated."""
+        state = self._states.get(partition)
+        if state is None or state.position is None or leader.node_id < 0 or state.position.leader == leader:
+            return
+        state.preferred_read_replica = None
+        state.validate(replace(state.position, leader=leader))
+
+    def take_leader_without_validation(self, partition: TopicPartition, leader: KnownLeader) -> None:
+        """For brokers that cannot tell where an epoch ends (before OffsetForLeaderEpoch v3)."""
+        state = self._states.get(partition)
+        if state is not None and state.position is not None:
+            state.go(FetchState.FETCHING, replace(state.position, leader=leader))
+
+    def complete_validation(self, partition: TopicPartition, asked: FetchPosition, leader_epoch: int, end_offset: int) -> None:
+        """Takes over where the leader's log ends the epoch of the position `asked`.
+        LogTruncationException if it was cut below the position and there is no reset policy."""
+        state = self._states.get(partition)
+        if state is None or state.fetch_state is not FetchState.AWAIT_VALIDATION or state.position != asked:
+            return
+        if end_offset == UNDEFINED_EPOCH_OFFSET or leader_epoch == NO_EPOCH:
+            if not self.has_default_reset_policy:
+                raise LogTruncationException({partition: asked.offset}, {})
+            self.request_offset_reset(partition)
+        elif end_offset < asked.offset:
+            if not self.has_default_reset_policy:
+                divergent = OffsetAndMetadata(end_offset, leader_epoch)
+                raise LogTruncationException({partition: asked.offset}, {partition: divergent})
+            state.go(FetchState.FETCHING, FetchPosition(end_offset, leader_epoch, asked.leader))
+        else:
+            state.go(FetchState.FETCHING, asked)
+
+    # What responses told
+
+    def note_offsets(self, partition: TopicPartition, *, high_watermark: int, log_start_offset: int, last_stable_offset: int) -> bool:
+        """-1 means that the response did not tell. Returns whether the partition is assigned."""
+        state = self._states.get(partition)
+        if state is None:
+            return False
+        if high_watermark >= 0:
+            state.high_watermark = high_watermark
+        if log_start_offset >= 0:
+            state.log_start_offset = log_start_offset
+        if last_stable_offset >= 0:
+            state.last_stable_offset = last_stable_offset
+        return True
+
+    def partition_lag(self, partition: TopicPartition, *, committed: bool) -> int | None:
+        """Records between the position and the end that this consumer can see; None if one of the
+        two is not known."""
+        state = self.state(partition)
+        end = state.last_stable_offset if committed else state.high_watermark
+        return None if end is None or state.position is None else end - state.position.offset
+
+    def prefer_read_replica(self, partition: TopicPartition, node_id: int, expires_ms: int) -> None:
+        """The leader says which replica is nearer (KIP-392)."""
+        state = self._states.get(partition)
+        if state is not None and state.preferred_read_replica != node_id:
+            state.preferred_read_replica, state.preferred_read_replica_expires_ms = node_id, expires_ms
+
+    def preferred_read_replica(self, partition: TopicPartition, now_ms: int) -> int | None:
+        """The replica to read from instead of the leader, or None."""
+        state = self._states.get(partition)
+        if state is None or state.preferred_read_replica is None:
+            return None
+        if now_ms > state.preferred_read_replica_expires_ms:
+            state.preferred_read_replica = None
+        return state.preferred_read_replica
+
+    def clear_preferred_read_replica(self, partition: TopicPartition) -> bool:
+        """Returns whether there was one."""
+        state = self._states.get(partition)
+        had = state is not None and state.preferred_read_replica is not None
+        if state is not None:
+            state.preferred_read_replica = None
+        return had
