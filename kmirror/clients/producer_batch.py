@@ -193,7 +193,9 @@ def size_upper_bound(key: Buffer | None, value: Buffer | None, headers: Sequence
 
 @dataclass(eq=False, slots=True)
 class ProducerBatch:
-    """`memory` is what the batch takes of buffer.memory. Times are of the monotonic clock."""
+    """`memory` is what the batch takes of buffer.memory. Times are of the monotonic clock.
+    `is_doubtful` says that the batch may have been written although it is still to be sent.
+    """
 
     partition: TopicPartition
     result: BatchResult
@@ -213,6 +215,7 @@ class ProducerBatch:
     backoff_ms: float = 0
     attempted_leader_epoch: int = -1
     on_wire: bool = False
+    is_doubtful: bool = False
     sequence_was_reset: bool = False
     is_done: bool = False
     is_part: bool = False
@@ -298,6 +301,7 @@ class ProducerBatch:
         """Gives a batch that was sent before another producer and sequence."""
         self.set_producer(producer, base_sequence)
         self.sequence_was_reset = True
+        self.is_doubtful = False
 
     def wire_parts(self) -> list[FileSlice | Buffer]:
         """Header and records, as they go into a request."""

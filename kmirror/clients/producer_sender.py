@@ -272,6 +272,7 @@ class Sender:
                 self._cluster.forget_leader(batch.partition)
         if batch.is_done:  # it expired, or the producer was closed
             return
+        batch.is_doubtful = batch.is_doubtful or _is_doubtful(error)
         if error.error is Errors.MESSAGE_TOO_LARGE and batch.record_count > 1:
             parts = self._accumulator.split_and_reenqueue(batch, now_ms)
             if self._manager is not None:

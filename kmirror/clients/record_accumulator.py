@@ -277,12 +277,17 @@ class RecordAccumulator:
     def reenqueue(self, batch: ProducerBatch, now_ms: int, backoff_ms: float) -> None:
         """Puts a batch that was not written back, to be sent again after `backoff_ms`."""
         batch.last_attempt_ms, batch.backoff_ms = now_ms, backoff_ms
-        queue = self.queues.setdefault(batch.partition, deque())
+        self._insert(batch.partition, [batch])
+
+    def _insert(self, partition: TopicPartition, batches: list[ProducerBatch]) -> None:
+        """Queues batches that were drained before: first of all, or where their sequence belongs."""
+        queue = self.queues.setdefault(partition, deque())
         position = 0
-        if batch.has_sequence:
-            while position < len(queue) and queue[position].has_sequence and _is_before(queue[position], batch):
+        if batches[0].has_sequence:
+            while position < len(queue) and queue[position].has_sequence and _is_before(queue[position], batches[0]):
                 position += 1
-        queue.insert(position, batch)
+        for index, batch in enumerate(batches):
+            queue.insert(position + index, batch)
 
     def split_and_reenqueue(self, batch: ProducerBatch, now_ms: int) -> list[ProducerBatch]:
         """Replaces a batch that is too large for the broker by smaller ones, in its place; the
@@ -314,8 +319,7 @@ class RecordAccumulator:
                 part.sequence_was_reset = batch.sequence_was_reset
                 sequence = increment_sequence(part.last_sequence, 1)
             self.incomplete[part] = None
-        queue = self.queues.setdefault(batch.partition, deque())
-        queue.extendleft(reversed(parts))
+        self._insert(batch.partition, parts)
         del self.incomplete[batch]
         self.pool.give_back(batch.memory)
         batch.split_done()

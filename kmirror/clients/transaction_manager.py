@@ -17,7 +17,9 @@ in order; only the first of them is sent again, until all before it are settled.
 A gap. If a batch failed for good after it had a sequence, or its outcome can no longer be learnt, or
 the broker has lost the producer's state, the sequences that follow can no longer fit. Without
 transactions the producer raises its own epoch and gives the partition's open batches new sequences
-from 0, once none of them is on the wire. With transactions the transaction can only be aborted.
+from 0. Before that, the first of them is sent again under its old sequence as long as it may have
+been written (its answer was lost); Kafka does not wait for that, and may write such a batch twice.
+With transactions the transaction can only be aborted.
 """
 
 from __future__ import annotations
@@ -195,7 +197,7 @@ class TransactionManager:
         """Whether batches of the partition may leave: the producer has an id, and the partition is
         part of the transaction, if there is one.
         """
-        if not self.producer.is_valid or self.has_fatal_error or partition in self._to_rewrite:
+        if not self.producer.is_valid or self.has_fatal_error:
             return False
         return not self.is_transactional or partition in self.partitions
 
@@ -237,6 +239,8 @@ class TransactionManager:
     def take(self, batch: ProducerBatch) -> bool:
         """Whether a batch may be sent now; gives it a sequence if it has none."""
         entry = self.entry(batch.partition)
+        if batch.partition in self._to_rewrite and not batch.is_doubtful:
+            return False
         if batch.has_sequence:
             return not entry.in_flight or entry.in_flight[0] is batch
         if entry.producer != self.producer:
@@ -294,6 +298,8 @@ class TransactionManager:
         """Whether a batch that the broker refused may be sent again; requests a rewrite of the
         partition's sequences where only that helps.
         """
+        if error in (Errors.UNKNOWN_PRODUCER_ID, Errors.OUT_OF_ORDER_SEQUENCE_NUMBER):
+            batch.is_doubtful = False  # a broker that had written it would have said so
         if error is Errors.UNKNOWN_PRODUCER_ID:
             entry = self.entry(batch.partition)
             if log_start_offset == -1:
@@ -345,9 +351,18 @@ class TransactionManager:
         """
         if self.is_transactional or self.has_fatal_error:
             return False
-        if self.epoch_bump_required and not any(batch.on_wire for one in self._to_rewrite for batch in self.entry(one).in_flight):
+        if self.epoch_bump_required and not any(self._has_open_question(partition) for partition in self._to_rewrite):
             self._bump_epoch()
         return not self.producer.is_valid and self.state is not State.INITIALIZING
+
+    def _has_open_question(self, partition: TopicPartition) -> bool:
+        """Whether a batch of the partition may be written already, or be under way. Under another
+        sequence it could be written twice.
+
+        Only the first one can be: behind a batch that is certainly not written, brokers write none.
+        """
+        in_flight = self.entry(partition).in_flight
+        return any(batch.on_wire for batch in in_flight) or bool(in_flight and in_flight[0].is_doubtful)
 
     def _bump_epoch(self) -> None:
         if not self.producer.is_valid or self.producer.epoch >= MAX_EPOCH:

@@ -380,14 +380,14 @@ class ClassicMembership:
         assert join is not None
         try:
             assignments = await self._assign(join) if self._leads and not join.skip_assignment else []
-        except ApiException as error:
-            if error.error.retriable:
+        except ApiException as failure:
+            if failure.error.retriable:
                 await self._retry_later()
             else:
-                self._refuse(error)
+                self._refuse(failure)
             return
-        except (KmirrorError, ProtocolReadError) as error:
-            self._refuse(ApiException(Errors.INCONSISTENT_GROUP_PROTOCOL, f"the group cannot be assigned: {error}"))
+        except (KmirrorError, ProtocolReadError) as failure:
+            self._refuse(ApiException(Errors.INCONSISTENT_GROUP_PROTOCOL, f"the group cannot be assigned: {failure}"))
             return
 
         def message(version: int) -> SyncGroupRequest:

@@ -17,7 +17,7 @@ class RoundRobinAssignor:
     """Implements `ConsumerPartitionAssignor`."""
 
     name = "roundrobin"
-    supported_protocols = (RebalanceProtocol.EAGER,)
+    supported_protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
     def subscription_user_data(self, owned_partitions: Sequence[TopicPartition], generation_id: int) -> bytes | None:
         """Nothing: it does not look at what members had."""

@@ -30,6 +30,7 @@ FAULTS = [
     Errors.INVALID_RECORD,
     Errors.MESSAGE_TOO_LARGE,
 ]
+OF_CONTENT = (Errors.INVALID_RECORD, Errors.MESSAGE_TOO_LARGE)
 
 
 class History:
@@ -44,12 +45,21 @@ class History:
         self.kinds = self.dice.sample(FAULTS, self.dice.randint(1, len(FAULTS)))
         self.sent: dict[int, list] = {number: [] for number in range(PARTITIONS)}
         self.settings = settings
+        self.last_errors: tuple[Errors, ...] = ()
+        """What a send may fail with besides, as its last error when its time was up."""
 
     def fault(self, node_id, partition, batch):
+        """What is wrong with a batch itself does not change from one attempt to the next: a broker
+        that has written it does not refuse it later.
+        """
+        content = random.Random(bytes(batch.memory[61:]))
+        if content.random() < self.fault_rate / 2:
+            kind = content.choice([None, *(kind for kind in self.kinds if kind in OF_CONTENT)])
+            if kind is not None and (kind is not Errors.MESSAGE_TOO_LARGE or batch.record_count > 1):
+                return kind
         if self.dice.random() >= self.fault_rate:
             return None
-        kind = self.dice.choice(self.kinds)
-        return None if kind is Errors.MESSAGE_TOO_LARGE and batch.record_count == 1 else kind
+        return self.dice.choice([None, *(kind for kind in self.kinds if kind not in OF_CONTENT)])
 
     def move_a_leader(self) -> None:
         number = self.dice.randrange(PARTITIONS)
@@ -92,6 +102,7 @@ class History:
                 error = future.error()
                 if error is not None:
                     assert isinstance(error, ApiException)
+                    assert error.error in (Errors.INVALID_RECORD, Errors.REQUEST_TIMED_OUT) or error.error in self.last_errors, error
                     continue
                 offset = future.result().offset
                 for index, value in enumerate(values):
@@ -105,15 +116,20 @@ class History:
         self.cluster.close()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", [*range(40), 318, 591, 609, 638, 682])
 def test_nothing_is_lost_twice_or_out_of_order(seed):
-    History(seed, batch_size=400, request_timeout_ms=1_000, delivery_timeout_ms=60_000, linger_ms=seed % 3).run(300)
+    History(seed, batch_size=400, request_timeout_ms=1_000, delivery_timeout_ms=900_000, linger_ms=seed % 3).run(300)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_sends_that_expire_leave_the_rest_in_order(seed):
     history = History(seed, batch_size=400, request_timeout_ms=700, delivery_timeout_ms=1_500, linger_ms=0)
     history.fault_rate = 0.4
+    history.last_errors = (
+        *(kind for kind in FAULTS if isinstance(kind, Errors)),
+        Errors.NETWORK_EXCEPTION,
+        Errors.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    )
     history.run(300)
 
 
@@ -126,5 +142,5 @@ def test_without_idempotence_one_request_in_flight_keeps_the_order(seed):
         enable_idempotence="false",
         max_in_flight_requests_per_connection=1,
     )
-    history.kinds = [kind for kind in history.kinds if kind is not APPEND_THEN_LOSE] or [LOSE]
+    history.kinds = [kind for kind in history.kinds if isinstance(kind, Errors)]  # after a lost answer, a record may be there twice
     history.run(200)

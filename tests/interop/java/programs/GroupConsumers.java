@@ -8,11 +8,13 @@ import java.util.TreeSet;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.SubscriptionPattern;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
- * Bootstrap servers and a group id. Lines of standard input open and close its members: "open NAME PROTOCOL TOPIC [INSTANCE]", where a topic
- * that begins with "re:" is a pattern, and "close NAME". Lines of output are records ("record NAME TOPIC PARTITION OFFSET"), assignments
+ * Bootstrap servers and a group id. Lines of standard input open and close its members: "open NAME PROTOCOL TOPIC [INSTANCE]" and
+ * "close NAME". PROTOCOL is "consumer", "classic", or "classic:" and the class of an assignor; a topic that begins with "re:" is a
+ * pattern. Lines of output are records ("record NAME TOPIC PARTITION OFFSET"), assignments
  * ("assignment NAME t-0,t-1") and errors. Members end with the input.
  */
 public final class GroupConsumers {
@@ -27,15 +29,17 @@ public final class GroupConsumers {
             settings.put("bootstrap.servers", servers);
             settings.put("group.id", group);
             settings.put("client.id", name);
-            settings.put("group.protocol", words[2]);
+            String[] protocol = words[2].split(":");
+            settings.put("group.protocol", protocol[0]);
             settings.put("auto.offset.reset", "earliest");
             settings.put("enable.auto.commit", false);
             settings.put("metadata.max.age.ms", 1000);
             if (words.length > 4) settings.put("group.instance.id", words[4]);
-            if (words[2].equals("classic")) {
+            if (protocol[0].equals("classic")) {
                 settings.put("heartbeat.interval.ms", 200);
                 settings.put("session.timeout.ms", 6000);
-                settings.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer.RangeAssignor,org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
+                String all = "org.apache.kafka.clients.consumer.RangeAssignor,org.apache.kafka.clients.consumer.CooperativeStickyAssignor";
+                settings.put("partition.assignment.strategy", protocol.length > 1 ? protocol[1] : all);
             }
             this.consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
             if (words[3].startsWith("re:")) consumer.subscribe(new SubscriptionPattern(words[3].substring(3)));
@@ -49,7 +53,11 @@ public final class GroupConsumers {
                 while (!closing) {
                     for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(100)))
                         say("record " + name + " " + record.topic() + " " + record.partition() + " " + record.offset());
-                    if (!consumer.assignment().isEmpty()) consumer.commitSync();
+                    try {
+                        if (!consumer.assignment().isEmpty()) consumer.commitSync();
+                    } catch (RebalanceInProgressException error) {
+                        // a cooperative member keeps what it has, and commits after the next poll
+                    }
                     TreeSet<String> assignment = new TreeSet<>();
                     consumer.assignment().forEach(each -> assignment.add(each.toString()));
                     String now = String.join(",", assignment);
