@@ -26,6 +26,7 @@ from kmirror.cli.tool_options import CommandError, ToolParser, UsageError, requi
 from kmirror.common.errors import KmirrorError
 
 if TYPE_CHECKING:
+    from kmirror.mirrormaker.legacy.cluster_watch import ClusterWatch
     from kmirror.mirrormaker.legacy.mirror_maker import MirrorMaker
     from kmirror.mirrormaker.legacy.settings import MirrorMakerSettings
     from kmirror.runtime.api import Runtime
@@ -128,6 +129,9 @@ def _pattern(include: str) -> re.Pattern[str]:
 
 
 def run(options: argparse.Namespace) -> int:
+    from kmirror.clients.consumer.consumer_config import ConsumerConfig
+    from kmirror.clients.producer_config import ProducerConfig
+    from kmirror.mirrormaker.legacy.cluster_watch import ClusterWatch
     from kmirror.mirrormaker.legacy.mirror_maker import MirrorMaker
     from kmirror.runtime.asyncio_runtime import run as run_loop
 
@@ -136,10 +140,18 @@ def run(options: argparse.Namespace) -> int:
 
     async def main(runtime: Runtime) -> int:
         mirror_maker = MirrorMaker(runtime, settings)
-        http = await _serve_metrics(runtime, options.http_listener, mirror_maker)
+        watches = [
+            ClusterWatch(runtime, "source", ConsumerConfig(mirror_maker.consumer_properties, runtime)),
+            ClusterWatch(runtime, "target", ProducerConfig(mirror_maker.producer_properties, runtime)),
+        ]
+        http = await _serve_metrics(runtime, options.http_listener, mirror_maker, watches)
+        for watch in watches:
+            watch.start()
         try:
             return await _run_until_a_signal(mirror_maker)
         finally:
+            for watch in watches:
+                await watch.stop()
             if http is not None:
                 http.stop()
 
@@ -171,12 +183,15 @@ async def _run_until_a_signal(mirror_maker: MirrorMaker) -> int:
     return 128 + received[0] if is_clean and received else ABNORMAL
 
 
-async def _serve_metrics(runtime: Runtime, listener: str | None, mirror_maker: MirrorMaker) -> Any:
+async def _serve_metrics(runtime: Runtime, listener: str | None, mirror_maker: MirrorMaker, watches: Sequence[ClusterWatch]) -> Any:
     if listener is None:
         return None
     from kmirror.server.node_http import NodeHttp
 
-    http = NodeHttp(runtime, listener, mirror_maker.metrics, mirror_maker.not_ready)
+    def not_ready() -> list[str]:
+        return [reason for part in (mirror_maker, *watches) for reason in part.not_ready()]
+
+    http = NodeHttp(runtime, listener, mirror_maker.metrics, not_ready)
     await http.start()
     logging.getLogger(__name__).info("Metrics are served on port %d", http.port)
     return http

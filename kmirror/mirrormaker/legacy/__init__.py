@@ -16,6 +16,7 @@ lost: an offset is committed only when the target has acknowledged every record 
     mirror_maker_producer, consumer_wrapper    what streams share, and what each has of its own
     mirror_maker_thread  one stream
     mirror_maker         the owner of all of it: start, first failure, clean end, metrics
+    cluster_watch        says in the log when a cluster cannot be reached
 
 Names are those of Kafka's class `kafka.tools.MirrorMaker`. A thread of Kafka's is a task here.
 

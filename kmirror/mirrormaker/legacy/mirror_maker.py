@@ -46,11 +46,11 @@ class MirrorMaker:
         self._stopping = asyncio.Event()
         self._was_asked = False
         self._forced = False
-        properties = producer_settings(settings.producer_properties)
-        consumer_properties = consumer_settings(settings.consumer_properties)
-        consumers = [new_consumer(runtime, with_client_id(consumer_properties, number)) for number in range(settings.num_streams)]
+        self.producer_properties = producer_settings(settings.producer_properties)
+        self.consumer_properties = consumer_settings(settings.consumer_properties)
+        consumers = [new_consumer(runtime, with_client_id(self.consumer_properties, number)) for number in range(settings.num_streams)]
         self.producer = MirrorMakerProducer(
-            new_producer(runtime, properties),
+            new_producer(runtime, self.producer_properties),
             is_sync=settings.is_sync,
             on_send_failure=self._abort if settings.abort_on_send_failure else None,
         )
