@@ -52,7 +52,7 @@ def test_every_record_comes_over_once_and_a_signal_ends_it_cleanly(tmp_path: Pat
                 assert child.stop(number) == code
                 assert "Kafka mirror maker shutdown successfully" in child.log and "Traceback" not in child.log
             assert mirrored(target, "orders") == mirrored(source, "orders"), "the same records in the same order"
-            assert committed(source) == {ORDERS: len(mirrored(source, "orders"))}, "the end flushed and committed"
+            assert committed(source.bootstrap_servers) == {ORDERS: len(mirrored(source, "orders"))}, "the end flushed and committed"
             produce(source.bootstrap_servers, "orders", ["later"])
         assert call(target.bootstrap_servers, lambda admin: admin.list_topics()) == ["orders"]
 
@@ -83,7 +83,7 @@ def test_a_kill_under_load_loses_nothing(tmp_path: Path) -> None:
             assert child.stop() == 143
         assert came() == {value for partition in range(3) for value in values(source, "orders", partition)}
         ends = {TopicPartition("orders", number): len(values(source, "orders", number)) for number in range(3)}
-        assert committed(source) == ends
+        assert committed(source.bootstrap_servers) == ends
 
 
 @pytest.mark.parametrize("name", ["--abort.on.send.failure", "--abort.on.send.fail", "--abortOnSendFail"])
@@ -113,7 +113,7 @@ def test_a_record_that_the_target_refuses_stops_the_tool_and_is_not_committed(tm
             assert child.wait_ended() == 255
             assert "Error when sending message to topic orders with key: 2 bytes, value: 5000 bytes with error" in child.log
             assert child.log.count("MESSAGE_TOO_LARGE") == 1 and "Traceback" not in child.log
-        assert committed(source).get(ORDERS, 0) <= 1
+        assert committed(source.bootstrap_servers).get(ORDERS, 0) <= 1
 
 
 HANDLER = '''
@@ -166,7 +166,7 @@ def test_a_handler_filters_and_doubles_and_offsets_move_past_what_it_drops(tmp_p
             reason = "the message handler failed at orders-0, offset 17: ValueError: cannot read it"
             assert child.log.count(reason) == 1 and "Traceback" not in child.log
         assert values(target, "east.orders")[-2:] == [b"good", b"good"]
-        assert committed(source) == {ORDERS: 17}, "the poison record is the next one"
+        assert committed(source.bootstrap_servers) == {ORDERS: 17}, "the poison record is the next one"
         assert (tmp_path / "told.txt").read_text() == "assigned orders-0\nrevoked orders-0\n"
 
 
@@ -231,7 +231,7 @@ def test_a_second_signal_ends_it_although_the_target_is_away(tmp_path: Path) -> 
             child.wait_for_line("Start clean shutdown")
             assert child.stop() in (1, 143), "143 if it had not read the record yet"
             assert "Traceback" not in child.log
-        assert committed(source) == {}
+        assert committed(source.bootstrap_servers) == {}
         target.start_node()
         with mirror_maker(tmp_path / "again", source, target) as child:
             wait_for("the record", lambda: values(target, "orders") == [b"one"])

@@ -11,13 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from support.mirrors.mirror_harness import call, log_bytes, wait_for
-from support.tools.child_processes import hear_ctrl_c
-from support.waiting import REACHED_S
-
 from kmirror import EmbeddedCluster
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record_batch import iter_batches
+from support.mirrors.mirror_harness import call, log_bytes, wait_for
+from support.tools.child_processes import hear_ctrl_c
+from support.waiting import REACHED_S
 
 ROOT = Path(__file__).resolve().parents[3]
 QUICK = {"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.ms": "0", "num.partitions": "1"}
@@ -61,13 +60,13 @@ def values(cluster: EmbeddedCluster, topic: str, partition: int = 0) -> list[byt
     return [record.value for record in mirrored(cluster, topic, partition)]
 
 
-def committed(cluster: EmbeddedCluster, group: str = "mm") -> dict[TopicPartition, int]:
-    found = call(cluster.bootstrap_servers, lambda admin: admin.list_consumer_group_offsets(group))
+def committed(bootstrap_servers: str, group: str = "mm") -> dict[TopicPartition, int]:
+    found = call(bootstrap_servers, lambda admin: admin.list_consumer_group_offsets(group))
     return {partition: offset.offset for partition, offset in found.items() if offset is not None}
 
 
 def wait_committed(cluster: EmbeddedCluster, expected: dict[TopicPartition, int], group: str = "mm") -> None:
-    wait_for(f"{expected} to be committed", lambda: committed(cluster, group) == expected)
+    wait_for(f"{expected} to be committed", lambda: committed(cluster.bootstrap_servers, group) == expected)
 
 
 class MirrorMakerChild:
