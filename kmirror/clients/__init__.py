@@ -6,7 +6,7 @@ answered, with Kafka's errors.
 
 Start reading: `cluster_client` (one client's view of one cluster: metadata, coordinators, requests,
 retries), which stands on the pure `cluster_metadata`. `client_config` holds the configurations.
-`kafka_producer` is the producer.
+`kafka_producer` is the producer, `consumer/` the consumer.
 
 This room imports `network`, `admin` (for `Node`) and the rooms below them.
 """

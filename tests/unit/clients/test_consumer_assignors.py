@@ -37,22 +37,22 @@ def subscribed(*topics: str, owned: list[TopicPartition] | None = None, generati
 
 
 def test_range_gives_runs_and_the_rest_to_the_first() -> None:
-    members = {"C1": subscribed("t0", "t1"), "C0": subscribed("t0", "t1")}
-    assert short(RangeAssignor().assign({"t0": 3, "t1": 3}, members)) == {"C0": ["t0p0", "t0p1", "t1p0", "t1p1"], "C1": ["t0p2", "t1p2"]}
+    members = {"m1": subscribed("t0", "t1"), "m0": subscribed("t0", "t1")}
+    assert short(RangeAssignor().assign({"t0": 3, "t1": 3}, members)) == {"m0": ["t0p0", "t0p1", "t1p0", "t1p1"], "m1": ["t0p2", "t1p2"]}
 
 
 def test_round_robin_deals_out() -> None:
-    members = {"C0": subscribed("t0", "t1"), "C1": subscribed("t0", "t1")}
+    members = {"m0": subscribed("t0", "t1"), "m1": subscribed("t0", "t1")}
     assert short(RoundRobinAssignor().assign({"t0": 3, "t1": 3}, members)) == {
-        "C0": ["t0p0", "t0p2", "t1p1"],
-        "C1": ["t0p1", "t1p0", "t1p2"],
+        "m0": ["t0p0", "t0p2", "t1p1"],
+        "m1": ["t0p1", "t1p0", "t1p2"],
     }
 
 
 def test_round_robin_with_different_subscriptions() -> None:
-    members = {"C0": subscribed("t0"), "C1": subscribed("t0", "t1"), "C2": subscribed("t0", "t1", "t2")}
+    members = {"m0": subscribed("t0"), "m1": subscribed("t0", "t1"), "m2": subscribed("t0", "t1", "t2")}
     counts = {"t0": 1, "t1": 2, "t2": 3}
-    assert short(RoundRobinAssignor().assign(counts, members)) == {"C0": ["t0p0"], "C1": ["t1p0"], "C2": ["t1p1", "t2p0", "t2p1", "t2p2"]}
+    assert short(RoundRobinAssignor().assign(counts, members)) == {"m0": ["t0p0"], "m1": ["t1p0"], "m2": ["t1p1", "t2p0", "t2p1", "t2p2"]}
 
 
 @pytest.mark.parametrize("assignor", [RangeAssignor(), RoundRobinAssignor()])
@@ -66,54 +66,54 @@ def test_sticky_documented_example(assignor: ConsumerPartitionAssignor) -> None:
     """Three members, four topics of two partitions; then the second leaves. (Which free partitions
     the others get follows from `AbstractStickyAssignor`; the javadoc's example is older than it.)"""
     counts = {f"t{number}": 2 for number in range(4)}
-    members = {name: subscribed(*counts) for name in ("C0", "C1", "C2")}
-    before = {"C0": ["t0p0", "t1p1", "t3p0"], "C1": ["t0p1", "t2p0", "t3p1"], "C2": ["t1p0", "t2p1"]}
+    members = {name: subscribed(*counts) for name in ("m0", "m1", "m2")}
+    before = {"m0": ["t0p0", "t1p1", "t3p0"], "m1": ["t0p1", "t2p0", "t3p1"], "m2": ["t1p0", "t2p1"]}
     assert short(assignor.assign(counts, members)) == before
-    rest = {name: subscribed(*counts, owned=parts(*before[name]), generation=1) for name in ("C0", "C2")}
+    rest = {name: subscribed(*counts, owned=parts(*before[name]), generation=1) for name in ("m0", "m2")}
     after = short(assignor.assign(counts, rest))
-    assert after == {"C0": ["t0p0", "t0p1", "t1p1", "t3p0"], "C2": ["t1p0", "t2p0", "t2p1", "t3p1"]}
+    assert after == {"m0": ["t0p0", "t0p1", "t1p1", "t3p0"], "m2": ["t1p0", "t2p0", "t2p1", "t3p1"]}
 
 
 def test_sticky_documented_example_with_different_subscriptions() -> None:
     counts = {"t0": 1, "t1": 2, "t2": 3}
-    members = {"C0": subscribed("t0"), "C1": subscribed("t0", "t1"), "C2": subscribed("t0", "t1", "t2")}
+    members = {"m0": subscribed("t0"), "m1": subscribed("t0", "t1"), "m2": subscribed("t0", "t1", "t2")}
     before = short(StickyAssignor().assign(counts, members))
-    assert before == {"C0": ["t0p0"], "C1": ["t1p0", "t1p1"], "C2": ["t2p0", "t2p1", "t2p2"]}
+    assert before == {"m0": ["t0p0"], "m1": ["t1p0", "t1p1"], "m2": ["t2p0", "t2p1", "t2p2"]}
     rest = {
-        "C1": subscribed("t0", "t1", owned=parts(*before["C1"]), generation=1),
-        "C2": subscribed("t0", "t1", "t2", owned=parts(*before["C2"]), generation=1),
+        "m1": subscribed("t0", "t1", owned=parts(*before["m1"]), generation=1),
+        "m2": subscribed("t0", "t1", "t2", owned=parts(*before["m2"]), generation=1),
     }
-    assert short(StickyAssignor().assign(counts, rest)) == {"C1": ["t0p0", "t1p0", "t1p1"], "C2": ["t2p0", "t2p1", "t2p2"]}
+    assert short(StickyAssignor().assign(counts, rest)) == {"m1": ["t0p0", "t1p0", "t1p1"], "m2": ["t2p0", "t2p1", "t2p2"]}
 
 
 def test_cooperative_leaves_out_what_must_be_given_up_first() -> None:
     owned = parts("tp0", "tp1", "tp2", "tp3")
-    members = {"C0": subscribed("t", owned=owned, generation=3), "C1": subscribed("t", owned=[], generation=3)}
-    assert short(CooperativeStickyAssignor().assign({"t": 4}, members)) == {"C0": ["tp0", "tp1"], "C1": []}
-    assert short(StickyAssignor().assign({"t": 4}, members)) == {"C0": ["tp0", "tp1"], "C1": ["tp2", "tp3"]}
-    given_up = {"C0": subscribed("t", owned=parts("tp0", "tp1"), generation=4), "C1": subscribed("t", owned=[], generation=4)}
-    assert short(CooperativeStickyAssignor().assign({"t": 4}, given_up)) == {"C0": ["tp0", "tp1"], "C1": ["tp2", "tp3"]}
+    members = {"m0": subscribed("t", owned=owned, generation=3), "m1": subscribed("t", owned=[], generation=3)}
+    assert short(CooperativeStickyAssignor().assign({"t": 4}, members)) == {"m0": ["tp0", "tp1"], "m1": []}
+    assert short(StickyAssignor().assign({"t": 4}, members)) == {"m0": ["tp0", "tp1"], "m1": ["tp2", "tp3"]}
+    given_up = {"m0": subscribed("t", owned=parts("tp0", "tp1"), generation=4), "m1": subscribed("t", owned=[], generation=4)}
+    assert short(CooperativeStickyAssignor().assign({"t": 4}, given_up)) == {"m0": ["tp0", "tp1"], "m1": ["tp2", "tp3"]}
 
 
 def test_the_later_generation_wins_a_claim() -> None:
-    members = {"C0": subscribed("t", owned=parts("tp0", "tp1"), generation=1), "C1": subscribed("t", owned=parts("tp0"), generation=2)}
-    assert short(CooperativeStickyAssignor().assign({"t": 2}, members)) == {"C0": ["tp1"], "C1": ["tp0"]}
+    members = {"m0": subscribed("t", owned=parts("tp0", "tp1"), generation=1), "m1": subscribed("t", owned=parts("tp0"), generation=2)}
+    assert short(CooperativeStickyAssignor().assign({"t": 2}, members)) == {"m0": ["tp1"], "m1": ["tp0"]}
 
 
 def test_a_claim_of_two_in_one_generation_is_nobodys() -> None:
-    members = {"C0": subscribed("t", owned=parts("tp0"), generation=1), "C1": subscribed("t", owned=parts("tp0"), generation=1)}
-    assert short(CooperativeStickyAssignor().assign({"t": 1}, members)) == {"C0": [], "C1": []}, "first both must give it up"
+    members = {"m0": subscribed("t", owned=parts("tp0"), generation=1), "m1": subscribed("t", owned=parts("tp0"), generation=1)}
+    assert short(CooperativeStickyAssignor().assign({"t": 1}, members)) == {"m0": [], "m1": []}, "first both must give it up"
 
 
 def test_a_deleted_partition_is_not_kept() -> None:
-    members = {"C0": subscribed("t", owned=parts("tp0", "tp7"), generation=1), "C1": subscribed("u", "t", owned=[], generation=1)}
+    members = {"m0": subscribed("t", owned=parts("tp0", "tp7"), generation=1), "m1": subscribed("u", "t", owned=[], generation=1)}
     for assignor in (StickyAssignor(), CooperativeStickyAssignor()):
-        assert TopicPartition("t", 7) not in assignor.assign({"t": 2, "u": 1}, members)["C0"]
+        assert TopicPartition("t", 7) not in assignor.assign({"t": 2, "u": 1}, members)["m0"]
 
 
 def test_unreadable_user_data_is_no_claim() -> None:
-    members = {"C0": Subscription(("t",), user_data=b"\0\0\0\7x"), "C1": Subscription(("t",), user_data=b"")}
-    assert short(StickyAssignor().assign({"t": 2}, members)) == {"C0": ["tp0"], "C1": ["tp1"]}
+    members = {"m0": Subscription(("t",), user_data=b"\0\0\0\7x"), "m1": Subscription(("t",), user_data=b"")}
+    assert short(StickyAssignor().assign({"t": 2}, members)) == {"m0": ["tp0"], "m1": ["tp1"]}
 
 
 TOPICS = ("t0", "t1", "t2", "t3")
