@@ -7,6 +7,7 @@
     kmirror replay LOGS --to SERVERS                  produce recorded logs to a cluster again
     kmirror spark-package                             an archive for Spark workers that do not have kmirror
     kmirror metrics --url URL | --bootstrap-server S  the metrics of running nodes
+    kmirror translate-offsets --records N --offset O  where MirrorMaker 2 would let a group go on
     kmirror demo                                      two clusters, a mirror, failover and failback, and the proof
     kmirror sim --seed N | --seeds A..B               disasters in the deterministic simulator
 
@@ -32,6 +33,7 @@ COMMANDS = {
     "replay": ("kmirror.cli.replay", "produce recorded logs to a cluster, at their own speed or another"),
     "spark-package": ("kmirror.cli.spark_package", "write an archive for Spark workers that do not have kmirror"),
     "metrics": ("kmirror.cli.metrics", "print the metrics of running nodes"),
+    "translate-offsets": ("kmirror.cli.translate_offsets", "where MirrorMaker 2 would let a group go on, and what it would read again"),
     "demo": ("kmirror.cli.demo", "mirror, fail over and fail back two clusters, and prove that the logs are equal"),
     "sim": ("kmirror.cli.sim", "replay a disaster in the deterministic simulator"),
 }

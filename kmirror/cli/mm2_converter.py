@@ -1,6 +1,6 @@
 """Converts a MirrorMaker 2 configuration to cluster mirrors. No I/O.
 
-For each flow of a file (`mm2_flows`) it returns what to run and what has no counterpart
+For each flow of a file (`mirrormaker.flows`) it returns what to run and what has no counterpart
 (`mm2_no_counterpart`).
 
 A flow becomes a mirror at its target: a config file, and the commands that create the mirror and
@@ -18,11 +18,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kmirror.cli.mm2_flows import enabled_flows, words
 from kmirror.cli.mm2_no_counterpart import reason_without_counterpart
 from kmirror.common.errors import ConfigError
 from kmirror.metadata.mirror_names import topic_name_problem
 from kmirror.metadata.resource_configs import MIRROR_CONFIGS
+from kmirror.mirrormaker.connector_config import with_prefix
+from kmirror.mirrormaker.flows import enabled_flows
+from kmirror.mirrormaker.property_names import words
 from kmirror.network.config_providers import has_references
 
 MAX_REPLICATION_FACTOR: Final = 32_767
@@ -37,6 +39,9 @@ FLAGS: Final = re.compile(r"\(\?([ims]+)\)")
 """Flags of a regular expression that mean the same in Java and in Python."""
 EXPRESSION: Final = re.compile(r"\$\{[^}]*\}")
 """What a ConfigProvider would replace (Kafka's `ConfigTransformer`)."""
+
+SIDE: Final = re.compile(r"^(?:source|target)\.(?:cluster\.)?")
+"""What a flow's setting for the clients of one cluster begins with."""
 
 NO_REFERENCE: Final = "a mirror's config holds values, or references like ${file:path:key}: resolve this expression first"
 TOOL_PROVIDERS: Final = "file, dir or env, or by config.providers in the same file"
@@ -91,7 +96,7 @@ def _convert_flow(source: str, target: str, flow: dict[str, str], settings: Mapp
     converted = ConvertedFlow(
         source, target, name, servers[source], servers[target],
         mirror_configs={"bootstrap.servers": servers[source]},
-        command_configs=_security(target, flow, settings, ("producer.", "consumer.", "admin.")),
+        command_configs=_security("target", target, flow, settings, ("producer.", "consumer.", "admin.")),
         topic_pattern=_selection("topics", flow.get("topics", ".*"), flow.get("topics.exclude", DEFAULT_TOPICS_EXCLUDE)),
     )  # fmt: skip
     used = {"topics", "topics.exclude"}
@@ -176,19 +181,27 @@ def _scoped(words: Iterable[str]) -> Iterator[str]:
         yield f"(?{flags}:{word})" if flags else word
 
 
-def _security(alias: str, flow: Mapping[str, str], settings: Mapping[str, str], roles: tuple[str, ...]) -> dict[str, str]:
-    """Returns the security settings of a cluster's clients; a role's own take precedence (DG7)."""
-    found = {name: value for name, value in flow.items() if name.startswith(SECURITY_PREFIXES)}
-    for prefix in (f"{alias}.", *(f"{alias}.{role}" for role in roles)):
-        for name, value in settings.items():
-            bare = name.removeprefix(prefix)
-            if name.startswith(prefix) and bare.startswith(SECURITY_PREFIXES):
-                found[bare] = value
+def _security(side: str, alias: str, flow: Mapping[str, str], settings: Mapping[str, str], roles: tuple[str, ...]) -> dict[str, str]:
+    """Returns the security settings of a cluster's clients.
+
+    As in Apache Kafka a cluster's beat a flow's, unless the flow's name side and client (DG7). A
+    flow's bare settings reach no client there; here they count where the cluster has none, because
+    a mirror needs them.
+    """
+    found: dict[str, str] = {}
+    for where, prefix in (
+        (flow, ""),
+        (flow, f"{side}.cluster."),
+        (settings, f"{alias}."),
+        *((settings, f"{alias}.{role}") for role in roles),
+        *((flow, f"{side}.{role}") for role in roles),
+    ):
+        found |= {name: value for name, value in with_prefix(where, prefix).items() if name.startswith(SECURITY_PREFIXES)}
     return dict(sorted(found.items()))
 
 
 def _convert_security(converted: ConvertedFlow, flow: Mapping[str, str], settings: Mapping[str, str]) -> None:
-    for name, value in _security(converted.source, flow, settings, ("admin.", "consumer.")).items():
+    for name, value in _security("source", converted.source, flow, settings, ("admin.", "consumer.")).items():
         if name not in MIRROR_CONFIGS:
             converted.not_converted[f"{converted.source}.{name}"] = "a mirror has no such security setting"
         else:
@@ -240,7 +253,7 @@ def _convert_policy(converted: ConvertedFlow, flow: Mapping[str, str], used: set
 def _list_the_rest(converted: ConvertedFlow, flow: Mapping[str, str], settings: Mapping[str, str], used: set[str]) -> None:
     """Add every property that is left to `not_converted`, with the reason."""
     for name in flow:
-        if name in used or name.startswith(SECURITY_PREFIXES):
+        if name in used or name.startswith(SECURITY_PREFIXES) or _is_security(SIDE.sub("", name)):
             continue
         reason = reason_without_counterpart(name)
         if reason:

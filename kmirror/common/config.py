@@ -90,6 +90,8 @@ def _java_text(value: object) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float):
+        return java_double_text(value)
     if isinstance(value, list):
         return "[" + ", ".join(_java_text(item) for item in value) + "]"
     return str(value)
@@ -254,12 +256,12 @@ def parse_value(name: str, value: Any, type: ConfigType) -> Any:
             return text.lower() == "true"
         raise invalid_value(name, value, "Expected value to be either true or false")
     if type in _RANGES:
-        return _parse_integer(name, text, type)
+        return _parse_integer(name, value, type)
     if type is ConfigType.DOUBLE:
         try:
             return float(text)
         except ValueError as error:
-            raise invalid_value(name, text, "Not a number of type DOUBLE") from error
+            raise invalid_value(name, value, "Not a number of type DOUBLE") from error
     if type is ConfigType.LIST:
         return [] if not text else [item.strip() for item in text.split(",")]
     if type is ConfigType.PASSWORD:
@@ -269,7 +271,7 @@ def parse_value(name: str, value: Any, type: ConfigType) -> Any:
 
 def _parse_integer(name: str, text: str, type: ConfigType) -> int:
     low, high = _RANGES[type]
-    if re.fullmatch(r"[+-]?[0-9]+", text) is None or not low <= int(text) <= high:
+    if re.fullmatch(r"[+-]?[0-9]+", text.strip()) is None or not low <= int(text) <= high:
         raise invalid_value(name, text, f"Not a number of type {type.name}")
     return int(text)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kmirror.common.config import ConfigDef, ConfigType, Validator, between, valid_string
+from kmirror.common.config import ConfigDef, ConfigType, Validator, between, valid_list, valid_string
 
 BOOTSTRAP_SERVERS_CONFIG: Final = "bootstrap.servers"
 SECURITY_PROTOCOL_CONFIG: Final = "security.protocol"
@@ -100,7 +100,8 @@ def define_security(definition: ConfigDef) -> ConfigDef:
         validator=valid_string(*SECURITY_PROTOCOLS, ignore_case=True),
     )
     for name, kind, default, allowed in _SECURITY:
-        definition.define(name, kind, default, "As in Kafka's clients.", validator=_validator(allowed))
+        validator = valid_list(duplicates_allowed=True) if kind is ConfigType.LIST else _validator(allowed)
+        definition.define(name, kind, default, "As in Kafka's clients.", validator=validator)
     return definition
 
 

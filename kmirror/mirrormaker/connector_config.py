@@ -1,7 +1,8 @@
 """Every property of MirrorMaker 2's connectors, in one table (Kafka's `MirrorConnectorConfig`,
 `MirrorSourceConfig`, `MirrorCheckpointConfig`, `MirrorHeartbeatConfig`).
 
-A row says which connectors have the property (S source, C checkpoint, H heartbeat), its type, its
+A row says which connectors define the property (S source, C checkpoint, H heartbeat; none if only a
+filter reads it), its type, its
 default in Kafka 4 and, where it is another, in KIP-382's text. The profile `kafka-4` is kmirror's
 choice; `k382` has the KIP's defaults, and the properties that Kafka dropped before the release.
 
@@ -25,7 +26,6 @@ from kmirror.common.config import (
     Validator,
     at_least,
     invalid_value,
-    to_text,
     valid_list,
     valid_string,
 )
@@ -95,12 +95,12 @@ PROPERTIES: Final = (
     Property("metric.reporters", "SCH", _LIST, "org.apache.kafka.common.metrics.JmxReporter", "Classes that report metrics."),
     Property("metric.names.formats", "SC", _LIST, "legacy", "Under which names metrics are reported.",
              validator=valid_list("legacy", "new", empty_allowed=False)),
-    Property("topics", "SC", _LIST, ".*", "Topics to copy: names and regular expressions.", "", _ENTRIES, _HIGH),
-    Property("topics.exclude", "SC", _LIST, TOPICS_EXCLUDE_DEFAULT, "Topics to leave out, also of those that `topics` takes.",
+    Property("topics", "S", _LIST, ".*", "Topics to copy: names and regular expressions.", "", _ENTRIES, _HIGH),
+    Property("topics.exclude", "S", _LIST, TOPICS_EXCLUDE_DEFAULT, "Topics to leave out, also of those that `topics` takes.",
              r".*\.internal, .*\.replica, __consumer_offsets", _ENTRIES, _HIGH),
     Property("config.properties.exclude", "S", _LIST, CONFIG_PROPERTIES_EXCLUDE_DEFAULT, "Topic configs that are not copied.",
              validator=_ENTRIES, importance=_HIGH),
-    Property("use.defaults.from", "S", _STRING, "target", "Whose defaults hold for configs that the source's topic has by default."),
+    Property("use.defaults.from", "", _STRING, "target", "Whose defaults hold for configs that the source's topic has by default."),
     Property("topic.filter.class", "SC", _CLASS, f"{PACKAGE}DefaultTopicFilter", "What selects topics."),
     Property("config.property.filter.class", "S", _CLASS, f"{PACKAGE}DefaultConfigPropertyFilter", "What selects topic configs."),
     Property("consumer.poll.timeout.ms", "SC", _LONG, "1000", "How long one poll of the source may wait."),
@@ -211,9 +211,12 @@ class MirrorConnectorConfig(AbstractConfig):
         config["client.id"] = f"{config['client.id']}|{label}" if "client.id" in config else label
         return config
 
-    def _default_props(self, *names: str) -> dict[str, str]:
-        """Returns these properties, where they are not given by the profile's default."""
-        return {name: to_text(self.values[name], self.definition[name].type) or "" for name in names}
+    def _filter_props(self, *names: str) -> dict[str, str]:
+        """Returns what a filter reads. It defines its properties itself: a checkpoint connector has
+        `topics` for its filter only.
+        """
+        defaults = {row.name: row.default(self.profile) for row in PROPERTIES if row.name in names}
+        return defaults | {name: self.originals[name] for name in names if name in self.originals}
 
 
 class MirrorSourceConfig(MirrorConnectorConfig):
@@ -227,11 +230,11 @@ class MirrorSourceConfig(MirrorConnectorConfig):
 
     def topic_filter(self) -> DefaultTopicFilter:
         _require_class(self, "topic.filter.class", "DefaultTopicFilter")
-        return DefaultTopicFilter.from_props(self._default_props("topics", "topics.exclude"))
+        return DefaultTopicFilter.from_props(self._filter_props("topics", "topics.exclude"))
 
     def config_property_filter(self) -> DefaultConfigPropertyFilter:
         _require_class(self, "config.property.filter.class", "DefaultConfigPropertyFilter")
-        return DefaultConfigPropertyFilter.from_props(self._default_props("config.properties.exclude", "use.defaults.from"))
+        return DefaultConfigPropertyFilter.from_props(self._filter_props("config.properties.exclude", "use.defaults.from"))
 
     def offset_syncs_topic(self) -> str:
         return _offset_syncs_topic(self)
@@ -244,11 +247,11 @@ class MirrorCheckpointConfig(MirrorConnectorConfig):
 
     def topic_filter(self) -> DefaultTopicFilter:
         _require_class(self, "topic.filter.class", "DefaultTopicFilter")
-        return DefaultTopicFilter.from_props(self._default_props("topics", "topics.exclude"))
+        return DefaultTopicFilter.from_props(self._filter_props("topics", "topics.exclude"))
 
     def group_filter(self) -> DefaultGroupFilter:
         _require_class(self, "group.filter.class", "DefaultGroupFilter")
-        return DefaultGroupFilter.from_props(self._default_props("groups", "groups.exclude"))
+        return DefaultGroupFilter.from_props(self._filter_props("groups", "groups.exclude"))
 
     def offset_syncs_topic(self) -> str:
         return _offset_syncs_topic(self)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from kmirror.common.errors import ConfigError
+from kmirror.common.errors import ConfigError, KmirrorError
 
 _LINE_ENDS: Final = r"\n\r\x85\u2028\u2029"
 _LINE_BREAK: Final = rf"(?:\r\n|[\n\x0b\f{_LINE_ENDS}])"
@@ -58,7 +58,7 @@ def translate(pattern: str) -> str:
     return text
 
 
-class _SyntaxError(Exception):
+class _SyntaxError(KmirrorError):
     pass
 
 
@@ -232,8 +232,10 @@ class _Translator:
                     simple += text
         if simple or nested:
             operands.append(_union(simple, nested))
-        if len(operands) == 1 and not nested:
-            return f"[^{simple}]" if negated else f"[{simple}]"
+        if not operands:
+            raise _SyntaxError(f"Bad class syntax near index {self.position}")
+        if len(operands) == 1:
+            return f"(?:(?!{operands[0]}){_ANY})" if negated else operands[0]
         both = "".join(f"(?={operand})" for operand in operands)
         return f"(?:(?!{both}){_ANY})" if negated else f"(?:{both}{_ANY})"
 

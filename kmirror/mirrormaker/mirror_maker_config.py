@@ -165,8 +165,8 @@ class MirrorMakerConfig(AbstractConfig):
 
     def _connector_names(self) -> frozenset[str]:
         rows = [connector_config_def(config.connector, self.profile) for config in CONNECTORS.values()]
-        # Kafka's filter reads use.defaults.from, but no connector defines it: at the top level it is lost.
-        return frozenset(name for row in rows for name in row.names()) - {"use.defaults.from"}
+        # Only Kafka's filter knows use.defaults.from: at the top level of a file it is lost.
+        return frozenset(name for row in rows for name in row.names())
 
     def _ordered_pairs(self) -> list[SourceAndTarget]:
         return [SourceAndTarget(source, target) for source in self.clusters for target in self.clusters if source != target]

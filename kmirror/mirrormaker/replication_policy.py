@@ -71,13 +71,13 @@ class ReplicationPolicy(ABC):
         return topic.endswith(".checkpoints.internal")
 
     def is_mm2_internal_topic(self, topic: str) -> bool:
-        return topic.endswith(".internal")
+        return (topic.startswith("mm2") and topic.endswith(".internal")) or self.is_checkpoints_topic(topic)
 
     def is_internal_topic(self, topic: str) -> bool:
-        """Returns True for topics that are never replicated: Kafka's, Connect's and MirrorMaker's
-        (RT7).
+        """Returns True for topics that are never replicated: Kafka's and MirrorMaker's (RT7). Until
+        Kafka 4.0 any name that ends with `.internal` or `-internal` was one (KIP-1074).
         """
-        return self.is_mm2_internal_topic(topic) or topic.startswith(("__", ".")) or topic.endswith(("-internal", ".internal"))
+        return topic.startswith(("__", ".")) or self.is_mm2_internal_topic(topic)
 
 
 class DefaultReplicationPolicy(ReplicationPolicy):
@@ -116,7 +116,7 @@ class DefaultReplicationPolicy(ReplicationPolicy):
         return topic.endswith(self._checkpoints_suffix)
 
     def is_mm2_internal_topic(self, topic: str) -> bool:
-        return topic.endswith(self._internal_suffix)
+        return (topic.startswith("mm2") and topic.endswith(self._internal_suffix)) or self.is_checkpoints_topic(topic)
 
     @property
     def _internal_suffix(self) -> str:

@@ -55,6 +55,7 @@ def test_importing_kmirror_loads_nothing_heavy() -> None:
         ["kmirror", "verify-logs"],
         ["kmirror", "replay"],
         ["kmirror", "spark-package"],
+        ["kmirror", "translate-offsets"],
         ["mirrors"],
         ["dump_log"],
         ["log_diff"],

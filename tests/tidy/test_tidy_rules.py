@@ -14,7 +14,30 @@ import pytest
 from tools import state_diagram
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FAMILIES = ["A", "B", "C", "F", "S", "RS", "CFG", "SYN", "ACL", "CLI", "ADM", "MET", "ERR", "FM", "THR", "UPG", "FEA", "NOT", "TST", "RPC"]
+MIRROR_MAKER = ["RT", "CY", "IT", "RP", "FI", "OS", "CP", "SY", "MC", "CU", "DG"]
+FAMILIES = [
+    *MIRROR_MAKER,
+    "A",
+    "B",
+    "C",
+    "F",
+    "S",
+    "RS",
+    "CFG",
+    "SYN",
+    "ACL",
+    "CLI",
+    "ADM",
+    "MET",
+    "ERR",
+    "FM",
+    "THR",
+    "UPG",
+    "FEA",
+    "NOT",
+    "TST",
+    "RPC",
+]
 CODE = re.compile(rf"(?<![\w.\-/{{])(?:(?:{'|'.join(FAMILIES)})\d{{1,3}}[a-z]?|D[1-6](?:-\d+[a-z]?)?)(?![\w-])")
 NO_RULES = re.compile(r"noqa: \w+|\bRS256\b")
 """What reads like one: a lint's name, a signature's algorithm."""

@@ -125,6 +125,20 @@ def test_what_a_flow_says_beats_the_top_level() -> None:
     assert "other" not in flow.topic_pattern and flow.replication_factor == 3
 
 
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("source->target.ssl.protocol", "TLSv1.2"),
+        ("source->target.target.cluster.ssl.protocol", "TLSv1.2"),
+        ("source->target.target.admin.ssl.protocol", "TLSv1.3"),
+    ],
+)
+def test_a_clusters_security_beats_a_flows_as_in_apache_kafka_dg7(setting: str, expected: str) -> None:
+    (flow,) = convert(TO_A_CLOUD | {setting: "TLSv1.3"})
+    assert flow.command_configs["ssl.protocol"] == expected
+    assert not any("ssl.protocol" in name for name in flow.not_converted)
+
+
 def test_default_excludes_keep_internal_topics_out() -> None:
     pattern = re.compile(convert(TO_A_CLOUD | {"source->target.topics": ".*"})[0].topic_pattern)
     names = ("orders", "__consumer_offsets", "mm2-offsets.a.internal", "x.replica")

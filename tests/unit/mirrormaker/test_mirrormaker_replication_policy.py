@@ -57,10 +57,10 @@ def test_rp1_to_rp4_of_the_identity_policy_keep_every_name_but_heartbeats() -> N
 
 @pytest.mark.parametrize(
     ("topic", "internal"),
-    [("__x", True), (".x", True), ("x-internal", True), ("x.internal", True), ("mm2-offset-syncs.B.internal", True), ("x", False),
+    [("__x", True), (".x", True), ("x-internal", False), ("x.internal", False), ("mm2-offset-syncs.B.internal", True), ("x", False),
      ("A.checkpoints.internal", True), ("heartbeats", False), ("internal", False)],
 )  # fmt: skip
-def test_rt7_rp5_internal_topics_are_kafkas_connects_and_mirrormakers(topic: str, *, internal: bool) -> None:
+def test_rt7_rp5_internal_topics_are_kafkas_and_mirrormakers(topic: str, *, internal: bool) -> None:
     assert DEFAULT.is_internal_topic(topic) is IDENTITY.is_internal_topic(topic) is internal
 
 
@@ -69,7 +69,7 @@ def test_rp6_internal_names_have_the_separator_unless_kip_690_switches_it_off() 
     dash = replication_policy({"replication.policy.separator": "_"})
     assert (dash.offset_syncs_topic("B"), dash.checkpoints_topic("A")) == ("mm2-offset-syncs_B_internal", "A_checkpoints_internal")
     assert dash.is_checkpoints_topic("A_checkpoints_internal") and not dash.is_checkpoints_topic("A.checkpoints.internal")
-    assert dash.is_mm2_internal_topic("x_internal") and dash.is_heartbeats_topic("B_A_heartbeats")
+    assert dash.is_mm2_internal_topic("mm2-x_internal") and dash.is_heartbeats_topic("B_A_heartbeats")
     old = replication_policy({"replication.policy.separator": "_", "replication.policy.internal.topic.separator.enabled": "false"})
     assert old.checkpoints_topic("A") == "A.checkpoints.internal" and old.format_remote_topic("A", "t") == "A_t"
 

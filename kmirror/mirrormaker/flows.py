@@ -1,29 +1,18 @@
-"""The flows of a MirrorMaker 2 configuration. No I/O.
+"""The flows that a MirrorMaker 2 configuration means to run, for what converts it. No I/O.
 
-An mm2.properties names clusters and flows (`A->B.enabled=true`). A flow's setting (`A->B.x`) beats
-a cluster's (`A.x`), which beats the top level. A connector's own file (`source.cluster.alias`,
-`source.cluster.bootstrap.servers`) is one flow. Old names are accepted: `topics.blacklist`,
-`groups.blacklist`, `config.properties.blacklist`, `cluster.A.bootstrap.servers`, `A.broker.list`,
-and settings without `.enabled`.
+`MirrorMakerConfig` resolves a driver's file as Apache does. Here a file is read for its intent: a
+connector's own file (`source.cluster.alias`, `source.cluster.bootstrap.servers`) is one flow, blanks
+around values do not count, and KIP-382's samples, which enable no flow, mean those that they give
+settings. A flow's setting (`A->B.x`) beats the top level; old names count (`property_names`).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from kmirror.common.errors import ConfigError
-
-RENAMED: Final = {
-    "topics.blacklist": "topics.exclude",
-    "groups.blacklist": "groups.exclude",
-    "config.properties.blacklist": "config.properties.exclude",
-    "topics.whitelist": "topics",
-    "groups.whitelist": "groups",
-}
-SWITCHES: Final = ("sync.topic.configs", "sync.topic.acls", "emit.heartbeats", "emit.checkpoints", "refresh.topics", "refresh.groups")
-"""Settings that once had names without `.enabled`."""
+from kmirror.mirrormaker.property_names import current_name, words
 
 
 class Flow(NamedTuple):
@@ -46,7 +35,7 @@ def enabled_flows(properties: Mapping[str, str]) -> list[Flow]:
     clusters = list(dict.fromkeys(words(properties.get("clusters", ""))))
     if not clusters:
         raise ConfigError("no 'clusters' and no 'source.cluster.bootstrap.servers': this is not a configuration of MirrorMaker 2")
-    settings = {_current_name(name, clusters): value.strip() for name, value in properties.items()}
+    settings = {current_name(name, clusters): value.strip() for name, value in properties.items()}
     flows = [(source, target) for source in clusters for target in clusters if source != target]
     prefixes = tuple(f"{source}->{target}." for source, target in flows)
     unknown = sorted(name.split(".", 1)[0] for name in settings if "->" in name and not name.startswith(prefixes))
@@ -58,25 +47,6 @@ def enabled_flows(properties: Mapping[str, str]) -> list[Flow]:
     if not running:
         raise ConfigError(f"no flow is enabled: one needs {clusters[0]}->{clusters[-1]}.enabled = true")
     return [Flow(source, target, _flow_settings(settings, clusters, source, target), settings) for source, target in running]
-
-
-def words(text: str) -> list[str]:
-    """Returns the entries of a list that is separated by commas."""
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _current_name(name: str, clusters: Collection[str]) -> str:
-    """Returns the current name of a property. An alias may contain dots."""
-    name = name.strip()
-    for cluster in clusters:
-        name = re.sub(rf"^cluster\.{re.escape(cluster)}\.", f"{cluster}.", name)
-        if name == f"{cluster}.broker.list":
-            name = f"{cluster}.bootstrap.servers"
-    flows = (f"{source}->{target}." for source in clusters for target in clusters)
-    prefix = next((flow for flow in flows if name.startswith(flow)), "")
-    bare = name.removeprefix(prefix)
-    bare = RENAMED.get(bare, f"{bare}.enabled" if bare in SWITCHES else bare)
-    return prefix + bare
 
 
 def _flow_settings(settings: Mapping[str, str], clusters: list[str], source: str, target: str) -> dict[str, str]:
@@ -98,7 +68,7 @@ def _connector_flow(properties: Mapping[str, str]) -> Flow:
     named: dict[str, str] = {}
     rest: dict[str, str] = {}
     for name, value in properties.items():
-        name = _current_name(name, ())
+        name = current_name(name, ())
         for role, alias in (("source", source), ("target", target)):
             for prefix in (f"{role}.cluster.", f"{role}."):
                 if name.startswith(prefix):
