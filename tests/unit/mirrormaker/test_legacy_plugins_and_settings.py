@@ -20,7 +20,9 @@ PAGE = Path(__file__).parents[3] / "docs" / "MIRRORMAKER.md"
 @pytest.fixture
 def documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The page's example as a module in the current folder."""
-    (tmp_path / "documented_plugins.py").write_text(re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[1])
+    (tmp_path / "documented_plugins.py").write_text(
+        re.search(r"### Handlers and listeners.*?```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[1]
+    )
     (tmp_path / "other_plugins.py").write_text(
         "class Init:\n    def init(self, text): self.text = text\n    def handle(self, record): return [self.text]\nclass Nothing: pass\nnumber = 3\n"
     )
