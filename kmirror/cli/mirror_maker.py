@@ -189,7 +189,7 @@ async def _serve_metrics(runtime: Runtime, listener: str | None, mirror_maker: M
     from kmirror.server.node_http import NodeHttp
 
     def not_ready() -> list[str]:
-        return [reason for part in (mirror_maker, *watches) for reason in part.not_ready()]
+        return mirror_maker.not_ready() + [reason for watch in watches for reason in watch.not_ready()]
 
     http = NodeHttp(runtime, listener, mirror_maker.metrics, not_ready)
     await http.start()
