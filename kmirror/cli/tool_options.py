@@ -223,6 +223,7 @@ def run_tool(
     failed: str = "",
     failed_on_stdout: bool = False,
     failure_code: int = 1,
+    version: str = KAFKA_VERSION,
 ) -> int:
     """Parse, check and run; returns the exit code.
 
@@ -237,7 +238,7 @@ def run_tool(
                 raise UsageError(parser.description or "")
             options = parser.parse(given)
             if options.version:
-                print(KAFKA_VERSION)
+                print(version)
                 return 0
             check(options)
             return run(options)

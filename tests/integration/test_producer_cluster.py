@@ -35,7 +35,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 def create(cluster: EmbeddedCluster, topic: str, partitions: int = 1) -> None:
     admin = LibrdkafkaAdmin({"bootstrap.servers": cluster.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, partitions, 3)])[topic].result(REACHED_S)
+    admin.create_topics([NewTopic(topic, partitions, 3, config={"retention.ms": "-1"})])[topic].result(REACHED_S)
 
 
 def read(cluster: EmbeddedCluster, topic: str, isolation: str = "read_committed") -> list[Row]:
@@ -53,6 +53,7 @@ def read(cluster: EmbeddedCluster, topic: str, isolation: str = "read_committed"
     while (message := consumer.poll(REACHED_S)) is not None and message.error() is None:
         rows.append((message.timestamp()[1], message.key(), message.value(), tuple(message.headers() or ())))
     consumer.close()
+    assert message is not None and message.error().code() == ck.KafkaError._PARTITION_EOF, message and message.error()
     return rows
 
 
@@ -64,7 +65,8 @@ def test_everything_is_read_as_it_was_sent(cluster: EmbeddedCluster, codec: Comp
     async def main(runtime: Runtime) -> list[Row]:
         return await write_story(runtime, cluster.bootstrap_servers, topic, codec)
 
-    assert read(cluster, topic) == run(main)
+    rows = run(main)
+    assert read(cluster, topic) == rows
 
 
 def test_aborted_transactions_are_not_read(cluster: EmbeddedCluster) -> None:
@@ -101,10 +103,9 @@ def test_a_newer_producer_fences_the_older_one(cluster: EmbeddedCluster) -> None
 
 def test_nothing_is_lost_or_written_twice_while_the_leader_is_killed() -> None:
     with EmbeddedCluster(brokers=3, config=CONFIG | {"min.insync.replicas": "2"}) as cluster:
-        create(cluster, "kill")
-        metadata = LibrdkafkaAdmin({"bootstrap.servers": cluster.bootstrap_servers}).list_topics("kill", REACHED_S)
-        leader = metadata.topics["kill"].partitions[0].leader
-        position = next(index for index, node in enumerate(cluster.nodes) if node.node_id == leader)
+        first, second, third = (node.node_id for node in cluster.nodes)  # the first is the controller, too
+        admin = LibrdkafkaAdmin({"bootstrap.servers": cluster.bootstrap_servers})
+        admin.create_topics([NewTopic("kill", 1, replica_assignment=[[second, third, first]])])["kill"].result(REACHED_S)
 
         async def main(runtime: Runtime) -> list[int]:
             configs = {"bootstrap.servers": cluster.bootstrap_servers, "batch.size": "500", "request.timeout.ms": "5000"}
@@ -114,7 +115,7 @@ def test_nothing_is_lost_or_written_twice_while_the_leader_is_killed() -> None:
                     sent.append(await producer.send(ProducerRecord("kill", b"%05d" % number)))
                     if number == 1_000:
                         await sent[500]
-                        await runtime.run_blocking(lambda: cluster.kill_node(position))
+                        await runtime.run_blocking(lambda: cluster.kill_node(1))
                 return [(await one).offset for one in sent]
 
         offsets = run(main)
@@ -126,7 +127,7 @@ def test_a_secured_cluster_is_written_to_with_sasl_and_tls() -> None:
     with EmbeddedCluster(security=Security.sasl_ssl(users={"alice": "alice-secret"})) as cluster:
 
         async def main(runtime: Runtime) -> int:
-            configs = {**cluster.client_properties("alice"), "bootstrap.servers": cluster.bootstrap_servers}
+            configs = {**cluster.client_properties("alice", style="java"), "bootstrap.servers": cluster.bootstrap_servers}
             async with KafkaProducer(runtime, configs) as producer:
                 return (await (await producer.send(ProducerRecord("secured", b"v")))).offset
 

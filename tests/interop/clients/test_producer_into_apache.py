@@ -37,7 +37,8 @@ def peers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def create(peers: PeerCluster, topic: str) -> None:
-    AdminClient({"bootstrap.servers": peers.bootstrap_servers}).create_topics([NewTopic(topic, 1, 1)])[topic].result(REACHED_S)
+    admin = AdminClient({"bootstrap.servers": peers.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, 1, 1, config={"retention.ms": "-1"})])[topic].result(REACHED_S)
 
 
 def read(peers: PeerCluster, topic: str) -> list[Row]:
@@ -47,6 +48,7 @@ def read(peers: PeerCluster, topic: str) -> list[Row]:
     while (message := consumer.poll(REACHED_S)) is not None and message.error() is None:
         rows.append((message.timestamp()[1], message.key(), message.value(), tuple(message.headers() or ())))
     consumer.close()
+    assert message is not None and message.error().code() == ck.KafkaError._PARTITION_EOF, message and message.error()
     return rows
 
 

@@ -1,0 +1,97 @@
+"""The producer that all streams share (Kafka's `MirrorMakerProducer` and its callback).
+
+A send that fails for good is logged and counted. With --abort.on.send.failure the first one ends
+everything: the producer drops what it has not sent, and no stream commits from then on, because an
+offset behind the lost record would lose it for ever. Without it the record is skipped.
+
+Sends that are refused at once (a record above max.request.size) count as failed sends, as in Java,
+where `send` reports them through the callback.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from kmirror.clients.kafka_producer import FutureRecordMetadata, ProducerRecord, RecordMetadata
+from kmirror.clients.producer_batch import Callback
+from kmirror.common.errors import ApiException
+
+_log = logging.getLogger(__name__)
+
+
+class Producer(Protocol):
+    """What is needed of `KafkaProducer`."""
+
+    async def send(self, record: ProducerRecord, callback: Callback | None = None) -> FutureRecordMetadata: ...
+
+    async def flush(self) -> None: ...
+
+    async def close(self, timeout_ms: int = ...) -> None: ...
+
+
+class MirrorMakerProducer:
+    """`on_send_failure` is called once, at the first failed send, if failures abort."""
+
+    def __init__(self, producer: Producer, *, is_sync: bool, on_send_failure: Callable[[], None] | None) -> None:
+        self.num_dropped_messages = 0
+        self.num_acknowledged_messages = 0
+        self.has_failed = False
+        self._is_dropping = False
+        self._producer = producer
+        self._is_sync = is_sync
+        self._on_send_failure = on_send_failure
+
+    async def send(self, record: ProducerRecord) -> None:
+        """Returns once the record is accepted; with producer.type=sync once it is written, and
+        then it raises what the send failed with.
+        """
+        if self._is_sync:
+            await (await self._producer.send(record))
+            self.num_acknowledged_messages += 1
+            return
+        try:
+            await self._producer.send(record, lambda metadata, error: self._completed(record, metadata, error))
+        except ApiException as error:
+            self._completed(record, None, error)
+
+    def _completed(self, record: ProducerRecord, metadata: RecordMetadata | None, error: Exception | None) -> None:
+        if error is None:
+            self.num_acknowledged_messages += 1
+            return
+        if self._is_dropping:
+            return
+        self.num_dropped_messages += 1
+        _log.error(
+            "Error when sending message to topic %s with key: %s, value: %s with error: %s",
+            record.topic,
+            _size(record.key),
+            _size(record.value),
+            error,
+        )
+        if self._on_send_failure is not None and not self.has_failed:
+            self.has_failed = True
+            _log.info("Closing producer due to send failure.")
+            self._on_send_failure()
+
+    async def flush(self) -> None:
+        """Waits until all that was sent is done. After a failed send that aborts there is nothing
+        to wait for, and nothing may be committed.
+        """
+        if not self.has_failed:
+            await self._producer.flush()
+
+    async def close(self) -> None:
+        await self._producer.close()
+
+    async def close_now(self) -> None:
+        """Drops what is not acknowledged. No offset behind it was committed or will be, so it is
+        mirrored again at the next start, and does not count as lost.
+        """
+        self._is_dropping = True
+        await self._producer.close(0)
+
+
+def _size(data: object) -> str:
+    return "null" if data is None else f"{len(data)} bytes"  # type: ignore[arg-type]

@@ -1,0 +1,168 @@
+"""`kafka-mirror-maker` beside `kafka.tools.MirrorMaker` of Kafka 3.9: one workload through both, into
+a target each; what comes over, what is committed, and how both end.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Producer
+from support.mirrors.legacy_mirror_maker import MirrorMakerChild, committed, mirror_maker, mirrored, records_of, two_clusters, values
+from support.mirrors.mirror_harness import create_topic, numbered, produce, produce_transactions, quiet, wait_for
+from support.peers.peer_clusters import PeerCluster, _log4j_1, kafka_cluster
+from support.peers.peers import TOOL_JVM, java, kafka_classpath
+from support.waiting import REACHED_S
+
+from kmirror import EmbeddedCluster
+
+pytestmark = pytest.mark.interop
+VERSION = "3.9.1"
+ONE_REPLICA = {"offsets.topic.replication.factor": "1", "transaction.state.log.replication.factor": "1", "default.replication.factor": "1"}
+TOPICS = {"orders": 3, "notes": 1, "money": 1}
+INCLUDE = " 'orders, notes,mon[e]y' "
+
+
+class ApacheMirrorMaker:
+    """One running MirrorMaker of Apache's."""
+
+    def __init__(self, folder: pathlib.Path, source: str, target: str, *arguments: str, producer: str = "") -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        consumer_file, producer_file, self._log = folder / "consumer", folder / "producer", folder / "log"
+        consumer_file.write_text(f"bootstrap.servers={source}\ngroup.id=apache\nauto.offset.reset=earliest\n")
+        producer_file.write_text(f"bootstrap.servers={target}\n{producer}\n")
+        command = [
+            *(java(), *TOOL_JVM, _log4j_1(folder), "-cp", kafka_classpath(VERSION), "kafka.tools.MirrorMaker"),
+            *("--consumer.config", str(consumer_file), "--producer.config", str(producer_file), *arguments),
+        ]
+        with self._log.open("wb") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output)
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(REACHED_S)
+
+
+@contextmanager
+def apache_mirror_maker(folder: pathlib.Path, source: str, target: str, *arguments: str, producer: str = "") -> Iterator[ApacheMirrorMaker]:
+    made = ApacheMirrorMaker(folder, source, target, *arguments, producer=producer)
+    try:
+        yield made
+    finally:
+        made.process.kill()
+        made.process.wait(REACHED_S)
+
+
+@pytest.fixture
+def apache(tmp_path: pathlib.Path) -> Iterator[PeerCluster]:
+    with kafka_cluster(tmp_path / "apache", VERSION, nodes=1, properties=ONE_REPLICA) as cluster:
+        yield cluster
+
+
+def fill(servers: str) -> None:
+    """All codecs, headers, nulls and tombstones; keys where Java's producers put them; committed
+    and aborted transactions.
+    """
+    for topic, partitions in TOPICS.items():
+        create_topic(servers, topic, partitions)
+    for number, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd")):
+        producer = Producer(quiet({"bootstrap.servers": servers, "compression.type": codec, "partitioner": "murmur2", "linger.ms": 20}))
+        for index in range(300):
+            stamp = 1_700_000_000_000 + 1_000 * number + index
+            headers = [("codec", codec.encode()), ("null", None)] if index % 3 == 0 else None
+            value = None if index % 10 == 0 else b"%s %d" % (codec.encode(), index)
+            producer.produce("orders", value, key=b"key-%d" % (index % 17), headers=headers, timestamp=stamp)
+            producer.produce("notes", b"note %s %d" % (codec.encode(), index), headers=headers, timestamp=stamp)
+        assert producer.flush(REACHED_S) == 0
+    produce_transactions(servers, "money")
+
+
+def by_partition(cluster: EmbeddedCluster) -> dict[str, list]:
+    return {f"{topic}-{number}": mirrored(cluster, topic, number) for topic, count in TOPICS.items() for number in range(count)}
+
+
+def count(cluster: EmbeddedCluster) -> int:
+    return sum(map(len, by_partition(cluster).values()))
+
+
+def test_both_mirror_the_same_records_in_the_same_order_and_commit_the_same_offsets(tmp_path: pathlib.Path, apache: PeerCluster) -> None:
+    servers = apache.bootstrap_servers
+    fill(servers)
+    sent = {f"{topic}-{n}": records_of(apache.log_bytes(f"{topic}-{n}")) for topic, count in TOPICS.items() for n in range(count)}
+    total = sum(map(len, sent.values()))
+    assert total == 5 * 600 + 90
+    with two_clusters() as (theirs, ours):
+        for cluster in (theirs, ours):
+            for topic, partitions in TOPICS.items():
+                create_topic(cluster.bootstrap_servers, topic, partitions)
+        options = ("--include", INCLUDE, "--num.streams", "2", "--offset.commit.interval.ms", "500")
+        with apache_mirror_maker(tmp_path / "theirs", servers, theirs.bootstrap_servers, *options) as their_tool:
+            wait_for("Apache's MirrorMaker", lambda: count(theirs) == total)
+            assert their_tool.stop() == 143
+        child = MirrorMakerChild(tmp_path / "ours", servers, ours.bootstrap_servers, "--num.streams", "2", include=INCLUDE)
+        try:
+            wait_for("our MirrorMaker", lambda: count(ours) == total)
+            assert child.stop() == 143, child.log
+        finally:
+            child.kill()
+        assert by_partition(ours) == by_partition(theirs) == sent
+        assert committed(servers, "mm") == committed(servers, "apache") != {}
+
+
+def test_what_ours_sends_to_a_broker_of_apaches_is_what_was_read(tmp_path: pathlib.Path, apache: PeerCluster) -> None:
+    with EmbeddedCluster() as source:
+        fill(source.bootstrap_servers)
+        for topic, partitions in TOPICS.items():
+            create_topic(apache.bootstrap_servers, topic, partitions)
+        producer = ["compression.type=zstd"]
+        child = MirrorMakerChild(tmp_path / "ours", source.bootstrap_servers, apache.bootstrap_servers, include=INCLUDE, producer=producer)
+
+        def came() -> dict[str, list]:
+            return {name: records_of(apache.log_bytes(name)) for name in by_partition(source)}
+
+        try:
+            wait_for("every record", lambda: came() == by_partition(source))
+            assert child.stop(signal.SIGINT) == 130, child.log
+        finally:
+            child.kill()
+
+
+@pytest.mark.parametrize(("aborts", "code"), [("true", 255), ("false", 143)])
+def test_both_end_alike_when_a_record_is_too_large_for_the_target(tmp_path: pathlib.Path, aborts: str, code: int) -> None:
+    with two_clusters() as (source, theirs), EmbeddedCluster() as ours:
+        produce(source.bootstrap_servers, "orders", ["small", "x" * 5_000, *numbered("v", 20)], batch=1)
+        option = ("--abort.on.send.failure", aborts)
+        limit = "max.request.size=2000"
+        interval_ms = 60_000 if aborts == "true" else 500
+        arguments = (*option, "--include", "orders", "--offset.commit.interval.ms", str(interval_ms))
+        with (
+            apache_mirror_maker(
+                tmp_path / "t", source.bootstrap_servers, theirs.bootstrap_servers, *arguments, producer=limit
+            ) as their_tool,
+            mirror_maker(tmp_path / "o", source, ours, *option, interval_ms=interval_ms, producer=[limit]) as child,
+        ):
+            if aborts == "true":
+                ends = their_tool.process.wait(REACHED_S), child.wait_ended()
+            else:
+                wait_for("both", lambda: len(values(theirs, "orders")) == len(values(ours, "orders")) == 21)
+                ends = their_tool.stop(), child.stop()
+            assert ends == (code, code)
+            assert "Error when sending message to topic orders with key: 2 bytes, value: 5000 bytes with error" in their_tool.log
+            assert "Error when sending message to topic orders with key: 2 bytes, value: 5000 bytes with error" in child.log
+        if aborts == "true":
+            assert committed(source.bootstrap_servers, "mm") == committed(source.bootstrap_servers, "apache") == {}
+        else:
+            assert (
+                values(theirs, "orders")
+                == values(ours, "orders")
+                == [value for value in values(source, "orders") if len(value or b"") < 5_000]
+            )
+            assert committed(source.bootstrap_servers, "mm") == committed(source.bootstrap_servers, "apache") != {}
