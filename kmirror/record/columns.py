@@ -14,8 +14,10 @@ the strict reader.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -49,6 +51,7 @@ HEADER_DTYPE: Final = np.dtype(
 )
 """The 61-byte header as one numpy record."""
 _NATIVE_DTYPE: Final = np.dtype([(name, HEADER_DTYPE[name].newbyteorder("=")) for name in HEADER_DTYPE.names or ()])
+_TWO_BYTES: Final = struct.Struct("<H")
 PADDING: Final = bytes(16)
 """Bytes that must follow the records of a body, so that a varint may be read past their end."""
 
@@ -134,15 +137,15 @@ def decode_columns(batches: Sequence[RecordBatch], *, max_size: int = MAX_DECOMP
     """
     headers = headers_from([batch.memory[:RECORD_BATCH_OVERHEAD] for batch in batches])
     payloads = [batch.payload(max_size=max_size) if batch.record_count else b"" for batch in batches]
+    body = b"".join([*payloads, PADDING])
     positions: list[int] = []
     base = 0
     for batch, payload in zip(batches, payloads):
-        found = record_positions(payload, base)
+        found = record_positions(body, base, base + len(payload))
         if len(found) != batch.record_count:
             raise _malformed(batch)
         positions += found
         base += len(payload)
-    body = b"".join([*payloads, PADDING])
     columns = columns_at(body, headers, np.array(positions, dtype=np.int64))
     if isinstance(columns, int):
         raise _malformed(batches[columns])
@@ -155,31 +158,40 @@ def _malformed(batch: RecordBatch) -> Exception:
     return invalid_record("Found invalid record structure")
 
 
-def record_positions(payload: Buffer, base: int) -> list[int]:
-    """Where each record of `payload` begins, plus `base`. The list has a wrong number of positions
-    if the lengths do not add up to the payload.
+def record_positions(body: Buffer, start: int, end: int) -> list[int]:
+    """Where each record between `start` and `end` of `body` begins. The list has a wrong number of
+    positions if the lengths do not add up: -1 is its last element, or it is empty.
     """
     positions: list[int] = []
-    append = positions.append
-    position, end = 0, len(payload)
+    append, steps, first_two = positions.append, _record_sizes(), _TWO_BYTES.unpack_from
+    position = start
     try:
         while position < end:
-            append(base + position)
-            raw = payload[position]
-            if raw < 0x80:
-                position += 1 + (raw >> 1)
-            elif (high := payload[position + 1]) < 0x80:
-                position += 2 + (raw + (high << 7) - 0x80 >> 1)
+            append(position)
+            if step := steps[first_two(body, position)[0]]:
+                position += step
             else:
-                length, position = read_varint(payload, position)
+                length, position = read_varint(memoryview(body)[:end], position)
                 if length < 0:
                     return []
                 position += length
-    except (IndexError, VarintError):
+    except (IndexError, VarintError, struct.error):
         position = end + 1
     if position != end:
         positions.append(-1)
     return positions
+
+
+@cache
+def _record_sizes() -> list[int]:
+    """The size of a record, its length varint included, by its first two bytes as a little-endian
+    number; 0 if the varint is longer than two bytes. A lookup takes half the time of decoding.
+    """
+    number = np.arange(1 << 16)
+    low, high = number & 0xFF, number >> 8
+    of_two = 2 + ((low & 0x7F) + (high << 7) >> 1)
+    sizes: list[int] = np.where(low < 0x80, 1 + (low >> 1), np.where(high < 0x80, of_two, 0)).tolist()
+    return sizes
 
 
 def columns_at(padded: Buffer, headers: npt.NDArray[Any], positions: Int64s) -> RecordColumns | int:

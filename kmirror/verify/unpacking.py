@@ -129,11 +129,7 @@ class Unpacker:
     def _parse(self, index: int, left: int, *, is_whole: bool) -> int:
         """Returns how many records begin after what was parsed. An incomplete record at the end is
         allowed only if the stream goes on."""
-        view = memoryview(self._buffer)[self._parsed : self._used]
-        try:
-            found = record_positions(view, self._parsed)
-        finally:
-            view.release()
+        found = record_positions(self._buffer, self._parsed, self._used)
         if not found and self._used > self._parsed:
             raise invalid_record("Found invalid record structure")
         end = self._used
