@@ -262,7 +262,7 @@ def test_c33_filters_that_overlap_with_another_sources_are_warned_about(caplog: 
     double.start_brokers(1)
 
     def warned() -> list[str]:
-        texts = [record.getMessage() for record in caplog.records if "write over" in record.getMessage()]
+        texts = [record.getMessage() for record in caplog.records if "will overwrite" in record.getMessage()]
         caplog.clear()
         return texts
 

@@ -123,7 +123,7 @@ async def test_c4_what_will_be_dropped_is_logged_before_it_is(tmp_path: Path, ca
     machine.name("m.removed")
     await machine.reach("STOPPED")
     told = next(record for record in caplog.records if "will be dropped" in record.getMessage())
-    cut = next(record for record in caplog.records if "cut from" in record.getMessage())
+    cut = next(record for record in caplog.records if "truncated from" in record.getMessage())
     assert "3 records in 2 batches from offset 1 on will be dropped" in told.getMessage()
     assert caplog.records.index(told) < caplog.records.index(cut)
     await machine.close()

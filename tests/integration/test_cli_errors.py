@@ -173,7 +173,7 @@ def test_an_output_folder_of_the_demonstration_that_cannot_be_is_refused_at_once
 
 
 def test_an_unknown_command_gets_the_list_of_commands(last_line: Line) -> None:
-    assert "random-uuid, format, start, verify-logs, replay, spark-package, metrics, demo, sim" in last_line(
+    assert "random-uuid, format, start, verify-logs, replay, spark-package, metrics, translate-offsets, demo, sim" in last_line(
         kmirror.main, "nonsense", code=2
     )
 

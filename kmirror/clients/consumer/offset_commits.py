@@ -21,7 +21,7 @@ from kmirror.clients.consumer.consumer_types import (
     RebalanceInProgressException,
 )
 from kmirror.clients.consumer.partition_assignor import by_topic
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime
 from kmirror.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -51,7 +51,7 @@ class MemberIdentity(NamedTuple):
     group_instance_id: str | None = None
 
 
-class _StaleEpochError(Exception):
+class _StaleEpochError(KmirrorError):
     """The member's epoch has moved on since the commit was made."""
 
 
