@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from kmirror.cli.tool_options import UsageError, dest, two_columns
 
 
-@dataclass(frozen=True, slots=True)
-class _Needs:
+class _Needs(NamedTuple):
     """What an action needs.
 
     `config_when` and `topic_when`: when --mirror-config or --topic must be given, in the error's
@@ -31,8 +29,7 @@ class _Needs:
     topic_when: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Option:
+class _Option(NamedTuple):
     """How an option is shown, and with which others it goes."""
 
     argument: str
