@@ -31,7 +31,8 @@ from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME, TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.record.record_batch import LOG_OVERHEAD
-from kmirror.spark.local_writes import PutOff, SystemChance, WritableLocalFiles, local_ports
+from kmirror.runtime.system_ports import SystemRandom
+from kmirror.spark.local_writes import PutOff, WritableLocalFiles, local_ports
 from kmirror.spark.options import NAME
 from kmirror.spark.staged_log import Piece, StagedSegment
 from kmirror.spark.write_options import WriteOptions
@@ -72,7 +73,7 @@ _LENGTH: Final = struct.Struct(">i")
 
 def staging_folder(path: str) -> str:
     """Returns a name for a new staging folder."""
-    return f"{path}/{STAGING_TOPIC}-0.{SystemChance().token_bytes(16).hex()}{log_file_names.DELETE_DIR_SUFFIX}"
+    return f"{path}/{STAGING_TOPIC}-0.{SystemRandom().token_bytes(16).hex()}{log_file_names.DELETE_DIR_SUFFIX}"
 
 
 @dataclass
