@@ -41,6 +41,7 @@ from kmirror.storage.checkpoint_file import TEMPORARY_SUFFIX
 from kmirror.storage.clean_shutdown_file import CLEAN_SHUTDOWN_FILE_NAME, CleanShutdownFile
 from kmirror.storage.leader_epoch_checkpoint_file import LeaderEpochCheckpointFile
 from kmirror.storage.log_dirs import LOCK_FILE_NAME, LogDir
+from kmirror.storage.log_open_options import LogOpenOptions
 from kmirror.storage.log_segment import LogSegment
 from kmirror.storage.meta_properties import META_PROPERTIES_FILE_NAME
 from kmirror.storage.offset_checkpoint_file import (
@@ -253,7 +254,9 @@ class LogCommit:
 
     def _finish(self, folder: str, new: NewLog, log_start_offset: int, topic_id: Uuid) -> None:
         """Writes the files beside the segments."""
-        log = UnifiedLog.open(folder, self._options.log_config, self._ports, log_start_offset=log_start_offset, topic_id=topic_id)
+        log = UnifiedLog.open(
+            folder, self._options.log_config, self._ports, LogOpenOptions(log_start_offset=log_start_offset, topic_id=topic_id)
+        )
         for epoch, first_offset in new.epochs:
             log.maybe_assign_epoch_start_offset(epoch, first_offset)
         log.flush(force_flush_active_segment=True)
