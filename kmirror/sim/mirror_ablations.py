@@ -152,7 +152,7 @@ def from_the_end(first_fetch_offset: Any) -> Any:
 
 def _where_mirroring_is_on(first_fetch_offset: Any) -> Any:
     def ask(self: ReplicaFetcher, topic_partition: Any, fetch_offset: int) -> Any:
-        if not self._partition(topic_partition).has_mirror_name and not self._replica_manager.is_mirroring_enabled:
+        if not self._partition(topic_partition).has_mirror_name and not self._replicas.is_mirroring_enabled:
             return fetch_offset
         return first_fetch_offset(self, topic_partition, fetch_offset)
 
