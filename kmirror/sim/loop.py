@@ -32,6 +32,7 @@ import contextvars
 import gc
 import hashlib
 import heapq
+import inspect
 import struct
 import weakref
 from asyncio import events
@@ -382,8 +383,14 @@ class SimLoop(asyncio.AbstractEventLoop):
     get_debug = staticmethod(bool)  # a function of C that says False: asyncio asks for each future
 
     def close(self) -> None:
+        """Drops what is left to happen. Tasks that have not made their first step are closed, or
+        Python would warn that nobody awaited their coroutines; those of nodes are closed by
+        `SimRuntime.close_tasks`.
+        """
         self._closed = True
         self._on_trace = None
+        for handle in self._ready:
+            _close_if_new(handle.task)
         self._ready.clear()
         self._timers.clear()
 
@@ -392,6 +399,13 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     async def shutdown_default_executor(self) -> None:
         """Nothing to do: there is no executor."""
+
+
+def _close_if_new(task: asyncio.Task[Any] | None) -> None:
+    """Closes a task's coroutine if it has not begun, which runs none of its code."""
+    coroutine = None if task is None else task.get_coro()
+    if isinstance(coroutine, Coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+        coroutine.close()
 
 
 def _not_modelled(name: str) -> Callable[..., NoReturn]:
