@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from kmirror.clients.cluster_client import GROUP, ClusterClient
-from kmirror.clients.consumer.classic_requests import MOVED, NO_GENERATION, ClassicMember, ClassicRequests
+from kmirror.clients.consumer.classic_requests import MOVED, NO_GENERATION, ClassicMemberIdentity, ClassicRequests
 from kmirror.clients.consumer.consumer_config import ConsumerConfig
 from kmirror.clients.consumer.consumer_protocol import (
     deserialize_assignment,
@@ -76,7 +76,7 @@ class ClassicMembership:
         self._rebalance_timeout_ms = config.get_int("max.poll.interval.ms")
         self._calls = ListenerCalls(subscriptions)
         self._state = ClassicState.UNJOINED
-        self._member = member = ClassicMember()
+        self._member = member = ClassicMemberIdentity()
         self._requests = ClassicRequests(cluster, config, member, on_refused=self._refuse)
         self._attempt = 0
         self._joined_topics: tuple[str, ...] = ()

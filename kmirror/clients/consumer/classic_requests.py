@@ -25,7 +25,7 @@ MOVED: Final = (Errors.NOT_COORDINATOR, Errors.COORDINATOR_NOT_AVAILABLE, Errors
 NO_GENERATION: Final = -1
 
 
-class ClassicMember:
+class ClassicMemberIdentity:
     """Who the member is to its coordinator; `ClassicMembership` writes it."""
 
     __slots__ = ("generation", "id", "protocol_name", "rejoin_reason")
@@ -43,7 +43,7 @@ class ClassicRequests:
     """
 
     def __init__(
-        self, cluster: ClusterClient, config: ConsumerConfig, member: ClassicMember, *, on_refused: Callable[[KmirrorError], None]
+        self, cluster: ClusterClient, config: ConsumerConfig, member: ClassicMemberIdentity, *, on_refused: Callable[[KmirrorError], None]
     ) -> None:
         assert config.group_id is not None
         self._cluster = cluster
