@@ -11,9 +11,9 @@ perhaps on other machines, and a partition's log does not say with which others 
 written. So a consumer sees each partition as it was, and may see the partitions of one transaction
 a moment apart. A transaction still open where the recording ends is aborted at the end; otherwise
 it would block all read_committed consumers until it timed out. If the recording grows, the next run
-sends such a transaction again as a whole (`ReplayedPartition.redo`). A mirror's PID reset (KIP-1279)
-aborts open transactions. Markers whose transaction has no records here (a cleaner removed them) are
-left out.
+sends such a transaction again as a whole (`ReplayedPartition.redo`). A mirror's PID reset
+(KIP-1279) aborts open transactions. Markers whose transaction has no records here (a cleaner
+removed them) are left out.
 
 Resuming. The destination is asked what it has; see `replay_state`.
 """

@@ -1,5 +1,6 @@
-"""The memory of a producer's batches (buffer.memory; Kafka's `BufferPool`). Who finds too little free
-waits in turn; nobody overtakes.
+"""The memory of a producer's batches (buffer.memory; Kafka's `BufferPool`).
+
+Whoever finds too little free waits in turn; nobody overtakes.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Self, TypeVar
 
 from kmirror.clients.cluster_client import ClusterClient, PartitionInfo
+from kmirror.clients.consumer.consumer_types import ConsumerGroupMetadata
 from kmirror.clients.producer_batch import (
     Callback,
     FutureRecordMetadata,
@@ -45,7 +46,7 @@ from kmirror.clients.record_accumulator import RecordAccumulator
 from kmirror.clients.record_partitioner import RecordPartitioner
 from kmirror.clients.transaction_calls import TransactionCalls
 from kmirror.clients.transaction_manager import State, TransactionManager
-from kmirror.clients.transactional_requests import ConsumerGroupMetadata, OffsetAndMetadata, TransactionalRequests
+from kmirror.clients.transactional_requests import OffsetAndMetadata, TransactionalRequests
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition

@@ -1,5 +1,7 @@
-"""Topics and partitions: creation, deletion, growth (Kafka's `ReplicationControlManager`). Its parts
-decide what becomes of partitions that exist: reassignments, reports of brokers, elections.
+"""Topics and partitions: creation, deletion, growth (Kafka's `ReplicationControlManager`).
+
+Its parts decide about partitions that exist: `partition_reassignments`, `replica_reports` (ISRs and
+directories), `leader_elections`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a follower's fetchers need of their broker: the followed partitions, their limits, and who is
-told of progress.
+"""What a follower's fetchers need of their broker: the followed partitions, the throttles, and who
+is told of progress.
 """
 
 from __future__ import annotations

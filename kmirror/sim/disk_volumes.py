@@ -4,7 +4,7 @@ A directory of `log.dirs` on a disk of its own is a volume. "/" is the volume of
 volume
 
     fills   at `capacity_bytes`: a write that grows a file writes what fits, then fails with ENOSPC
-    fails   with `error_number`, in the operations that `failing` names and for files whose names end
+    fails   with `error_number`, in the operations that `failing` names, for files whose names end
             in `failing_suffix` (all operations and files, by default)
     lies    an fsync succeeds, but a power loss forgets what it should have made durable
 
