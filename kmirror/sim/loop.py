@@ -32,7 +32,6 @@ import contextvars
 import gc
 import hashlib
 import heapq
-import inspect
 import struct
 import weakref
 from asyncio import events
@@ -390,7 +389,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._closed = True
         self._on_trace = None
         for handle in self._ready:
-            _close_if_new(handle.task)
+            handle.close_if_new()
         self._ready.clear()
         self._timers.clear()
 
@@ -399,13 +398,6 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     async def shutdown_default_executor(self) -> None:
         """Nothing to do: there is no executor."""
-
-
-def _close_if_new(task: asyncio.Task[Any] | None) -> None:
-    """Closes a task's coroutine if it has not begun, which runs none of its code."""
-    coroutine = None if task is None else task.get_coro()
-    if isinstance(coroutine, Coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
-        coroutine.close()
 
 
 def _not_modelled(name: str) -> Callable[..., NoReturn]:

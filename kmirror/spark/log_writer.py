@@ -68,8 +68,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from kmirror.common.errors import KmirrorError
 from kmirror.runtime.system_ports import SystemRandom
+from kmirror.spark.existing_logs import check_overwrite, check_save_mode, partitions_in
 from kmirror.spark.local_writes import WritableLocalFiles
-from kmirror.spark.log_commit import LogCommit, check_overwrite, check_save_mode, partitions_in, staging_folder
+from kmirror.spark.log_commit import LogCommit, staging_folder
 from kmirror.spark.one_line import in_one_line
 from kmirror.spark.options import NAME
 from kmirror.spark.staged_log import Piece, TaskWriter
