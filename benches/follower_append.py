@@ -21,6 +21,7 @@ from benches.harness import MB, Context, Row, in_turn, median, median_ratio
 from kmirror.common.crc32c import crc32c
 from kmirror.record.compression import CompressionType
 from kmirror.storage.log_config import LogConfig
+from kmirror.storage.log_open_options import LogOpenOptions
 from kmirror.storage.producer_state_manager import ProducerStateManagerConfig
 from kmirror.storage.unified_log import UnifiedLog
 
@@ -76,7 +77,10 @@ def ours(folder: pathlib.Path, buffers: list[bytearray]) -> float:
     log_dir.mkdir()
     world = StorageWorld()
     log = UnifiedLog.open(
-        str(log_dir), LogConfig(), world.ports, producer_state_config=ProducerStateManagerConfig(), log_start_offset=0, recovery_point=0
+        str(log_dir),
+        LogConfig(),
+        world.ports,
+        LogOpenOptions(producer_state_config=ProducerStateManagerConfig(), log_start_offset=0, recovery_point=0),
     )
     began = time.process_time()
     for buffer in buffers:

@@ -34,6 +34,7 @@ from kmirror.record.compression import CompressionType
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker, build_mirror_pid_reset
 from kmirror.record.record import Record
 from kmirror.storage.log_config import LogConfig
+from kmirror.storage.log_open_options import LogOpenOptions
 from kmirror.storage.producer_state_manager import ProducerStateManagerConfig
 from kmirror.storage.unified_log import UnifiedLog
 
@@ -118,7 +119,10 @@ class Partition:
         config = LogConfig.from_props({"segment.bytes": str(segment_bytes), "retention.ms": "-1"})
         ports = StorageWorld().ports
         self._log = UnifiedLog.open(
-            str(folder), config, ports, producer_state_config=ProducerStateManagerConfig(), log_start_offset=0, recovery_point=0
+            str(folder),
+            config,
+            ports,
+            LogOpenOptions(producer_state_config=ProducerStateManagerConfig(), log_start_offset=0, recovery_point=0),
         )
         self._held = bytearray()
         self.offset = 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from kmirror.cli.large_inputs import COMPARE_FEWER, POOL_THRESHOLD_BYTES, process_pool, result_of
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.verify.cluster_prints import Comparison, Planned, PrintedLogs, SlicePrinter, compared, print_planned, printed_slice
+from kmirror.verify.cluster_prints import ComparedPair, Planned, PrintedLogs, SlicePrinter, compared, print_planned, printed_slice
 from kmirror.verify.compared_log import DirectoryLog
 from kmirror.verify.log_diff import DiffSettings
 from kmirror.verify.mirror_rules import MirroredEnd, MirroredPartition, end_or_verdict
@@ -57,7 +57,7 @@ class PrintEngine(Protocol):
         """Returns where what was mirrored of each ends."""
         ...
 
-    def verdicts(self, comparisons: Sequence[Comparison], group: ComparedGroup) -> list[PartitionVerdict]: ...
+    def verdicts(self, comparisons: Sequence[ComparedPair], group: ComparedGroup) -> list[PartitionVerdict]: ...
 
 
 def print_logs(engine: PrintEngine, planned: Sequence[Planned], progress: Callable[[int], None], *, is_deep: bool) -> PrintedLogs:
@@ -77,7 +77,7 @@ def diff_by_prints(engine: PrintEngine, group: ComparedGroup, printed: PrintedLo
         compared(left, right, printed, group.sides, mirrored.get(left.topic_partition), ends.get(left.topic_partition))
         for left, right in group.folders
     ]
-    comparisons = [one for one in outcomes if isinstance(one, Comparison)]
+    comparisons = [one for one in outcomes if isinstance(one, ComparedPair)]
     verdicts = [one for one in outcomes if isinstance(one, PartitionVerdict)]
     verdicts += [one.verdict(group.settings) for one in comparisons if not one.found.parts]
     return verdicts + engine.verdicts([one for one in comparisons if one.found.parts], group)
@@ -92,7 +92,7 @@ class LocalPrintEngine:
     def ends(self, group: ComparedGroup, stopped: Sequence[Stopped]) -> list[MirroredEnd | PartitionVerdict]:
         return [end_or_verdict(*one) for one in stopped]
 
-    def verdicts(self, comparisons: Sequence[Comparison], group: ComparedGroup) -> list[PartitionVerdict]:
+    def verdicts(self, comparisons: Sequence[ComparedPair], group: ComparedGroup) -> list[PartitionVerdict]:
         return [one.verdict(group.settings) for one in comparisons]
 
 
@@ -119,7 +119,7 @@ class SparkPrintEngine:
 
         return mirrored_ends_on_spark(self._session(), stopped, *group.locations)
 
-    def verdicts(self, comparisons: Sequence[Comparison], group: ComparedGroup) -> list[PartitionVerdict]:
+    def verdicts(self, comparisons: Sequence[ComparedPair], group: ComparedGroup) -> list[PartitionVerdict]:
         from kmirror.spark.log_diff import diff_parts_on_spark
 
         return diff_parts_on_spark(self._session(), comparisons, *group.locations, group.settings) if comparisons else []

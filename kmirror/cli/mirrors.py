@@ -22,7 +22,7 @@ from kmirror.cli.user_errors import exit_code
 DESCRIPTION = "This tool helps to create cluster mirrors and add topics to them."
 EXIT_CODES = """\
 Exit codes: 0 done; 1 refused, failed or (--verify) different; 2 not finished in
-time, then the same command goes on, or (--verify) not all could be read."""
+time (the same command goes on), or (--verify) some logs could not be read."""
 
 
 def build_parser() -> MirrorsParser:
@@ -45,13 +45,13 @@ def build_parser() -> MirrorsParser:
     parser.action("describe", "Describe a cluster mirror including\npartition lag and state.", mirror=False)
     parser.action(
         "reverse",
-        "Fail over and mirror the other way\nround: from A to B becomes from B to\nA. Stopped in between, the same\ncommand goes on.",
+        "Fail over and mirror the other way\nround: from A to B becomes from B to\nA. If it is interrupted, the same\ncommand goes on.",
     )
-    parser.action("verify", "Compare mirrored logs with their source,\nbatch by batch, while both run.", mirror=False)
-    parser.action("watch", "Show states and lags again and again,\nuntil Ctrl-C.", mirror=False)
+    parser.action("verify", "Compare mirrored logs with their source,\nbatch by batch, while both clusters run.", mirror=False)
+    parser.action("watch", "Show states and lags repeatedly, until\nCtrl-C.", mirror=False)
     parser.action(
         "from-mm2",
-        "Print the mirrors that do what a\nMirrorMaker 2 configuration does, and\nwhat has no counterpart. Needs no\nserver.",
+        "Print the mirrors that replace a\nMirrorMaker 2 configuration, and its\nsettings that have no counterpart. Needs\nno server.",
         file="mm2.properties",
         server=False,
         mirror=False,
@@ -64,8 +64,8 @@ def build_parser() -> MirrorsParser:
 
     parser.flag(
         "accept-truncation",
-        "With --add: have what the source has,\nalso where it lost records that are\n"
-        "still here (see --dry-run). Waits\nuntil the topics are MIRRORING.",
+        "With --add: drop records that the source\nhas lost but this cluster still has\n"
+        "(--dry-run lists them). Waits until the\ntopics are MIRRORING.",
         only_with=("add",),
     )
     parser.flag(
@@ -75,8 +75,8 @@ def build_parser() -> MirrorsParser:
     )
     parser.flag(
         "wait",
-        "With --remove: graceful, first wait until\nall that the source has decided is\n"
-        "mirrored; with all: wait until the\npartitions are in their new state.",
+        "Wait until the partitions are in their\nnew state. With --remove, first wait\n"
+        "until the source is idle and everything\nbelow its last stable offset is\nmirrored.",
         only_with=("add", "remove", "pause", "resume"),
         not_with=("dry-run",),
     )
@@ -86,22 +86,22 @@ def build_parser() -> MirrorsParser:
         only_with=("describe", "watch"),
     )
     parser.number(
-        "interval", "Long: ms", "With --watch: time between two looks\n(default: 1000).", between=(1, 1 << 31), only_with=("watch",)
+        "interval", "Long: ms", "With --watch: time between two updates\n(default: 1000).", between=(1, 1 << 31), only_with=("watch",)
     )
     parser.flag(
         "force",
-        "With --reverse: do not wait for the\nsource, and let the old source drop\nwhat was not mirrored. With --add:\n"
-        "also when clusters behind the source\ncannot be asked for a ring, and when\n"
-        "the source has another topic of the\nname.",
+        "With --reverse: do not wait for the\nsource, and let the old source drop\nwhat was not mirrored. With --add: go on\n"
+        "even if clusters behind the source\ncannot be asked whether the mirrors form\na ring, and even if the source has\n"
+        "another topic of the same name.",
         only_with=("add", "reverse"),
     )
     parser.file(
         "reverse-config",
         "mirror config property file",
-        "With --reverse: source cluster configs\nfor the mirror at the old source: the\n"
-        "bootstrap.servers that it can reach\nthis cluster by, and security settings\n"
-        "(default: --bootstrap-server as it\nstands; the brokers' advertised\nlisteners where that is loopback and\n"
-        "they are not).",
+        "With --reverse: configs of the mirror at\nthe old source: bootstrap.servers by\n"
+        "which it can reach this cluster, and\nsecurity settings (default: the servers\n"
+        "of --bootstrap-server; if they are\nloopback addresses and the brokers'\n"
+        "advertised listeners are not, those).",
         only_with=("reverse",),
     )
     parser.number(
@@ -114,7 +114,7 @@ def build_parser() -> MirrorsParser:
     parser.number(
         "sample",
         "Integer: n",
-        "With --verify: look at n places of each\npartition only, evenly spread.",
+        "With --verify: compare only n places of\neach partition, evenly spread.",
         between=(1, 1 << 31),
         only_with=("verify",),
     )
@@ -131,7 +131,7 @@ def build_parser() -> MirrorsParser:
     parser.number(
         "timeout",
         "Long: ms",
-        "How long --wait and --reverse wait in\nall (default: 300000).",
+        "How long --wait, --accept-truncation and\n--reverse wait in all (default: 300000).",
         between=(0, 1 << 62),
         only_with=("wait", "accept-truncation", "reverse"),
     )

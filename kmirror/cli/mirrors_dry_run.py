@@ -37,7 +37,7 @@ from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.mirror.logs.log_alignment import AlignmentHeader, Transaction, TransactionScan, alignment_point, header_of, lso_fixpoint
-from kmirror.mirror.logs.log_questions import Action
+from kmirror.mirror.logs.log_questions import LogAction
 from kmirror.mirror.logs.log_verifier import identical_beginning, same_beginning, verify_before
 from kmirror.record.record_batch import iter_batches
 from kmirror.storage.batch_header import unpack_header
@@ -198,7 +198,7 @@ async def _common_end(source: AdminClient, topic_partition: TopicPartition, log:
     if log.batch_before(limit) is None:
         return start
     verdict = await ask(source, topic_partition, verify_before(log, limit, cleaned_until=lambda: 0))
-    return verdict.offset if verdict.action is Action.CUT else start
+    return verdict.offset if verdict.action is LogAction.CUT else start
 
 
 async def _failback_loss(
@@ -215,7 +215,7 @@ async def _failback_loss(
     point = alignment_point(last_mirror_epoch, above, has_batches=True, log_start_offset=start, log_end_offset=end_offset)
     if last_mirror_epoch == NO_EPOCH and is_first:
         verdict = await ask(source, topic_partition, identical_beginning(log))
-        if verdict.action is Action.CUT:
+        if verdict.action is LogAction.CUT:
             what = (
                 "nothing differs from the source"
                 if verdict.offset >= end_offset
@@ -271,7 +271,7 @@ async def _added_again_loss(
         reason = f"the source has lost {lost} record(s) of it: it is FAILED and keeps them, unless --accept-truncation is given"
         return DroppedRecords(topic_partition, reason, end_offset, end_offset)
     beginning = await ask(source, topic_partition, (identical_beginning if is_compacted else same_beginning)(log))
-    if beginning.action is Action.START_OVER:
+    if beginning.action is LogAction.START_OVER:
         return _dropped(topic_partition, f"{beginning.reason}: mirrored from scratch", headers[0].base_offset, end_offset, headers)
     if is_compacted and beginning.offset < cut:
         reason = f"a cleaner has removed records from offset {beginning.offset} on: mirrored again from there"

@@ -11,9 +11,9 @@ perhaps on other machines, and a partition's log does not say with which others 
 written. So a consumer sees each partition as it was, and may see the partitions of one transaction
 a moment apart. A transaction still open where the recording ends is aborted at the end; otherwise
 it would block all read_committed consumers until it timed out. If the recording grows, the next run
-sends such a transaction again as a whole (`PartitionState.redo`). A mirror's PID reset (KIP-1279)
-aborts open transactions. Markers whose transaction has no records here (a cleaner removed them) are
-left out.
+sends such a transaction again as a whole (`ReplayedPartition.redo`). A mirror's PID reset
+(KIP-1279) aborts open transactions. Markers whose transaction has no records here (a cleaner
+removed them) are left out.
 
 Resuming. The destination is asked what it has; see `replay_state`.
 """
@@ -30,7 +30,7 @@ from kmirror.cli.replay_client import ProducerIdAndEpoch, ReplayClient
 from kmirror.cli.replay_lanes import Window
 from kmirror.cli.replay_pace import Schedule
 from kmirror.cli.replay_source import RecordedPartition, aborted_transactions, blocks_from
-from kmirror.cli.replay_state import LaneState, OpenTransaction, PartitionState, StateFile
+from kmirror.cli.replay_state import LaneState, OpenTransaction, ReplayedPartition, StateFile
 from kmirror.cli.replay_stop import Stop
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import FileSystem
@@ -44,14 +44,14 @@ ENDED: Final = {"commit": ("PrepareCommit", "CompleteCommit"), "abort": ("Prepar
 HALF_OF_SEQUENCES: Final = 1 << 30
 
 
-class Told(Protocol):
+class OnWritten(Protocol):
     """Is called for each batch that is written."""
 
     def __call__(self, records: int, size: int, lag_ms: float) -> None: ...
 
 
 @dataclass(slots=True)
-class Outcome:
+class PartitionOutcome:
     """What a run did to a partition."""
 
     source: str
@@ -78,11 +78,11 @@ class PartitionReplay:
         client: ReplayClient,
         files: FileSystem,
         partition: RecordedPartition,
-        state: PartitionState,
+        state: ReplayedPartition,
         *,
         schedule: Schedule,
         stop: Stop,
-        told: Told,
+        told: OnWritten,
         store: StateFile | None,
         block_bytes: int,
         transactional_id_prefix: str,
@@ -104,9 +104,9 @@ class PartitionReplay:
         self._is_redoing = False
         self._written_ms = client.runtime.clock.monotonic_ms()
         self._aborted = TransactionSpans()
-        self.outcome = Outcome(str(partition.source), str(partition.target), state.next_offset)
+        self.outcome = PartitionOutcome(str(partition.source), str(partition.target), state.next_offset)
 
-    async def run(self) -> Outcome:
+    async def run(self) -> PartitionOutcome:
         """Replay to the end of the recording, or until stopped.
 
         KmirrorError for what the destination refuses, CorruptFileError for damage.

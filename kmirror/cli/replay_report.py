@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kmirror.cli.replay_partition import Outcome
+from kmirror.cli.replay_partition import PartitionOutcome
 from kmirror.cli.replay_plan import Plan
 from kmirror.cli.replay_progress import Progress, print_event, rates
 from kmirror.cli.replay_run import Destination
 
 
-def report(progress: Progress, outcomes: list[Outcome], plan: Plan, destination: Destination, *, as_json: bool) -> None:
+def report(progress: Progress, outcomes: list[PartitionOutcome], plan: Plan, destination: Destination, *, as_json: bool) -> None:
     """Print what was sent, and where the replay stands if it is not at the end."""
     progress.lag_ms = 0.0
     is_complete = len(outcomes) == len(plan.partitions) and all(one.is_complete for one in outcomes)

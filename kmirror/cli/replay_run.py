@@ -12,10 +12,10 @@ from kmirror.admin.admin_client import parse_bootstrap_servers
 from kmirror.cli.log_diff_inputs import open_location
 from kmirror.cli.replay_client import DELIVERY_TIMEOUT_MS, TRANSACTION_TIMEOUT_MS, ReplayClient
 from kmirror.cli.replay_pace import Schedule
-from kmirror.cli.replay_partition import Outcome, PartitionReplay, Told
+from kmirror.cli.replay_partition import OnWritten, PartitionOutcome, PartitionReplay
 from kmirror.cli.replay_plan import Plan
 from kmirror.cli.replay_source import RecordedPartition, block_bytes, first_time
-from kmirror.cli.replay_state import VERSION, PartitionState, StateFile
+from kmirror.cli.replay_state import VERSION, ReplayedPartition, StateFile
 from kmirror.cli.replay_stop import Stop
 from kmirror.common.errors import ConfigError
 from kmirror.common.uuid import Uuid
@@ -61,9 +61,9 @@ class Destination:
     def store(self, partition: RecordedPartition) -> StateFile | None:
         return None if self.state_folder is None else StateFile(self.state_folder, partition.source)
 
-    def state_of(self, partition: RecordedPartition, replay_id: str) -> PartitionState:
+    def state_of(self, partition: RecordedPartition, replay_id: str) -> ReplayedPartition:
         """Returns the state from which the replay of a partition continues, or begins."""
-        fresh = PartitionState(
+        fresh = ReplayedPartition(
             version=VERSION,
             cluster_id=self.cluster_id,
             topic_id=self.topic_ids.get(partition.target.topic, ""),
@@ -78,7 +78,7 @@ class Destination:
         return (store.read(fresh) if store is not None else None) or fresh
 
 
-def first_due(partitions: list[RecordedPartition], states: Mapping[str, PartitionState]) -> int:
+def first_due(partitions: list[RecordedPartition], states: Mapping[str, ReplayedPartition]) -> int:
     """Returns the earliest time of what comes next in any partition; the schedule begins with it.
 
     Returns 0 if nothing has a time.
@@ -93,8 +93,8 @@ def first_due(partitions: list[RecordedPartition], states: Mapping[str, Partitio
 
 
 async def replay_partitions(
-    runtime: Runtime, destination: Destination, partitions: list[RecordedPartition], schedule: Schedule, stop: Stop, told: Told
-) -> list[Outcome]:
+    runtime: Runtime, destination: Destination, partitions: list[RecordedPartition], schedule: Schedule, stop: Stop, told: OnWritten
+) -> list[PartitionOutcome]:
     """Replay all partitions. An error in one stops the others in an orderly way, then is raised."""
     replay_id = str(Uuid.random(runtime.random))
     errors: list[Exception] = []
@@ -103,7 +103,7 @@ async def replay_partitions(
     async with destination.client(runtime) as client:
         await client.open()
 
-        async def run_one(partition: RecordedPartition) -> Outcome | None:
+        async def run_one(partition: RecordedPartition) -> PartitionOutcome | None:
             async with limit:
                 if stop.is_set:
                     return None
@@ -127,9 +127,9 @@ async def _replay(
     replay_id: str,
     schedule: Schedule,
     stop: Stop,
-    told: Told,
+    told: OnWritten,
     size: int,
-) -> Outcome:
+) -> PartitionOutcome:
     files, _ = open_location(partition.location)
     replay = PartitionReplay(
         client,

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from typing import Any
 
 from kmirror.cli.replay_pace import Schedule
-from kmirror.cli.replay_partition import Outcome
+from kmirror.cli.replay_partition import PartitionOutcome
 from kmirror.cli.replay_plan import Plan
 from kmirror.cli.replay_progress import shown
 from kmirror.cli.replay_report import report
@@ -50,7 +50,7 @@ def replay_on_spark(destination: Destination, plan: Plan, speed: float | None, m
         errors = [answer for answer in answers if isinstance(answer, str)]
         if errors:
             raise KmirrorError(errors[0])
-        outcomes = [Outcome(**answer) for answer in answers if isinstance(answer, dict)]
+        outcomes = [PartitionOutcome(**answer) for answer in answers if isinstance(answer, dict)]
         progress.records, progress.size = sum(one.records for one in outcomes), sum(one.size for one in outcomes)
     report(progress, outcomes, plan, destination, as_json=as_json)
     return 0
@@ -63,7 +63,7 @@ def _task(task: tuple[Destination, RecordedPartition, Schedule]) -> dict[str, An
     """
     destination, partition, schedule = task
 
-    async def replay(runtime: Runtime) -> list[Outcome]:
+    async def replay(runtime: Runtime) -> list[PartitionOutcome]:
         return await replay_partitions(runtime, destination, [partition], schedule, Stop(runtime), lambda records, size, lag_ms: None)
 
     try:

@@ -71,7 +71,7 @@ class OpenTransaction(msgspec.Struct, frozen=True):
     first_offset: int
 
 
-class PartitionState(msgspec.Struct):
+class ReplayedPartition(msgspec.Struct):
     """The progress of one partition."""
 
     version: int
@@ -100,7 +100,7 @@ class StateFile:
     def __init__(self, folder: str, source: TopicPartition) -> None:
         self.path = Path(folder) / f"{source}{SUFFIX}"
 
-    def read(self, expected: PartitionState) -> PartitionState | None:
+    def read(self, expected: ReplayedPartition) -> ReplayedPartition | None:
         """Returns None without the file.
 
         Otherwise the file must be about the clusters, topics and partitions that `expected` names.
@@ -110,7 +110,7 @@ class StateFile:
         except FileNotFoundError:
             return None
         try:
-            state = msgspec.json.decode(data, type=PartitionState)
+            state = msgspec.json.decode(data, type=ReplayedPartition)
         except msgspec.MsgspecError as error:
             raise KmirrorError(f"{self.path} is not a progress file of kmirror replay: {error}") from error
         for name in ("version", "cluster_id", "source", "target", "topic_id"):
@@ -120,7 +120,7 @@ class StateFile:
                 raise KmirrorError(f"{self.path} has {name} {was}, and now it is {now}: {advice}; give another --state or delete the file")
         return state
 
-    def write(self, state: PartitionState) -> None:
+    def write(self, state: ReplayedPartition) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         new = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
         new.write_bytes(msgspec.json.encode(state))

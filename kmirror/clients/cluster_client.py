@@ -16,9 +16,7 @@ NETWORK_EXCEPTION, which is retriable. A version that the broker lacks is one wi
 UNSUPPORTED_VERSION. A refused login stays `AuthenticationError`: trying again does not help. Error
 codes inside responses are the caller's, except those of Metadata and FindCoordinator.
 
-Metadata. One request is in flight at a time, for all that wait. Attempts are retry.backoff.ms
-apart, doubling up to retry.backoff.max.ms while they fail, except the first request for a topic that
-nobody has asked for yet. Whoever asks during a request is served by the next one. Topics that are
+Metadata. One request is in flight at a time, for all that wait (`metadata_rounds`). Topics that are
 older than metadata.max.age.ms are refreshed in the background, while what is known stays in use.
 
 Rebootstrap (KIP-899, KIP-1102). The bootstrap servers are used until a broker has answered. Then the
@@ -39,7 +37,9 @@ from typing import Any, Final, TypeVar
 from kmirror.admin.results import Node
 from kmirror.clients.client_config import ClientConfig
 from kmirror.clients.cluster_metadata import ClusterMetadata, LeaderAndEpoch, PartitionInfo
-from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.clients.coordinator_finder import CoordinatorFinder
+from kmirror.clients.metadata_rounds import MetadataRounds, closed_error
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.network.client import (
@@ -51,7 +51,6 @@ from kmirror.network.client import (
 )
 from kmirror.network.client_connection import RequestMessage
 from kmirror.runtime.api import Runtime, TaskScope
-from kmirror.wire.messages.find_coordinator import FindCoordinatorRequest
 from kmirror.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kmirror.wire.primitives import ProtocolReadError
 
@@ -70,19 +69,7 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 """Kinds of keys that have a coordinator (FindCoordinator's key types)."""
 METADATA_CONNECTION: Final = ""
-FIRST_FIND_OF_SEVERAL: Final = 4
 _GONE: Final = (Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.UNKNOWN_TOPIC_ID)
-
-
-class _Round:
-    """A request for metadata that is still to be made, and who waits for it. The future's result
-    is the error that ended it, or None.
-    """
-
-    def __init__(self, done: asyncio.Future[BaseException | None]) -> None:
-        self.done = done
-        self.topics: dict[str, None] = {}
-        self.all_topics = False
 
 
 class ClusterClient:
@@ -104,17 +91,10 @@ class ClusterClient:
         self._allow_auto_topic_creation = allow_auto_topic_creation
         self._timeout_ms = config.get_int("request.timeout.ms")
         self._max_age_ms = config.get_int("metadata.max.age.ms")
-        self._rebootstrap_ms = config.get_int("metadata.recovery.rebootstrap.trigger.ms")
         self._backoff = config.retry_backoff
         self._scope = TaskScope(runtime, f"clients/{self._client.client_id or 'client'}")
-        self._next_round: _Round | None = None
-        self._rounds_run = False
-        self._last_round_ms: int | None = None
-        self._failed_rounds = 0
-        self._failing_since_ms: int | None = None
-        self._asked_topics: dict[str, None] = {}
-        self._coordinators: dict[tuple[int, str], Node] = {}
-        self._finding: dict[tuple[int, str], asyncio.Future[BaseException | None]] = {}
+        self._rounds = MetadataRounds(runtime, self._scope, config, self._ask_metadata, rebootstrap=self._rebootstrap)
+        self._coordinators = CoordinatorFinder(runtime, self.ask_any)
         self._closed = False
 
     # Partitions and topics
@@ -201,33 +181,13 @@ class ClusterClient:
         """Who coordinates the group or transactional id `key`; a retriable ApiException while
         nobody does, another one if the cluster refuses.
         """
-        wanted = (key_type, key)
-        while wanted not in self._coordinators:
-            running = self._finding.get(wanted)
-            if running is not None:
-                failure = await asyncio.shield(running)
-                if failure is not None:
-                    raise failure
-                continue
-            done = self._finding[wanted] = self.runtime.create_future()
-            failure = ApiException(Errors.COORDINATOR_NOT_AVAILABLE)
-            try:
-                self._coordinators[wanted] = await self._find_coordinator(key, key_type)
-                failure = None
-            except KmirrorError as error:
-                failure = error
-                raise
-            finally:
-                del self._finding[wanted]
-                done.set_result(failure)
-        return self._coordinators[wanted]
+        return await self._coordinators.find(key, key_type)
 
     def forget_coordinator(self, key: str, key_type: int, failed: Node | None = None) -> None:
         """The next `coordinator` asks again. With `failed`, only if that one is still the known
         one.
         """
-        if failed is None or self._coordinators.get((key_type, key)) == failed:
-            self._coordinators.pop((key_type, key), None)
+        self._coordinators.forget(key, key_type, failed)
 
     # Requests
 
@@ -342,17 +302,14 @@ class ClusterClient:
         self._closed = True
         self._client.close()
         await self._scope.cancel()
-        if self._next_round is not None:
-            self._next_round.done.set_result(_closed_error())
-            self._next_round = None
+        self._rounds.close()
 
     # Inside: metadata
 
     def _keep_fresh(self, topic: str) -> None:
         age_ms = self.metadata.age_ms(topic, self.runtime.clock.monotonic_ms())
-        if age_ms is not None and age_ms >= self._max_age_ms and self._next_round is None and not self._closed:
-            self._asked_topics[topic] = None
-            self._join_round(self._asked_topics)
+        if age_ms is not None and age_ms >= self._max_age_ms and not self._closed:
+            self._rounds.refresh(topic)
 
     def _raise_topic_error(self, topic: str) -> None:
         error = self.metadata.error(topic)
@@ -362,73 +319,10 @@ class ClusterClient:
 
     async def _updated(self, topics: Iterable[str] | None) -> None:
         if self._closed:
-            raise _closed_error()
-        failure = await asyncio.shield(self._join_round(topics))
+            raise closed_error()
+        failure = await asyncio.shield(self._rounds.join(topics))
         if failure is not None:
             raise failure
-
-    def _join_round(self, topics: Iterable[str] | None) -> asyncio.Future[BaseException | None]:
-        if self._next_round is None:
-            self._next_round = _Round(self.runtime.create_future())
-        joined = self._next_round
-        if topics is None:
-            joined.all_topics = True
-        else:
-            joined.topics.update(dict.fromkeys(topics))
-        if not self._rounds_run:
-            self._rounds_run = True
-            self._scope.spawn(self._run_rounds(), name="metadata")
-        return joined.done
-
-    async def _run_rounds(self) -> None:
-        """Makes one request after the other, until nobody waits."""
-        current: _Round | None = None
-        failure: BaseException | None = _closed_error()
-        try:
-            while self._next_round is not None:
-                await self._pause_before(self._next_round)
-                current, self._next_round = self._next_round, None
-                failure = _closed_error()
-                failure = await self._run_round(current)
-                current.done.set_result(failure)
-                current = None
-        finally:
-            self._rounds_run = False
-            for left in (current, self._next_round):
-                if left is not None:
-                    left.done.set_result(failure)
-            self._next_round = None
-
-    async def _pause_before(self, wanted: _Round) -> None:
-        is_first = any(topic not in self._asked_topics for topic in wanted.topics)
-        if self._last_round_ms is None or (is_first and not self._failed_rounds):
-            return
-        pause_ms = self._backoff.backoff_ms(max(0, self._failed_rounds - 1), self.runtime.random)
-        wait_ms = self._last_round_ms + pause_ms - self.runtime.clock.monotonic_ms()
-        if wait_ms > 0:
-            await self.runtime.sleep_ms(wait_ms)
-
-    async def _run_round(self, wanted: _Round) -> BaseException | None:
-        clock = self.runtime.clock
-        began_ms = clock.monotonic_ms()
-        if self._failing_since_ms is None:
-            self._failing_since_ms = began_ms
-        elif self._config.rebootstraps and began_ms - self._failing_since_ms >= self._rebootstrap_ms:
-            self._rebootstrap()
-            self._failing_since_ms = began_ms
-        self._asked_topics.update(wanted.topics)
-        asked = None if wanted.all_topics else sorted(wanted.topics)
-        try:
-            await self._ask_metadata(asked)
-        except KmirrorError as error:
-            self._failed_rounds += 1
-            return error
-        else:
-            self._failed_rounds = 0
-            self._failing_since_ms = None
-            return None
-        finally:
-            self._last_round_ms = clock.monotonic_ms()
 
     async def _ask_metadata(self, asked: list[str] | None) -> None:
         rows = None if asked is None else [MetadataRequestTopic(name=name) for name in asked]
@@ -474,18 +368,6 @@ class ClusterClient:
                 failures.append(error.message)
         return False, None
 
-    async def _find_coordinator(self, key: str, key_type: int) -> Node:
-        def request(version: int) -> FindCoordinatorRequest:
-            if version >= FIRST_FIND_OF_SEVERAL:
-                return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
-            return FindCoordinatorRequest(key=key, key_type=key_type)
-
-        response = await self.ask_any(request, api_key=FindCoordinatorRequest.API_KEY)
-        row = response.coordinators[0] if response.coordinators else response
-        if row.error_code:
-            raise ApiException(Errors.for_code(row.error_code), row.error_message or None)
-        return Node(row.node_id, row.host, row.port)
-
 
 async def _awaited(attempt: Callable[[], Awaitable[T]]) -> T:
     return await attempt()
@@ -506,7 +388,3 @@ async def _answer(asked: Awaitable[Any]) -> Any:
 
 def _unreachable(failures: list[str]) -> ApiException:
     return ApiException(Errors.NETWORK_EXCEPTION, "no broker could be reached: " + "; ".join(failures))
-
-
-def _closed_error() -> ApiException:
-    return ApiException(Errors.NETWORK_EXCEPTION, "the client is closed")

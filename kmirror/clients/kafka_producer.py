@@ -20,17 +20,18 @@ and `commit_transaction` or `abort_transaction`. If one of these calls ends with
 work goes on, and only the same call may be made again.
 
 The parts: `record_accumulator` (what waits), `transaction_manager` (sequences and states, pure),
-`producer_sender` (requests), `transactional_requests`, `partitioner`.
+`producer_sender` (requests), `transaction_calls`, `transactional_requests`,
+`record_partitioner`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Self, TypeVar
 
 from kmirror.clients.cluster_client import ClusterClient, PartitionInfo
-from kmirror.clients.partitioner import StickyPartitioner, partition_for_key
+from kmirror.clients.consumer.consumer_types import ConsumerGroupMetadata
 from kmirror.clients.producer_batch import (
     Callback,
     FutureRecordMetadata,
@@ -42,8 +43,10 @@ from kmirror.clients.producer_batch import (
 from kmirror.clients.producer_config import ProducerConfig
 from kmirror.clients.producer_sender import Sender
 from kmirror.clients.record_accumulator import RecordAccumulator
+from kmirror.clients.record_partitioner import RecordPartitioner
+from kmirror.clients.transaction_calls import TransactionCalls
 from kmirror.clients.transaction_manager import State, TransactionManager
-from kmirror.clients.transactional_requests import ConsumerGroupMetadata, OffsetAndMetadata, TransactionalRequests
+from kmirror.clients.transactional_requests import OffsetAndMetadata, TransactionalRequests
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
@@ -95,11 +98,13 @@ class KafkaProducer:
         self._requests: TransactionalRequests | None = None
         if self._manager is not None:
             self._requests = TransactionalRequests(self.cluster, self._manager, transaction_timeout_ms=config.transaction_timeout_ms)
-        self._partitioners: dict[str, StickyPartitioner] = {}
+        self._partitioner = RecordPartitioner(runtime.random, config, self.cluster, self._accumulator)
         self._scope = TaskScope(runtime, client_id)
-        self._sender = Sender(runtime, config, self.cluster, self._accumulator, self._manager, self._scope, start_work=self._start_work)
-        self._working: asyncio.Task[None] | None = None
-        self._pending: tuple[str, asyncio.Future[BaseException | None]] | None = None
+        self._calls = TransactionCalls(runtime, self._scope, self._manager, self._requests, max_block_ms=config.max_block_ms)
+        self._sender = Sender(
+            runtime, config, self.cluster, self._accumulator, self._manager, self._scope, start_work=self._calls.start_work
+        )
+        self._calls.on_progress = self._sender.wake
         self._closed = False
         self._scope.spawn(Supervised(runtime, self._sender.run, name=f"{client_id}-sender").run(), name="sender")
 
@@ -124,7 +129,7 @@ class KafkaProducer:
             await self._wait_on_metadata(record.topic, record.partition)
         timestamp = self._runtime.clock.time_ms() if record.timestamp is None else record.timestamp
         self._ensure_size(RECORD_BATCH_OVERHEAD + size_upper_bound(key, value, headers))
-        partition = TopicPartition(record.topic, self._partition(record))
+        partition = TopicPartition(record.topic, self._partitioner.partition(record))
         self._may_add(partition)
         future = accumulator.try_append(partition, timestamp, key, value, headers, callback)
         if future is None:
@@ -143,9 +148,7 @@ class KafkaProducer:
         is_full = len(queue) > 1 or queue[0].is_full
         if is_full:
             self._sender.wake()
-        sticky = self._partitioners.get(record.topic)
-        if sticky is not None and record.partition is None and (key is None or self.config.get_bool("partitioner.ignore.keys")):
-            sticky.appended(RECORD_BATCH_OVERHEAD + size_upper_bound(key, value, headers), batch_is_full=is_full)
+        self._partitioner.appended(record, batch_is_full=is_full)
         return future
 
     async def send_batch(
@@ -195,11 +198,11 @@ class KafkaProducer:
             manager.ensure_no_error()
             manager.transition_to(State.INITIALIZING)
 
-        await self._call("initTransactions", begin, requests.init_producer_id)
+        await self._calls.call("initTransactions", begin, requests.init_producer_id)
 
     async def begin_transaction(self) -> None:
         manager, requests = self._transactional()
-        self._ensure_no_pending("beginTransaction")
+        self._calls.ensure_none_pending("beginTransaction")
         manager.ensure_no_error()
         if manager.state is State.READY and not manager.transactions_v2:
             await requests.learn_version()
@@ -217,7 +220,7 @@ class KafkaProducer:
                 raise IllegalStateError(f"Cannot send offsets if a transaction is not in progress (currentState= {manager.state.value})")
 
         if offsets:
-            await self._call("sendOffsetsToTransaction", begin, lambda: requests.send_offsets(dict(offsets), group_metadata))
+            await self._calls.call("sendOffsetsToTransaction", begin, lambda: requests.send_offsets(dict(offsets), group_metadata))
 
     async def commit_transaction(self) -> None:
         """Flushes and commits. If a send has failed, its error is raised and the transaction must
@@ -234,7 +237,7 @@ class KafkaProducer:
             manager.ensure_no_error()
             await requests.end(committed=True)
 
-        await self._call("commitTransaction", begin, commit)
+        await self._calls.call("commitTransaction", begin, commit)
 
     async def abort_transaction(self) -> None:
         """Drops what was not sent yet, and aborts."""
@@ -250,7 +253,7 @@ class KafkaProducer:
             await self._flush()
             await requests.end(committed=False)
 
-        await self._call("abortTransaction", begin, abort)
+        await self._calls.call("abortTransaction", begin, abort)
 
     # Closing
 
@@ -270,8 +273,7 @@ class KafkaProducer:
         self._accumulator.pool.fail_all(error)
         self._sender.abort_all(error)
         await self._scope.cancel()
-        if self._pending is not None and not self._pending[1].done():
-            self._pending[1].set_result(error)
+        self._calls.fail_pending(error)
         self._sender.abort_all(error)
         if self._owns_cluster:
             await self.cluster.close()
@@ -280,8 +282,7 @@ class KafkaProducer:
         manager, requests = self._manager, self._requests
         block_s = self.config.max_block_ms / 1000
         try:
-            if self._pending is not None and not self._pending[1].done():
-                await asyncio.wait_for(asyncio.shield(self._pending[1]), block_s)
+            await self._calls.wait_pending()
             if manager is not None and requests is not None and manager.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
                 manager.transition_to(State.ABORTING_TRANSACTION)
                 await self._flush()
@@ -322,24 +323,6 @@ class KafkaProducer:
                 f"The message is {size} bytes when serialized which is larger than the total memory buffer you have configured with "
                 "the buffer.memory configuration.",
             )
-
-    def _partition(self, record: ProducerRecord) -> int:
-        if record.partition is not None:
-            if record.partition < 0:
-                raise IllegalStateError(f"Invalid partition: {record.partition}. Partition number should always be non-negative or null.")
-            return record.partition
-        count = self.cluster.partition_count(record.topic)
-        if record.key is not None and not self.config.get_bool("partitioner.ignore.keys"):
-            return partition_for_key(record.key, count)
-        sticky = self._partitioners.get(record.topic)
-        if sticky is None:
-            adaptive = self.config.get_bool("partitioner.adaptive.partitioning.enable")
-            sticky = self._partitioners[record.topic] = StickyPartitioner(self._runtime.random, self.config.batch_size, adaptive=adaptive)
-        if sticky.has_choice(count):
-            return sticky.current(count, ())
-        available = [number for number in range(count) if self.cluster.metadata.leader(TopicPartition(record.topic, number)) is not None]
-        sticky.update_load(list(self._accumulator.queue_sizes(record.topic, available)), available)
-        return sticky.current(count, available)
 
     async def _wait_on_metadata(self, topic: str, partition: int | None) -> None:
         """Waits until the topic, and the partition if one is given, is known."""
@@ -410,73 +393,3 @@ class KafkaProducer:
                 waiting = [batch for batch in accumulator.incomplete if batch.is_part and batch.created_ms <= last_ms]
         finally:
             accumulator.flushing -= 1
-
-    def _start_work(self) -> None:
-        """Starts what the manager needs from the cluster; one piece of work at a time."""
-        manager, requests = self._manager, self._requests
-        if manager is None or requests is None or self._working is not None:
-            return
-        work: Callable[[], Awaitable[None]]
-        if manager.needs_new_id():
-            manager.transition_to(State.INITIALIZING)
-            work = requests.init_producer_id
-        elif manager.new_partitions and not manager.has_error and manager.producer.is_valid:
-            work = requests.add_partitions
-        else:
-            return
-        self._working = self._scope.spawn(self._work(work), name="transactions")
-
-    async def _work(self, work: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await work()
-        except KmirrorError:
-            pass  # the manager knows, and fails the batches with it
-        finally:
-            self._working = None
-            self._sender.wake()
-
-    def _ensure_no_pending(self, name: str) -> None:
-        if self._pending is not None and self._pending[0] != name:
-            if not self._pending[1].done():
-                raise IllegalStateError(
-                    f"Cannot attempt operation `{name}` because the previous call to `{self._pending[0]}` timed out and must be retried"
-                )
-            self._pending = None
-
-    async def _call(self, name: str, begin: Callable[[], None], work: Callable[[], Awaitable[None]]) -> None:
-        """Runs one call of a transaction, or goes on waiting for the one that timed out."""
-        self._ensure_no_pending(name)
-        if self._pending is None:
-            begin()
-            done: asyncio.Future[BaseException | None] = self._runtime.create_future()
-            self._pending = (name, done)
-            self._scope.spawn(self._run_call(work, done), name=name)
-        done = self._pending[1]
-        try:
-            failure = await asyncio.wait_for(asyncio.shield(done), self.config.max_block_ms / 1000)
-        except TimeoutError as error:
-            text = f"Timeout expired after {self.config.max_block_ms}ms while awaiting {_AWAITED[name]}"
-            raise ApiException(Errors.REQUEST_TIMED_OUT, text) from error
-        self._pending = None
-        if failure is not None:
-            raise failure
-
-    async def _run_call(self, work: Callable[[], Awaitable[None]], done: asyncio.Future[BaseException | None]) -> None:
-        failure: BaseException | None = IllegalStateError("Producer is closed forcefully.")
-        try:
-            await work()
-            failure = None
-        except KmirrorError as error:
-            failure = error
-        finally:
-            if not done.done():
-                done.set_result(failure)
-            self._sender.wake()
-
-
-_AWAITED: Final = {
-    "initTransactions": "InitProducerId",
-    "sendOffsetsToTransaction": "AddOffsetsToTxn",
-    "commitTransaction": "EndTxn(true)",
-    "abortTransaction": "EndTxn(false)",
-}

@@ -1,5 +1,5 @@
 """The records that a producer has not sent yet, as a queue of batches for each partition (Kafka's
-`RecordAccumulator` and `BufferPool`). Pure: it is told the time, and waits for nothing.
+`RecordAccumulator`). Pure: it is told the time, and waits for nothing.
 
 A batch is ready to be sent when it is full or another one stands behind it, when it is linger.ms
 old, when buffer.memory is used up and somebody waits for it, and while somebody flushes or closes.
@@ -10,8 +10,8 @@ A request takes at most one batch of each partition, up to max.request.size; the
 begins with moves on each time, so that a request's limit starves nobody. Batches of a producer with
 sequences go back to their queue in the order of their sequences.
 
-Memory. A batch takes batch.size bytes, or what its first record needs, or the size of the batch
-from elsewhere. It gives them back when it is done. Those who find too little wait in turn.
+Memory (`buffer_pool`). A batch takes batch.size bytes, or what its first record needs, or the size
+of the batch from elsewhere. It gives them back when it is done.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from kmirror.clients.buffer_pool import BufferPool
 from kmirror.clients.cluster_metadata import LeaderAndEpoch
 from kmirror.clients.producer_batch import BatchResult, Callback, FutureRecordMetadata, JointResult, ProducerBatch, size_upper_bound
 from kmirror.common.errors import ApiException, Errors
@@ -36,56 +37,6 @@ RATIO_IMPROVING_STEP: Final = 0.005
 RATIO_DETERIORATING_STEP: Final = 0.05
 NEVER_MS: Final = 1 << 62
 LeaderOf = Callable[[TopicPartition], LeaderAndEpoch | None]
-
-
-class BufferPool:
-    """How much of buffer.memory is free, and who waits for some."""
-
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self.free = total
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-
-    @property
-    def queued(self) -> int:
-        return len(self._waiting)
-
-    def try_take(self, size: int) -> bool:
-        """Takes `size` bytes unless too few are free, or others wait already."""
-        if self._waiting or self.free < size:
-            return False
-        self.free -= size
-        return True
-
-    def wait_for(self, size: int, granted: asyncio.Future[None]) -> None:
-        """`granted` is completed when `size` bytes were taken for it."""
-        self._waiting.append((size, granted))
-        self._grant()
-
-    def give_up(self, size: int, granted: asyncio.Future[None]) -> None:
-        """Ends a wait for `size` bytes; if they were granted meanwhile, they are given back."""
-        if granted.done() and not granted.cancelled() and granted.exception() is None:
-            self.give_back(size)
-            return
-        self._waiting = deque(entry for entry in self._waiting if entry[1] is not granted)
-        self._grant()
-
-    def give_back(self, size: int) -> None:
-        self.free += size
-        self._grant()
-
-    def fail_all(self, error: Exception) -> None:
-        while self._waiting:
-            _, granted = self._waiting.popleft()
-            if not granted.done():
-                granted.set_exception(error)
-
-    def _grant(self) -> None:
-        while self._waiting and self._waiting[0][0] <= self.free:
-            size, granted = self._waiting.popleft()
-            if not granted.done():
-                self.free -= size
-                granted.set_result(None)
 
 
 @dataclass(slots=True)

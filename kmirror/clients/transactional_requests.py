@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kmirror.clients.cluster_client import GROUP, TRANSACTION, ClusterClient
+from kmirror.clients.consumer.consumer_types import ConsumerGroupMetadata
 from kmirror.clients.producer_batch import ProducerIdAndEpoch
 from kmirror.clients.transaction_manager import TransactionManager
 from kmirror.common.errors import ApiException, Errors, KmirrorError
@@ -64,16 +65,6 @@ class OffsetAndMetadata:
     offset: int
     metadata: str = ""
     leader_epoch: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMetadata:
-    """Kafka's `ConsumerGroupMetadata`: who commits, for fencing by generation."""
-
-    group_id: str
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
 
 
 class TransactionalRequests:

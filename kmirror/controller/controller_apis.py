@@ -79,15 +79,15 @@ class ControllerApis:
         c, log, voters = self.controller, self.metadata_log, RaftVoters(self.controller)
         decide: dict[ApiKeys, Callable[[RequestHeader, Any, bool], ControllerResult[Any]]] = {
             ApiKeys.ALTER_CLIENT_QUOTAS: lambda header, request, by_broker: c.client_quotas.alter_client_quotas(request),
-            ApiKeys.ELECT_LEADERS: lambda header, request, by_broker: c.replication.elect_leaders(request),
+            ApiKeys.ELECT_LEADERS: lambda header, request, by_broker: c.replication.elections.elect_leaders(request),
             ApiKeys.ALTER_PARTITION_REASSIGNMENTS: lambda header, request, by_broker: (
                 c.replication.reassignments.alter_partition_reassignments(request)
             ),
             ApiKeys.LIST_PARTITION_REASSIGNMENTS: lambda header, request, by_broker: ControllerResult(
                 [], c.replication.reassignments.list_partition_reassignments(request)
             ),
-            ApiKeys.ALTER_PARTITION: lambda header, request, by_broker: c.replication.alter_partition(request, header.api_version),
-            ApiKeys.ASSIGN_REPLICAS_TO_DIRS: lambda header, request, by_broker: c.replication.assign_replicas_to_dirs(request),
+            ApiKeys.ALTER_PARTITION: lambda header, request, by_broker: c.replication.reports.alter_partition(request, header.api_version),
+            ApiKeys.ASSIGN_REPLICAS_TO_DIRS: lambda header, request, by_broker: c.replication.reports.assign_replicas_to_dirs(request),
             ApiKeys.INCREMENTAL_ALTER_CONFIGS: lambda header, request, by_broker: c.configuration.incremental_alter_configs(
                 request, by_broker=by_broker
             ),

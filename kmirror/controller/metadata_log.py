@@ -47,6 +47,7 @@ from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.storage.leader_epoch_checkpoint_file import LeaderEpochCheckpointFile
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
+from kmirror.storage.log_open_options import LogOpenOptions
 from kmirror.storage.ports import LogPorts
 from kmirror.storage.unified_log import UnifiedLog
 from kmirror.wire.messages.kraft_version_record import KRaftVersionRecord
@@ -152,9 +153,9 @@ class MetadataLog:
                 delete=False,
             ),
             ports,
-            last_shutdown_clean=False,
-            topic_id=Uuid.METADATA_TOPIC_ID,
-            committed_offset=_offset_that_must_be_there(ports.files, folder),
+            LogOpenOptions(
+                last_shutdown_clean=False, topic_id=Uuid.METADATA_TOPIC_ID, committed_offset=_offset_that_must_be_there(ports.files, folder)
+            ),
         )
         metadata_log = cls(log, ports, config)
         metadata_log._load_snapshots()

@@ -104,10 +104,10 @@ class PeriodicTasks:
                 await self._controller.write("noOp", lambda: ControllerResult([ApiMessageAndVersion(NoOpRecord(), 0)], None))
             if balance_ms > 0 and now - balanced_at_ms >= balance_ms:
                 balanced_at_ms = now
-                await self._controller.write("balanceLeaders", self._replication.balance_leaders)
+                await self._controller.write("balanceLeaders", self._replication.elections.balance_leaders)
             if unclean_ms > 0 and now - elected_at_ms >= unclean_ms:
                 elected_at_ms = now
-                await self._controller.write("electUnclean", self._replication.elect_unclean)
+                await self._controller.write("electUnclean", self._replication.elections.elect_unclean)
 
     async def _run_token_sweeps(self) -> None:
         while True:

@@ -344,7 +344,7 @@ class QuorumController:
             event.future.set_exception(ApiException(Errors.UNKNOWN_SERVER_ERROR, Errors.UNKNOWN_SERVER_ERROR.message))
             return None
         if any(_allows_unclean_elections(record.message) for record in result.records):
-            self._append(self.replication.elect_unclean().records)
+            self._append(self.replication.elections.elect_unclean().records)
         return result.response
 
     def _voter(self) -> Voter:

@@ -1,5 +1,8 @@
-"""Topics and partitions: creation, deletion, growth, ISR changes, elections (Kafka's
-`ReplicationControlManager`)."""
+"""Topics and partitions: creation, deletion, growth (Kafka's `ReplicationControlManager`).
+
+Its parts decide about partitions that exist: `partition_reassignments`, `replica_reports` (ISRs and
+directories), `leader_elections`.
+"""
 
 from __future__ import annotations
 
@@ -13,27 +16,22 @@ from kmirror.controller.cluster_control_manager import ClusterControlManager
 from kmirror.controller.configuration_control_manager import ConfigurationControlManager
 from kmirror.controller.controller_result import ControllerResult
 from kmirror.controller.controller_state import ControllerState
-from kmirror.controller.leader_updates import builder_for, leader_and_isr_updates, partitions
+from kmirror.controller.leader_elections import LeaderElections
 from kmirror.controller.mirror_state_topic import (
     check_deletion,
-    check_election,
     check_no_new_partitions,
     is_mirror_state_topic,
     new_topic_configs,
 )
 from kmirror.controller.mutation_quota import UNBOUNDED, ControllerMutationQuota
-from kmirror.controller.partition_change_builder import Election
 from kmirror.controller.partition_reassignments import PartitionReassignments
 from kmirror.controller.replica_assignments import ReplicaAssignments
+from kmirror.controller.replica_reports import ReplicaReports
 from kmirror.metadata.image import RESOURCE_TOPIC, ConfigResource, TopicImage
 from kmirror.metadata.mirror_names import association_of, validate_topic_name
 from kmirror.metadata.record import ApiMessageAndVersion
-from kmirror.metadata.registrations import RECOVERED, RECOVERING, PartitionRegistration
 from kmirror.metadata.topic_configs import TOPIC_CONFIGS, inherited_topic_configs
-from kmirror.wire.messages import alter_partition as ap
-from kmirror.wire.messages import assign_replicas_to_dirs as ad
 from kmirror.wire.messages import create_topics as ct
-from kmirror.wire.messages import elect_leaders as el
 from kmirror.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -41,25 +39,26 @@ from kmirror.wire.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from kmirror.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
-from kmirror.wire.messages.partition_change_record import PartitionChangeRecord
 from kmirror.wire.messages.remove_topic_record import RemoveTopicRecord
 from kmirror.wire.messages.topic_record import TopicRecord
 
 SOURCE_DYNAMIC_TOPIC, SOURCE_DYNAMIC_BROKER, SOURCE_DYNAMIC_DEFAULT, SOURCE_STATIC, SOURCE_DEFAULT = 1, 2, 3, 4, 5
-ELECTION_PREFERRED, ELECTION_UNCLEAN = 0, 1
 MAX_PARTITIONS_PER_BATCH = 10_000
 TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."
 
 
 class ReplicationControlManager:
-    """Decides about topics and partitions."""
+    """Decides about topics and partitions. `reassignments`, `reports` and `elections` are called
+    directly.
+    """
 
     def __init__(self, state: ControllerState, cluster: ClusterControlManager, configuration: ConfigurationControlManager) -> None:
         self._state = state
-        self._cluster = cluster
         self._configuration = configuration
         self._assignments = ReplicaAssignments(state)
         self.reassignments = PartitionReassignments(state, lambda replicas: self._assignments.check_replicas(replicas, None))
+        self.reports = ReplicaReports(state, cluster)
+        self.elections = LeaderElections(state)
 
     # ---- creating topics
 
@@ -286,179 +285,6 @@ class ReplicationControlManager:
         version = self._state.metadata_version
         return [partition.to_record(topic.id, number, version) for number, partition in enumerate(partitions, present)]
 
-    # ---- ISR changes
-
-    def alter_partition(self, request: ap.AlterPartitionRequest, version: int) -> ControllerResult[ap.AlterPartitionResponse]:
-        """Handles what a partition's leader requests for its ISR."""
-        self._cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
-        records: list[ApiMessageAndVersion] = []
-        response = ap.AlterPartitionResponse()
-        for topic_data in request.topics:
-            topic = self._state.image.topics.by_id.get(topic_data.topic_id)
-            results = []
-            for data in topic_data.partitions:
-                if topic is None:
-                    results.append(_alter_error(data.partition_index, Errors.UNKNOWN_TOPIC_ID))
-                    continue
-                isr = [state.broker_id for state in data.new_isr_with_epochs] if version >= 3 else list(data.new_isr)
-                record, result = self._alter_one(request.broker_id, topic, data, isr)
-                records += record
-                results.append(result)
-            response.topics.append(ap.AlterPartitionResponseTopicData(topic_id=topic_data.topic_id, partitions=results))
-        return ControllerResult(records, response)
-
-    def _alter_one(
-        self, broker_id: int, topic: TopicImage, data: ap.AlterPartitionRequestPartitionData, isr: list[int]
-    ) -> tuple[list[ApiMessageAndVersion], ap.AlterPartitionResponsePartitionData]:
-        partition = topic.partitions.get(data.partition_index)
-        if partition is None:
-            return [], _alter_error(data.partition_index, Errors.UNKNOWN_TOPIC_OR_PARTITION)
-        error = self._alter_problem(broker_id, partition, data, isr)
-        if error is not Errors.NONE:
-            return [], _alter_error(data.partition_index, error)
-        builder = builder_for(self._state, topic.name, topic.id, data.partition_index, partition)
-        builder.target_isr = isr
-        builder.target_recovery_state = data.leader_recovery_state
-        record = builder.build()
-        if record is not None:
-            change: PartitionChangeRecord = record.message
-            partition = partition.merge(change)
-            if change.leader not in (-2, broker_id):
-                return [record], _alter_error(data.partition_index, Errors.NEW_LEADER_ELECTED)
-        result = ap.AlterPartitionResponsePartitionData(
-            partition_index=data.partition_index,
-            leader_id=partition.leader,
-            isr=list(partition.isr),
-            leader_recovery_state=partition.leader_recovery_state,
-            leader_epoch=partition.leader_epoch,
-            partition_epoch=partition.partition_epoch,
-        )
-        return [] if record is None else [record], result
-
-    def _alter_problem(
-        self, broker_id: int, partition: PartitionRegistration, data: ap.AlterPartitionRequestPartitionData, isr: list[int]
-    ) -> Errors:
-        """Makes Kafka's checks in Kafka's order; returns NONE if the change is allowed."""
-        if data.leader_epoch > partition.leader_epoch or data.partition_epoch > partition.partition_epoch:
-            return Errors.NOT_CONTROLLER
-        if data.leader_epoch < partition.leader_epoch:
-            return Errors.FENCED_LEADER_EPOCH
-        if broker_id != partition.leader:
-            return Errors.INVALID_REQUEST
-        if data.partition_epoch < partition.partition_epoch:
-            return Errors.INVALID_UPDATE_VERSION
-        if not isr or len(set(isr)) != len(isr) or any(replica not in partition.replicas for replica in isr) or partition.leader not in isr:
-            return Errors.INVALID_REQUEST
-        if data.leader_recovery_state == RECOVERING and (len(isr) > 1 or partition.leader_recovery_state == RECOVERED):
-            return Errors.INVALID_REQUEST
-        epochs = {state.broker_id: state.broker_epoch for state in data.new_isr_with_epochs}
-        for replica in isr:
-            broker = self._state.image.cluster.broker(replica)
-            if broker is None or not broker.active or epochs.get(replica, -1) not in (-1, broker.epoch):
-                return Errors.INELIGIBLE_REPLICA
-        return Errors.NONE
-
-    def assign_replicas_to_dirs(self, request: ad.AssignReplicasToDirsRequest) -> ControllerResult[ad.AssignReplicasToDirsResponse]:
-        """Takes a broker's report of which of its directories hold its replicas (KIP-858)."""
-        self._cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
-        records: list[ApiMessageAndVersion] = []
-        response = ad.AssignReplicasToDirsResponse()
-        for directory in request.directories:
-            topics = []
-            for topic_data in directory.topics:
-                partitions = []
-                for data in topic_data.partitions:
-                    code, change = self._assign_directory(request.broker_id, topic_data.topic_id, data.partition_index, directory.id)
-                    records += change
-                    partitions.append(ad.AssignReplicasToDirsResponsePartitionData(partition_index=data.partition_index, error_code=code))
-                topics.append(ad.AssignReplicasToDirsResponseTopicData(topic_id=topic_data.topic_id, partitions=partitions))
-            response.directories.append(ad.AssignReplicasToDirsResponseDirectoryData(id=directory.id, topics=topics))
-        return ControllerResult(records, response)
-
-    def _assign_directory(
-        self, broker_id: int, topic_id: Uuid, partition_id: int, directory: Uuid
-    ) -> tuple[Errors, list[ApiMessageAndVersion]]:
-        topic = self._state.image.topics.by_id.get(topic_id)
-        if topic is None:
-            return Errors.UNKNOWN_TOPIC_ID, []
-        partition = topic.partitions.get(partition_id)
-        if partition is None:
-            return Errors.UNKNOWN_TOPIC_OR_PARTITION, []
-        if broker_id not in partition.replicas:
-            return Errors.NOT_LEADER_OR_FOLLOWER, []
-        builder = builder_for(self._state, topic.name, topic_id, partition_id, partition)
-        builder.directories = {broker_id: directory}
-        record = builder.build()
-        return Errors.NONE, [] if record is None else [record]
-
-    # ---- elections
-
-    def elect_leaders(self, request: el.ElectLeadersRequest) -> ControllerResult[el.ElectLeadersResponse]:
-        if request.election_type not in (ELECTION_PREFERRED, ELECTION_UNCLEAN):
-            raise ApiException(Errors.INVALID_REQUEST, f"Unknown election type {request.election_type}")
-        records: list[ApiMessageAndVersion] = []
-        response = el.ElectLeadersResponse()
-        everything = request.topic_partitions is None
-        wanted = request.topic_partitions or [
-            el.TopicPartitions(topic=topic.name, partitions=sorted(topic.partitions))
-            for topic in self._state.image.topics.by_name.values()
-            if everything
-        ]
-        for topic in wanted:
-            results = []
-            for partition_id in topic.partitions:
-                result = el.PartitionResult(partition_id=partition_id, error_message=None)
-                try:
-                    records += self._elect(topic.topic, partition_id, request.election_type)
-                except ApiException as error:
-                    result.error_code, result.error_message = error.error, error.message
-                if not (everything and result.error_code == Errors.ELECTION_NOT_NEEDED):
-                    results.append(result)
-            response.replica_election_results.append(el.ReplicaElectionResult(topic=topic.topic, partition_result=results))
-        return ControllerResult(records, response)
-
-    def _elect(self, name: str, partition_id: int, election_type: int) -> list[ApiMessageAndVersion]:
-        topic = self._state.image.topics.by_name.get(name)
-        if topic is None:
-            raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
-        partition = topic.partitions.get(partition_id)
-        if partition is None:
-            raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{partition_id}")
-        preferred = election_type == ELECTION_PREFERRED
-        if partition.leader == partition.preferred_replica if preferred else partition.has_leader:
-            raise ApiException(Errors.ELECTION_NOT_NEEDED, Errors.ELECTION_NOT_NEEDED.message)
-        if is_mirror_state_topic(name) and not preferred:
-            check_election()
-        builder = builder_for(self._state, name, topic.id, partition_id, partition)
-        builder.election = Election.PREFERRED if preferred else Election.UNCLEAN
-        record = builder.build()
-        if record is None or (preferred and record.message.leader != partition.preferred_replica):
-            code = Errors.PREFERRED_LEADER_NOT_AVAILABLE if preferred else Errors.ELIGIBLE_LEADERS_NOT_AVAILABLE
-            raise ApiException(code, code.message)
-        return [record]
-
-    def elect_unclean(self) -> ControllerResult[int]:
-        """Elects a leader for every leaderless partition whose topic allows unclean elections and
-        that has a replica alive; the response is how many."""
-        leaderless = partitions(self._state, lambda partition: not partition.has_leader)
-        enabled = (ref for ref in leaderless if self._state.unclean_election_enabled(ref[0]))
-        records = leader_and_isr_updates(self._state, enabled)
-        return ControllerResult(records, len(records))
-
-    def balance_leaders(self) -> ControllerResult[int]:
-        """Gives partitions back to their preferred replicas if those may lead; the response is how
-        many."""
-        records = []
-        for topic in self._state.image.topics.by_name.values():
-            for partition_id, partition in topic.partitions.items():
-                if partition.leader != partition.preferred_replica:
-                    builder = builder_for(self._state, topic.name, topic.id, partition_id, partition)
-                    builder.election = Election.PREFERRED
-                    record = builder.build()
-                    if record is not None:
-                        records.append(record)
-        return ControllerResult(records, len(records))
-
 
 def _own_message(error: ApiException) -> str | None:
     """Returns the text of an error; None for a quota, where Kafka's text adds nothing to the
@@ -468,7 +294,3 @@ def _own_message(error: ApiException) -> str | None:
 
 def _topic_error(name: str, error: Errors, message: str | None) -> ct.CreatableTopicResult:
     return ct.CreatableTopicResult(name=name, error_code=error, error_message=message, configs=[])
-
-
-def _alter_error(partition_index: int, error: Errors) -> ap.AlterPartitionResponsePartitionData:
-    return ap.AlterPartitionResponsePartitionData(partition_index=partition_index, error_code=error)

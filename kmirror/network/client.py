@@ -105,7 +105,7 @@ class NetworkClient:
         self._channel = self._channel_of(self._security)
         self._scratch = new_scratch()
         self.metrics = ClientMetrics(runtime.clock)
-        self._nodes: dict[tuple[str, int, str], Node] = {}
+        self._peers: dict[tuple[str, int, str], Peer] = {}
         self._closed = False
 
     @property
@@ -159,20 +159,20 @@ class NetworkClient:
         """Drops a connection and fails the requests that wait on it; the next request makes a new
         one.
         """
-        node = self._nodes.get((host, port, connection_key))
-        if node is not None and node.connection is not None:
-            node.connection.lose(DisconnectError(f"connection to {host}:{port} was closed by its owner"))
+        peer = self._peers.get((host, port, connection_key))
+        if peer is not None and peer.connection is not None:
+            peer.connection.lose(DisconnectError(f"connection to {host}:{port} was closed by its owner"))
 
     def close(self) -> None:
         """Drops every connection. Requests that wait, and any sent later, fail with
         DisconnectError.
         """
         self._closed = True
-        for node in self._nodes.values():
-            if node.attempt is not None:
-                node.attempt.cancel()
-            if node.connection is not None:
-                node.connection.lose(DisconnectError("the client is closed"))
+        for peer in self._peers.values():
+            if peer.attempt is not None:
+                peer.attempt.cancel()
+            if peer.connection is not None:
+                peer.connection.lose(DisconnectError("the client is closed"))
 
     # Connections
 
@@ -180,35 +180,35 @@ class NetworkClient:
         if self._closed:
             raise DisconnectError("the client is closed")
         key = (host, port, connection_key)
-        node = self._nodes.get(key)
-        if node is None:
-            node = self._nodes[key] = Node(host, port)
-        connection = node.connection
+        peer = self._peers.get(key)
+        if peer is None:
+            peer = self._peers[key] = Peer(host, port)
+        connection = peer.connection
         if connection is not None and connection.usable:
             if not self._idle_too_long(connection):
                 return connection
             connection.lose(DisconnectError(f"connection to {host}:{port} was idle for too long"))
-        return await self._connected(node, deadline_ms)
+        return await self._connected(peer, deadline_ms)
 
     def _idle_too_long(self, connection: ClientConnection) -> bool:
         idle_ms = self._runtime.clock.monotonic_ms() - connection.last_active_ms
         return connection.in_flight == 0 and idle_ms >= self._settings.connections_max_idle_ms
 
-    async def _connected(self, node: Node, deadline_ms: int) -> ClientConnection:
-        """Connects. There is one attempt at a time for each node, and all who wait share its
+    async def _connected(self, peer: Peer, deadline_ms: int) -> ClientConnection:
+        """Connects. There is one attempt at a time for each peer, and all who wait share its
         outcome.
         """
-        attempt = node.attempt
+        attempt = peer.attempt
         if attempt is None:
-            attempt = node.attempt = self._runtime.spawn(self._attempt(node), name=f"connect-{node.host}:{node.port}")
-            attempt.add_done_callback(node.attempt_done)
+            attempt = peer.attempt = self._runtime.spawn(self._attempt(peer), name=f"connect-{peer.host}:{peer.port}")
+            attempt.add_done_callback(peer.attempt_done)
         outcome = self._runtime.create_future()
 
         def pass_on(task: asyncio.Task[ClientConnection]) -> None:
             if outcome.done():
                 return
             if task.cancelled():
-                outcome.set_exception(DisconnectError(f"connecting to {node.host}:{node.port} was cancelled"))
+                outcome.set_exception(DisconnectError(f"connecting to {peer.host}:{peer.port} was cancelled"))
                 return
             error = task.exception()
             if error is None:
@@ -218,7 +218,7 @@ class NetworkClient:
 
         def time_out() -> None:
             if not outcome.done():
-                outcome.set_exception(NotConnectedError(f"no connection to {node.host}:{node.port} in time"))
+                outcome.set_exception(NotConnectedError(f"no connection to {peer.host}:{peer.port} in time"))
 
         attempt.add_done_callback(pass_on)
         timer = self._runtime.call_later_ms(max(0, deadline_ms - self._runtime.clock.monotonic_ms()), time_out)
@@ -228,49 +228,49 @@ class NetworkClient:
         finally:
             timer.cancel()
 
-    async def _attempt(self, node: Node) -> ClientConnection:
+    async def _attempt(self, peer: Peer) -> ClientConnection:
         """Waits for the backoff, connects and negotiates. Fails with DisconnectError only."""
-        wait_ms = node.next_attempt_ms - self._runtime.clock.monotonic_ms()
+        wait_ms = peer.next_attempt_ms - self._runtime.clock.monotonic_ms()
         if wait_ms > 0:
             await self._runtime.sleep_ms(wait_ms)
         succeeded = False
         timeout_ms = self._settings.socket_connection_setup_timeout_ms
         try:
-            connection = await asyncio.wait_for(self._connect(node), timeout_ms / 1000)
+            connection = await asyncio.wait_for(self._connect(peer), timeout_ms / 1000)
             deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
             await connection.negotiate(deadline_ms)
             await connection.log_in(deadline_ms)
             succeeded = True
             return connection
         except TimeoutError as error:
-            raise DisconnectError(f"{node.host}:{node.port} did not accept a connection in {timeout_ms} ms") from error
+            raise DisconnectError(f"{peer.host}:{peer.port} did not accept a connection in {timeout_ms} ms") from error
         except OSError as error:
-            raise DisconnectError(f"cannot connect to {node.host}:{node.port}: {error.strerror or error}") from error
+            raise DisconnectError(f"cannot connect to {peer.host}:{peer.port}: {error.strerror or error}") from error
         except (RequestTimeoutError, UnsupportedVersionError) as error:
             raise DisconnectError(str(error)) from error
         except ConfigError as error:
-            raise DisconnectError(f"the connection to {node.host}:{node.port} cannot be secured: {error}") from error
+            raise DisconnectError(f"the connection to {peer.host}:{peer.port} cannot be secured: {error}") from error
         except ProtocolReadError as error:
-            raise DisconnectError(f"{node.host}:{node.port} does not speak Kafka's protocol: {error}") from error
+            raise DisconnectError(f"{peer.host}:{peer.port} does not speak Kafka's protocol: {error}") from error
         finally:
-            self._note_outcome(node, succeeded=succeeded)
+            self._note_outcome(peer, succeeded=succeeded)
 
-    async def _connect(self, node: Node) -> ClientConnection:
+    async def _connect(self, peer: Peer) -> ClientConnection:
         self._renew_security()
         connection = ClientConnection(
             self._runtime,
-            node.host,
-            node.port,
+            peer.host,
+            peer.port,
             client_id=self._client_id,
             software_version=self._settings.client_software_version,
             metrics=self.metrics,
             scratch=self._scratch,
             channel=lambda: self._channel,
-            on_lost=node.forget,
+            on_lost=peer.forget,
         )
         buffers = SocketBuffers(self._settings.send_buffer_bytes, self._settings.receive_buffer_bytes)
-        await self._runtime.connect(node.host, node.port, lambda: self._over_tls(connection), buffers=buffers)
-        node.connection = connection
+        await self._runtime.connect(peer.host, peer.port, lambda: self._over_tls(connection), buffers=buffers)
+        peer.connection = connection
         return connection
 
     def _renew_security(self) -> None:
@@ -291,19 +291,19 @@ class NetworkClient:
     def _over_tls(self, connection: ClientConnection) -> ConnectionProtocol:
         return connection if self._channel is None else self._channel.wrap(connection, connection.host)
 
-    def _note_outcome(self, node: Node, *, succeeded: bool) -> None:
+    def _note_outcome(self, peer: Peer, *, succeeded: bool) -> None:
         if succeeded:
-            node.failures = 0
-            node.next_attempt_ms = 0
+            peer.failures = 0
+            peer.next_attempt_ms = 0
             return
-        if node.connection is not None:
-            node.connection.lose(DisconnectError(f"connection to {node.host}:{node.port} could not be set up"))
-        backoff_ms = self._backoff.backoff_ms(node.failures, self._runtime.random)
-        node.failures += 1
-        node.next_attempt_ms = self._runtime.clock.monotonic_ms() + int(backoff_ms)
+        if peer.connection is not None:
+            peer.connection.lose(DisconnectError(f"connection to {peer.host}:{peer.port} could not be set up"))
+        backoff_ms = self._backoff.backoff_ms(peer.failures, self._runtime.random)
+        peer.failures += 1
+        peer.next_attempt_ms = self._runtime.clock.monotonic_ms() + int(backoff_ms)
 
 
-class Node:
+class Peer:
     """The peer at one (host, port, key): its connection, or when to try again."""
 
     def __init__(self, host: str, port: int) -> None:

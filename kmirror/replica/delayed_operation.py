@@ -16,11 +16,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, Protocol, TypeVar
 
+from kmirror.runtime.api import TimerHandle
+
 PURGE_INTERVAL = 1000
-
-
-class TimerHandle(Protocol):
-    def cancel(self) -> None: ...
 
 
 class Timers(Protocol):

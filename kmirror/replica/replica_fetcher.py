@@ -16,10 +16,10 @@ from dataclasses import replace
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.replica.followed_replicas import FollowedReplicas
 from kmirror.replica.leader_end_point import FetchData, PartitionFetchState
 from kmirror.replica.log_verification import CompareAt, LogVerification, StartOver
 from kmirror.replica.partition import Partition
-from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.replica.replica_types import NO_MIRROR_LEADER_EPOCH, DivergingEpoch
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
 
@@ -31,9 +31,9 @@ class ReplicaFetcher:
     `failed` until they are added again.
     """
 
-    def __init__(self, replica_manager: ReplicaManager) -> None:
-        self._replica_manager = replica_manager
-        self._quota = replica_manager.quotas.follower
+    def __init__(self, replicas: FollowedReplicas) -> None:
+        self._replicas = replicas
+        self._quota = replicas.quotas.follower
         self.failed: dict[TopicPartition, Errors] = {}
         self.verification = LogVerification()
         self._fetched_from_before: set[TopicPartition] = set()
@@ -51,11 +51,11 @@ class ReplicaFetcher:
 
     def _begin_verification(self, topic_partition: TopicPartition) -> int:
         log = self._partition(topic_partition).local_log
-        log_manager = self._replica_manager.log_manager
+        log_manager = self._replicas.log_manager
         return self.verification.begin(topic_partition, log, cleaned_until=lambda: log_manager.cleaned_until(log))
 
     def _partition(self, topic_partition: TopicPartition) -> Partition:
-        return self._replica_manager.get_partition_or_exception(topic_partition)
+        return self._replicas.get_partition_or_exception(topic_partition)
 
     def process_partition_data(
         self, topic_partition: TopicPartition, state: PartitionFetchState, data: FetchData
@@ -77,15 +77,15 @@ class ReplicaFetcher:
             # come again in the next answer (C36).
             bound = state.mirror_leader_epoch if state.mirror_leader_epoch >= 0 else state.current_leader_epoch
             partition.append_records_to_follower(data.records, leader_epoch=bound)
-            self._replica_manager.stats.replication_bytes_in.mark(len(data.records))
-            if partition.replicas.is_adding(self._replica_manager.config.broker_id):
-                self._replica_manager.stats.reassignment_bytes_in.mark(len(data.records))
+            self._replicas.stats.replication_bytes_in.mark(len(data.records))
+            if partition.replicas.is_adding(self._replicas.config.broker_id):
+                self._replicas.stats.reassignment_bytes_in.mark(len(data.records))
             if self._quota.is_throttled(topic_partition):
                 self._quota.record(len(data.records))
         moved = log.maybe_update_high_watermark(data.high_watermark)
         log.maybe_increment_log_start_offset(data.log_start_offset, LogStartOffsetIncrementReason.LEADER_OFFSET_INCREMENTED)
         if moved is not None:
-            self._replica_manager.complete_delayed(topic_partition)
+            self._replicas.complete_delayed(topic_partition)
         return log.log_end_offset, log.latest_epoch
 
     def first_mirror_leader_epoch(self, topic_partition: TopicPartition) -> int:
@@ -106,7 +106,7 @@ class ReplicaFetcher:
         log = self._partition(topic_partition).local_log
         leader_has_more = data.high_watermark > state.fetch_offset
         if not data.records and leader_has_more:
-            is_throttled = self._replica_manager.quotas.leader.has_throttle(topic_partition.topic)
+            is_throttled = self._replicas.quotas.leader.has_throttle(topic_partition.topic)
             if self.verification.is_worth_asking_again(topic_partition, is_throttled=is_throttled):
                 return state.fetch_offset, log.latest_epoch
         verdict = self.verification.check(
@@ -177,7 +177,7 @@ class ReplicaFetcher:
 
     @property
     def may_epochs_begin_anew(self) -> bool:
-        return self._replica_manager.is_mirroring_enabled
+        return self._replicas.is_mirroring_enabled
 
     def unverified(self) -> Collection[TopicPartition]:
         return self.verification.of_batches

@@ -14,9 +14,9 @@ from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.replica.abstract_fetcher import PASSING_ERRORS, AbstractFetcher, fetcher_id
 from kmirror.replica.fetcher_manager import InitialFetchState
+from kmirror.replica.followed_replicas import FollowedReplicas
 from kmirror.replica.leader_end_point import LeaderEndPoint, PartitionFetchState
 from kmirror.replica.replica_fetcher import ReplicaFetcher
-from kmirror.replica.replica_manager import ReplicaManager
 from kmirror.runtime.api import Runtime, TaskScope
 
 _log = logging.getLogger(__name__)
@@ -31,14 +31,14 @@ class ReplicaFetcherManager:
     def __init__(
         self,
         runtime: Runtime,
-        replica_manager: ReplicaManager,
+        replicas: FollowedReplicas,
         connect: Callable[[int, int], LeaderEndPoint | None],
         address_of: Callable[[int], tuple[str, int] | None],
     ) -> None:
         self._runtime = runtime
-        self._replica_manager = replica_manager
+        self._replicas = replicas
         self._connect = connect
-        self._hooks = ReplicaFetcher(replica_manager)
+        self._hooks = ReplicaFetcher(replicas)
         self._address_of = address_of
         self._fetchers: dict[tuple[int, int], AbstractFetcher] = {}
         self._addresses: dict[tuple[int, int], tuple[str, int] | None] = {}
@@ -69,7 +69,7 @@ class ReplicaFetcherManager:
         return sum(fetcher.is_dead for fetcher in self._fetchers.values())
 
     def fetcher_id(self, topic_partition: TopicPartition) -> int:
-        return fetcher_id(topic_partition, self._replica_manager.config.num_replica_fetchers)
+        return fetcher_id(topic_partition, self._replicas.config.num_replica_fetchers)
 
     def add_fetcher_for_partitions(self, partitions: dict[TopicPartition, InitialFetchState]) -> None:
         grouped: dict[tuple[int, int], dict[TopicPartition, PartitionFetchState]] = {}
@@ -90,7 +90,7 @@ class ReplicaFetcherManager:
             fetcher.add_partitions(states)
 
     def _first_state(self, topic_partition: TopicPartition, initial: InitialFetchState) -> PartitionFetchState:
-        log = self._replica_manager.get_partition_or_exception(topic_partition).local_log
+        log = self._replicas.get_partition_or_exception(topic_partition).local_log
         return PartitionFetchState(
             initial.topic_id,
             self._hooks.first_fetch_offset(topic_partition, initial.fetch_offset),
@@ -113,10 +113,10 @@ class ReplicaFetcherManager:
         self._to_retry[topic_partition] = initial
 
         def try_again() -> None:
-            if self._to_retry.get(topic_partition) is initial and topic_partition in self._replica_manager.partitions:
+            if self._to_retry.get(topic_partition) is initial and topic_partition in self._replicas.partitions:
                 self.add_fetcher_for_partitions({topic_partition: initial})
 
-        self._runtime.call_later_ms(self._replica_manager.config.replica_fetch_backoff_ms, try_again)
+        self._runtime.call_later_ms(self._replicas.config.replica_fetch_backoff_ms, try_again)
 
     def on_brokers_changed(self) -> None:
         """Begins to fetch partitions whose leader was not known before and is known now."""
@@ -157,7 +157,7 @@ class ReplicaFetcherManager:
         if leader is None:
             return None
         name = f"ReplicaFetcherThread-{fetcher_id}-{leader_id}"
-        backoff_ms = self._replica_manager.config.replica_fetch_backoff_ms
+        backoff_ms = self._replicas.config.replica_fetch_backoff_ms
         fetcher = AbstractFetcher(self._runtime, name, leader, self._hooks, backoff_ms=backoff_ms)
         self._fetchers[fetcher_id, leader_id] = fetcher
         self._addresses[fetcher_id, leader_id] = self._address_of(leader_id)

@@ -10,7 +10,8 @@ awaitables, all on the loop's thread.
 Start reading: `api.py`, then `asyncio_runtime.py`; `os_files.py` for files, `sockets.py` for
 connections, `supervision.py` for tasks that live as long as their owner.
 
-The rooms from `network` upwards may import this one, `spark` excepted. Rooms below it get what they
-need as the Protocols of `common.ports`. Outside this room ruff bans `time`, `random`, `socket`,
-`threading` and the calls of `os` that touch files (pyproject.toml lists the few exceptions).
+The rooms from `network` upwards may import this one; `spark` imports `system_ports.py` alone, so
+that an executor loads no broker. Rooms below it get what they need as the Protocols of
+`common.ports`. Outside this room ruff bans `time`, `random`, `socket`, `threading` and the calls of
+`os` that touch files (pyproject.toml lists the few exceptions).
 """

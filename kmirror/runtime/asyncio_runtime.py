@@ -72,7 +72,7 @@ class AsyncioRuntime:
 
     def report_failure(self, message: str, error: BaseException) -> None:
         self.failure_count += 1
-        _log.error("%s: %s", message, error, exc_info=error)
+        _log.error("%s: %s: %s", message, type(error).__name__, error, exc_info=error)
 
     async def listen(
         self, host: str, port: int, protocol_factory: Callable[[], ConnectionProtocol], *, buffers: SocketBuffers = SYSTEM_BUFFERS

@@ -7,6 +7,10 @@ for good, and nobody is told. So a task that lives as long as its owner runs und
     running ── ends unexpectedly ──> down (reported once with the reason, counted)
     down ── after a pause ──> running
 
+Each report is one line of the log, with the task, the error and the pause, and the traceback below:
+
+    task isr-expiration ended unexpectedly and begins again in 100 ms: KeyError: 7
+
 The pause doubles from FIRST_PAUSE_MS to LONGEST_PAUSE_MS, and starts again at the first once the
 task has run longer than the longest pause. Only two things end the task for good: cancellation by
 the owner (even if the task turns it into an error or a return), and a return of work that has an
@@ -68,24 +72,24 @@ class Supervised:
             if error is None:
                 return
             if _is_being_cancelled():
-                self._runtime.report_failure(f"[{self.name}] failed while it was being stopped", error)
+                self._runtime.report_failure(f"task {self.name} failed while it was being stopped", error)
                 raise asyncio.CancelledError
             self.is_down = True
             self.unexpected_ends += 1
             if clock.monotonic_ms() - began_ms > LONGEST_PAUSE_MS:
                 pause_ms = FIRST_PAUSE_MS
-            self._runtime.report_failure(f"[{self.name}] ended unexpectedly, begins again in {pause_ms} ms", error)
-            self._put_in_order(error)
+            self._runtime.report_failure(f"task {self.name} ended unexpectedly and begins again in {pause_ms} ms", error)
+            self._clean_up(error)
             await self._runtime.sleep_ms(pause_ms)
             pause_ms = min(2 * pause_ms, LONGEST_PAUSE_MS)
 
-    def _put_in_order(self, error: Exception) -> None:
+    def _clean_up(self, error: Exception) -> None:
         if self._on_end is None:
             return
         try:
             self._on_end(error)
         except Exception as mistake:  # noqa: BLE001 - reported; the task still starts again
-            self._runtime.report_failure(f"[{self.name}] left behind what cannot be put in order", mistake)
+            self._runtime.report_failure(f"cleaning up after task {self.name} failed", mistake)
 
     async def _live(self) -> Exception | None:
         """Runs the task once; returns why it ended, or None if it was meant to end."""
@@ -94,10 +98,10 @@ class Supervised:
         except asyncio.CancelledError:
             if _is_being_cancelled():
                 raise
-            return UnexpectedEndError("what it waited for was cancelled")
+            return UnexpectedEndError("a future that it awaited was cancelled by another task")
         except Exception as error:  # noqa: BLE001 - whatever it is, `run` reports it
             return error
-        return None if self._may_return or _is_being_cancelled() else UnexpectedEndError("it returned")
+        return None if self._may_return or _is_being_cancelled() else UnexpectedEndError("it returned, though its work has no end")
 
 
 def _is_being_cancelled() -> bool:

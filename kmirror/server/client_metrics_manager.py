@@ -70,7 +70,7 @@ class ClientTelemetryReceiver:
         self.last_payloads.pop(client_instance_id, None)
 
 
-class Subscription(NamedTuple):
+class ClientMetricsSubscription(NamedTuple):
     metrics: tuple[str, ...]
     interval_ms: int
     patterns: tuple[tuple[str, re.Pattern[str]], ...]
@@ -172,7 +172,7 @@ class ClientMetricsManager:
         self._max_bytes = max_bytes
         self._clock = clock
         self._random = random
-        self._subscriptions: dict[str, Subscription] = {}
+        self._subscriptions: dict[str, ClientMetricsSubscription] = {}
         self._version = 0
         self._instances: OrderedDict[Uuid, ClientInstance] = OrderedDict()
         self._by_connection: dict[str, Uuid] = {}
@@ -194,7 +194,7 @@ class ClientMetricsManager:
         values = CLIENT_METRICS_CONFIGS.parse(props)
         pairs = [pattern.partition("=") for pattern in values["match"]]
         patterns = tuple((key.strip(), re.compile(regex.strip())) for key, _, regex in pairs)
-        self._subscriptions[name] = Subscription(tuple(values["metrics"]), values["interval.ms"], patterns)
+        self._subscriptions[name] = ClientMetricsSubscription(tuple(values["metrics"]), values["interval.ms"], patterns)
         self._version += 1
 
     # --- requests

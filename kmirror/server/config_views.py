@@ -45,7 +45,7 @@ class Synonym(NamedTuple):
     source: int
 
 
-class ConfigEntry(NamedTuple):
+class DescribedConfig(NamedTuple):
     name: str
     value: str | None
     source: int
@@ -83,7 +83,7 @@ class ConfigViews:
     # --- brokers
     # ----------------------------------------------------------------------------------------------------
 
-    def broker(self) -> list[ConfigEntry]:
+    def broker(self) -> list[DescribedConfig]:
         """Returns every config of this broker that is not internal, and others that were set."""
         configs = broker_configs()
         names = [key.name for key in configs if key.name in self._config.props or self._is_shown(key)]
@@ -98,7 +98,7 @@ class ConfigViews:
         is_mirror_config = key.name.startswith(MIRROR_PREFIX)
         return not key.internal and (self._config.unstable_api_versions_enable or not is_mirror_config)
 
-    def broker_defaults(self) -> list[ConfigEntry]:
+    def broker_defaults(self) -> list[DescribedConfig]:
         """Returns the cluster-wide dynamic configs."""
         entries = []
         for name, value in self._dynamic_default.items():
@@ -115,11 +115,11 @@ class ConfigViews:
             return self._config.text(name)
         return self._config.props.get(name)
 
-    def _broker_entry(self, name: str, value: str | None) -> ConfigEntry:
+    def _broker_entry(self, name: str, value: str | None) -> DescribedConfig:
         key = _broker_key(name)
         is_sensitive = key is None or key.sensitive
         synonyms = self._synonyms(name, is_sensitive=is_sensitive)
-        return ConfigEntry(
+        return DescribedConfig(
             name,
             None if is_sensitive else value,
             _source(synonyms),
@@ -148,7 +148,7 @@ class ConfigViews:
     # --- topics
     # -----------------------------------------------------------------------------------------------------
 
-    def topic(self, name: str) -> list[ConfigEntry]:
+    def topic(self, name: str) -> list[DescribedConfig]:
         """Returns every config of an existing topic; ApiException if there is no such topic."""
         validate_topic_name(name)
         if self._image.topics.topic(name) is None:
@@ -157,7 +157,7 @@ class ConfigViews:
         inherited = inherited_topic_configs({**self._config.props, **self._dynamic_default, **self._dynamic})
         return [self._topic_entry(key, overrides, inherited) for key in TOPIC_CONFIGS if self._is_shown(key)]
 
-    def _topic_entry(self, key: ConfigKey, overrides: Mapping[str, str], inherited: Mapping[str, str]) -> ConfigEntry:
+    def _topic_entry(self, key: ConfigKey, overrides: Mapping[str, str], inherited: Mapping[str, str]) -> DescribedConfig:
         name = key.name
         text = overrides.get(name, inherited.get(name))
         value = to_text(key.default, key.type) if text is None else _printed(TOPIC_CONFIGS, name, text)
@@ -165,12 +165,12 @@ class ConfigViews:
         synonyms = self._synonyms(broker_names[0].broker_config, is_sensitive=key.sensitive) if broker_names else ()
         if name in overrides:
             synonyms = (Synonym(name, value, ConfigSource.TOPIC_CONFIG), *synonyms)
-        return ConfigEntry(name, value, _source(synonyms), key.sensitive, False, synonyms, key.type, key.documentation)
+        return DescribedConfig(name, value, _source(synonyms), key.sensitive, False, synonyms, key.type, key.documentation)
 
     # --- the rest
     # ---------------------------------------------------------------------------------------------------
 
-    def group(self, name: str) -> list[ConfigEntry]:
+    def group(self, name: str) -> list[DescribedConfig]:
         """Returns every config of a group, which need not exist.
 
         The broker config `group.X` gives the default of X.
@@ -178,7 +178,7 @@ class ConfigViews:
         overrides = self._image.configs.props(ConfigResource(RESOURCE_GROUP, name))
         return [self._group_entry(key, overrides) for key in GROUP_CONFIGS if not key.internal]
 
-    def _group_entry(self, key: ConfigKey, overrides: Mapping[str, str]) -> ConfigEntry:
+    def _group_entry(self, key: ConfigKey, overrides: Mapping[str, str]) -> DescribedConfig:
         broker_name = f"group.{key.name}"
         if broker_name not in broker_configs():
             entry = _plain_entry(key, overrides, ConfigSource.GROUP_CONFIG)
@@ -189,14 +189,14 @@ class ConfigViews:
         if key.name in overrides:
             value = overrides[key.name]
             synonyms = (Synonym(key.name, value, ConfigSource.GROUP_CONFIG), *synonyms)
-        return ConfigEntry(key.name, value, _source(synonyms), key.sensitive, False, synonyms, key.type, key.documentation)
+        return DescribedConfig(key.name, value, _source(synonyms), key.sensitive, False, synonyms, key.type, key.documentation)
 
-    def client_metrics(self, name: str) -> list[ConfigEntry]:
+    def client_metrics(self, name: str) -> list[DescribedConfig]:
         """Returns every config of a subscription, which need not exist."""
         overrides = self._image.configs.props(ConfigResource(RESOURCE_CLIENT_METRICS, name))
         return [_plain_entry(key, overrides, ConfigSource.CLIENT_METRICS_CONFIG) for key in CLIENT_METRICS_CONFIGS]
 
-    def mirror(self, name: str) -> list[ConfigEntry]:
+    def mirror(self, name: str) -> list[DescribedConfig]:
         """Returns what is set for an existing mirror.
 
         Defaults are left out, as in the KIP's reference: its tool connects to the source with all
@@ -209,10 +209,10 @@ class ConfigViews:
         shown = [key for key in MIRROR_CONFIGS if not key.internal and key.name in overrides]
         return [_plain_entry(key, overrides, ConfigSource.DYNAMIC_BROKER_CONFIG) for key in shown]
 
-    def loggers(self) -> list[ConfigEntry]:
+    def loggers(self) -> list[DescribedConfig]:
         """Returns the loggers of this process and their levels, `root` first."""
         source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
-        return [ConfigEntry(name, level, source, documentation="") for name, level in logger_levels().items()]
+        return [DescribedConfig(name, level, source, documentation="") for name, level in logger_levels().items()]
 
 
 def _source(synonyms: tuple[Synonym, ...]) -> int:
@@ -262,11 +262,11 @@ def _printed(configs: ConfigDef, name: str, text: str) -> str | None:
         return text
 
 
-def _plain_entry(key: ConfigKey, overrides: Mapping[str, str], source: ConfigSource) -> ConfigEntry:
+def _plain_entry(key: ConfigKey, overrides: Mapping[str, str], source: ConfigSource) -> DescribedConfig:
     is_set = key.name in overrides
     value = overrides[key.name] if is_set else to_text(key.default, key.type) if key.has_default else None
     synonyms = (Synonym(key.name, None if key.sensitive else value, source),) if is_set else ()
-    return ConfigEntry(
+    return DescribedConfig(
         key.name,
         None if key.sensitive else value,
         source if is_set else ConfigSource.DEFAULT_CONFIG,

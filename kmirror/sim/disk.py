@@ -141,7 +141,7 @@ class SimDisk:
         """Raises if the node is dead, or if the path's volume fails."""
         if not self._attached:
             raise NodeKilledError(f"{operation} of {path}")
-        error_number = self.volumes.at(path).error_of(operation)
+        error_number = self.volumes.at(path).error_of(operation, path)
         if error_number is not None:
             raise OSError(error_number, os.strerror(error_number), path)
 

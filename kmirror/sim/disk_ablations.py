@@ -3,6 +3,7 @@ one run.
 
     disk_errors_are_no_bytes  an error of a full or failing disk during recovery proves nothing
                               against a segment
+    read_errors_end_nothing   a block that recovery cannot read is not the end of the batches
     cut_reaches_future        what is cut off a log is also cut off the copy that is being moved,
                               and the copy is compared before it takes the log's place
     formatted_only            a log directory without meta.properties is refused
@@ -19,7 +20,7 @@ from typing import Any
 from kmirror.mirror.partition.mirror_partition import MirrorPartition
 from kmirror.replica.log_dir_move import LogDirMove
 from kmirror.sim.mirror_ablations import Replacement
-from kmirror.storage import log_append
+from kmirror.storage import log_append, log_segment_recovery
 from kmirror.storage.future_logs import FutureLogs
 from kmirror.storage.log_loader import LogLoader
 from kmirror.storage.log_segment_recovery import InvalidOffsetError
@@ -34,6 +35,16 @@ def _taken_for_corruption(recover_segment: Any) -> Any:
             raise InvalidOffsetError(str(error.filename), 0, str(error)) from error
 
     return run
+
+
+def _end_of_batches(read_block: Any) -> Any:
+    def read(*arguments: Any) -> Any:
+        try:
+            return read_block(*arguments)
+        except OSError:
+            return b""
+
+    return read
 
 
 def _nothing(original: Any) -> Any:
@@ -75,6 +86,7 @@ def _stored(storage_failed: Any) -> Any:
 
 DISK_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "disk_errors_are_no_bytes": [(LogLoader, "_recover_segment", _taken_for_corruption)],
+    "read_errors_end_nothing": [(log_segment_recovery, "read_block_with_batch", _end_of_batches)],
     "cut_reaches_future": [
         (FutureLogs, "cut", _nothing),
         (LogDirMove, "bring_into_range", _nothing),

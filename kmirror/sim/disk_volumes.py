@@ -4,7 +4,8 @@ A directory of `log.dirs` on a disk of its own is a volume. "/" is the volume of
 volume
 
     fills   at `capacity_bytes`: a write that grows a file writes what fits, then fails with ENOSPC
-    fails   with `error_number`, in the operations that `failing` names (in all, by default)
+    fails   with `error_number`, in the operations that `failing` names, for files whose names end
+            in `failing_suffix` (all operations and files, by default)
     lies    an fsync succeeds, but a power loss forgets what it should have made durable
 
 until it is mended.
@@ -28,6 +29,7 @@ class Volume:
     capacity_bytes: int = DEFAULT_CAPACITY_BYTES
     error_number: int | None = None
     failing: frozenset[str] | None = None
+    failing_suffix: str = ""
     lies: bool = False
     has_lied: bool = False
     """Whether it ever lied. Any file that was synced meanwhile may then be torn by any later power
@@ -41,8 +43,11 @@ class Volume:
         """
         return self.error_number is not None or self.capacity_bytes < DEFAULT_CAPACITY_BYTES
 
-    def fail(self, error_number: int, operations: Collection[str] | None = None) -> None:
-        """Makes these operations of File and FileSystem fail from now on, or all of them."""
+    def fail(self, error_number: int, operations: Collection[str] | None = None, *, suffix: str = "") -> None:
+        """Makes these operations of File and FileSystem fail from now on, or all of them, for files
+        whose names end in `suffix` (bad sectors).
+        """
+        self.failing_suffix = suffix
         self.error_number = error_number
         self.failing = None if operations is None else frozenset(operations)
 
@@ -50,11 +55,14 @@ class Volume:
         """Gives room again and ends all failures; what is synced from now on is durable."""
         self.capacity_bytes = DEFAULT_CAPACITY_BYTES
         self.error_number = self.failing = None
+        self.failing_suffix = ""
         self.lies = False
 
-    def error_of(self, operation: str) -> int | None:
+    def error_of(self, operation: str, path: str) -> int | None:
         """Returns the error number that the operation fails with; None if it does not fail."""
         if self.error_number is None or (self.failing is not None and operation not in self.failing):
+            return None
+        if not path.endswith(self.failing_suffix):
             return None
         return self.error_number
 

@@ -194,8 +194,8 @@ class Ledger:
         except OSError as error:
             raise KmirrorError(f"{self.path}: {error.strerror}") from error
 
-    def claims(self, program: Program, campaign: Campaign) -> Claims:
-        return Claims(self.path.with_suffix(".lock"), f"{program.key}/{campaign}")
+    def claims(self, program: Program, campaign: Campaign) -> ChunkClaims:
+        return ChunkClaims(self.path.with_suffix(".lock"), f"{program.key}/{campaign}")
 
 
 def _is_torn(line: bytes) -> bool:
@@ -203,7 +203,7 @@ def _is_torn(line: bytes) -> bool:
     return line.startswith(b'{"program"') and not line.endswith(b"}")
 
 
-class Claims:
+class ChunkClaims:
     """Owns the chunks that this process has taken; use it as a context manager.
 
     Each chunk is one byte of the lock file, whose contents do not matter.
@@ -214,7 +214,7 @@ class Claims:
         self._base = (zlib.crc32(name.encode()) & 0x3FFFFFFF) << 20
         self._descriptor = -1
 
-    def __enter__(self) -> Claims:
+    def __enter__(self) -> ChunkClaims:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)

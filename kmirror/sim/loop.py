@@ -382,8 +382,14 @@ class SimLoop(asyncio.AbstractEventLoop):
     get_debug = staticmethod(bool)  # a function of C that says False: asyncio asks for each future
 
     def close(self) -> None:
+        """Drops what is left to happen. Tasks that have not made their first step are closed, or
+        Python would warn that nobody awaited their coroutines; those of nodes are closed by
+        `SimRuntime.close_tasks`.
+        """
         self._closed = True
         self._on_trace = None
+        for handle in self._ready:
+            handle.close_if_new()
         self._ready.clear()
         self._timers.clear()
 

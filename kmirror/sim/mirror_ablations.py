@@ -79,7 +79,7 @@ from kmirror.mirror.fetch.fetch_failures import REFUSED, FetchFailures
 from kmirror.mirror.fetch.mirror_fetcher import MirrorFetcher
 from kmirror.mirror.logs import log_comparison, log_verifier
 from kmirror.mirror.logs.log_alignment import AlignmentPoint, LogSummary
-from kmirror.mirror.logs.log_questions import Action, Verdict
+from kmirror.mirror.logs.log_questions import LogAction, Verdict
 from kmirror.mirror.mirror_state_machine import IGNORED, MirrorEvent, MirrorGuard, MirrorPartitionState, Row, WantedState
 from kmirror.mirror.partition import preparing, stopping
 from kmirror.mirror.partition.mirror_partition import MirrorPartition
@@ -152,7 +152,7 @@ def from_the_end(first_fetch_offset: Any) -> Any:
 
 def _where_mirroring_is_on(first_fetch_offset: Any) -> Any:
     def ask(self: ReplicaFetcher, topic_partition: Any, fetch_offset: int) -> Any:
-        if not self._partition(topic_partition).has_mirror_name and not self._replica_manager.is_mirroring_enabled:
+        if not self._partition(topic_partition).has_mirror_name and not self._replicas.is_mirroring_enabled:
             return fetch_offset
         return first_fetch_offset(self, topic_partition, fetch_offset)
 
@@ -257,8 +257,8 @@ def _cut_first(stop: Any) -> Any:
 def _at_local_start(verify_log: Any) -> Any:
     def inquiry(log: Any, *, cleaned_until: Any) -> Any:
         verdict: Verdict = yield from verify_log(log, cleaned_until=cleaned_until)
-        if verdict.action is Action.START_OVER:
-            return Verdict(Action.START_OVER, max(verdict.offset, log.log_start_offset), verdict.reason)
+        if verdict.action is LogAction.START_OVER:
+            return Verdict(LogAction.START_OVER, max(verdict.offset, log.log_start_offset), verdict.reason)
         return verdict
 
     return inquiry
@@ -267,8 +267,8 @@ def _at_local_start(verify_log: Any) -> Any:
 def _cut_at_local_start(verify_before: Any) -> Any:
     def inquiry(log: Any, until: int, *, cleaned_until: Any) -> Any:
         verdict: Verdict = yield from verify_before(log, until, cleaned_until=cleaned_until)
-        if verdict.action is Action.START_OVER:
-            return Verdict(Action.CUT, max(verdict.offset, log.log_start_offset), verdict.reason)
+        if verdict.action is LogAction.START_OVER:
+            return Verdict(LogAction.CUT, max(verdict.offset, log.log_start_offset), verdict.reason)
         return verdict
 
     return inquiry

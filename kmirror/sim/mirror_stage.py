@@ -28,10 +28,9 @@ from kmirror.sim.fleet_groups import committed_offsets
 from kmirror.sim.mirror_requests import MirrorRequests
 from kmirror.sim.runtime import SimWorld
 from kmirror.sim.server import SimServer
-from kmirror.sim.stage import TOPIC, SimStage
+from kmirror.sim.stage import MIRROR, TOPIC, SimStage
 from kmirror.sim.workload import Operator
 
-MIRROR = "m"
 SETTLE_MS = 700
 SLOWNESS = 3
 WRITE_TRIES = 20

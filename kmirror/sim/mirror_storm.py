@@ -24,11 +24,11 @@ from kmirror.sim.keyed_topic import KeyedTopic
 from kmirror.sim.mirror_checkers import check_mirrors
 from kmirror.sim.mirror_operators import MirrorOperator
 from kmirror.sim.mirror_share_groups import WITH_SHARE_GROUPS, MovedShareGroup
-from kmirror.sim.mirror_stage import MIRROR, MirrorStage
+from kmirror.sim.mirror_stage import MirrorStage
 from kmirror.sim.mirror_turns import Turns
 from kmirror.sim.mirror_world import ANEW, EMPTY, MirrorWorld
 from kmirror.sim.run import HistoryFunction, Setting
-from kmirror.sim.stage import TOPIC
+from kmirror.sim.stage import MIRROR, TOPIC
 
 GROUP_PERCENT = 30
 SECOND_MEMBER_PERCENT = 40

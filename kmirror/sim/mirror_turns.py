@@ -21,8 +21,9 @@ from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
 from kmirror.sim.fleet_clients import LOST
 from kmirror.sim.histories.states import grow, grow_underneath
 from kmirror.sim.lost_sources import LostSource
-from kmirror.sim.mirror_stage import MIRROR, MirrorStage
+from kmirror.sim.mirror_stage import MirrorStage
 from kmirror.sim.mirror_world import ANEW, EMPTY, MirrorWorld
+from kmirror.sim.stage import MIRROR
 from kmirror.sim.story import Story
 
 TRIES = 20

@@ -22,6 +22,8 @@ CLIENTS = "clients"
 TOPIC = "orders"
 ORDERS = TopicPartition(TOPIC, 0)
 """The topic of every stage, and its first partition, which each history has."""
+MIRROR = "m"
+"""The mirror of the stages with two clusters."""
 WAIT_MS = 60_000
 IMPATIENT_MS = 8_000
 """With a safeguard off, nobody waits long for what will not come."""

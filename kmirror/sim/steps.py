@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 
@@ -31,6 +32,12 @@ class SimHandle:
 
     def cancelled(self) -> bool:
         return self.callback is None
+
+    def close_if_new(self) -> None:
+        """Closes the task's coroutine if it has not begun, which runs none of its code."""
+        coroutine = None if self.task is None else self.task.get_coro()
+        if isinstance(coroutine, Coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+            coroutine.close()
 
 
 class StepLabels:

@@ -28,10 +28,9 @@ from kmirror.sim.open_transactions import open_transactions
 from kmirror.sim.run import Setting
 from kmirror.sim.runtime import EPOCH_MS, SimWorld
 from kmirror.sim.server import SimServer
-from kmirror.sim.stage import TOPIC, SimStage
+from kmirror.sim.stage import MIRROR, TOPIC, SimStage
 from kmirror.sim.workload import Operator, Producer, Reader, Target
 
-MIRROR = "m"
 WRITE_TRIES = 20
 WRITE_PAUSE_MS = 100
 

@@ -1,9 +1,9 @@
 """What `storage` needs to write a log on a task's machine: files, a clock, randomness, and deferred
 work.
 
-A broker gets these from `runtime`, which an executor never loads. `.lock` is held as a broker holds
-it: with a lock of the open file description if the system has those (they conflict with Java's
-locks), else with `flock`.
+A broker gets its files from `runtime.os_files`, which an executor never loads. `.lock` is held as a
+broker holds it: with a lock of the open file description if the system has those (they conflict
+with Java's locks), else with `flock`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import random
 import shutil
 import struct
-import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from kmirror.common.ports import Buffer, File
+from kmirror.runtime.system_ports import SystemClock, SystemRandom
 from kmirror.spark.files import LocalFile, LocalFiles
 from kmirror.storage.ports import LogDirFailures, LogPorts
 
@@ -107,35 +106,6 @@ class WritableLocalFiles(LocalFiles):
         return file
 
 
-class SystemClock:
-    """This machine's time."""
-
-    def time_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    def monotonic_ms(self) -> int:
-        return time.monotonic_ns() // 1_000_000
-
-    def monotonic_ns(self) -> int:
-        return time.monotonic_ns()
-
-
-class SystemChance:
-    """Randomness from the operating system."""
-
-    def __init__(self) -> None:
-        self._source = random.SystemRandom()
-
-    def random(self) -> float:
-        return self._source.random()
-
-    def randrange(self, stop: int) -> int:
-        return self._source.randrange(stop)
-
-    def token_bytes(self, size: int) -> bytes:
-        return os.urandom(size)
-
-
 class PutOff:
     """Work that a log defers; it is done when `run` is called."""
 
@@ -157,4 +127,4 @@ def local_ports(files: WritableLocalFiles, put_off: PutOff) -> LogPorts:
     def fail(log_dir: str, message: str, error: OSError) -> None:
         raise error
 
-    return LogPorts(files, SystemClock(), SystemChance(), put_off, LogDirFailures(fail))
+    return LogPorts(files, SystemClock(), SystemRandom(), put_off, LogDirFailures(fail))

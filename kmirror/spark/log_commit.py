@@ -28,10 +28,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kmirror.common.errors import KmirrorError
-from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME, TopicPartition
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.record.record_batch import LOG_OVERHEAD
-from kmirror.spark.local_writes import PutOff, SystemChance, WritableLocalFiles, local_ports
+from kmirror.runtime.system_ports import SystemRandom
+from kmirror.spark.existing_logs import CHECKPOINT_FILES, check_overwrite, check_save_mode, is_log_folder, partitions_in
+from kmirror.spark.local_writes import PutOff, WritableLocalFiles, local_ports
 from kmirror.spark.options import NAME
 from kmirror.spark.staged_log import Piece, StagedSegment
 from kmirror.spark.write_options import WriteOptions
@@ -40,15 +42,12 @@ from kmirror.storage.checkpoint_file import TEMPORARY_SUFFIX
 from kmirror.storage.clean_shutdown_file import CLEAN_SHUTDOWN_FILE_NAME, CleanShutdownFile
 from kmirror.storage.leader_epoch_checkpoint_file import LeaderEpochCheckpointFile
 from kmirror.storage.log_dirs import LOCK_FILE_NAME, LogDir
+from kmirror.storage.log_open_options import LogOpenOptions
 from kmirror.storage.log_segment import LogSegment
-from kmirror.storage.meta_properties import META_PROPERTIES_FILE_NAME
 from kmirror.storage.offset_checkpoint_file import (
     CLEANER_OFFSET_CHECKPOINT_FILE_NAME,
-    HIGH_WATERMARK_CHECKPOINT_FILE_NAME,
-    LOG_START_OFFSET_CHECKPOINT_FILE_NAME,
-    RECOVERY_POINT_CHECKPOINT_FILE_NAME,
 )
-from kmirror.storage.partition_metadata_file import PARTITION_METADATA_FILE_NAME, PartitionMetadataFile
+from kmirror.storage.partition_metadata_file import PartitionMetadataFile
 from kmirror.storage.reader import read_partition
 from kmirror.storage.segment_scan import scan_batches
 from kmirror.storage.unified_log import UnifiedLog
@@ -56,13 +55,6 @@ from kmirror.verify.offset_lookup import log_end_offset
 
 STAGING_TOPIC: Final = "kmirror-write"
 NO_BROKER_EPOCH: Final = -1
-_CHECKPOINTS: Final = (
-    RECOVERY_POINT_CHECKPOINT_FILE_NAME,
-    LOG_START_OFFSET_CHECKPOINT_FILE_NAME,
-    HIGH_WATERMARK_CHECKPOINT_FILE_NAME,
-    CLEANER_OFFSET_CHECKPOINT_FILE_NAME,
-)
-_KEPT: Final = (META_PROPERTIES_FILE_NAME, "bootstrap.checkpoint", LOCK_FILE_NAME)
 _SEGMENT_FILES: Final = (log_file_names.offset_index_file, log_file_names.time_index_file, log_file_names.log_file)
 """The `.log` is last: until it is there, its indexes mean nothing."""
 _BASE_OFFSET: Final = struct.Struct(">q")
@@ -72,7 +64,7 @@ _LENGTH: Final = struct.Struct(">i")
 
 def staging_folder(path: str) -> str:
     """Returns a name for a new staging folder."""
-    return f"{path}/{STAGING_TOPIC}-0.{SystemChance().token_bytes(16).hex()}{log_file_names.DELETE_DIR_SUFFIX}"
+    return f"{path}/{STAGING_TOPIC}-0.{SystemRandom().token_bytes(16).hex()}{log_file_names.DELETE_DIR_SUFFIX}"
 
 
 @dataclass
@@ -126,7 +118,7 @@ class LogCommit:
             log_dir.lock.close()
 
     def _remove_new_files(self, names: set[str]) -> None:
-        for name in names & {LOCK_FILE_NAME, *_CHECKPOINTS, *(name + TEMPORARY_SUFFIX for name in _CHECKPOINTS)}:
+        for name in names & {LOCK_FILE_NAME, *CHECKPOINT_FILES, *(name + TEMPORARY_SUFFIX for name in CHECKPOINT_FILES)}:
             self._files.remove(f"{self._path}/{name}")
 
     # what is there
@@ -252,7 +244,9 @@ class LogCommit:
 
     def _finish(self, folder: str, new: NewLog, log_start_offset: int, topic_id: Uuid) -> None:
         """Writes the files beside the segments."""
-        log = UnifiedLog.open(folder, self._options.log_config, self._ports, log_start_offset=log_start_offset, topic_id=topic_id)
+        log = UnifiedLog.open(
+            folder, self._options.log_config, self._ports, LogOpenOptions(log_start_offset=log_start_offset, topic_id=topic_id)
+        )
         for epoch, first_offset in new.epochs:
             log.maybe_assign_epoch_start_offset(epoch, first_offset)
         log.flush(force_flush_active_segment=True)
@@ -266,7 +260,7 @@ class LogCommit:
         marker = CleanShutdownFile(self._files, self._path)
         marker_bytes = self._files.read_bytes(marker.path) if marker.exists() else None
         broker_epoch = marker.read()
-        checkpoints = [f"{self._path}/{name}" for name in _CHECKPOINTS]
+        checkpoints = [f"{self._path}/{name}" for name in CHECKPOINT_FILES]
         self._replaced = [(path, self._files.read_bytes(path)) for path in checkpoints if self._files.exists(path)]
         marker.delete()
         try:
@@ -287,7 +281,7 @@ class LogCommit:
         aside = f"{self._staging}/old"
         self._files.make_dirs(aside)
         for name in self._files.list_dir(self._path):
-            if _is_log_folder(self._files, self._path, name) and f"{self._path}/{name}" != self._staging:
+            if is_log_folder(self._files, self._path, name) and f"{self._path}/{name}" != self._staging:
                 self._rename(f"{self._path}/{name}", f"{aside}/{name}")
         for checkpoint in (log_dir.recovery_points, log_dir.log_start_offsets, log_dir.high_watermarks):
             checkpoint.write({})
@@ -343,54 +337,6 @@ class LogCommit:
                 self._files.remove(path)
         for path, data in self._replaced:
             self._files.write_bytes(path, data)
-
-
-def partitions_in(files: WritableLocalFiles, path: str, names: Iterable[str]) -> set[TopicPartition]:
-    """Returns the partitions whose logs lie in a log.dir."""
-    return {
-        log_file_names.parse_topic_partition_name(name)
-        for name in names
-        if _is_log_folder(files, path, name) and not name.endswith(_NOT_A_LOG)
-    }
-
-
-_NOT_A_LOG: Final = (log_file_names.DELETE_DIR_SUFFIX, log_file_names.FUTURE_DIR_SUFFIX, log_file_names.STRAY_DIR_SUFFIX)
-
-
-def _is_log_folder(files: WritableLocalFiles, path: str, name: str) -> bool:
-    if not files.is_dir(f"{path}/{name}"):
-        return False
-    try:
-        log_file_names.parse_topic_partition_name(name)
-    except KmirrorError:
-        return False
-    return True
-
-
-def _holds_log(files: WritableLocalFiles, path: str, name: str) -> bool:
-    """Whether more than its name makes a folder a log's: folders like `photos-2024` exist."""
-    if not _is_log_folder(files, path, name):
-        return False
-    inside = files.list_dir(f"{path}/{name}")
-    return name.endswith(_NOT_A_LOG) or PARTITION_METADATA_FILE_NAME in inside or any(log_file_names.is_log_file(one) for one in inside)
-
-
-def check_save_mode(options: WriteOptions, path: str, found: Iterable[TopicPartition]) -> None:
-    """KmirrorError if there already is a log and the save mode is `error`."""
-    if options.save_mode and any(True for _ in found):
-        raise KmirrorError(f"{NAME}: {path} has logs already; append to them with mode('append'), replace them with mode('overwrite')")
-
-
-def check_overwrite(files: WritableLocalFiles, path: str, names: Iterable[str]) -> None:
-    """KmirrorError if `overwrite` would remove something that is no log, or a node's own log."""
-    for name in names:
-        if name.startswith(f"{CLUSTER_METADATA_TOPIC_NAME}-"):
-            raise KmirrorError(
-                f"{NAME}: {path} has {name}: it belongs to a node, and overwrite would destroy the cluster; remove the file first if that is intended"
-            )
-        known = name in (*_CHECKPOINTS, *_KEPT, CLEAN_SHUTDOWN_FILE_NAME) or _holds_log(files, path, name)
-        if not known:
-            raise KmirrorError(f"{NAME}: {path}/{name} is not part of a log.dir; overwrite replaces only log.dirs")
 
 
 def _is_large(name: str) -> bool:

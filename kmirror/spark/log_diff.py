@@ -28,7 +28,7 @@ from kmirror.spark.files import file_system_for
 from kmirror.spark.job_progress import watched
 from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.chunk_diff import ComparedChunks
-from kmirror.verify.cluster_prints import Comparison, SlicePrinter, printed_slice
+from kmirror.verify.cluster_prints import ComparedPair, SlicePrinter, printed_slice
 from kmirror.verify.compared_log import DirectoryLog
 from kmirror.verify.log_diff import DiffSettings, diff_logs, diff_parts, diff_piece, joined
 from kmirror.verify.mirror_rules import MirroredEnd, MirroredPartition, diff_mirrored, end_or_verdict, with_problem
@@ -109,10 +109,10 @@ def _cut(
     return paired_slices(left, right, slice_bytes, end.offset), end
 
 
-def _outcome(pair: Pair, found: ComparedChunks, end: MirroredEnd | None) -> Comparison:
+def _outcome(pair: Pair, found: ComparedChunks, end: MirroredEnd | None) -> ComparedPair:
     if end is None:
-        return Comparison(*pair, found, (None, None))
-    return Comparison(*pair, found._replace(end_offset=end.offset), (None, None), end.problem)
+        return ComparedPair(*pair, found, (None, None))
+    return ComparedPair(*pair, found._replace(end_offset=end.offset), (None, None), end.problem)
 
 
 def mirrored_ends_on_spark(
@@ -126,7 +126,7 @@ def mirrored_ends_on_spark(
 
 
 def diff_parts_on_spark(
-    spark: SparkSession, comparisons: Sequence[Comparison], left: str, right: str, settings: DiffSettings
+    spark: SparkSession, comparisons: Sequence[ComparedPair], left: str, right: str, settings: DiffSettings
 ) -> list[PartitionVerdict]:
     """Returns the verdicts of logs that were cut or fingerprinted, in their order, after
     classifying what differs."""
@@ -152,7 +152,7 @@ def diff_parts_on_spark(
     return [with_problem(one, comparison.problem, settings) for one, comparison in zip(found_of, comparisons)]
 
 
-def _pieces(comparison: Comparison) -> list[tuple[ComparedChunks, int]]:
+def _pieces(comparison: ComparedPair) -> list[tuple[ComparedChunks, int]]:
     """Returns the parts in groups of about `TASK_BYTES` of each log, large parts cut, with each
     group's bytes. Equal logs make one group without parts, whose task returns the verdict and looks
     up the facts of both logs."""
@@ -167,7 +167,7 @@ def _pieces(comparison: Comparison) -> list[tuple[ComparedChunks, int]]:
 
 
 def _diff_whole(
-    spark: SparkSession, comparisons: Sequence[Comparison], left: str, right: str, settings: DiffSettings
+    spark: SparkSession, comparisons: Sequence[ComparedPair], left: str, right: str, settings: DiffSettings
 ) -> list[PartitionVerdict]:
     """Returns the same as `diff_parts_on_spark`, with one task per partition."""
     work = [(_describe(one.left, left), _describe(one.right, right), one.found, one.facts, settings) for one in comparisons]

@@ -67,8 +67,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from kmirror.common.errors import KmirrorError
-from kmirror.spark.local_writes import SystemChance, WritableLocalFiles
-from kmirror.spark.log_commit import LogCommit, check_overwrite, check_save_mode, partitions_in, staging_folder
+from kmirror.runtime.system_ports import SystemRandom
+from kmirror.spark.existing_logs import check_overwrite, check_save_mode, partitions_in
+from kmirror.spark.local_writes import WritableLocalFiles
+from kmirror.spark.log_commit import LogCommit, staging_folder
 from kmirror.spark.one_line import in_one_line
 from kmirror.spark.options import NAME
 from kmirror.spark.staged_log import Piece, TaskWriter
@@ -108,7 +110,7 @@ class KafkaLogWriter(DataSourceArrowWriter):  # type: ignore[misc]
     @in_one_line
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenPieces:
         number = _task_number()
-        folder = f"{self._staging}/task-{number}-{SystemChance().token_bytes(8).hex()}"
+        folder = f"{self._staging}/task-{number}-{SystemRandom().token_bytes(8).hex()}"
         try:
             os.mkdir(folder)
         except FileNotFoundError as error:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
+from kmirror.spark.existing_logs import partitions_in
 from kmirror.spark.local_writes import WritableLocalFiles
-from kmirror.spark.log_commit import partitions_in
 from kmirror.spark.write_options import SAVE_MODE, WriteOptions
 
 if TYPE_CHECKING:

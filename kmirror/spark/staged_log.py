@@ -25,8 +25,9 @@ from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.columns import Int64s
 from kmirror.record.record import NO_TIMESTAMP
+from kmirror.runtime.system_ports import SystemClock
 from kmirror.spark.arrow_bytes import HEADERS
-from kmirror.spark.local_writes import PutOff, SystemClock, WritableLocalFiles, local_ports
+from kmirror.spark.local_writes import PutOff, WritableLocalFiles, local_ports
 from kmirror.spark.options import NAME
 from kmirror.spark.partitioner import Partitioner
 from kmirror.spark.record_bytes import MAX_RECORD_BYTES, ROWS, BuiltBatch, build_batches, cut_into_batches, record_sizes

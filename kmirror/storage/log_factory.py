@@ -17,6 +17,7 @@ from kmirror.storage.broker_logs import BrokerLogs
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_dirs import LogDirs
 from kmirror.storage.log_file_names import log_dir_name, log_future_dir_name
+from kmirror.storage.log_open_options import LogOpenOptions
 from kmirror.storage.log_settings import LogSettings
 from kmirror.storage.log_truncation import LogCut
 from kmirror.storage.meta_properties import DIRECTORY_ID_LOST, DIRECTORY_ID_MIGRATING, DIRECTORY_ID_UNASSIGNED
@@ -66,13 +67,15 @@ class LogFactory:
             directory,
             config,
             self._ports,
-            log_start_offset=log_start_offset,
-            recovery_point=recovery_point,
-            last_shutdown_clean=clean,
-            topic_id=topic_id,
-            producer_state_config=settings.producer_state_config,
-            max_transaction_timeout_ms=settings.config.max_transaction_timeout_ms,
-            defer_files=settings.config.defer_files,
+            LogOpenOptions(
+                log_start_offset=log_start_offset,
+                recovery_point=recovery_point,
+                last_shutdown_clean=clean,
+                topic_id=topic_id,
+                producer_state_config=settings.producer_state_config,
+                max_transaction_timeout_ms=settings.config.max_transaction_timeout_ms,
+                defer_files=settings.config.defer_files,
+            ),
         )
         log.truncation.guard = functools.partial(self._guard, log)
         return log

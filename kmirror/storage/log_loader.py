@@ -49,6 +49,7 @@ from kmirror.storage.log_file_names import (
     time_index_file,
 )
 from kmirror.storage.log_offset_metadata import LoadedLogOffsets, LogOffsetMetadata
+from kmirror.storage.log_open_options import LogOpenOptions
 from kmirror.storage.log_segment import LogSegment
 from kmirror.storage.log_segment_recovery import InvalidOffsetError, LogSegmentOffsetOverflowError
 from kmirror.storage.log_segments import LogSegments
@@ -74,17 +75,12 @@ class LogLoader:
         topic_partition: TopicPartition,
         config: LogConfig,
         ports: LogPorts,
+        options: LogOpenOptions,
         *,
         segments: LogSegments,
         leader_epoch_cache: LeaderEpochFileCache,
         producer_state_manager: ProducerStateManager,
-        had_clean_shutdown: bool,
-        log_start_offset_checkpoint: int,
-        recovery_point_checkpoint: int,
-        defer_files: bool = False,
-        committed_offset: int = 0,
     ) -> None:
-        """The log must reach up to `committed_offset`, and recovery does not cut below it."""
         self._folder = LogFolder(directory, topic_partition, config, ports)
         self._directory = directory
         self._topic_partition = topic_partition
@@ -94,11 +90,11 @@ class LogLoader:
         self._segments = segments
         self._leader_epoch_cache = leader_epoch_cache
         self._producer_state_manager = producer_state_manager
-        self._had_clean_shutdown = had_clean_shutdown
-        self._log_start_offset_checkpoint = log_start_offset_checkpoint
-        self._recovery_point_checkpoint = recovery_point_checkpoint
-        self._defer_files = defer_files
-        self._committed_offset = committed_offset
+        self._had_clean_shutdown = options.last_shutdown_clean
+        self._log_start_offset_checkpoint = options.log_start_offset
+        self._recovery_point_checkpoint = options.recovery_point
+        self._defer_files = options.defer_files
+        self._committed_offset = options.committed_offset
 
     def load(self) -> LoadedLogOffsets:
         """Loads the log and returns its offsets.

@@ -15,9 +15,10 @@ from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_file_names import parse_topic_partition_name
 from kmirror.storage.log_loader import LogLoader
 from kmirror.storage.log_offset_metadata import LogOffsetMetadata
+from kmirror.storage.log_open_options import LogOpenOptions
 from kmirror.storage.log_segments import LogSegments
 from kmirror.storage.ports import LogPorts, guarded_ports
-from kmirror.storage.producer_state_manager import ProducerStateManager, ProducerStateManagerConfig
+from kmirror.storage.producer_state_manager import ProducerStateManager
 
 
 class OpenedLog(NamedTuple):
@@ -41,32 +42,15 @@ def open_log_folder(
     directory: str,
     config: LogConfig,
     ports: LogPorts,
-    *,
-    log_start_offset: int,
-    recovery_point: int,
-    last_shutdown_clean: bool,
-    topic_id: Uuid | None,
-    producer_state_config: ProducerStateManagerConfig | None,
-    max_transaction_timeout_ms: int,
-    defer_files: bool,
-    committed_offset: int,
+    options: LogOpenOptions,
 ) -> OpenedLog:
     """See `UnifiedLog.open`."""
     topic_partition = parse_topic_partition_name(directory)
     ports = guarded_ports(ports, parent_dir(directory), str(topic_partition))
-    if defer_files and log_start_offset == 0:
+    if options.defer_files and options.log_start_offset == 0:
         found = idle_folder(ports.files, directory)
         if found.is_idle:
-            return _idle_log(
-                directory,
-                topic_partition,
-                config,
-                ports,
-                topic_id=topic_id,
-                noted_topic_id=found.topic_id,
-                producer_state_config=producer_state_config,
-                max_transaction_timeout_ms=max_transaction_timeout_ms,
-            )
+            return _idle_log(directory, topic_partition, config, ports, options, noted_topic_id=found.topic_id)
     ports.files.make_dirs(directory)
     segments = LogSegments(topic_partition)
     cache = LeaderEpochFileCache(topic_partition, LeaderEpochCheckpointFile(ports.files, directory), ports.scheduler)
@@ -75,22 +59,18 @@ def open_log_folder(
         directory,
         files=ports.files,
         clock=ports.clock,
-        config=producer_state_config,
-        max_transaction_timeout_ms=max_transaction_timeout_ms,
+        config=options.producer_state_config,
+        max_transaction_timeout_ms=options.max_transaction_timeout_ms,
     )
     offsets = LogLoader(
         directory,
         topic_partition,
         config,
         ports,
+        options,
         segments=segments,
         leader_epoch_cache=cache,
         producer_state_manager=manager,
-        had_clean_shutdown=last_shutdown_clean,
-        log_start_offset_checkpoint=log_start_offset,
-        recovery_point_checkpoint=recovery_point,
-        defer_files=defer_files,
-        committed_offset=committed_offset,
     ).load()
     local_log = LocalLog(
         directory,
@@ -101,7 +81,7 @@ def open_log_folder(
         recovery_point=offsets.recovery_point,
         next_offset_metadata=offsets.next_offset_metadata,
     )
-    return OpenedLog(local_log, offsets.log_start_offset, cache, manager, topic_id)
+    return OpenedLog(local_log, offsets.log_start_offset, cache, manager, options.topic_id)
 
 
 def _idle_log(
@@ -109,11 +89,9 @@ def _idle_log(
     topic_partition: TopicPartition,
     config: LogConfig,
     ports: LogPorts,
+    options: LogOpenOptions,
     *,
-    topic_id: Uuid | None,
     noted_topic_id: Uuid | None,
-    producer_state_config: ProducerStateManagerConfig | None,
-    max_transaction_timeout_ms: int,
 ) -> OpenedLog:
     """A log that nothing was ever appended to: nothing is loaded, and no file is created before the
     first append.
@@ -127,12 +105,12 @@ def _idle_log(
         directory,
         files=ports.files,
         clock=ports.clock,
-        config=producer_state_config,
-        max_transaction_timeout_ms=max_transaction_timeout_ms,
+        config=options.producer_state_config,
+        max_transaction_timeout_ms=options.max_transaction_timeout_ms,
         has_snapshots=False,
     )
     local_log = LocalLog(
         directory, topic_partition, config, ports, segments=segments, recovery_point=0, next_offset_metadata=LogOffsetMetadata(0, 0, 0)
     )
     segments.add(local_log.folder.open_segment(0, deferred=True))
-    return OpenedLog(local_log, 0, cache, manager, topic_id, noted_topic_id, is_deferred=True)
+    return OpenedLog(local_log, 0, cache, manager, options.topic_id, noted_topic_id, is_deferred=True)

@@ -43,6 +43,7 @@ from kmirror.storage.log_io import LogIo
 from kmirror.storage.log_offset_lookup import offset_for_timestamp
 from kmirror.storage.log_offset_metadata import EpochAndOffset, LogOffsetMetadata, LogStartOffsetIncrementReason, TimestampAndOffset
 from kmirror.storage.log_offsets import LogOffsets
+from kmirror.storage.log_open_options import NEW_LOG, LogOpenOptions
 from kmirror.storage.log_opening import OpenedLog, open_log_folder
 from kmirror.storage.log_retention import LogRetention
 from kmirror.storage.log_roll import LogRoll
@@ -51,7 +52,6 @@ from kmirror.storage.log_segments import LogSegments
 from kmirror.storage.log_topic_id import LogTopicId
 from kmirror.storage.log_truncation import LogTruncation
 from kmirror.storage.ports import LogPorts
-from kmirror.storage.producer_state_manager import ProducerStateManagerConfig
 from kmirror.storage.segment_files import delete_producer_snapshots, replace_segments
 from kmirror.storage.verification_guards import VerificationGuards
 
@@ -87,38 +87,13 @@ class UnifiedLog:
         directory: str,
         config: LogConfig,
         ports: LogPorts,
-        *,
-        log_start_offset: int = 0,
-        recovery_point: int = 0,
-        last_shutdown_clean: bool = True,
-        topic_id: Uuid | None = None,
-        producer_state_config: ProducerStateManagerConfig | None = None,
-        max_transaction_timeout_ms: int = 900_000,
-        defer_files: bool = False,
-        committed_offset: int = 0,
+        options: LogOpenOptions = NEW_LOG,
     ) -> UnifiedLog:
         """Creates the folder or loads its log (recovering it after an unclean stop), through
-        `LogLoader`.
-
-        With `defer_files` a partition that nobody has written to gets its files only with the first
-        append. `log_start_offset` and `recovery_point` are the checkpointed ones. CorruptFileError
-        where Kafka refuses to start, or if the log cannot be read up to `committed_offset`.
+        `LogLoader`. CorruptFileError where Kafka refuses to start, or if the log cannot be read up
+        to the options' `committed_offset`.
         """
-        return cls(
-            open_log_folder(
-                directory,
-                config,
-                ports,
-                log_start_offset=log_start_offset,
-                recovery_point=recovery_point,
-                last_shutdown_clean=last_shutdown_clean,
-                topic_id=topic_id,
-                producer_state_config=producer_state_config,
-                max_transaction_timeout_ms=max_transaction_timeout_ms,
-                defer_files=defer_files,
-                committed_offset=committed_offset,
-            )
-        )
+        return cls(open_log_folder(directory, config, ports, options))
 
     # what it is
     @property

@@ -45,7 +45,7 @@ class Planned(NamedTuple):
         return 0 if isinstance(self.plan, str) else sum(piece.size for piece in self.plan.slices)
 
 
-class Comparison(NamedTuple):
+class ComparedPair(NamedTuple):
     """Two logs whose chunks were compared: the arguments for `diff_parts`."""
 
     left: DirectoryLog
@@ -104,7 +104,7 @@ def compared(
     sides: tuple[str, str] = ("A", "B"),
     mirrored: MirroredPartition | None = None,
     end: MirroredEnd | PartitionVerdict | None = None,
-) -> Comparison | PartitionVerdict:
+) -> ComparedPair | PartitionVerdict:
     """Returns what the chunks of two logs say, or an error verdict if one of them could not be
     read. Of a partition that is `mirrored`, what lies below its mirrored end counts; that of one
     that is not stopped is known from its print."""
@@ -117,13 +117,13 @@ def compared(
     start_offset = max(left.log_start_offset, right.log_start_offset)
     facts = facts_of(left, prints[0], one.prints), facts_of(right, prints[1], two.prints)
     if mirrored is None:
-        return Comparison(left, right, compare_chunks(*prints, start_offset), facts)
+        return ComparedPair(left, right, compare_chunks(*prints, start_offset), facts)
     if end is None:
         known = None if mirrored.is_stopped else facts[1]
         end = end_or_verdict(left, right, mirrored) if known is None else MirroredEnd(known.log_end_offset)
     if isinstance(end, PartitionVerdict):
         return end
-    return Comparison(left, right, compare_chunks(*prints, start_offset, end.offset), facts, end.problem)
+    return ComparedPair(left, right, compare_chunks(*prints, start_offset, end.offset), facts, end.problem)
 
 
 def printed_slice(files: FileSystem, piece: LogSlice, is_deep: bool, /) -> SlicePrint | str:

@@ -12,7 +12,7 @@ from support.mirrors.scripted_source import KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, NEW
 from kmirror.common.errors import Errors
 from kmirror.common.uuid import Uuid
 from kmirror.mirror.logs.local_log import cut_fully
-from kmirror.mirror.logs.log_questions import Action
+from kmirror.mirror.logs.log_questions import LogAction
 from kmirror.mirror.logs.log_verifier import diverged
 from kmirror.network.client import AuthenticationError
 from kmirror.record.builder import build_batch
@@ -250,7 +250,7 @@ async def test_d3_15_an_epoch_that_goes_on_longer_at_the_source_is_cut_where_our
     log.batches[1:] = [batch(2, b"x", b"y", b"z", epoch=1)]
     log.epoch = 1
     inquiry = diverged(driver.log, 1, 5, cleaned_until=lambda: 0)
-    assert verdict_of(inquiry, log.batches)[:2] == (Action.CUT, 2)
+    assert verdict_of(inquiry, log.batches)[:2] == (LogAction.CUT, 2)
 
 
 async def test_d3_15_a_point_below_our_log_start_starts_the_log_over(tmp_path):

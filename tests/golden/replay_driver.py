@@ -32,6 +32,7 @@ from kmirror.record.record_batch import RecordBatch, iter_batches
 from kmirror.storage.log_append_info import LogAppendInfo
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
+from kmirror.storage.log_open_options import LogOpenOptions
 from kmirror.storage.unified_log import UnifiedLog
 from kmirror.wire.framing import read_request, read_request_header, read_response
 from kmirror.wire.messages.produce import ProduceRequest, ProduceResponse
@@ -237,9 +238,7 @@ class ReplayDriver:
             str(self.directory),
             self.config,
             self.world.ports,
-            log_start_offset=log_start_offset,
-            recovery_point=recovery_point,
-            last_shutdown_clean=clean,
+            LogOpenOptions(log_start_offset=log_start_offset, recovery_point=recovery_point, last_shutdown_clean=clean),
         )
 
     def _become_leader(self) -> None:

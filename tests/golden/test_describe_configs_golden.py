@@ -29,7 +29,7 @@ from kmirror.metadata.image import (
     TopicsImage,
 )
 from kmirror.server.broker_api_table import ROWS
-from kmirror.server.config_views import ConfigEntry, ConfigSource, ConfigViews
+from kmirror.server.config_views import ConfigSource, ConfigViews, DescribedConfig
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.served_versions import ServedVersions
 from kmirror.wire.framing import read_request, read_request_header, read_response
@@ -62,7 +62,7 @@ def recorded_config() -> KafkaConfig:
     return KafkaConfig.from_props(dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#")))
 
 
-def entries(config: KafkaConfig, resource_type: int, name: str, recorded: list[Any]) -> list[ConfigEntry]:
+def entries(config: KafkaConfig, resource_type: int, name: str, recorded: list[Any]) -> list[DescribedConfig]:
     resources: dict[ConfigResource, dict[str, str]] = {}
     if resource_type in SET_AT_RUNTIME:
         own = {entry.name: entry.value for entry in recorded if entry.config_source == SET_AT_RUNTIME[resource_type]}

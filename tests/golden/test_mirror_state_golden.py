@@ -12,8 +12,8 @@ from functools import cache
 import pytest
 from support.logs.golden_vectors import golden_dir
 
-from kmirror.coordinator.common.coordinator_runtime import replay_batch
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
+from kmirror.coordinator.common.log_replay import replay_batch
 from kmirror.mirror.coordination.mirror_coordinator_shard import MirrorCoordinatorShard
 from kmirror.mirror.coordination.mirror_records import (
     LastMirrorEpochs,

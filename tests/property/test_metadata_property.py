@@ -68,7 +68,7 @@ def change_isr(controller: ControllerDouble, name: str, isr: list[int]) -> None:
         broker_id=partition.leader, broker_epoch=controller.state.image.cluster.brokers[partition.leader].epoch,
         topics=[ap.AlterPartitionRequestTopicData(topic_id=topic.id, partitions=[data])],
     )  # fmt: skip
-    controller.run(controller.replication.alter_partition(request, 3))
+    controller.run(controller.replication.reports.alter_partition(request, 3))
 
 
 def check(controller: ControllerDouble, *, elr: bool) -> None:

@@ -47,6 +47,7 @@ from kmirror.record.record import Record
 from kmirror.record.record_batch import iter_batches
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.storage.log_config import LogConfig
+from kmirror.storage.log_open_options import LogOpenOptions
 from kmirror.storage.producer_append_info import ProducerAppendInfo
 from kmirror.storage.producer_state_entry import VerificationGuard
 from kmirror.storage.producer_state_manager import ProducerStateManagerConfig
@@ -117,8 +118,9 @@ class TransactionMachine(RuleBasedStateMachine):
             str(self.root / f"{partition.topic}-{partition.partition}"),
             CONFIG,
             self.storage.ports,
-            last_shutdown_clean=clean,
-            producer_state_config=ProducerStateManagerConfig(transaction_verification_enabled=True),
+            LogOpenOptions(
+                last_shutdown_clean=clean, producer_state_config=ProducerStateManagerConfig(transaction_verification_enabled=True)
+            ),
         )
         log.update_high_watermark(log.log_end_offset)
         return log

@@ -26,6 +26,7 @@ from kmirror.record.record import Record
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_offset_metadata import LogStartOffsetIncrementReason
+from kmirror.storage.log_open_options import LogOpenOptions
 from kmirror.storage.producer_state_manager import ProducerStateManagerConfig
 from kmirror.storage.unified_log import UnifiedLog
 
@@ -93,10 +94,12 @@ class UnifiedLogMachine(RuleBasedStateMachine):
             str(self.folder),
             CONFIG,
             self.world.ports,
-            log_start_offset=self.log_start,
-            recovery_point=recovery_point,
-            last_shutdown_clean=clean,
-            producer_state_config=ProducerStateManagerConfig(transaction_verification_enabled=False),
+            LogOpenOptions(
+                log_start_offset=self.log_start,
+                recovery_point=recovery_point,
+                last_shutdown_clean=clean,
+                producer_state_config=ProducerStateManagerConfig(transaction_verification_enabled=False),
+            ),
         )
         self.log.update_high_watermark(self.log.log_end_offset)
 

@@ -19,6 +19,7 @@ from kmirror.record.record import Record
 from kmirror.sim.disk import SimDisk
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.storage.log_config import LogConfig
+from kmirror.storage.log_open_options import LogOpenOptions
 from kmirror.storage.unified_log import UnifiedLog
 
 NOW_MS = 1_750_000_000_000
@@ -41,7 +42,9 @@ class Machine:
 
     def start(self, *, recovery_point: int) -> None:
         self.world = StorageWorld(NOW_MS, files=self.disk)
-        self.log = UnifiedLog.open("/data/t-0", CONFIG, self.world.ports, recovery_point=recovery_point, last_shutdown_clean=False)
+        self.log = UnifiedLog.open(
+            "/data/t-0", CONFIG, self.world.ports, LogOpenOptions(recovery_point=recovery_point, last_shutdown_clean=False)
+        )
 
     def append(self, size: int) -> None:
         entry = self.log.producer_state_manager.last_entry(5)

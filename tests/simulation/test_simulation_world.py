@@ -12,11 +12,12 @@ from kmirror.sim.histories.disks import DISK_HISTORIES
 from kmirror.sim.histories.sources import SOURCE_HISTORIES
 from kmirror.sim.histories.states import STATE_HISTORIES
 
-TRIES = range(1, 5)
+TRIES = range(1, 9)
 NAMED = [*DISK_HISTORIES, *STATE_HISTORIES, *SOURCE_HISTORIES, *COMPACTION_HISTORIES]
 ABLATIONS = [
     ("errors_of_one_partition", "directory_fails"),
     ("disk_errors_are_no_bytes", "full_disk_at_restart"),
+    ("read_errors_end_nothing", "unreadable_disk_at_restart"),
     ("cut_reaches_future", "move_during_cut"),
     ("formatted_only", "directory_comes_back_empty"),
     ("disk_is_the_replicas", "leaders_disk_fills"),

@@ -21,21 +21,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
-from kmirror.clients.cluster_client import GROUP, ClusterClient, Node
+from kmirror.clients.cluster_client import GROUP, ClusterClient
+from kmirror.clients.consumer.classic_requests import MOVED, NO_GENERATION, ClassicMemberIdentity, ClassicRequests
 from kmirror.clients.consumer.consumer_config import ConsumerConfig
 from kmirror.clients.consumer.consumer_protocol import (
-    PROTOCOL_TYPE,
     deserialize_assignment,
-    deserialize_subscription,
-    serialize_assignment,
     serialize_subscription,
 )
 from kmirror.clients.consumer.consumer_types import CommitFailedException, ConsumerGroupMetadata, RebalanceInProgressException
+from kmirror.clients.consumer.group_leader import GroupLeader
 from kmirror.clients.consumer.member_states import ClassicEvent, ClassicState, classic_step
 from kmirror.clients.consumer.membership import ListenerCalls
-from kmirror.clients.consumer.offset_commits import OFFSETS_CONNECTION, MemberIdentity
+from kmirror.clients.consumer.offset_commits import MemberIdentity
 from kmirror.clients.consumer.partition_assignor import ConsumerPartitionAssignor, RebalanceProtocol, Subscription
 from kmirror.clients.consumer.pattern_topics import PatternTopics
 from kmirror.clients.consumer.signal import Signal
@@ -44,20 +43,11 @@ from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.supervision import Supervised
-from kmirror.wire.messages.heartbeat import HeartbeatRequest
-from kmirror.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from kmirror.wire.messages.leave_group import LeaveGroupRequest
-from kmirror.wire.messages.leave_group import MemberIdentity as LeavingMember
-from kmirror.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kmirror.wire.messages.join_group import JoinGroupResponse
 from kmirror.wire.primitives import ProtocolReadError
 
-COORDINATOR_CONNECTION: Final = "coordinator"
-JOIN_SLACK_MS: Final = 5_000
-"""How much longer than the rebalance timeout a JoinGroup is waited for, as in Kafka."""
-MOVED: Final = (Errors.NOT_COORDINATOR, Errors.COORDINATOR_NOT_AVAILABLE, Errors.NETWORK_EXCEPTION)
 GONE: Final = (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION)
 AGAIN: Final = (*MOVED, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.REBALANCE_IN_PROGRESS)
-NO_GENERATION: Final = -1
 COMMITTING: Final = (ClassicState.PREPARING, ClassicState.ASSIGNED, ClassicState.STABLE)
 
 
@@ -86,17 +76,15 @@ class ClassicMembership:
         self._rebalance_timeout_ms = config.get_int("max.poll.interval.ms")
         self._calls = ListenerCalls(subscriptions)
         self._state = ClassicState.UNJOINED
-        self._generation = NO_GENERATION
-        self._member_id = ""
+        self._member = member = ClassicMemberIdentity()
+        self._requests = ClassicRequests(cluster, config, member, on_refused=self._refuse)
         self._attempt = 0
-        self._protocol_name = ""
         self._joined_topics: tuple[str, ...] = ()
         self._last_assigned: list[TopicPartition] = []
         self._assignment = b""
         self._leads = False
         self._join: JoinGroupResponse | None = None
-        self._watched: dict[str, int] = {}
-        self._rejoin_reason = ""
+        self._leader = GroupLeader(cluster, config)
         self._refusal: KmirrorError | None = None
         self._failures = 0
         self._polled_ms = runtime.clock.monotonic_ms()
@@ -120,9 +108,9 @@ class ClassicMembership:
 
     def identity(self) -> MemberIdentity:
         """See `Membership`."""
-        if self._state in COMMITTING and self._generation != NO_GENERATION:
-            return MemberIdentity(self._generation, self._member_id, self._config.group_instance_id)
-        if self._state in (ClassicState.JOINING, ClassicState.SYNCING) and self._member_id:
+        if self._state in COMMITTING and self._member.generation != NO_GENERATION:
+            return MemberIdentity(self._member.generation, self._member.id, self._config.group_instance_id)
+        if self._state in (ClassicState.JOINING, ClassicState.SYNCING) and self._member.id:
             raise RebalanceInProgressException(
                 "Offset commit cannot be completed since the consumer is undergoing a rebalance for auto partition assignment. You can try "
                 "completing the rebalance by calling poll() and then retry the operation."
@@ -131,12 +119,12 @@ class ClassicMembership:
 
     def fenced(self, identity: MemberIdentity) -> None:
         """See `Membership`."""
-        if identity.member_id == self._member_id and identity.generation == self._generation:
+        if identity.member_id == self._member.id and identity.generation == self._member.generation:
             self._forget_identity(Errors.UNKNOWN_MEMBER_ID)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """See `Membership`."""
-        return ConsumerGroupMetadata(self._group_id, self._generation, self._member_id, self._config.group_instance_id)
+        return ConsumerGroupMetadata(self._group_id, self._member.generation, self._member.id, self._config.group_instance_id)
 
     def enforce_rebalance(self, reason: str) -> None:
         """See `Membership`."""
@@ -166,14 +154,11 @@ class ClassicMembership:
             self._rejoin("subscribed")
         elif self._state is ClassicState.STABLE and self._joined_topics != topics:
             self._rejoin("the subscription changed")
-        elif self._state is ClassicState.STABLE and self._leads and self._has_grown():
+        elif self._state is ClassicState.STABLE and self._leads and self._leader.has_grown():
             self._rejoin("cached metadata has changed since the last assignment")
 
-    def _has_grown(self) -> bool:
-        return any(self._cluster.partition_count(topic) != count for topic, count in self._watched.items())
-
     def _rejoin(self, reason: str) -> None:
-        self._rejoin_reason = reason
+        self._member.rejoin_reason = reason
         self._step(ClassicEvent.REJOIN_NEEDED)
 
     def _step(self, event: ClassicEvent) -> None:
@@ -184,9 +169,9 @@ class ClassicMembership:
     def _forget_identity(self, error: Errors) -> None:
         """The coordinator does not know us: what we own may be somebody else's by now."""
         self._attempt += 1
-        self._generation = NO_GENERATION
+        self._member.generation = NO_GENERATION
         if error is not Errors.ILLEGAL_GENERATION:
-            self._member_id = ""
+            self._member.id = ""
         self._step(ClassicEvent.FENCED)
 
     def _refuse(self, error: KmirrorError) -> None:
@@ -198,14 +183,14 @@ class ClassicMembership:
 
     async def _prepare(self) -> None:
         owned = self._subscriptions.assigned_partitions()
-        if self._generation == NO_GENERATION:
+        if self._member.generation == NO_GENERATION:
             if owned:
                 self._subscriptions.mark_pending_revocation(owned)
                 await self._calls.lost(sorted(owned))
                 self._subscriptions.assign_from_subscribed([])
         else:
             await self._give_up_before_joining(owned)
-            if self._generation == NO_GENERATION and self._subscriptions.assigned_partitions():
+            if self._member.generation == NO_GENERATION and self._subscriptions.assigned_partitions():
                 return  # fenced meanwhile: the rest is lost, not revoked
         if self._state is ClassicState.PREPARING:
             self._step(ClassicEvent.PREPARED)
@@ -215,7 +200,7 @@ class ClassicMembership:
         given_up = owned if eager else [partition for partition in owned if partition.topic not in self._subscriptions.topics]
         self._subscriptions.mark_pending_revocation(given_up)
         await self._commit_before_revocation(min(self._rebalance_timeout_ms, self._config.get_int("request.timeout.ms")))
-        if self._generation == NO_GENERATION:
+        if self._member.generation == NO_GENERATION:
             return  # fenced while it committed: `update` comes back, and everything is lost
         if eager or given_up:
             await self._calls.revoked(sorted(given_up))
@@ -258,7 +243,7 @@ class ClassicMembership:
                 await self._send_join()
             elif self._state is ClassicState.SYNCING:
                 await self._send_sync()
-            elif self._state is ClassicState.FATAL or not self._member_id or self._generation == NO_GENERATION:
+            elif self._state is ClassicState.FATAL or not self._member.id or self._member.generation == NO_GENERATION:
                 await self._work.wait(None)
             else:
                 await self._heartbeat_or_wait()
@@ -277,10 +262,10 @@ class ClassicMembership:
 
     async def _leave_unpolled(self) -> None:
         """poll was not called in time: another member shall have the partitions."""
-        member_id = self._member_id
+        member_id = self._member.id
         self._forget_identity(Errors.UNKNOWN_MEMBER_ID)
         if self._config.group_instance_id is None:
-            await self._send_leave(
+            await self._requests.leave(
                 member_id,
                 timeout_ms=self._config.get_int("request.timeout.ms"),
                 reason="consumer poll timeout has expired.",
@@ -289,15 +274,7 @@ class ClassicMembership:
     async def _send_heartbeat(self) -> None:
         attempt = self._attempt
 
-        def message(version: int) -> HeartbeatRequest:
-            return HeartbeatRequest(
-                group_id=self._group_id,
-                generation_id=self._generation,
-                member_id=self._member_id,
-                group_instance_id=self._config.group_instance_id if version >= 3 else None,
-            )
-
-        error, _ = await self._ask(HeartbeatRequest.API_KEY, message, self._config.get_int("request.timeout.ms"))
+        error = await self._requests.heartbeat()
         now_ms = self._runtime.clock.monotonic_ms()
         if attempt != self._attempt:
             return
@@ -316,56 +293,41 @@ class ClassicMembership:
             if now_ms - self._heard_ms >= self._config.get_int("session.timeout.ms"):
                 self._cluster.forget_coordinator(self._group_id, GROUP)
         else:
-            self._refuse(self._told(error))
+            self._refuse(self._requests.told(error))
 
     async def _send_join(self) -> None:
         attempt = self._attempt
         topics = self._subscriptions.topics
         owned = self._subscriptions.assigned_partitions()
 
-        def message(version: int) -> JoinGroupRequest:
-            protocols = [
-                JoinGroupRequestProtocol(name=assignor.name, metadata=self._metadata_of(assignor, topics, owned))
-                for assignor in self._config.assignors
-            ]
-            return JoinGroupRequest(
-                group_id=self._group_id,
-                session_timeout_ms=self._config.get_int("session.timeout.ms"),
-                rebalance_timeout_ms=self._rebalance_timeout_ms if version >= 1 else -1,
-                member_id=self._member_id,
-                group_instance_id=self._config.group_instance_id if version >= 5 else None,
-                protocol_type=PROTOCOL_TYPE,
-                protocols=protocols,
-                reason=self._rejoin_reason[:255] if version >= 8 else None,
-            )
-
-        timeout_ms = max(self._config.get_int("request.timeout.ms"), self._rebalance_timeout_ms + JOIN_SLACK_MS)
-        error, response = await self._ask(JoinGroupRequest.API_KEY, message, timeout_ms)
+        error, response = await self._requests.join(
+            lambda: [(assignor.name, self._metadata_of(assignor, topics, owned)) for assignor in self._config.assignors]
+        )
         if attempt != self._attempt or self._state is not ClassicState.JOINING:
             return
         if error is Errors.NONE:
             self._failures = 0
             self._joined_topics = topics
-            self._member_id, self._generation = response.member_id, response.generation_id
-            self._protocol_name = response.protocol_name or ""
+            self._member.id, self._member.generation = response.member_id, response.generation_id
+            self._member.protocol_name = response.protocol_name or ""
             self._join = response
             self._leads = response.leader == response.member_id
             self._heard_ms = self._runtime.clock.monotonic_ms()
             self._step(ClassicEvent.JOINED)
         elif error is Errors.MEMBER_ID_REQUIRED:
-            self._member_id = response.member_id
+            self._member.id = response.member_id
             self._step(ClassicEvent.RETRY)
         elif error in GONE:
             self._forget_identity(error)
         elif error in AGAIN:
             await self._retry_later()
         else:
-            self._refuse(self._told(error))
+            self._refuse(self._requests.told(error))
 
     def _metadata_of(self, assignor: ConsumerPartitionAssignor, topics: tuple[str, ...], owned: list[TopicPartition]) -> bytes:
-        data = assignor.subscription_user_data(self._last_assigned, self._generation)
+        data = assignor.subscription_user_data(self._last_assigned, self._member.generation)
         rack = self._config.get_string("client.rack") or None
-        return serialize_subscription(Subscription(topics, owned, self._generation, data, rack, self._config.group_instance_id))
+        return serialize_subscription(Subscription(topics, owned, self._member.generation, data, rack, self._config.group_instance_id))
 
     async def _retry_later(self) -> None:
         pause_ms = self._cluster.backoff_ms(self._failures)
@@ -379,7 +341,7 @@ class ClassicMembership:
         attempt, join = self._attempt, self._join
         assert join is not None
         try:
-            assignments = await self._assign(join) if self._leads and not join.skip_assignment else []
+            assignments = await self._leader.assign(join, self._member.protocol_name) if self._leads and not join.skip_assignment else []
         except ApiException as failure:
             if failure.error.retriable:
                 await self._retry_later()
@@ -390,21 +352,9 @@ class ClassicMembership:
             self._refuse(ApiException(Errors.INCONSISTENT_GROUP_PROTOCOL, f"the group cannot be assigned: {failure}"))
             return
 
-        def message(version: int) -> SyncGroupRequest:
-            return SyncGroupRequest(
-                group_id=self._group_id,
-                generation_id=join.generation_id,
-                member_id=self._member_id,
-                group_instance_id=self._config.group_instance_id if version >= 3 else None,
-                protocol_type=PROTOCOL_TYPE if version >= 5 else None,
-                protocol_name=self._protocol_name if version >= 5 else None,
-                assignments=assignments,
-            )
-
         if attempt != self._attempt:
             return
-        timeout_ms = max(self._config.get_int("request.timeout.ms"), self._rebalance_timeout_ms + JOIN_SLACK_MS)
-        error, response = await self._ask(SyncGroupRequest.API_KEY, message, timeout_ms)
+        error, response = await self._requests.sync(join.generation_id, assignments)
         if attempt != self._attempt or self._state is not ClassicState.SYNCING:
             return
         if error is Errors.NONE:
@@ -419,62 +369,14 @@ class ClassicMembership:
         elif error in AGAIN:
             await self._retry_later()
         else:
-            self._refuse(self._told(error))
-
-    async def _assign(self, join: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
-        """What the leader decides for all members."""
-        assignor = next((one for one in self._config.assignors if one.name == self._protocol_name), None)
-        if assignor is None:
-            raise ApiException(
-                Errors.INCONSISTENT_GROUP_PROTOCOL, f"Coordinator selected invalid assignment protocol: {self._protocol_name}"
-            )
-        subscriptions = {
-            member.member_id: deserialize_subscription(bytes(member.metadata), group_instance_id=member.group_instance_id)
-            for member in join.members
-        }
-        topics = sorted({topic for subscription in subscriptions.values() for topic in subscription.topics})
-        if any(not self._cluster.partition_count(topic) for topic in topics):
-            await self._cluster.request_update(topics)
-        self._watched = {topic: self._cluster.partition_count(topic) for topic in topics}
-        assigned = assignor.assign({topic: count for topic, count in self._watched.items() if count}, subscriptions)
-        return [
-            SyncGroupRequestAssignment(member_id=member_id, assignment=serialize_assignment(partitions))
-            for member_id, partitions in assigned.items()
-        ]
-
-    # Requests
-
-    async def _ask(self, api_key: int, message: Callable[[int], Any], timeout_ms: float) -> tuple[Errors, Any]:
-        """(error, response); the response is None if there is none."""
-        node: Node | None = None
-        try:
-            node = await self._cluster.coordinator(self._group_id, GROUP)
-            version = await self._cluster.api_version(node, api_key, connection_key=COORDINATOR_CONNECTION)
-            response = await self._cluster.ask(
-                node, message(version), timeout_ms=int(timeout_ms), version=version, connection_key=COORDINATOR_CONNECTION
-            )
-            error = Errors.for_code(response.error_code)
-        except ApiException as failure:
-            response = None
-            error = Errors.COORDINATOR_NOT_AVAILABLE if failure.error.retriable else failure.error
-        except KmirrorError as failure:
-            self._refuse(failure)  # the login was refused
-            return Errors.UNKNOWN_SERVER_ERROR, None
-        if error in MOVED:
-            self._cluster.forget_coordinator(self._group_id, GROUP, node)
-        return error, response
-
-    def _told(self, error: Errors) -> ApiException:
-        if error is Errors.GROUP_AUTHORIZATION_FAILED:
-            return ApiException(error, f"Not authorized to access group: {self._group_id}")
-        return ApiException(error)
+            self._refuse(self._requests.told(error))
 
     # End
 
     async def leave(self, *, timeout_ms: float, tell: bool) -> None:
         """See `Membership`."""
         owned = self._subscriptions.assigned_partitions()
-        known = self._generation != NO_GENERATION and self._state in COMMITTING
+        known = self._member.generation != NO_GENERATION and self._state in COMMITTING
         if owned:
             self._subscriptions.mark_pending_revocation(owned)
             if known:
@@ -483,26 +385,12 @@ class ClassicMembership:
             else:
                 await self._calls.lost(sorted(owned))
             self._subscriptions.assign_from_subscribed([])
-        member_id = self._member_id
+        member_id = self._member.id
         self._attempt += 1
-        self._generation, self._member_id = NO_GENERATION, ""
+        self._member.generation, self._member.id = NO_GENERATION, ""
         self._state = classic_step(self._state, ClassicEvent.LEFT)
         self._task.cancel()
         self._topics.close()
         if member_id and tell and self._config.group_instance_id is None:
-            await self._send_leave(member_id, timeout_ms=timeout_ms, reason="the consumer is being closed")
+            await self._requests.leave(member_id, timeout_ms=timeout_ms, reason="the consumer is being closed")
         self._calls.raise_error()
-
-    async def _send_leave(self, member_id: str, *, timeout_ms: float, reason: str) -> None:
-        """A failure is of no consequence: the session times out."""
-        try:
-            node = await self._cluster.coordinator(self._group_id, GROUP)
-            version = await self._cluster.api_version(node, LeaveGroupRequest.API_KEY, connection_key=OFFSETS_CONNECTION)
-            if version >= 3:
-                member = LeavingMember(member_id=member_id, reason=reason if version >= 5 else None)
-                request = LeaveGroupRequest(group_id=self._group_id, members=[member])
-            else:
-                request = LeaveGroupRequest(group_id=self._group_id, member_id=member_id)
-            await self._cluster.ask(node, request, timeout_ms=int(timeout_ms), version=version, connection_key=OFFSETS_CONNECTION)
-        except KmirrorError:
-            return

@@ -166,13 +166,13 @@ class KafkaConsumer:
         """Returns records as soon as there are any, at most max.poll.records; empty after
         `timeout_ms`. Raises what the application must know (module `consumer_types`)."""
         limit = self._config.get_int("max.poll.records")
-        return ConsumerRecords(await self._poll(timeout_ms, lambda: self._fetcher.collect_records(limit)) or {})
+        return ConsumerRecords(await self._poll(timeout_ms, lambda: self._fetcher.collector.collect_records(limit)) or {})
 
     async def poll_batches(self, timeout_ms: float) -> list[FetchedBatches]:
         """Returns all batches that are there, by partition, as views into the responses, which
         live as long as a view of them does; [] after `timeout_ms`. `ConsumedBatch` tells how
         transactions are treated."""
-        return await self._poll(timeout_ms, self._fetcher.collect_batches) or []
+        return await self._poll(timeout_ms, self._fetcher.collector.collect_batches) or []
 
     async def _poll(self, timeout_ms: float, collect: Callable[[], T]) -> T | None:
         self._check_open()
@@ -185,12 +185,12 @@ class KafkaConsumer:
             await self._update_membership()
             self._auto_commit()
             wait_ms = self._start_what_is_missing()
-            before = self._fetcher.completed_count
+            before = self._fetcher.collector.completed_count
             found = collect()
             if found:
                 self._fetcher.send_fetches()
                 return found
-            if self._fetcher.completed_count < before and clock.monotonic_ms() < deadline_ms:
+            if self._fetcher.collector.completed_count < before and clock.monotonic_ms() < deadline_ms:
                 continue  # something was dropped or held nothing to see: its partition is asked again first
             left_ms = deadline_ms - clock.monotonic_ms()
             if left_ms <= 0:

@@ -8,7 +8,8 @@ The owner writes synchronous functions of (shard, now) that return a `Coordinato
 appending, waiting, timers and metrics are done here. The log is reached through `PartitionLog`, so
 tests can replace it.
 
-Start reading: `coordinator_shard.py`, then `coordinator_runtime.py`.
+Start reading: `coordinator_shard.py`, then `coordinator_runtime.py`, which uses `log_replay.py`,
+`coordinator_batches.py` and `commit_waits.py`.
 
 `coordinator.group`, `coordinator.transaction`, `coordinator.share` and `mirror` build on it, and
 `server` hands in the log (`ReplicaManagerLog`).

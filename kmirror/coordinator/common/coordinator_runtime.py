@@ -16,7 +16,7 @@ still be lost with this leader (a linearizable read, where Kafka keeps a snapsho
 offset). While a partition loads, requests get COORDINATOR_LOAD_IN_PROGRESS; on a broker that does
 not lead it, NOT_COORDINATOR; after a failed replay, COORDINATOR_NOT_AVAILABLE until the next leader
 epoch. A log that could not be read to its end is loaded again after pauses that grow: a coordinator
-never serves with a part of its state. (Kafka's loader takes an empty read for the end of the log.)
+never serves with a part of its state (`log_replay`).
 
 The owner calls `schedule_load` and `schedule_unload` from metadata updates, in any order and as
 often as it likes: a load for a leader epoch that is not newer, and an unload for an older one, are
@@ -25,22 +25,21 @@ ignored.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from enum import Enum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.coordinator.common.commit_waits import CommitWaits
+from kmirror.coordinator.common.coordinator_batches import NO_PRODUCER, ProducerIdAndEpoch, batch_of, split_records
 from kmirror.coordinator.common.coordinator_runtime_metrics import CoordinatorRuntimeMetrics
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult, CoordinatorShard, ShardContext
 from kmirror.coordinator.common.coordinator_timers import RETRY_BACKOFF_MS, CoordinatorTimers
+from kmirror.coordinator.common.log_replay import replay_log
 from kmirror.coordinator.common.partition_log import PartitionLog
-from kmirror.record.builder import build_batch
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
-from kmirror.record.record import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Record
-from kmirror.record.record_batch import RecordBatch, iter_batches
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.storage.producer_state_entry import VerificationGuard
 
@@ -53,12 +52,7 @@ LOAD_AGAIN_AFTER_MS = 1000
 LONGEST_LOAD_PAUSE_MS = 30_000
 """A log that the disk could not deliver is read again after LOAD_AGAIN_AFTER_MS; the pause doubles
 up to LONGEST_LOAD_PAUSE_MS."""
-LOAD_BUFFER_SIZE_BYTES = 5 * 1024 * 1024
-RECORDS_A_TURN = 1_000
-"""A read holds tens of thousands of records; replaying them all in one turn would hold up
-everything else on the broker."""
 DEFAULT_WRITE_TIMEOUT_MS = 5_000
-RECORD_OVERHEAD_BYTES = 30
 NO_FAILURE = (
     Errors.NOT_COORDINATOR,
     Errors.NOT_LEADER_OR_FOLLOWER,
@@ -81,37 +75,19 @@ class CoordinatorState(Enum):
     CLOSED = "closed"
 
 
-class ProducerIdAndEpoch(NamedTuple):
-    """The producer in whose transaction records are written; (-1, -1) outside of transactions."""
-
-    producer_id: int = NO_PRODUCER_ID
-    producer_epoch: int = NO_PRODUCER_EPOCH
-
-
-NO_PRODUCER = ProducerIdAndEpoch()
-
-
-class _Parked:
-    """A caller that waits for the high watermark to reach `offset`."""
-
-    __slots__ = ("future", "offset")
-
-    def __init__(self, offset: int, future: asyncio.Future[None]) -> None:
-        self.offset = offset
-        self.future = future
-
-
 class _Context(Generic[S]):
     """One partition's shard with its state, parked responses and timers."""
 
-    def __init__(self, topic_partition: TopicPartition, leader_epoch: int, shard: S, timers: CoordinatorTimers) -> None:
+    def __init__(
+        self, topic_partition: TopicPartition, leader_epoch: int, shard: S, timers: CoordinatorTimers, commits: CommitWaits
+    ) -> None:
         self.topic_partition = topic_partition
         self.leader_epoch = leader_epoch
         self.shard = shard
         self.timers = timers
         self.state = CoordinatorState.LOADING
         self.load_pause_ms = LOAD_AGAIN_AFTER_MS
-        self.parked: dict[_Parked, None] = {}
+        self.commits = commits
         self.stop_listening: Callable[[], None] | None = None
         self.after_load: list[tuple[str, Callable[[S], CoordinatorResult[None]]]] = []
 
@@ -153,7 +129,7 @@ class CoordinatorRuntime(Generic[S]):
             self._close(current)
         timers = CoordinatorTimers(self._runtime, lambda key, operation, again: self._run_timer(topic_partition, key, operation, again))
         shard = self._shard_factory(ShardContext(topic_partition, leader_epoch, timers))
-        context = _Context(topic_partition, leader_epoch, shard, timers)
+        context = _Context(topic_partition, leader_epoch, shard, timers, CommitWaits(self._runtime))
         self._contexts[topic_partition] = context
         self._scope.spawn(self._load(context), name=f"load-{topic_partition}-{leader_epoch}")
 
@@ -336,12 +312,7 @@ class CoordinatorRuntime(Generic[S]):
         producer: ProducerIdAndEpoch,
         verification_guard: VerificationGuard | None,
     ) -> int:
-        batch = build_batch(
-            [Record(index, now_ms, record.key, record.value, []) for index, record in enumerate(records)],
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            is_transactional=producer is not NO_PRODUCER,
-        )
+        batch = batch_of(records, now_ms, producer)
         limit = self._log.max_batch_size(context.topic_partition)
         if len(batch) > limit:
             raise ApiException(
@@ -354,24 +325,14 @@ class CoordinatorRuntime(Generic[S]):
             raise ApiException(Errors.NOT_COORDINATOR)
         if self._log.high_watermark(context.topic_partition) >= offset:
             return
-        parked = _Parked(offset, self._runtime.create_future())
-        context.parked[parked] = None
-        timer = self._runtime.call_later_ms(timeout_ms, lambda: _fail(parked.future, ApiException(Errors.REQUEST_TIMED_OUT)))
-        try:
-            await parked.future
-        finally:
-            timer.cancel()
-            context.parked.pop(parked, None)
-
-    def _on_high_watermark(self, context: _Context[S], high_watermark: int) -> None:
-        for parked in list(context.parked):
-            if parked.offset <= high_watermark and not parked.future.done():
-                parked.future.set_result(None)
+        await context.commits.wait(offset, timeout_ms)
 
     async def _load(self, context: _Context[S]) -> None:
         started_ms = self._runtime.clock.monotonic_ms()
         try:
-            await self._replay_log(context)
+            await replay_log(
+                self._runtime, self._log, context.topic_partition, context.shard, lambda: context.state is CoordinatorState.LOADING
+            )
         except Exception as error:  # noqa: BLE001 - reported; requests must not see LOADING for ever
             if context.state is not CoordinatorState.LOADING:
                 return
@@ -384,9 +345,7 @@ class CoordinatorRuntime(Generic[S]):
         context.state = CoordinatorState.ACTIVE
         if self._metrics is not None:
             self._metrics.loaded(self._runtime.clock.monotonic_ms() - started_ms)
-        context.stop_listening = self._log.add_listener(
-            context.topic_partition, lambda high_watermark: self._on_high_watermark(context, high_watermark)
-        )
+        context.stop_listening = self._log.add_listener(context.topic_partition, context.commits.on_high_watermark)
         context.shard.on_loaded(self._runtime.clock.time_ms())
         for name, operation in context.after_load:
             self.run(context.topic_partition, name, operation)
@@ -411,32 +370,6 @@ class CoordinatorRuntime(Generic[S]):
             self.schedule_load(context.topic_partition, context.leader_epoch)
             self._contexts[context.topic_partition].load_pause_ms = min(2 * context.load_pause_ms, LONGEST_LOAD_PAUSE_MS)
 
-    async def _replay_log(self, context: _Context[S]) -> None:
-        topic_partition = context.topic_partition
-        offset = self._log.log_start_offset(topic_partition)
-        while context.state is CoordinatorState.LOADING and offset < self._log.log_end_offset(topic_partition):
-            read = self._log.read(topic_partition, offset, LOAD_BUFFER_SIZE_BYTES)
-            next_offset = offset
-            replayed = 0
-            for batch in iter_batches(read):
-                if replayed >= RECORDS_A_TURN:
-                    replayed = 0
-                    await self._runtime.sleep_ms(0)
-                    if context.state is not CoordinatorState.LOADING:
-                        return
-                batch.ensure_valid()
-                replay_batch(context.shard, batch, offset)
-                replayed += batch.record_count
-                next_offset = batch.last_offset + 1
-            if next_offset == offset:
-                end_offset = self._log.log_end_offset(topic_partition)
-                raise ApiException(
-                    Errors.KAFKA_STORAGE_ERROR,
-                    f"nothing could be read at offset {offset} of {topic_partition}, which ends at {end_offset}",
-                )
-            offset = next_offset
-            await self._runtime.sleep_ms(0)
-
     def _run_timer(
         self, topic_partition: TopicPartition, key: str, operation: Callable[[], CoordinatorResult[None]], again: Callable[[], None]
     ) -> None:
@@ -454,8 +387,7 @@ class CoordinatorRuntime(Generic[S]):
         context.timers.cancel_all()
         if context.stop_listening is not None:
             context.stop_listening()
-        for parked in list(context.parked):
-            _fail(parked.future, ApiException(Errors.NOT_COORDINATOR))
+        context.commits.fail_all(ApiException(Errors.NOT_COORDINATOR))
         if was_loaded:
             context.shard.on_unloaded()
         self._notify(context)
@@ -463,47 +395,3 @@ class CoordinatorRuntime(Generic[S]):
     def _notify(self, context: _Context[S]) -> None:
         if self._on_state_change is not None:
             self._on_state_change(context.topic_partition, context.state)
-
-
-def split_records(records: list[CoordinatorRecord], limit: int | None) -> list[list[CoordinatorRecord]]:
-    """Returns the records in runs of at most `limit` bytes of keys and values, with at least one
-    record each; without a limit, all in one run."""
-    if limit is None:
-        return [records] if records else []
-    runs: list[list[CoordinatorRecord]] = []
-    size = 0
-    for record in records:
-        record_size = len(record.key) + len(record.value or b"") + RECORD_OVERHEAD_BYTES
-        if not runs or size + record_size > limit:
-            runs.append([])
-            size = 0
-        runs[-1].append(record)
-        size += record_size
-    return runs
-
-
-def replay_batch(shard: CoordinatorShard, batch: RecordBatch, from_offset: int) -> None:
-    """Replays the records of `batch` from `from_offset` on; a control batch ends its producer's
-    transaction."""
-    if batch.is_control:
-        for record in batch.records():
-            kind = ControlRecordType.parse(record.key)
-            if kind in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
-                shard.replay_end_transaction_marker(
-                    producer_id=batch.producer_id,
-                    producer_epoch=batch.producer_epoch,
-                    committed=kind is ControlRecordType.COMMIT,
-                )
-        return
-    producer_id = batch.producer_id if batch.is_transactional else -1
-    producer_epoch = batch.producer_epoch if batch.is_transactional else -1
-    for record in batch.records():
-        if record.offset >= from_offset:
-            key = b"" if record.key is None else bytes(record.key)
-            value = None if record.value is None else bytes(record.value)
-            shard.replay(record.offset, CoordinatorRecord(key, value), producer_id=producer_id, producer_epoch=producer_epoch)
-
-
-def _fail(future: asyncio.Future[None], error: ApiException) -> None:
-    if not future.done():
-        future.set_exception(error)

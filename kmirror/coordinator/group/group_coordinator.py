@@ -17,7 +17,8 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.topic_partition import GROUP_METADATA_TOPIC_NAME, TopicPartition, partition_for
 from kmirror.common.uuid import Uuid
-from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, ProducerIdAndEpoch
+from kmirror.coordinator.common.coordinator_batches import ProducerIdAndEpoch
+from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime
 from kmirror.coordinator.common.coordinator_runtime_metrics import CoordinatorRuntimeMetrics
 from kmirror.coordinator.common.coordinator_shard import CoordinatorResult, ShardContext
 from kmirror.coordinator.common.partition_log import PartitionLog

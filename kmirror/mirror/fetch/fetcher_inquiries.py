@@ -24,7 +24,7 @@ from kmirror.mirror.fetch.fetch_failures import FetchFailures
 from kmirror.mirror.fetch.fetched_mirror_partition import FetchedMirrorPartition
 from kmirror.mirror.fetch.fetcher_partitions import FetcherPartitions
 from kmirror.mirror.logs.local_log import cut, cut_fully
-from kmirror.mirror.logs.log_questions import Action, BatchAt, EarliestOffset, EndOfEpoch, OnWorker, Question, Verdict
+from kmirror.mirror.logs.log_questions import BatchAt, EarliestOffset, EndOfEpoch, LogAction, OnWorker, Question, Verdict
 from kmirror.mirror.logs.log_verifier import unverified, verify_log
 from kmirror.mirror.logs.truncation_guard import is_guarded, readable_until, records_lost, refusal
 from kmirror.mirror.mirror_safeguards import MirrorSafeguards
@@ -108,19 +108,19 @@ class FetcherInquiries:
 
     async def _carry_out(self, partition: FetchedMirrorPartition, verdict: Verdict) -> None:
         log = partition.log
-        if verdict.action is Action.WAIT:
+        if verdict.action is LogAction.WAIT:
             self._failures.delay(partition, verdict.reason)
             return
-        is_cut = verdict.action is Action.START_OVER or (verdict.action is Action.CUT and verdict.offset < log.log_end_offset)
+        is_cut = verdict.action is LogAction.START_OVER or (verdict.action is LogAction.CUT and verdict.offset < log.log_end_offset)
         if is_cut and not (await self._is_same_topic(partition) and await self._may_follow(partition, verdict)):
             return
         if not self._partitions.is_current(partition):
             return
         had_batches = log.last_batch() is not None
         removed = 0
-        if verdict.action is Action.START_OVER:
+        if verdict.action is LogAction.START_OVER:
             removed = cut_fully(partition.partition, verdict.offset)
-        elif verdict.action is Action.CUT:
+        elif verdict.action is LogAction.CUT:
             removed = cut(partition.partition, verdict.offset)
         if removed > 0 and had_batches:
             self._after_cut(partition, verdict.reason)

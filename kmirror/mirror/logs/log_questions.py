@@ -61,7 +61,7 @@ class OnWorker(NamedTuple):
     work: Callable[[], object]
 
 
-class Action(Enum):
+class LogAction(Enum):
     """What to do with our log."""
 
     KEEP = "keep"
@@ -84,7 +84,7 @@ class Verdict(NamedTuple):
     source's cleaner has removed that epoch there.
     """
 
-    action: Action
+    action: LogAction
     offset: int = -1
     reason: str = ""
     loss: Loss = Loss.NONE
@@ -93,4 +93,4 @@ class Verdict(NamedTuple):
 
 Question = EarliestOffset | BatchAt | EndOfEpoch | OnWorker
 Inquiry = Generator[Question, Any, Verdict]
-KEEP = Verdict(Action.KEEP)
+KEEP = Verdict(LogAction.KEEP)

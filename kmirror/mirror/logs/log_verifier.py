@@ -41,11 +41,11 @@ from kmirror.mirror.logs.log_comparison import Comparison, compare, identical_un
 from kmirror.mirror.logs.log_completeness import is_complete
 from kmirror.mirror.logs.log_questions import (
     KEEP,
-    Action,
     ComparedLog,
     EarliestOffset,
     EndOfEpoch,
     Inquiry,
+    LogAction,
     Loss,
     OnWorker,
     Question,
@@ -80,16 +80,18 @@ def verify_before(log: ComparedLog, until: int, *, cleaned_until: CleanedUntil) 
     source_start = yield from _source_start()
     last = log.batch_before(until)
     if last is None or last.base_offset < source_start:
-        return Verdict(Action.START_OVER, source_start, f"the source begins at {source_start}")
+        return Verdict(LogAction.START_OVER, source_start, f"the source begins at {source_start}")
     found = yield from compare(log, source_start, until=until)
     verdict = judge(log, found, source_start, until=until, cleaned_until=cleaned_until)
-    if verdict.action is not Action.KEEP:
+    if verdict.action is not LogAction.KEEP:
         return verdict
     if cleaned_until() > until:
         return Verdict(
-            Action.START_OVER, source_start, "the local cleaner has removed records that were replaced by records written to this cluster"
+            LogAction.START_OVER,
+            source_start,
+            "the local cleaner has removed records that were replaced by records written to this cluster",
         )
-    return Verdict(Action.CUT, until)
+    return Verdict(LogAction.CUT, until)
 
 
 def same_beginning(log: ComparedLog) -> Inquiry:
@@ -99,7 +101,7 @@ def same_beginning(log: ComparedLog) -> Inquiry:
     source_start = yield from _source_start()
     if log.log_start_offset > source_start:
         return Verdict(
-            Action.START_OVER,
+            LogAction.START_OVER,
             source_start,
             f"the local log begins at offset {log.log_start_offset}, but the source's begins at {source_start}",
         )
@@ -113,8 +115,8 @@ def identical_beginning(log: ComparedLog) -> Inquiry:
     source_start = yield from _source_start()
     end = yield from identical_until(log, source_start)
     if end == source_start:
-        return Verdict(Action.START_OVER, source_start, "the local log does not begin with the source's batches")
-    return Verdict(Action.CUT, end, DIFFERS)
+        return Verdict(LogAction.START_OVER, source_start, "the local log does not begin with the source's batches")
+    return Verdict(LogAction.CUT, end, DIFFERS)
 
 
 def unverified() -> Inquiry:
@@ -132,7 +134,7 @@ def out_of_range(log: UnifiedLog, *, cleaned_until: CleanedUntil, local: bool = 
     source_start = yield from _source_start(local=local)
     end = log.log_end_offset
     if end < source_start:
-        return Verdict(Action.START_OVER, source_start, f"the source begins at {source_start}")
+        return Verdict(LogAction.START_OVER, source_start, f"the source begins at {source_start}")
     found = yield from compare(log, source_start, until=end)
     if found.different is not None:
         return (yield from complete(log, judge(log, found, source_start, until=end, cleaned_until=cleaned_until), source_start))
@@ -143,7 +145,7 @@ def out_of_range(log: UnifiedLog, *, cleaned_until: CleanedUntil, local: bool = 
             return (yield from complete(log, (yield from _cut_by_epochs(log, epoch, told.end_offset)), source_start))
         limit = min(told.epoch, epoch - 1)
         epoch = yield OnWorker(partial(_largest_epoch_up_to, log, limit))
-    return Verdict(Action.WAIT, reason=f"the source knows none of the leader epochs of the local log, which ends at offset {end}")
+    return Verdict(LogAction.WAIT, reason=f"the source knows none of the leader epochs of the local log, which ends at offset {end}")
 
 
 def diverged(log: UnifiedLog, epoch: int, source_end_offset: int, *, cleaned_until: CleanedUntil) -> Inquiry:
@@ -156,12 +158,12 @@ def diverged(log: UnifiedLog, epoch: int, source_end_offset: int, *, cleaned_unt
     found = yield from compare(log, source_start, until=end)
     if found.different is None and found.is_border_known:
         behind = log.log_end_offset > last.next_offset
-        return Verdict(Action.CUT if behind else Action.KEEP, last.next_offset, reason)
+        return Verdict(LogAction.CUT if behind else LogAction.KEEP, last.next_offset, reason)
     if found.different is None:
         equal_until = log.log_start_offset if found.equal is None else found.equal.next_offset
         beyond = log.batch_containing(max(source_end_offset, equal_until))
         if beyond is None or source_end_offset < 0:
-            return Verdict(Action.KEEP, reason=reason, ignores_epochs=True)
+            return Verdict(LogAction.KEEP, reason=reason, ignores_epochs=True)
         found = Comparison(found.equal, beyond, beyond.base_offset >= equal_until and log.batch_containing(equal_until) == beyond)
     verdict = judge(log, found, source_start, until=end, cleaned_until=cleaned_until)
     return (yield from complete(log, verdict, source_start))._replace(reason=reason)
@@ -172,29 +174,29 @@ def judge(log: ComparedLog, found: Comparison, source_start: int, *, until: int,
     equal, different = found.equal, found.different
     if different is None:
         if equal is not None and found.is_border_known and equal.next_offset < until:
-            return Verdict(Action.CUT, equal.next_offset, DIFFERS)  # a gap that our cleaner left behind our last batch: fetched again
+            return Verdict(LogAction.CUT, equal.next_offset, DIFFERS)  # a gap that our cleaner left behind our last batch: fetched again
         return KEEP
     if equal is None:
-        return Verdict(Action.START_OVER, source_start, "no batch of the log is the source's", Loss.EVERYTHING)
+        return Verdict(LogAction.START_OVER, source_start, "no batch of the log is the source's", Loss.EVERYTHING)
     if not found.is_border_known:
         reason = f"{DIFFERS} at offset {different.base_offset}, and a cleaner has removed the records that would show where the difference begins"
-        return Verdict(Action.START_OVER, source_start, reason, Loss.COUNTED)
+        return Verdict(LogAction.START_OVER, source_start, reason, Loss.COUNTED)
     if cleaned_until() > equal.next_offset:
         reason = f"{DIFFERS} from offset {different.base_offset} on, and the local cleaner has removed records that were replaced by those"
-        return Verdict(Action.START_OVER, source_start, reason, Loss.COUNTED)
-    return Verdict(Action.CUT, equal.next_offset, DIFFERS, Loss.COUNTED)
+        return Verdict(LogAction.START_OVER, source_start, reason, Loss.COUNTED)
+    return Verdict(LogAction.CUT, equal.next_offset, DIFFERS, Loss.COUNTED)
 
 
 def complete(log: UnifiedLog, verdict: Verdict, source_start: int) -> Inquiry:
     """Returns `verdict`, or START_OVER if its cut would leave less than the source has: another
     cleaner than ours dropped what the removed records had replaced.
     """
-    if verdict.action is not Action.CUT or log.batch_containing(verdict.offset) is None:
+    if verdict.action is not LogAction.CUT or log.batch_containing(verdict.offset) is None:
         return verdict
     if (yield from is_complete(log, source_start, verdict.offset)):
         return verdict
     reason = f"{DIFFERS} from offset {verdict.offset} on, and a cleaner has removed records that were replaced by those"
-    return Verdict(Action.START_OVER, source_start, reason, Loss.COUNTED)
+    return Verdict(LogAction.START_OVER, source_start, reason, Loss.COUNTED)
 
 
 def complete_or_identical(log: UnifiedLog, verdict: Verdict) -> Inquiry:
@@ -212,7 +214,7 @@ def _behind_retention(last: BatchHeader | None, end: int, source_start: int) -> 
     """
     if end < source_start or (last is None and end == source_start):
         return KEEP
-    return Verdict(Action.START_OVER, source_start, f"the source begins at {source_start}")
+    return Verdict(LogAction.START_OVER, source_start, f"the source begins at {source_start}")
 
 
 def _cut_by_epochs(log: UnifiedLog, epoch: int, source_end_offset: int) -> Inquiry:
@@ -223,8 +225,8 @@ def _cut_by_epochs(log: UnifiedLog, epoch: int, source_end_offset: int) -> Inqui
     above: int | None = yield OnWorker(partial(first_offset_above, log, epoch))
     target = min(log.log_end_offset if above is None else above, source_end_offset)
     if target < log.log_start_offset:
-        return Verdict(Action.START_OVER, (yield from _source_start()), reason, Loss.EVERYTHING)
-    return Verdict(Action.CUT, target, reason, Loss.COUNTED if target > log.log_start_offset else Loss.EVERYTHING)
+        return Verdict(LogAction.START_OVER, (yield from _source_start()), reason, Loss.EVERYTHING)
+    return Verdict(LogAction.CUT, target, reason, Loss.COUNTED if target > log.log_start_offset else Loss.EVERYTHING)
 
 
 def _source_start(*, local: bool = False) -> Generator[Question, Any, int]:

@@ -25,7 +25,7 @@ never mirrored from that source (S1).
 
 from __future__ import annotations
 
-from kmirror.mirror.logs.log_questions import Action, Loss, Verdict
+from kmirror.mirror.logs.log_questions import LogAction, Loss, Verdict
 from kmirror.replica.partition import Partition
 from kmirror.storage.unified_log import UnifiedLog
 
@@ -40,7 +40,7 @@ def records_lost(log: UnifiedLog, verdict: Verdict, *, until: int) -> int:
     """How many records below `until` are lost by following `verdict`. This scans headers, so it
     runs on a worker. Records that cleaners removed are not counted.
     """
-    start = log.log_start_offset if verdict.action is Action.START_OVER else verdict.offset
+    start = log.log_start_offset if verdict.action is LogAction.START_OVER else verdict.offset
     return sum(header.record_count for header in log.batch_headers(start) if start <= header.base_offset < until)
 
 
@@ -51,7 +51,7 @@ def readable_until(partition: Partition) -> int:
 
 def is_guarded(verdict: Verdict, limit: int) -> bool:
     """Whether the guard has to count the records that a verdict removes."""
-    return limit != WITHOUT_LIMIT and verdict.loss is not Loss.NONE and verdict.action in (Action.CUT, Action.START_OVER)
+    return limit != WITHOUT_LIMIT and verdict.loss is not Loss.NONE and verdict.action in (LogAction.CUT, LogAction.START_OVER)
 
 
 def refusal(verdict: Verdict, lost: int, limit: int) -> str | None:

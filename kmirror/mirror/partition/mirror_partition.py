@@ -312,7 +312,7 @@ class MirrorPartition:
         return None
 
     async def _prepare(self) -> int | None:
-        retry_ms = await self._loop.interruptible(self._align())
+        retry_ms = await self._loop.interruptible(self._align)
         return 0 if retry_ms is None else retry_ms
 
     async def _align(self) -> int | None:
@@ -340,7 +340,7 @@ class MirrorPartition:
             await self.led.bump(self.partition.leader_epoch)
             await self._preparing.wait_for_replicas()
         try:
-            await self._loop.interruptible(self._services.fetchers.add_partition(self))
+            await self._loop.interruptible(lambda: self._services.fetchers.add_partition(self))
         except ApiException:
             raise  # of our own log: whoever made the step deals with it
         except KmirrorError as error:

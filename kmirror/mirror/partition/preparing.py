@@ -30,7 +30,7 @@ from kmirror.common.sentinels import NO_EPOCH, NO_LAST_MIRROR_EPOCH
 from kmirror.mirror.logs.local_log import cut, cut_fully, first_offset_above, summarize_log
 from kmirror.mirror.logs.log_alignment import AlignmentPoint, alignment_point
 from kmirror.mirror.logs.log_completeness import has_holes
-from kmirror.mirror.logs.log_questions import Action, Inquiry, Verdict
+from kmirror.mirror.logs.log_questions import Inquiry, LogAction, Verdict
 from kmirror.mirror.logs.log_verifier import complete_or_identical, identical_beginning, same_beginning, verify_before, verify_log
 from kmirror.mirror.logs.truncation_guard import is_guarded, readable_until, records_lost, refusal
 from kmirror.mirror.mirror_safeguards import MirrorSafeguards
@@ -185,7 +185,7 @@ class Preparing:
             await self._refuse_loss(verdict, until=min(mirrored_until, readable_until(self._led.partition)), is_added=is_added)
             if not await self._may_be_cleaned():
                 beginning = await self._inquire(same_beginning(log))
-                return _point(verdict if beginning.action is Action.KEEP else beginning)
+                return _point(verdict if beginning.action is LogAction.KEEP else beginning)
         return _point(await self._inquire(identical_beginning(log)))
 
     async def _may_be_cleaned(self) -> bool:
@@ -270,4 +270,4 @@ class Preparing:
 
 
 def _point(verdict: Verdict) -> AlignmentPoint:
-    return AlignmentPoint(verdict.offset, False) if verdict.action is Action.CUT else EVERYTHING
+    return AlignmentPoint(verdict.offset, False) if verdict.action is LogAction.CUT else EVERYTHING

@@ -63,11 +63,15 @@ class StepLoop:
         if self._attempt is not None:
             self._attempt.cancel()
 
-    async def interruptible(self, work: Awaitable[T]) -> T | None:
-        """Runs part of a step: `work`, until it is done, fails, or is interrupted (then None)."""
+    async def interruptible(self, work: Callable[[], Awaitable[T]]) -> T | None:
+        """Runs part of a step: `work`, until it is done, fails, or is interrupted (then None).
+
+        The task itself calls `work`; a coroutine made before would never be awaited if the task is
+        cancelled before its first step.
+        """
 
         async def run() -> T:
-            return await work
+            return await work()
 
         attempt = self._runtime.spawn(run(), name=f"mirror-attempt-{self._name}")
         self._attempt = attempt

@@ -31,7 +31,7 @@ from kmirror.metadata.image import (
     RESOURCE_TOPIC,
     MetadataImage,
 )
-from kmirror.server.config_views import ConfigEntry, ConfigSource, ConfigViews
+from kmirror.server.config_views import ConfigSource, ConfigViews, DescribedConfig
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.request import Request
 from kmirror.wire.messages.describe_configs import (
@@ -103,7 +103,7 @@ def _authorize(apis: KafkaApis, request: Request, resource: DescribeConfigsResou
         raise ApiException(error, error.message)
 
 
-def _entries(views: ConfigViews, node_id: int, resource: DescribeConfigsResource) -> list[ConfigEntry]:
+def _entries(views: ConfigViews, node_id: int, resource: DescribeConfigsResource) -> list[DescribedConfig]:
     name = resource.resource_name
     match resource.resource_type:
         case t if t == RESOURCE_TOPIC:
@@ -138,7 +138,7 @@ def _check_broker_id(name: str, broker_id: int, expectation: str) -> None:
         raise ApiException(Errors.INVALID_REQUEST, "Unexpected broker id, " + expectation.format(broker_id, name))
 
 
-def _entry(entry: ConfigEntry, *, with_synonyms: bool, with_documentation: bool) -> DescribeConfigsResourceResult:
+def _entry(entry: DescribedConfig, *, with_synonyms: bool, with_documentation: bool) -> DescribeConfigsResourceResult:
     synonyms = [DescribeConfigsSynonym(name=name, value=value, source=source) for name, value, source in entry.synonyms]
     return DescribeConfigsResourceResult(
         name=entry.name,

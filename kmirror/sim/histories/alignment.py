@@ -14,8 +14,8 @@ from kmirror.sim.cluster import PORT
 from kmirror.sim.events import LastMirrorEpochWritten, Removed
 from kmirror.sim.histories.single_nodes import PARTITIONS, begin, fail_back, mirrored, restart
 from kmirror.sim.run import HistoryFunction, Setting
-from kmirror.sim.stage import ORDERS, TOPIC, expect
-from kmirror.sim.storm import CALM, MIRROR, Stage
+from kmirror.sim.stage import MIRROR, ORDERS, TOPIC, expect
+from kmirror.sim.storm import CALM, Stage
 from kmirror.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 
 

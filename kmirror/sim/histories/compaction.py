@@ -11,10 +11,10 @@ from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.sim.fleet_keys import CLEANING, COMPACTED, KEYED, KeyedWriter, keyed_records, last_offset, read_keys
 from kmirror.sim.histories.replicas import leader_of
 from kmirror.sim.mirror_checkers import check_mirrors
-from kmirror.sim.mirror_stage import MIRROR, MirrorStage
+from kmirror.sim.mirror_stage import MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
 from kmirror.sim.server import SimServer
-from kmirror.sim.stage import expect
+from kmirror.sim.stage import MIRROR, expect
 
 GONE = b"customer"
 KEPT = tuple(b"kept-%d" % number for number in range(8))

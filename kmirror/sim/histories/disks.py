@@ -21,6 +21,8 @@ from kmirror.sim.server import SimServer
 from kmirror.sim.stage import ORDERS, TOPIC, expect
 
 PARTITIONS = 4
+UNREADABLE = (("pread", errno.EIO, ""), ("open", errno.EMFILE, ""), ("open", errno.EACCES, ""), ("pread", errno.EIO, ".log"))
+"""Which operation fails at a restart, how, and for files with which suffix."""
 MOVE_CONFIG = {"replica.alter.log.dirs.io.max.bytes.per.second": "60"}
 
 
@@ -158,7 +160,8 @@ async def full_disk_at_restart(stage: MirrorStage) -> None:
 async def unreadable_disk_at_restart(stage: MirrorStage) -> None:
     """A broker or the controller starts on a disk that it cannot read or open for a while.
 
-    Reads fail, or there are no file descriptors left, or the node has no rights to its files.
+    Reads fail, or only those of segments do, or there are no file descriptors left, or the node has
+    no rights to its files.
     """
     await stage.open(replication_factor=3)
     await stage.write("a", batches=5)
@@ -166,12 +169,13 @@ async def unreadable_disk_at_restart(stage: MirrorStage) -> None:
     await stage.until("every replica is in sync", stage.is_whole)
     fleet = stage.fleets["a"]
     server = fleet.controller if stage.chance(50) else leader_of(stage, "a", ORDERS)
-    operations, error_number = [({"pread"}, errno.EIO), ({"open"}, errno.EMFILE), ({"open"}, errno.EACCES)][stage.between(0, 2)]
+    operation, error_number, suffix = UNREADABLE[stage.between(0, len(UNREADABLE) - 1)]
     server.crash()
     (volume,) = server.volumes
-    volume.fail(error_number, operations)
+    volume.fail(error_number, {operation}, suffix=suffix)
     server.note_bad_disk()
-    stage.tell(f"{', '.join(operations)} fails with {errno.errorcode[error_number]} at {server.name}")
+    what = f"{operation} of *{suffix}" if suffix else operation
+    stage.tell(f"{what} fails with {errno.errorcode[error_number]} at {server.name}")
     await _start_on_it_and_mend(stage, server)
     expect(fleet.image().topics.topic(TOPIC) is not None, f"A has {TOPIC}")
     await end_history(stage, "a", "b")

@@ -28,8 +28,8 @@ from kmirror.sim.histories.single_nodes import ONE_BATCH_A_FETCH, PARTITIONS, be
 from kmirror.sim.run import HistoryFunction, Setting
 from kmirror.sim.runtime import EPOCH_MS
 from kmirror.sim.server import DATA_DIR
-from kmirror.sim.stage import ORDERS, TOPIC, expect
-from kmirror.sim.storm import CALM, MIRROR, Stage
+from kmirror.sim.stage import MIRROR, ORDERS, TOPIC, expect
+from kmirror.sim.storm import CALM, Stage
 
 
 async def restart_right_after_add(stage: Stage) -> None:

@@ -19,10 +19,10 @@ from kmirror.sim.fleet_events import InstanceBegan, OffsetCommitted
 from kmirror.sim.fleet_transactions import TransactionalProducer
 from kmirror.sim.links import Link
 from kmirror.sim.mirror_checkers import check_mirrors
-from kmirror.sim.mirror_stage import MIRROR, MirrorStage
+from kmirror.sim.mirror_stage import MirrorStage
 from kmirror.sim.run import HistoryFunction, Setting
 from kmirror.sim.server import SimServer
-from kmirror.sim.stage import ORDERS, TOPIC, expect
+from kmirror.sim.stage import MIRROR, ORDERS, TOPIC, expect
 from kmirror.sim.topic_events import DELETE_TOPIC
 
 ALONE = {"min.insync.replicas": "1"}

@@ -144,7 +144,7 @@ class ControllerDouble:
         )
         topic_data = ap.AlterPartitionRequestTopicData(topic_id=self.state.image.topics.by_name[topic].id, partitions=[data])
         request = ap.AlterPartitionRequest(broker_id=present.leader, broker_epoch=brokers[present.leader].epoch, topics=[topic_data])
-        result = self.run(self.replication.alter_partition(request, 3)).topics[0].partitions[0]
+        result = self.run(self.replication.reports.alter_partition(request, 3)).topics[0].partitions[0]
         return Errors(result.error_code)
 
     def partition(self, topic: str, partition: int = 0) -> PartitionRegistration:

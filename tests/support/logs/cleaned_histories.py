@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kmirror.common.errors import Errors
-from kmirror.mirror.logs.log_questions import Action, BatchAt, EarliestOffset, EndOfEpoch, Inquiry, Verdict
+from kmirror.mirror.logs.log_questions import BatchAt, EarliestOffset, EndOfEpoch, Inquiry, LogAction, Verdict
 from kmirror.mirror.source.source_end_point import EpochEnd, FetchedPartition
 from kmirror.record.builder import build_batch, empty_batch, rebuild_batch
 from kmirror.record.record import Record
@@ -198,9 +198,9 @@ def verdict_of(inquiry: Inquiry, theirs: list[bytes]) -> Verdict:
 
 def carried_out(verdict: Verdict, ours: list[bytes], theirs: list[bytes]) -> list[bytes]:
     """The log in the end: what the verdict leaves of ours, and what is fetched behind it."""
-    if verdict.action is Action.START_OVER:
+    if verdict.action is LogAction.START_OVER:
         return theirs
-    end = verdict.offset if verdict.action is Action.CUT else end_of(ours)
+    end = verdict.offset if verdict.action is LogAction.CUT else end_of(ours)
     kept = [each for each in ours if RecordBatch(each).base_offset < end]
     return kept + [each for each in theirs if RecordBatch(each).base_offset >= end]
 

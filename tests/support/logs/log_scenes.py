@@ -13,6 +13,7 @@ from kmirror.record.builder import build_batch
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
 from kmirror.record.record import Record
 from kmirror.storage.log_config import LogConfig
+from kmirror.storage.log_open_options import LogOpenOptions
 from kmirror.storage.producer_state_manager import ProducerStateManagerConfig
 from kmirror.storage.unified_log import UnifiedLog
 from support.logs.storage_doubles import StorageWorld
@@ -51,10 +52,12 @@ class Logs:
             str(self.root / "topic-0"),
             LogConfig(**config),
             self.world.ports,
-            last_shutdown_clean=clean,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            producer_state_config=ProducerStateManagerConfig(transaction_verification_enabled=verification),
+            LogOpenOptions(
+                last_shutdown_clean=clean,
+                recovery_point=recovery_point,
+                log_start_offset=log_start_offset,
+                producer_state_config=ProducerStateManagerConfig(transaction_verification_enabled=verification),
+            ),
         )
 
     def names(self) -> list[str]:

@@ -18,10 +18,10 @@ from kmirror.cli.log_diff_inputs import FolderInput
 from kmirror.cli.replay_batches import control_type
 from kmirror.cli.replay_client import ProduceAnswer, ProducerIdAndEpoch
 from kmirror.cli.replay_pace import Schedule
-from kmirror.cli.replay_partition import Outcome, PartitionReplay
+from kmirror.cli.replay_partition import PartitionOutcome, PartitionReplay
 from kmirror.cli.replay_plan import Selection, make_plan
 from kmirror.cli.replay_source import RecordedPartition
-from kmirror.cli.replay_state import VERSION, PartitionState, StateFile
+from kmirror.cli.replay_state import VERSION, ReplayedPartition, StateFile
 from kmirror.cli.replay_stop import Stop
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
@@ -236,7 +236,7 @@ class DyingStore(StateFile):
         super().__init__(str(folder), source)
         self._client = client
 
-    def write(self, state: PartitionState) -> None:
+    def write(self, state: ReplayedPartition) -> None:
         if not self._client.is_dead:
             super().write(state)
 
@@ -290,17 +290,19 @@ def replay(
     stops_after_ms: float | None = None,
     failing: dict[int, Errors] | None = None,
     schedule: Schedule = AT_ONCE,
-) -> Outcome | int:
+) -> PartitionOutcome | int:
     """Returns the outcome of a run, or the number of its requests if the client died.
 
     The run is stopped as by Ctrl-C after `stops_at` batches, or after `stops_after_ms`.
     """
 
-    async def main(runtime: Runtime) -> Outcome | int:
+    async def main(runtime: Runtime) -> PartitionOutcome | int:
         client = Client(runtime, destination, dies_at=dies_at, answers_are_lost=answers_are_lost)
         client.failing = failing or {}
         store = DyingStore(state_folder, partition.source, client) if state_folder is not None else None
-        fresh = PartitionState(VERSION, "cluster", "id", str(partition.source), str(partition.target), "r", partition.first_offset, [], [])
+        fresh = ReplayedPartition(
+            VERSION, "cluster", "id", str(partition.source), str(partition.target), "r", partition.first_offset, [], []
+        )
         state = (store.read(fresh) if store is not None else None) or fresh
         stop = Stop(runtime)
         written = 0

@@ -16,7 +16,7 @@ from kmirror.cli.log_diff_inputs import FolderInput
 from kmirror.cli.replay import parse_time
 from kmirror.cli.replay_batches import replay_batch
 from kmirror.cli.replay_pace import Schedule, parse_speed
-from kmirror.cli.replay_partition import Outcome
+from kmirror.cli.replay_partition import PartitionOutcome
 from kmirror.cli.replay_plan import Plan, Selection, make_plan, missing_topics, parse_rename
 from kmirror.cli.replay_progress import Progress, rates, shown
 from kmirror.cli.replay_served import RecordedFiles
@@ -68,7 +68,7 @@ def test_batches_wait_for_their_time_and_never_come_before_it(tmp_path: Path) ->
     destination = Destination(transactions_v2=True)
     began_ms = 1_900_000_000_000  # in years from now: so nothing is due, but for what has no time
     outcome = replay(partition, destination, tmp_path / "state", schedule=Schedule(began_ms, first, 1.0), stops_after_ms=50)
-    assert isinstance(outcome, Outcome) and not outcome.is_complete and not destination.log
+    assert isinstance(outcome, PartitionOutcome) and not outcome.is_complete and not destination.log
 
 
 # -- what is replayed, and where

@@ -11,7 +11,7 @@ import pytest
 from support.logs.replay_stories import PARTITION, Story
 from support.tools.replay_destination import Destination, recorded, replay, views
 
-from kmirror.cli.replay_partition import Outcome
+from kmirror.cli.replay_partition import PartitionOutcome
 from kmirror.cli.replay_source import RecordedPartition
 from kmirror.common.errors import Errors, KmirrorError
 
@@ -25,9 +25,9 @@ def told(folder: Path, seed: int, steps: int, *, others: tuple[str, ...] = ("rol
     return recorded(folder)
 
 
-def finished(partition: RecordedPartition, destination: Destination, state: Path | None) -> Outcome:
+def finished(partition: RecordedPartition, destination: Destination, state: Path | None) -> PartitionOutcome:
     outcome = replay(partition, destination, state)
-    assert isinstance(outcome, Outcome) and outcome.is_complete
+    assert isinstance(outcome, PartitionOutcome) and outcome.is_complete
     return outcome
 
 
@@ -55,7 +55,7 @@ def test_a_process_that_dies_at_any_request_writes_nothing_twice_and_loses_nothi
     while died:
         dies_at += 1
         destination, state = Destination(transactions_v2=v2), tmp_path / str(dies_at)
-        died = not isinstance(replay(partition, destination, state, dies_at=dies_at, answers_are_lost=answers_are_lost), Outcome)
+        died = not isinstance(replay(partition, destination, state, dies_at=dies_at, answers_are_lost=answers_are_lost), PartitionOutcome)
         for again in (dies_at % 7 + 1, dies_at % 3 + 1):
             replay(partition, destination, state, dies_at=again, answers_are_lost=answers_are_lost)
         finished(partition, destination, state)
@@ -74,7 +74,7 @@ def test_transactions_that_time_out_meanwhile_are_sent_again_as_a_whole(tmp_path
     while died:
         dies_at += 1
         destination, state = Destination(transactions_v2=v2), tmp_path / str(dies_at)
-        died = not isinstance(replay(partition, destination, state, dies_at=dies_at, answers_are_lost=answers_are_lost), Outcome)
+        died = not isinstance(replay(partition, destination, state, dies_at=dies_at, answers_are_lost=answers_are_lost), PartitionOutcome)
         destination.time_out()
         replay(partition, destination, state, dies_at=dies_at % 5 + 1, answers_are_lost=answers_are_lost)
         destination.time_out()
@@ -98,9 +98,9 @@ def test_a_replay_that_is_stopped_goes_on_where_it_was_and_says_so(tmp_path: Pat
     assert (destination.uncommitted(), destination.committed()) == (uncommitted, committed)
 
 
-def stopped(partition: RecordedPartition, destination: Destination, state: Path) -> Outcome:
+def stopped(partition: RecordedPartition, destination: Destination, state: Path) -> PartitionOutcome:
     outcome = replay(partition, destination, state, stops_at=7)
-    assert isinstance(outcome, Outcome)
+    assert isinstance(outcome, PartitionOutcome)
     return outcome
 
 

@@ -157,7 +157,7 @@ def test_it_is_not_elected_uncleanly_by_what_it_inherits(controller: ControllerD
     for broker in controller.partition(STATES).replicas:
         if broker != last:
             controller.heartbeat(broker)
-    controller.run(controller.replication.elect_unclean())
+    controller.run(controller.replication.elections.elect_unclean())
     assert controller.partition(STATES).leader == -1
     assert controller.partition(STATES).isr == (last,)
 
@@ -214,7 +214,9 @@ def test_no_unclean_election(controller: ControllerDouble) -> None:
         controller.heartbeat(broker, want_fence=True)
     for everything in (False, True):
         wanted = None if everything else [el.TopicPartitions(topic=STATES, partitions=[0])]
-        response = controller.run(controller.replication.elect_leaders(el.ElectLeadersRequest(election_type=1, topic_partitions=wanted)))
+        response = controller.run(
+            controller.replication.elections.elect_leaders(el.ElectLeadersRequest(election_type=1, topic_partitions=wanted))
+        )
         found = {row.topic: row.partition_result[0] for row in response.replica_election_results}[STATES]
         assert E(found.error_code) is E.POLICY_VIOLATION
         assert "cannot be elected uncleanly" in found.error_message

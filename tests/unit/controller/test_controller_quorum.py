@@ -455,7 +455,7 @@ def test_a_periodic_event_that_is_refused_comes_again(tmp_path: pathlib.Path, mo
     async def test(node: Node) -> None:
         told: list[str] = []
         monkeypatch.setattr(node.runtime, "report_failure", lambda message, error: told.append(message))
-        elect = node.controller.replication.elect_unclean
+        elect = node.controller.replication.elections.elect_unclean
         again = asyncio.Event()
 
         def once() -> ControllerResult[None]:
@@ -464,9 +464,9 @@ def test_a_periodic_event_that_is_refused_comes_again(tmp_path: pathlib.Path, mo
             again.set()
             return elect()
 
-        monkeypatch.setattr(node.controller.replication, "elect_unclean", once)
+        monkeypatch.setattr(node.controller.replication.elections, "elect_unclean", once)
         await asyncio.wait_for(again.wait(), REACHED_S)
-        assert told == ["[controller/periodic] ended unexpectedly, begins again in 100 ms"]
+        assert told == ["task controller/periodic ended unexpectedly and begins again in 100 ms"]
         assert node.controller.is_active
 
     scenario(test, tmp_path, unclean_election_interval_ms=10)

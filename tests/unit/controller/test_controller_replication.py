@@ -237,7 +237,7 @@ def alter(
     )  # fmt: skip
     topic = ap.AlterPartitionRequestTopicData(topic_id=controller.state.image.topics.by_name["t"].id, partitions=[data])
     request = ap.AlterPartitionRequest(broker_id=broker, broker_epoch=epochs[broker], topics=[topic])
-    result = controller.run(controller.replication.alter_partition(request, 3)).topics[0].partitions[0]
+    result = controller.run(controller.replication.reports.alter_partition(request, 3)).topics[0].partitions[0]
     return Errors(result.error_code)
 
 
@@ -277,13 +277,13 @@ def test_a_late_isr_change_meets_a_newer_epoch() -> None:
 def test_a_stale_broker_epoch_refuses_everything() -> None:
     controller = three()
     with pytest.raises(ApiException) as error:
-        controller.replication.alter_partition(ap.AlterPartitionRequest(broker_id=1, broker_epoch=99), 3)
+        controller.replication.reports.alter_partition(ap.AlterPartitionRequest(broker_id=1, broker_epoch=99), 3)
     assert error.value.error is Errors.STALE_BROKER_EPOCH
 
 
 def elect(controller: ControllerDouble, election_type: int = 0) -> Errors:
     request = el.ElectLeadersRequest(election_type=election_type, topic_partitions=[el.TopicPartitions(topic="t", partitions=[0])])
-    response = controller.run(controller.replication.elect_leaders(request))
+    response = controller.run(controller.replication.elections.elect_leaders(request))
     return Errors(response.replica_election_results[0].partition_result[0].error_code)
 
 
@@ -296,7 +296,7 @@ def test_the_preferred_leader_comes_back() -> None:
     assert elect(controller) is Errors.PREFERRED_LEADER_NOT_AVAILABLE
     controller.heartbeat(1)
     assert alter(controller, [2, 1], broker=2, leader_epoch=1, partition_epoch=1) is Errors.NONE
-    assert controller.run(controller.replication.balance_leaders()) == 1
+    assert controller.run(controller.replication.elections.balance_leaders()) == 1
     assert controller.partition("t").leader == 1
 
 
@@ -392,10 +392,10 @@ def test_leaderless_partitions_are_elected_uncleanly_only_where_that_is_allowed(
     controller.heartbeat(2, want_fence=True)
     controller.heartbeat(1, want_fence=True)
     assert [controller.partition(name).leader for name in ("safe", "allowed")] == [-1, -1]
-    assert controller.run(controller.replication.elect_unclean()) == 0, "nobody is alive"
+    assert controller.run(controller.replication.elections.elect_unclean()) == 0, "nobody is alive"
     controller.heartbeat(2)
     assert controller.partition("allowed").leader == 2
-    assert controller.run(controller.replication.elect_unclean()) == 0
+    assert controller.run(controller.replication.elections.elect_unclean()) == 0
     assert controller.partition("safe").leader == -1
 
 
@@ -408,7 +408,7 @@ def test_a_cluster_wide_switch_elects_for_every_topic() -> None:
     change = iac.AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value="true")
     resource = iac.AlterConfigsResource(resource_type=4, resource_name="", configs=[change])
     controller.run(controller.configuration.incremental_alter_configs(iac.IncrementalAlterConfigsRequest(resources=[resource])))
-    assert controller.run(controller.replication.elect_unclean()) == 1
+    assert controller.run(controller.replication.elections.elect_unclean()) == 1
     partition = controller.partition("t")
     assert (partition.leader, partition.isr, partition.leader_recovery_state) == (2, (2,), 1)
 

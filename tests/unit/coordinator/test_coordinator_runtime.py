@@ -11,8 +11,9 @@ from support.coordinators.coordinator_doubles import MemoryLog
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.coordinator.common import coordinator_runtime, coordinator_timers
-from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, CoordinatorState, split_records
+from kmirror.coordinator.common import coordinator_runtime, coordinator_timers, log_replay
+from kmirror.coordinator.common.coordinator_batches import split_records
+from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, CoordinatorState
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult, ShardContext
 from kmirror.record.record_batch import iter_batches
 from kmirror.runtime.api import Runtime
@@ -90,7 +91,7 @@ def test_what_was_written_is_there_after_a_reload() -> None:
 
 
 def test_a_long_load_leaves_turns_to_others_and_ends_when_the_shard_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator_runtime, "RECORDS_A_TURN", 4)
+    monkeypatch.setattr(log_replay, "RECORDS_A_TURN", 4)
 
     async def body(shards: CoordinatorRuntime[SetShard], log: MemoryLog, runtime: Runtime) -> None:
         await loaded(shards)

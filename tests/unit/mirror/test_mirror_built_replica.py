@@ -17,7 +17,7 @@ from support.mirrors.added_topics import added_again, polled_offsets
 from support.mirrors.mirror_machine import MIRROR, OWN_CLUSTER_ID, T0, MirrorMachine
 
 from kmirror.mirror.logs.log_completeness import has_holes, is_complete
-from kmirror.mirror.logs.log_questions import KEEP, Action, Inquiry, Verdict
+from kmirror.mirror.logs.log_questions import KEEP, Inquiry, LogAction, Verdict
 from kmirror.mirror.logs.log_verifier import diverged, out_of_range, verify_log
 from kmirror.record.builder import build_batch
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
@@ -88,11 +88,11 @@ async def test_an_election_at_the_source_brings_it_back_too(tmp_path: Path) -> N
     """The fetcher's comparison of logs finds it too, whatever starts the comparison."""
     log = log_of(tmp_path, [*MIRRORED[:3], *MIRRORED[4:], keyed((9, b"K", b"ours"))])
     source = [*MIRRORED, keyed((9, b"c", b"theirs"), epoch=2)]
-    assert verdict_of(verify_log(log, cleaned_until=lambda: 0), source).action is Action.START_OVER
-    assert verdict_of(diverged(log, 1, 9, cleaned_until=lambda: 0), source).action is Action.START_OVER
-    assert verdict_of(out_of_range(log, cleaned_until=lambda: 0), MIRRORED).action is Action.START_OVER
+    assert verdict_of(verify_log(log, cleaned_until=lambda: 0), source).action is LogAction.START_OVER
+    assert verdict_of(diverged(log, 1, 9, cleaned_until=lambda: 0), source).action is LogAction.START_OVER
+    assert verdict_of(out_of_range(log, cleaned_until=lambda: 0), MIRRORED).action is LogAction.START_OVER
     source = [*MIRRORED[:3], *MIRRORED[4:], keyed((9, b"c", b"theirs"), epoch=2)]
-    assert verdict_of(verify_log(log, cleaned_until=lambda: 0), source)[:2] == (Action.CUT, 9)
+    assert verdict_of(verify_log(log, cleaned_until=lambda: 0), source)[:2] == (LogAction.CUT, 9)
 
 
 @pytest.mark.parametrize("block", range(6))
@@ -105,7 +105,7 @@ async def test_after_any_two_cleaned_histories_a_built_replica_has_the_sources_k
         verdict = verdict_of(verify_log(log, cleaned_until=lambda: 0), found.theirs)
         if found.is_provable or not found.has_parted:
             assert live(carried_out(verdict, found.ours, found.theirs)) == live(found.theirs_whole), seed
-        kept += verdict.action is not Action.START_OVER
+        kept += verdict.action is not LogAction.START_OVER
     assert kept > 24
 
 
@@ -115,7 +115,7 @@ async def test_after_any_two_cleaned_histories_a_built_replica_has_the_sources_k
 
 def answer_of(log: UnifiedLog, theirs: list[bytes], until: int) -> bool:
     def inquiry() -> Inquiry:
-        return KEEP if (yield from is_complete(log, 0, until)) else Verdict(Action.WAIT)
+        return KEEP if (yield from is_complete(log, 0, until)) else Verdict(LogAction.WAIT)
 
     return verdict_of(inquiry(), theirs) is KEEP
 

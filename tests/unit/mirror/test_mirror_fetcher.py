@@ -40,7 +40,7 @@ async def test_a_fetcher_that_died_kept_its_partitions_until_the_next_refresh_an
     monkeypatch.setattr(running.fetcher, "_handle_all", lambda answers: 1 // 0)
     world.source.append("t", b"b")
     await world.settle()
-    assert world.runtime.expected_failures == [f"[{running.fetcher.name}] ended unexpectedly, begins again in 100 ms"]
+    assert world.runtime.expected_failures == [f"task {running.fetcher.name} ended unexpectedly and begins again in 100 ms"]
     assert _dead_fetchers(world) == 1
     assert not any(world.fetchers.owns(topic_partition) for topic_partition in world.drivers)
     monkeypatch.undo()

@@ -10,7 +10,7 @@ import pytest
 from support.logs.cleaned_histories import batches_of, carried_out, case, end_of, keyed, live, log_of, verdict_of, without_records
 from support.mirrors.mirror_machine import MirrorMachine
 
-from kmirror.mirror.logs.log_questions import Action, EndOfEpoch, Inquiry, Loss, Verdict
+from kmirror.mirror.logs.log_questions import EndOfEpoch, Inquiry, LogAction, Loss, Verdict
 from kmirror.mirror.logs.log_verifier import diverged, out_of_range, verify_before, verify_log
 from kmirror.sim.ablations import Ablations
 
@@ -61,7 +61,7 @@ async def test_where_the_border_lies_in_a_hole_nothing_is_guessed(tmp_path: Path
     log = log_of(tmp_path, [FIRST, keyed((2, b"customer-1", None)), keyed((3, b"a", b"ours"), epoch=2)])
     source = [without_records(FIRST, 0), keyed((3, b"a", b"theirs"))]
     verdict = verdict_of(verify_log(log, cleaned_until=lambda: 0), source)
-    assert (verdict.action, verdict.offset, verdict.loss) == (Action.START_OVER, 0, Loss.COUNTED)
+    assert (verdict.action, verdict.offset, verdict.loss) == (LogAction.START_OVER, 0, Loss.COUNTED)
 
 
 async def test_where_our_own_cleaner_was_behind_the_border_everything_is_copied_again(tmp_path: Path) -> None:
@@ -69,16 +69,16 @@ async def test_where_our_own_cleaner_was_behind_the_border_everything_is_copied_
     first = keyed((0, b"a", b"1"), (1, b"b", b"1"))
     log = log_of(tmp_path, [without_records(first, 0), keyed((2, b"a", b"ours"))])
     source = [first, keyed((2, b"c", b"theirs"))]
-    assert verdict_of(verify_log(log, cleaned_until=lambda: 3), source).action is Action.START_OVER
-    assert verdict_of(verify_log(log, cleaned_until=lambda: 2), source).action is Action.START_OVER, "another's cleaner did"
+    assert verdict_of(verify_log(log, cleaned_until=lambda: 3), source).action is LogAction.START_OVER
+    assert verdict_of(verify_log(log, cleaned_until=lambda: 2), source).action is LogAction.START_OVER, "another's cleaner did"
 
 
 async def test_what_our_own_cleaner_did_before_the_border_stays(tmp_path: Path) -> None:
     first = keyed((0, b"a", b"1"), (1, b"a", b"2"))
     log = log_of(tmp_path, [without_records(first, 0), keyed((2, b"a", b"ours"))])
     source = [first, keyed((2, b"c", b"theirs"))]
-    assert verdict_of(verify_log(log, cleaned_until=lambda: 3), source).action is Action.START_OVER
-    assert verdict_of(verify_log(log, cleaned_until=lambda: 2), source)[:2] == (Action.CUT, 2)
+    assert verdict_of(verify_log(log, cleaned_until=lambda: 3), source).action is LogAction.START_OVER
+    assert verdict_of(verify_log(log, cleaned_until=lambda: 2), source)[:2] == (LogAction.CUT, 2)
 
 
 async def test_an_epoch_that_the_source_has_forgotten_with_its_batches_cuts_nothing(tmp_path: Path) -> None:
@@ -93,11 +93,11 @@ async def test_an_epoch_that_the_source_has_forgotten_with_its_batches_cuts_noth
     source = [without_records(first, 0), keyed((5, b"c", b"2"), epoch=2)]
     log = log_of(tmp_path, ours)
     verdict = verdict_of(diverged(log, 0, 5, cleaned_until=lambda: 0), source)
-    assert (verdict.action, verdict.ignores_epochs) == (Action.KEEP, True)
+    assert (verdict.action, verdict.ignores_epochs) == (LogAction.KEEP, True)
     verdict = verdict_of(diverged(log, 0, 3, cleaned_until=lambda: 0), source)
-    assert verdict.action is Action.START_OVER, "what is behind 3 is different, what is before lies in a hole"
+    assert verdict.action is LogAction.START_OVER, "what is behind 3 is different, what is before lies in a hole"
     verdict = verdict_of(diverged(log, 0, 2, cleaned_until=lambda: 0), source)
-    assert verdict[:2] == (Action.CUT, 2)
+    assert verdict[:2] == (LogAction.CUT, 2)
 
 
 async def test_a_source_that_ends_before_us_is_followed_to_the_last_equal_batch(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ async def test_a_source_that_ends_before_us_is_followed_to_the_last_equal_batch(
     log = log_of(tmp_path, ours)
     for count in range(1, 9):
         verdict = verdict_of(out_of_range(log, cleaned_until=lambda: 0), ours[:count])
-        assert (verdict.action, verdict.offset, verdict.loss) == (Action.CUT, count, Loss.COUNTED)
+        assert (verdict.action, verdict.offset, verdict.loss) == (LogAction.CUT, count, Loss.COUNTED)
     assert verdict_of(out_of_range(log, cleaned_until=lambda: 0), []).loss is Loss.EVERYTHING
 
 
@@ -133,14 +133,14 @@ def test_an_epoch_that_began_without_a_batch_is_not_asked_for(tmp_path: Path) ->
             answer = yield question
 
     verdict = verdict_of(watched(out_of_range(log, cleaned_until=lambda: 0)), ours)
-    assert (verdict[:2], asked) == ((Action.CUT, 2), [2])
+    assert (verdict[:2], asked) == ((LogAction.CUT, 2), [2])
 
 
 async def test_of_a_log_with_writes_of_ours_the_part_before_them_is_compared(tmp_path: Path) -> None:
     ours = [keyed((offset, b"k", b"%d" % offset)) for offset in range(9)]
     log = log_of(tmp_path, ours)
     source = [*ours[:6], keyed((6, b"k", b"theirs"))]
-    assert verdict_of(verify_before(log, 6, cleaned_until=lambda: 0), source)[:2] == (Action.CUT, 6)
-    assert verdict_of(verify_before(log, 5, cleaned_until=lambda: 0), source)[:2] == (Action.CUT, 5)
-    assert verdict_of(verify_before(log, 8, cleaned_until=lambda: 0), source)[:2] == (Action.CUT, 6)
+    assert verdict_of(verify_before(log, 6, cleaned_until=lambda: 0), source)[:2] == (LogAction.CUT, 6)
+    assert verdict_of(verify_before(log, 5, cleaned_until=lambda: 0), source)[:2] == (LogAction.CUT, 5)
+    assert verdict_of(verify_before(log, 8, cleaned_until=lambda: 0), source)[:2] == (LogAction.CUT, 6)
     assert end_of(source) == 7

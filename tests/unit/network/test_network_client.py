@@ -210,7 +210,7 @@ def test_a_client_that_was_closed_while_it_connected_went_on_connecting(bench):
     bench.world.network.partition(["client"], ["broker"])
     asking = bench.client_runtime.spawn(bench.client.send("broker", PORT, MetadataRequest(), timeout_ms=60_000), name="ask")
     bench.world.loop.run_for_us(100_000)
-    (attempt,) = [node.attempt for node in bench.client._nodes.values()]
+    (attempt,) = [node.attempt for node in bench.client._peers.values()]
     assert attempt is not None and not attempt.done()
     bench.client.close()
     bench.world.loop.run_for_us(1_000)

@@ -276,7 +276,7 @@ def test_a_fetcher_that_died_was_handed_out_again_and_fetched_nothing(scene: Sce
     scene.leader.broken = ZeroDivisionError("mistake")
     scene.run_ms(15)
     assert scene.fetcher.is_dead
-    assert scene.failures() == ["[fetcher] ended unexpectedly, begins again in 100 ms"]
+    assert scene.failures() == ["task fetcher ended unexpectedly and begins again in 100 ms"]
     scene.follow(A)
     count = len(scene.leader.fetches)
     scene.run_ms(100)

@@ -116,7 +116,7 @@ def test_what_was_queued_for_a_broker_after_a_mistake_waited_for_ever(scene: Sce
     scene.run_ms(1_000)
     assert answers == {"a": "A", "b": "B", "c": "C"}
     assert sent == [(7, ["a"]), (7, ["a", "b", "c"])]
-    assert scene.failures() == ["[markers/to-7] ended unexpectedly, begins again in 100 ms"]
+    assert scene.failures() == ["task markers/to-7 ended unexpectedly and begins again in 100 ms"]
 
 
 def test_an_isr_that_nobody_proposed_again(scene: Scene) -> None:
@@ -146,7 +146,7 @@ def test_an_isr_that_nobody_proposed_again(scene: Scene) -> None:
         manager.submit(AlterPartitionItem(Uuid(b"topic-id-16bytes"), number, 0, 0, ((1, 1),), on_answer))
     scene.run_ms(1_000)
     assert answered == [1, 2]
-    assert scene.failures() == ["[alter-partition] ended unexpectedly, begins again in 100 ms"]
+    assert scene.failures() == ["task alter-partition ended unexpectedly and begins again in 100 ms"]
 
 
 def test_a_directory_that_the_controller_was_never_told_of(scene: Scene) -> None:
@@ -168,7 +168,7 @@ def test_a_directory_that_the_controller_was_never_told_of(scene: Scene) -> None
     manager.on_assignment(TopicIdPartition(ID, "t", 0), DIRECTORY, lambda: accepted.append(True))
     scene.run_ms(2_000)
     assert (accepted, manager.pending_count) == ([True], 0)
-    assert scene.failures() == ["[replicas-to-dirs-assignments] ended unexpectedly, begins again in 100 ms"]
+    assert scene.failures() == ["task replicas-to-dirs-assignments ended unexpectedly and begins again in 100 ms"]
 
 
 ID, DIRECTORY = Uuid(b"topic-id-16bytes"), Uuid(b"directory-16byte")
@@ -191,7 +191,7 @@ def test_one_mistake_ended_the_shrinking_of_all_isrs(scene: Scene, tmp_path: Pat
     broker.replica_manager.start()
     scene.run_ms(3 * broker.config.replica_config().replica_lag_time_max_ms)
     assert len(rounds) == 5
-    assert scene.failures() == ["[isr-expiration] ended unexpectedly, begins again in 100 ms"]
+    assert scene.failures() == ["task isr-expiration ended unexpectedly and begins again in 100 ms"]
 
 
 def test_a_scheduled_piece_that_fails_is_told_by_its_name(scene: Scene) -> None:

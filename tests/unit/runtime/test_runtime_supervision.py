@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kmirror.runtime.api import TaskScope
+from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.runtime.supervision import LONGEST_PAUSE_MS, Supervised
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.runtime import SimRuntime, SimWorld
@@ -48,11 +49,29 @@ def test_a_task_that_fails_is_reported_each_time_and_begins_again_ever_later(wor
     assert lives.begun_ms == [0, 100, 300, 700, 1500, 3100, 6300, 12700, 22700]
     assert (task.unexpected_ends, task.is_down, ends) == (9, True, ["broken"] * 9)
     assert [failure.message for failure in world.loop.failures][:2] == [
-        "[worker] ended unexpectedly, begins again in 100 ms",
-        "[worker] ended unexpectedly, begins again in 200 ms",
+        "task worker ended unexpectedly and begins again in 100 ms",
+        "task worker ended unexpectedly and begins again in 200 ms",
     ]
     assert len(world.loop.failures) == 9
     world.loop.failures.clear()
+
+
+async def test_the_log_says_in_one_line_which_task_ended_with_which_error_and_when_it_begins_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """`str(KeyError(7))` is "7", which said nothing without the error's type."""
+    runtime = AsyncioRuntime()
+    ended = asyncio.Event()
+
+    async def fail_without_words() -> None:
+        raise KeyError(7)
+
+    scope = TaskScope(runtime, "owner")
+    scope.spawn(Supervised(runtime, fail_without_words, name="worker", on_end=lambda error: ended.set()).run(), name="worker")
+    await ended.wait()
+    await scope.cancel()
+    runtime.close()
+    assert [line.getMessage() for line in caplog.records] == ["task worker ended unexpectedly and begins again in 100 ms: KeyError: 7"]
 
 
 def test_after_a_long_life_the_pause_is_short_again(world: SimWorld) -> None:
@@ -77,7 +96,7 @@ def test_a_return_is_an_end_that_nobody_meant_unless_the_work_has_one(world: Sim
     world.loop.run_for_us(115_000)
     assert (len(endless.begun_ms), len(finite.begun_ms)) == (2, 1)
     assert task.done() and not second.is_down and second.unexpected_ends == 0
-    assert [str(failure.error) for failure in world.loop.failures] == ["it returned"]
+    assert [str(failure.error) for failure in world.loop.failures] == ["it returned, though its work has no end"]
     world.loop.failures.clear()
 
 
@@ -95,7 +114,7 @@ def test_a_future_that_somebody_else_cancels_does_not_end_the_task_unseen(world:
     waited_for[0].cancel()
     world.loop.run_for_us(200_000)
     assert len(waited_for) == 2 and supervised.unexpected_ends == 1
-    assert [str(failure.error) for failure in world.loop.failures] == ["what it waited for was cancelled"]
+    assert [str(failure.error) for failure in world.loop.failures] == ["a future that it awaited was cancelled by another task"]
     world.loop.failures.clear()
 
 

@@ -127,4 +127,6 @@ def test_a_broker_whose_heartbeat_failed_in_an_odd_way_sent_no_more_of_them(benc
     bench.run_ms(2 * HEARTBEAT_MS + 1_000)
     assert len(controller.asked_ms) >= 2
     told = [each.message for each in bench.world.loop.failures]
-    assert told == ([] if isinstance(failure, ProtocolReadError) else ["[broker-lifecycle] ended unexpectedly, begins again in 100 ms"])
+    assert told == (
+        [] if isinstance(failure, ProtocolReadError) else ["task broker-lifecycle ended unexpectedly and begins again in 100 ms"]
+    )

@@ -166,7 +166,7 @@ def test_a_cleaner_that_died_was_counted_as_none() -> None:
         LogCleanerTasks(runtime, scope, cleaner).resize()  # type: ignore[arg-type]
         await turns()
         assert cleaner.dead_threads() == 1
-        assert runtime.failures == ["[log-cleaner-0] ended unexpectedly, begins again in 100 ms"]
+        assert runtime.failures == ["task log-cleaner-0 ended unexpectedly and begins again in 100 ms"]
         assert runtime.slept_ms == [100], "until it begins again"
         await scope.cancel()
 

@@ -74,6 +74,19 @@ def test_a_failing_volume_fails_what_it_was_told_to():
     assert disk.read_bytes("/one/a") == b"1"
 
 
+def test_bad_sectors_are_those_of_files_with_the_suffix_until_they_are_mended():
+    disk = new_disk()
+    for name in ("1.log", "1.index"):
+        disk.write_bytes(f"/one/{name}", b"12345")
+    disk.volumes.at("/one").fail(errno.EIO, {"pread"}, suffix=".log")
+    assert disk.read_bytes("/one/1.index") == b"12345"
+    with pytest.raises(OSError, match="Input/output") as caught:
+        disk.read_bytes("/one/1.log")
+    assert caught.value.filename == "/one/1.log"
+    disk.volumes.at("/one").mend()
+    assert disk.read_bytes("/one/1.log") == b"12345"
+
+
 @pytest.mark.parametrize("lies", [False, True])
 def test_what_a_lying_volume_says_is_synced_goes_with_the_power(lies):
     kept = 0

@@ -269,3 +269,19 @@ def test_a_task_that_fails_unseen_is_told_though_its_owner_holds_it(looks, lives
     if not seen and not looks:
         held.exception()
     world.close()
+
+
+def test_a_task_that_has_not_begun_when_the_run_ends_leaves_no_coroutine_behind(recwarn: pytest.WarningsRecorder) -> None:
+    """Python warned that a coroutine was never awaited: a fault had just begun to mend itself."""
+    loop = SimLoop(1)
+
+    async def mend() -> None:
+        raise AssertionError("the run is over")
+
+    async def story() -> None:
+        loop.create_task(mend(), name="mend")
+
+    loop.run_until_complete(story())
+    loop.close()
+    gc.collect()
+    assert [str(warning.message) for warning in recwarn] == []

@@ -16,6 +16,7 @@ from kmirror.record.record import Record
 from kmirror.record.record_batch import iter_batches
 from kmirror.storage.leader_epoch_checkpoint_file import EpochEntry, LeaderEpochCheckpointFile
 from kmirror.storage.log_config import LogConfig
+from kmirror.storage.log_open_options import LogOpenOptions
 from kmirror.storage.unified_log import UnifiedLog
 
 CONFIG = LogConfig(segment_size=300, max_index_size=800, index_interval=100)
@@ -35,10 +36,7 @@ class Folder:
             str(self.path),
             CONFIG,
             self.world.ports,
-            log_start_offset=log_start_offset,
-            recovery_point=recovery_point,
-            last_shutdown_clean=clean,
-            topic_id=ID,
+            LogOpenOptions(log_start_offset=log_start_offset, recovery_point=recovery_point, last_shutdown_clean=clean, topic_id=ID),
         )
 
     def write(self, base_offset: int, *batches: bytes | bytearray, suffix: str = "") -> None:

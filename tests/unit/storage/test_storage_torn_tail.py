@@ -16,6 +16,7 @@ from kmirror.record.builder import build_batch
 from kmirror.record.record import Record
 from kmirror.sim.disk import SimDisk
 from kmirror.storage.log_config import LogConfig
+from kmirror.storage.log_open_options import LogOpenOptions
 from kmirror.storage.unified_log import UnifiedLog
 
 FOLDER = "/t-0"
@@ -51,10 +52,7 @@ def open_after_crash(disk: SimDisk) -> UnifiedLog:
         FOLDER,
         LogConfig(max_index_size=800),
         StorageWorld(files=disk).ports,
-        log_start_offset=0,
-        recovery_point=0,
-        last_shutdown_clean=False,
-        topic_id=Uuid(b"topic-id-16bytes"),
+        LogOpenOptions(log_start_offset=0, recovery_point=0, last_shutdown_clean=False, topic_id=Uuid(b"topic-id-16bytes")),
     )
 
 

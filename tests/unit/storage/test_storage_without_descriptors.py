@@ -22,6 +22,7 @@ from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.fetch_data_info import FetchIsolation
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_offset_metadata import TimestampAndOffset
+from kmirror.storage.log_open_options import LogOpenOptions
 from kmirror.storage.offset_index import OffsetIndex
 from kmirror.storage.producer_state_manager import ProducerStateManagerConfig
 from kmirror.storage.unified_log import UnifiedLog
@@ -41,8 +42,9 @@ def log_in(world: StorageWorld, folder: pathlib.Path, *, recovery_point: int = 0
         str(folder / "topic-0"),
         LogConfig(),
         world.ports,
-        recovery_point=recovery_point,
-        producer_state_config=ProducerStateManagerConfig(transaction_verification_enabled=False),
+        LogOpenOptions(
+            recovery_point=recovery_point, producer_state_config=ProducerStateManagerConfig(transaction_verification_enabled=False)
+        ),
     )
 
 

@@ -1,0 +1,49 @@
+"""The partition of each record that a producer sends (`partitioner` has the rules)."""
+
+from __future__ import annotations
+
+from kmirror.clients.cluster_client import ClusterClient
+from kmirror.clients.partitioner import StickyPartitioner, partition_for_key
+from kmirror.clients.producer_batch import IllegalStateError, ProducerRecord, size_upper_bound
+from kmirror.clients.producer_config import ProducerConfig
+from kmirror.clients.record_accumulator import RecordAccumulator
+from kmirror.common.ports import Random
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.record.record_batch import RECORD_BATCH_OVERHEAD
+
+
+class RecordPartitioner:
+    """Owns a `StickyPartitioner` for each topic that records without a key go to."""
+
+    def __init__(self, random: Random, config: ProducerConfig, cluster: ClusterClient, accumulator: RecordAccumulator) -> None:
+        self._random = random
+        self._config = config
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._partitioners: dict[str, StickyPartitioner] = {}
+
+    def partition(self, record: ProducerRecord) -> int:
+        """The record's own partition, or the one of its key, or one that is chosen for it."""
+        if record.partition is not None:
+            if record.partition < 0:
+                raise IllegalStateError(f"Invalid partition: {record.partition}. Partition number should always be non-negative or null.")
+            return record.partition
+        count = self._cluster.partition_count(record.topic)
+        if record.key is not None and not self._config.get_bool("partitioner.ignore.keys"):
+            return partition_for_key(record.key, count)
+        sticky = self._partitioners.get(record.topic)
+        if sticky is None:
+            adaptive = self._config.get_bool("partitioner.adaptive.partitioning.enable")
+            sticky = self._partitioners[record.topic] = StickyPartitioner(self._random, self._config.batch_size, adaptive=adaptive)
+        if sticky.has_choice(count):
+            return sticky.current(count, ())
+        available = [number for number in range(count) if self._cluster.metadata.leader(TopicPartition(record.topic, number)) is not None]
+        sticky.update_load(list(self._accumulator.queue_sizes(record.topic, available)), available)
+        return sticky.current(count, available)
+
+    def appended(self, record: ProducerRecord, *, batch_is_full: bool) -> None:
+        """Counts a record that was given to the partition which was chosen for it."""
+        sticky = self._partitioners.get(record.topic)
+        if sticky is not None and record.partition is None and (record.key is None or self._config.get_bool("partitioner.ignore.keys")):
+            size = RECORD_BATCH_OVERHEAD + size_upper_bound(record.key, record.value, record.headers)
+            sticky.appended(size, batch_is_full=batch_is_full)

@@ -1,0 +1,122 @@
+"""The calls of a producer's transactions: one at a time, each within max.block.ms for its caller.
+
+A call whose caller's time is up goes on, and only the same call may be made again: it then waits
+for the one that runs. What the manager itself needs from the cluster (a new producer id, partitions
+of a transaction) runs here too, one piece of work at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from kmirror.clients.producer_batch import IllegalStateError
+from kmirror.clients.transaction_manager import State, TransactionManager
+from kmirror.clients.transactional_requests import TransactionalRequests
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.runtime.api import Runtime, TaskScope
+
+_AWAITED: Final = {
+    "initTransactions": "InitProducerId",
+    "sendOffsetsToTransaction": "AddOffsetsToTxn",
+    "commitTransaction": "EndTxn(true)",
+    "abortTransaction": "EndTxn(false)",
+}
+"""The request whose answer a call waits for, as Kafka names it in the error."""
+
+
+class TransactionCalls:
+    """Owns the call that is pending, and the work under way. `on_progress` is called when either
+    ends.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        scope: TaskScope,
+        manager: TransactionManager | None,
+        requests: TransactionalRequests | None,
+        *,
+        max_block_ms: int,
+    ) -> None:
+        self.on_progress: Callable[[], None] = lambda: None
+        self._runtime = runtime
+        self._scope = scope
+        self._manager = manager
+        self._requests = requests
+        self._max_block_ms = max_block_ms
+        self._working: asyncio.Task[None] | None = None
+        self._pending: tuple[str, asyncio.Future[BaseException | None]] | None = None
+
+    def ensure_none_pending(self, name: str) -> None:
+        if self._pending is not None and self._pending[0] != name:
+            if not self._pending[1].done():
+                raise IllegalStateError(
+                    f"Cannot attempt operation `{name}` because the previous call to `{self._pending[0]}` timed out and must be retried"
+                )
+            self._pending = None
+
+    async def call(self, name: str, begin: Callable[[], None], work: Callable[[], Awaitable[None]]) -> None:
+        """Runs one call of a transaction, or goes on waiting for the one that timed out."""
+        self.ensure_none_pending(name)
+        if self._pending is None:
+            begin()
+            done: asyncio.Future[BaseException | None] = self._runtime.create_future()
+            self._pending = (name, done)
+            self._scope.spawn(self._run(work, done), name=name)
+        done = self._pending[1]
+        try:
+            failure = await asyncio.wait_for(asyncio.shield(done), self._max_block_ms / 1000)
+        except TimeoutError as error:
+            text = f"Timeout expired after {self._max_block_ms}ms while awaiting {_AWAITED[name]}"
+            raise ApiException(Errors.REQUEST_TIMED_OUT, text) from error
+        self._pending = None
+        if failure is not None:
+            raise failure
+
+    async def _run(self, work: Callable[[], Awaitable[None]], done: asyncio.Future[BaseException | None]) -> None:
+        failure: BaseException | None = IllegalStateError("Producer is closed forcefully.")
+        try:
+            await work()
+            failure = None
+        except KmirrorError as error:
+            failure = error
+        finally:
+            if not done.done():
+                done.set_result(failure)
+            self.on_progress()
+
+    async def wait_pending(self) -> None:
+        """Waits until the pending call has ended; TimeoutError after max.block.ms."""
+        if self._pending is not None and not self._pending[1].done():
+            await asyncio.wait_for(asyncio.shield(self._pending[1]), self._max_block_ms / 1000)
+
+    def fail_pending(self, error: BaseException) -> None:
+        """The producer is closed: ends the wait for a call that runs no longer."""
+        if self._pending is not None and not self._pending[1].done():
+            self._pending[1].set_result(error)
+
+    def start_work(self) -> None:
+        """Starts what the manager needs from the cluster; one piece of work at a time."""
+        manager, requests = self._manager, self._requests
+        if manager is None or requests is None or self._working is not None:
+            return
+        work: Callable[[], Awaitable[None]]
+        if manager.needs_new_id():
+            manager.transition_to(State.INITIALIZING)
+            work = requests.init_producer_id
+        elif manager.new_partitions and not manager.has_error and manager.producer.is_valid:
+            work = requests.add_partitions
+        else:
+            return
+        self._working = self._scope.spawn(self._work(work), name="transactions")
+
+    async def _work(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except KmirrorError:
+            pass  # the manager knows, and fails the batches with it
+        finally:
+            self._working = None
+            self.on_progress()
