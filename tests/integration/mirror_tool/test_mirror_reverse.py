@@ -205,7 +205,11 @@ def test_a_ring_that_cannot_be_ruled_out_is_refused_unless_forced(tmp_path: path
         a.kill_node()
         create_mirror(c.bootstrap_servers, "m", b.bootstrap_servers)
         code, _, err = run(c, "--add", "--mirror", "m", "--topic", "t")
-        assert code == 1 and f"{b.cluster_id} mirrors some of these topics from a cluster that cannot be asked" in err and "--force adds them all the same" in err
+        assert (
+            code == 1
+            and f"{b.cluster_id} mirrors some of these topics from a cluster that cannot be asked" in err
+            and "--force adds them all the same" in err
+        )
         assert run(c, "--add", "--mirror", "m", "--topic", "t", "--force", "--wait")[0] == 0
         wait_for("the log", lambda: log_bytes(c.log_dir(), "t-0") == log_bytes(b.log_dir(), "t-0") != b"")
 

@@ -1,0 +1,146 @@
+"""What becomes of a batch that was fetched from the source: the decision, and batches made anew.
+
+The target gets, record for record, what Apache's MirrorMaker 2 writes: key, value, headers and
+timestamp of each record, with offsets that have no gaps. If a batch has just that in itself, its
+bytes are sent on behind a new header (PASS_ON). Otherwise it is unpacked, and its records are packed
+anew (REWRITE), because
+
+    it begins before the position             records below the position were copied before
+    its offsets have gaps                     the log was compacted
+    its times are the broker's                LogAppendTime: the records have no times of their own
+    a record may have no time                 -1 becomes the time of copying, as in Kafka's producer
+    the producer is told to use a codec       compression.type of the target's producer
+    it is larger than max.request.size        it becomes several batches
+
+Control batches, and batches that compaction has emptied, hold no records and are left out
+(LEAVE_OUT). Batches of aborted transactions never get here with isolation.level=read_committed; with
+read_uncommitted they are copied as any other.
+
+A target topic with a compression.type of its own needs nothing here: its broker recompresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.record.builder import RecordBatchBuilder
+from kmirror.record.compression import CompressionType
+from kmirror.record.record import Record
+from kmirror.record.record_batch import CURRENT_MAGIC, RecordBatch, TimestampType
+from kmirror.record.renumbering import renumbered
+
+
+class Copying(Enum):
+    PASS_ON = 1
+    REWRITE = 2
+    LEAVE_OUT = 3
+
+
+class TargetRules(NamedTuple):
+    """What the target's producer is configured with. Sizes are bytes. `codec` is None unless
+    compression.type is set.
+    """
+
+    max_request_size: int = 1_048_576
+    codec: CompressionType | None = None
+    level: int | None = None
+
+
+class BatchFacts(NamedTuple):
+    """What the decision depends on, all of it in the header. Times are ms; `position` is the next
+    offset that the target has not.
+    """
+
+    position: int
+    base_offset: int
+    last_offset: int
+    record_count: int
+    size_in_bytes: int
+    codec: CompressionType
+    base_timestamp: int
+    max_timestamp: int
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    magic: int = CURRENT_MAGIC
+    is_control: bool = False
+
+    @classmethod
+    def of(cls, batch: RecordBatch, position: int) -> BatchFacts:
+        return cls(
+            position,
+            batch.base_offset,
+            batch.last_offset,
+            batch.record_count,
+            batch.size_in_bytes,
+            batch.compression,
+            batch.base_timestamp,
+            batch.max_timestamp,
+            batch.timestamp_type,
+            batch.magic,
+            batch.is_control,
+        )
+
+
+class NewBatch(NamedTuple):
+    """A batch for the target, and the source's offset of each of its records."""
+
+    data: bytearray
+    upstream_offsets: Sequence[int]
+
+
+def copying(facts: BatchFacts, rules: TargetRules) -> Copying:
+    """Decides; the module's docstring has the reasons."""
+    if facts.is_control or not facts.record_count or facts.last_offset < facts.position:
+        return Copying.LEAVE_OUT
+    if (
+        facts.magic != CURRENT_MAGIC
+        or facts.base_offset < facts.position
+        or facts.last_offset - facts.base_offset + 1 != facts.record_count
+        or facts.timestamp_type is not TimestampType.CREATE_TIME
+        or facts.base_timestamp < 0
+        or facts.max_timestamp < 0
+        or (rules.codec is not None and rules.codec is not facts.codec)
+        or facts.size_in_bytes > rules.max_request_size
+    ):
+        return Copying.REWRITE
+    return Copying.PASS_ON
+
+
+def rewritten(batch: RecordBatch, position: int, rules: TargetRules, now_ms: int) -> list[NewBatch]:
+    """Unpacks a batch and packs its records from `position` on, as few batches as
+    max.request.size allows.
+
+    MESSAGE_TOO_LARGE for a record that is too large by itself; CORRUPT_MESSAGE for a batch that
+    cannot be read.
+    """
+    codec = batch.compression if rules.codec is None else rules.codec
+    new = renumbered(batch, position, codec, rules.level)
+    if new is not None and not new.offsets:
+        return []
+    if new is not None and len(new.data) <= rules.max_request_size:
+        return [NewBatch(new.data, new.offsets)]
+    records = [record for record in batch.records() if record.offset >= position]
+    return packed(records, codec, rules, now_ms)
+
+
+def packed(records: Sequence[Record], codec: CompressionType, rules: TargetRules, now_ms: int) -> list[NewBatch]:
+    """Packs records into batches with offsets from 0 on. A record without a time gets `now_ms`."""
+    if not records:
+        return []
+    builder = RecordBatchBuilder(compression=codec, compression_level=rules.level)
+    for index, record in enumerate(records):
+        timestamp = now_ms if record.timestamp < 0 else record.timestamp
+        builder.append(index, timestamp, record.key, record.value, record.headers)
+    data = builder.build()
+    if len(data) <= rules.max_request_size:
+        return [NewBatch(data, [record.offset for record in records])]
+    if len(records) == 1:
+        raise ApiException(
+            Errors.MESSAGE_TOO_LARGE,
+            f"The message is {len(data)} bytes when serialized which is larger than {rules.max_request_size}, which is the value of the "
+            "max.request.size configuration.",
+        )
+    middle = len(records) // 2
+    return packed(records[:middle], codec, rules, now_ms) + packed(records[middle:], codec, rules, now_ms)

@@ -1,0 +1,96 @@
+"""Finds the groups whose offsets are translated (Kafka's `MirrorCheckpointConnector`).
+
+`start` makes the checkpoints topic at the target and finds the groups: those that the group filter
+takes, and that have an offset in a topic that is copied. They are looked for again each
+refresh.groups.interval.seconds; when there are others, the tasks are configured anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from kmirror.mirrormaker.checkpoint_task import CheckpointTaskConfig
+from kmirror.mirrormaker.checkpoints import CommittedOffsets, groups_to_checkpoint
+from kmirror.mirrormaker.connector_config import MirrorCheckpointConfig
+from kmirror.mirrormaker.internal_topics import create_compacted_topic
+from kmirror.mirrormaker.scheduler import Job
+from kmirror.mirrormaker.topic_creation import INTERNAL_TOPIC_PARTITIONS, task_groups
+from kmirror.mirrormaker.worker_config import WorkerConfig, open_admin
+from kmirror.runtime.api import Runtime
+
+_log = logging.getLogger(__name__)
+
+
+class MirrorCheckpointConnector:
+    """One flow's. Owns two admin clients. `reconfigure` is called when the tasks are to be asked for
+    again.
+    """
+
+    def __init__(self, runtime: Runtime, config: MirrorCheckpointConfig, worker: WorkerConfig, reconfigure: Callable[[], object]) -> None:
+        self.config = config
+        self._worker = worker
+        self._reconfigure = reconfigure
+        self._topic_filter, self._group_filter = config.topic_filter(), config.group_filter()
+        self._source = open_admin(runtime, config.client_config("source", "admin", "checkpoint-source-admin"))
+        self._target = open_admin(runtime, config.client_config("target", "admin", "checkpoint-target-admin"))
+        self._known_groups: list[str] = []
+
+    def close(self) -> None:
+        self._source.close()
+        self._target.close()
+
+    async def start(self) -> None:
+        """KmirrorError if a cluster cannot be asked, or refuses."""
+        factor = self.config.get_int("checkpoints.topic.replication.factor")
+        topic = self.config.checkpoints_topic()
+        await create_compacted_topic(self._target, topic, partitions=INTERNAL_TOPIC_PARTITIONS, replication_factor=factor)
+        self._known_groups = await self._find_groups()
+        _log.info("[%s] %d groups are checkpointed", self.config.entity_label, len(self._known_groups))
+
+    def jobs(self) -> list[Job]:
+        return [Job(self.refresh_consumer_groups, self.config.interval_ms("refresh.groups"), "refreshing consumer groups", delayed=True)]
+
+    def task_configs(self) -> list[CheckpointTaskConfig]:
+        """Returns which groups each task has; none if the flow, or its checkpoints, are disabled."""
+        emit_interval_ms = self.config.interval_ms("emit.checkpoints")
+        if not self.config.enabled or emit_interval_ms is None:
+            return []
+        dealt = task_groups(self._known_groups, self.config.get_int("tasks.max"))
+        return [self._task_config(index, groups, emit_interval_ms) for index, groups in enumerate(dealt)]
+
+    def _task_config(self, index: int, groups: list[str], emit_interval_ms: int) -> CheckpointTaskConfig:
+        config = self.config
+        syncs_side = config.get_string("offset-syncs.topic.location") or "source"
+        return CheckpointTaskConfig(
+            connector=config.connector_name,
+            flow=config.flow,
+            policy=config.replication_policy,
+            topic_filter=self._topic_filter,
+            groups=groups,
+            checkpoints_topic=config.checkpoints_topic(),
+            offset_syncs_topic=config.offset_syncs_topic(),
+            source_admin=config.client_config("source", "admin", f"checkpoint-source-admin-{index}"),
+            target_admin=config.client_config("target", "admin", f"checkpoint-target-admin-{index}"),
+            checkpoints_consumer=config.client_config("target", "consumer", f"checkpoints-target-consumer-{index}"),
+            syncs_consumer=config.client_config(syncs_side, "consumer", f"offset-syncs-{syncs_side}-consumer-{index}"),
+            producer=self._worker.producer_of(config.originals, f"connector-producer-{config.entity_label}-{index}"),
+            emit_interval_ms=emit_interval_ms,
+            sync_interval_ms=config.interval_ms("sync.group.offsets"),
+            admin_timeout_ms=config.get_int("admin.timeout.ms"),
+        )
+
+    async def refresh_consumer_groups(self) -> None:
+        groups = await self._find_groups()
+        if groups != self._known_groups:
+            _log.info("[%s] %d groups are checkpointed now, %d before", self.config.entity_label, len(groups), len(self._known_groups))
+            self._known_groups = groups
+            self._reconfigure()
+
+    async def _find_groups(self) -> list[str]:
+        listed = [row.group_id for row in await self._source.list_consumer_groups()]
+        offsets: dict[str, CommittedOffsets] = {}
+        for group in listed:
+            if self._group_filter.should_replicate_group(group):
+                offsets[group] = await self._source.list_consumer_group_offsets(group)
+        return groups_to_checkpoint(offsets, self._group_filter, self._topic_filter)

@@ -1,0 +1,254 @@
+"""Translates offsets of groups and writes them as checkpoints, and on demand as the groups' offsets at
+the target (Kafka's `MirrorCheckpointTask`).
+
+A task first reads the checkpoints that there are, then the topic of offset syncs to its end. Before
+that it translates nothing, because it could not know which syncs were withdrawn (OS5). Afterwards:
+
+    always                                      the syncs topic is followed
+    each emit.checkpoints.interval.seconds      checkpoints of its groups (CP1, CP2)
+    each sync.group.offsets.interval.seconds    offsets of groups without members (CP3, KIP-545)
+
+A task that cannot read the checkpoints goes on without them, as in Kafka: it then translates only
+offsets that were copied after its start, so that none goes back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kmirror.admin.admin_client import AdminClient
+from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.mirrormaker.checkpoints import (
+    EMPTY_GROUP_STATE,
+    CheckpointStore,
+    CommittedOffsets,
+    checkpoints_for_group,
+    group_offsets_to_sync,
+)
+from kmirror.mirrormaker.cycles import SourceAndTarget
+from kmirror.mirrormaker.formats import Checkpoint, SchemaException
+from kmirror.mirrormaker.internal_topics import InternalTopicReader
+from kmirror.mirrormaker.mirror_metrics import MirrorCheckpointMetrics
+from kmirror.mirrormaker.offset_sync_store import OffsetSyncStore
+from kmirror.mirrormaker.replication_policy import ReplicationPolicy
+from kmirror.mirrormaker.scheduler import Job, run_regularly
+from kmirror.mirrormaker.topic_filters import TopicFilter
+from kmirror.mirrormaker.worker_config import open_admin
+from kmirror.runtime.api import Runtime, TaskScope
+from kmirror.runtime.supervision import Supervised
+
+FOLLOW_MS: Final = 1_000
+FIRST_PAUSE_MS: Final = 100
+LONGEST_PAUSE_MS: Final = 10_000
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CheckpointTaskConfig:
+    """What a task needs. The mappings are settings of clients; times are ms, None for never."""
+
+    connector: str
+    flow: SourceAndTarget
+    policy: ReplicationPolicy
+    topic_filter: TopicFilter
+    groups: Sequence[str]
+    checkpoints_topic: str
+    offset_syncs_topic: str
+    source_admin: Mapping[str, str]
+    target_admin: Mapping[str, str]
+    checkpoints_consumer: Mapping[str, str]
+    syncs_consumer: Mapping[str, str]
+    producer: Mapping[str, str]
+    emit_interval_ms: int | None
+    sync_interval_ms: int | None
+    admin_timeout_ms: int = 60_000
+
+
+class MirrorCheckpointTask:
+    """One task. `run` runs one life of it. `heard` is called while it is alive."""
+
+    def __init__(self, runtime: Runtime, config: CheckpointTaskConfig, metrics: MirrorCheckpointMetrics) -> None:
+        self.config = config
+        self._runtime = runtime
+        self._metrics = metrics
+
+    async def run(self, heard: Callable[[], object]) -> None:
+        """Works until it is cancelled; raises what a checkpoint could not be written for."""
+        life = _Life(self._runtime, self.config, self._metrics)
+        try:
+            await life.start()
+            await life.work(heard)
+        finally:
+            await life.end()
+
+
+class _Life:
+    """A task from its start to its end: clients, and the stores."""
+
+    def __init__(self, runtime: Runtime, config: CheckpointTaskConfig, metrics: MirrorCheckpointMetrics) -> None:
+        self._runtime = runtime
+        self._config = config
+        self._metrics = metrics
+        self._name = f"{config.flow}|{config.connector}"
+        self._scope = TaskScope(runtime, self._name)
+        self._source: AdminClient = open_admin(runtime, config.source_admin)
+        self._target: AdminClient = open_admin(runtime, config.target_admin)
+        self._producer = KafkaProducer(runtime, {"linger.ms": "0", **config.producer})
+        self._checkpoints = CheckpointStore(config.groups)
+        self._syncs = OffsetSyncStore()
+        self._syncs_reader = InternalTopicReader(runtime, config.syncs_consumer, config.offset_syncs_topic, self._handle_sync)
+        self._failure: Exception | None = None
+
+    async def start(self) -> None:
+        """Reads both topics to their ends."""
+        read_ok = await self._read_checkpoints()
+        self._syncs.start(initialization_must_read_to_end=not read_ok)
+        await self._syncs_reader.start()
+        self._syncs.reached_end()
+        self._scope.spawn(Supervised(self._runtime, self._follow_syncs, name=f"{self._name} syncs").run(), name="syncs")
+        _log.info("[%s] checkpoints %d groups", self._name, len(self._config.groups))
+
+    async def work(self, heard: Callable[[], object]) -> None:
+        config = self._config
+        jobs = [
+            Job(self.emit_checkpoints, config.emit_interval_ms, "emitting checkpoints", delayed=True),
+            Job(self.sync_group_offsets, config.sync_interval_ms, "sync idle consumer group offset from source to target", delayed=True),
+        ]
+
+        def alive() -> None:
+            if self._failure is not None:
+                raise self._failure
+            heard()
+
+        await run_regularly(self._runtime, self._name, jobs, timeout_ms=config.admin_timeout_ms, heard=alive)
+
+    async def end(self) -> None:
+        await self._scope.cancel()
+        await self._syncs_reader.close()
+        await self._producer.close(timeout_ms=0)
+        self._source.close()
+        self._target.close()
+
+    # Stores
+
+    async def _read_checkpoints(self) -> bool:
+        def handle(key: bytes | None, value: bytes | None) -> None:
+            try:
+                self._checkpoints.handle_record(key, value)
+            except SchemaException as error:
+                _log.warning("[%s] Ignored invalid checkpoint record: %s", self._name, error)
+
+        topic = self._config.checkpoints_topic
+        reader = InternalTopicReader(self._runtime, self._config.checkpoints_consumer, topic, handle)
+        try:
+            await reader.start()
+        except ApiException as error:
+            if error.error.retriable and error.error is not Errors.UNKNOWN_TOPIC_OR_PARTITION:
+                raise  # the cluster cannot be reached now; the task begins again
+            _log.warning(
+                "[%s] The checkpoints in %s cannot be read (%s): only offsets that are copied from now on will be translated",
+                self._name, topic, error,
+            )  # fmt: skip
+            return False
+        finally:
+            await reader.close()
+        return True
+
+    def _handle_sync(self, key: bytes | None, value: bytes | None) -> None:
+        try:
+            self._syncs.handle_record(key, value)
+        except SchemaException as error:
+            _log.warning("[%s] Ignored invalid offset sync record: %s", self._name, error)
+
+    async def _follow_syncs(self) -> None:
+        pause_ms = FIRST_PAUSE_MS
+        while True:
+            try:
+                await self._syncs_reader.read(FOLLOW_MS)
+                pause_ms = FIRST_PAUSE_MS
+            except KmirrorError as error:
+                _log.warning("[%s] The topic of offset syncs cannot be read, tries again: %s", self._name, error)
+                await self._runtime.sleep_ms(pause_ms)
+                pause_ms = min(2 * pause_ms, LONGEST_PAUSE_MS)
+
+    # Checkpoints
+
+    async def emit_checkpoints(self) -> None:
+        """Writes what is news of each group (CP1, CP2)."""
+        config = self._config
+        for group in config.groups:
+            timestamp_ms = self._runtime.clock.time_ms()
+            try:
+                offsets = await self._source.list_consumer_group_offsets(group)
+            except KmirrorError as error:
+                _log.error("[%s] Error querying offsets for consumer group %s: %s", self._name, group, error)
+                continue
+            found = checkpoints_for_group(
+                group,
+                offsets,
+                flow=config.flow,
+                policy=config.policy,
+                topic_filter=config.topic_filter,
+                translate=self._syncs.translate_downstream,
+                store=self._checkpoints,
+            )
+            self._checkpoints.update(found)
+            for checkpoint in found:
+                await self._write(checkpoint, timestamp_ms)
+
+    async def _write(self, checkpoint: Checkpoint, timestamp_ms: int) -> None:
+        def done(_: object, error: Exception | None) -> None:
+            if error is not None:
+                self._failure = self._failure or error
+                return
+            self._metrics.checkpoint_acknowledged(checkpoint.consumer_group_id, checkpoint.topic_partition, timestamp_ms)
+
+        topic = self._config.checkpoints_topic
+        record = ProducerRecord(topic, checkpoint.record_value, key=checkpoint.record_key, partition=0, timestamp=timestamp_ms)
+        await self._producer.send(record, done)
+
+    # Group offsets
+
+    async def sync_group_offsets(self) -> None:
+        """Writes checkpoints as offsets of groups that have no members at the target (CP3)."""
+        converted = self._checkpoints.converted_upstream_offsets()
+        if not converted:
+            return
+        for group, offsets in group_offsets_to_sync(converted, await self._idle_offsets()).items():
+            try:
+                outcome = await self._target.alter_consumer_group_offsets(group, offsets)
+            except KmirrorError as error:
+                _log.error("[%s] Unable to sync offsets for consumer group %s: %s", self._name, group, error)
+                continue
+            errors = {error.error for error in outcome.values() if error is not None}
+            if Errors.UNKNOWN_MEMBER_ID in errors:
+                _log.warning(
+                    "[%s] Unable to sync offsets for consumer group %s. This is likely caused by consumers currently using this group in the "
+                    "target cluster.",
+                    self._name,
+                    group,
+                )
+            elif errors:
+                _log.error("[%s] Unable to sync offsets for consumer group %s: %s", self._name, group, sorted(one.name for one in errors))
+
+    async def _idle_offsets(self) -> dict[str, CommittedOffsets]:
+        groups = list(self._config.groups)
+        found: dict[str, CommittedOffsets] = {}
+        for group, described in (await self._target.describe_consumer_groups(groups)).items():
+            if isinstance(described, ApiException):
+                if described.error is not Errors.GROUP_ID_NOT_FOUND:
+                    _log.error(
+                        "[%s] Error querying for consumer group %s on cluster %s: %s",
+                        self._name,
+                        group,
+                        self._config.flow.target,
+                        described,
+                    )
+                continue
+            if described.state == EMPTY_GROUP_STATE:
+                found[group] = await self._target.list_consumer_group_offsets(group)
+        return found

@@ -1,0 +1,137 @@
+"""Where each connector goes on reading: Kafka Connect's offset storage, `mm2-offsets.<x>.internal`.
+
+A record's key is the JSON list of the connector's name and the source partition, without blanks and
+with the names of the partition sorted; its value is `{"offset":n}`, n being the last offset that the
+target has (MC14). So keys are equal, byte for byte, to those of Apache's workers, and compaction
+keeps one record of both.
+
+    ["MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"t"}]    {"offset":41}
+
+A record without a value deletes. What is not of this form is left alone, with a warning: another
+connector may share the topic.
+
+Offsets are stored after the target has acknowledged what they stand for, never before. What is
+stored at the target, but not here yet, is copied again after a restart: at least once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirrormaker.internal_topics import InternalTopicReader
+from kmirror.runtime.api import Runtime
+
+OFFSET_KEY: Final = "offset"
+NOTHING_STORED: Final = -1
+_log = logging.getLogger(__name__)
+
+SourcePartition = Mapping[str, str | int]
+"""Connect's source partition: what a connector calls the place that it reads."""
+
+
+def record_source(cluster: str, partition: TopicPartition) -> SourcePartition:
+    """Returns the source partition of MirrorSourceConnector (`MirrorUtils.wrapPartition`)."""
+    return {"cluster": cluster, "partition": partition.partition, "topic": partition.topic}
+
+
+def offset_key(connector: str, source: SourcePartition) -> bytes:
+    return json.dumps([connector, dict(source)], separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
+
+
+def offset_value(offset: int) -> bytes:
+    return json.dumps({OFFSET_KEY: offset}, separators=(",", ":")).encode()
+
+
+def parse_key(key: bytes | None) -> bytes | None:
+    """Returns the key in our order of names, None if it is not a key of this topic."""
+    parsed = _json(key)
+    if isinstance(parsed, list) and len(parsed) == 2 and isinstance(parsed[0], str) and isinstance(parsed[1], dict):
+        return offset_key(parsed[0], parsed[1])
+    return None
+
+
+def parse_value(value: bytes) -> int | None:
+    """Returns the offset, None if the value has none."""
+    parsed = _json(value)
+    offset = parsed.get(OFFSET_KEY) if isinstance(parsed, dict) else None
+    return offset if isinstance(offset, int) and not isinstance(offset, bool) else None
+
+
+def _json(data: bytes | None) -> Any:
+    try:
+        return None if data is None else json.loads(data)
+    except ValueError:
+        return None
+
+
+class StoredOffsets:
+    """What the topic says: the newest offset of each key. Pure."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[bytes, int] = {}
+
+    def handle_record(self, key: bytes | None, value: bytes | None) -> None:
+        known = parse_key(key)
+        if known is None:
+            _log.warning("Ignoring a record of the offsets topic with the key %r, which is not a connector and a source partition.", key)
+        elif value is None:
+            self._offsets.pop(known, None)
+        else:
+            offset = parse_value(value)
+            if offset is None:
+                _log.warning("Ignoring the stored offset %r of %s, which has no number `offset`.", value, known.decode())
+            else:
+                self._offsets[known] = offset
+
+    def get(self, connector: str, source: SourcePartition) -> int:
+        """NOTHING_STORED (-1) without an offset, as for a negative one."""
+        return max(self._offsets.get(offset_key(connector, source), NOTHING_STORED), NOTHING_STORED)
+
+
+class OffsetStorage:
+    """The offsets of a flow. Owns a consumer and a producer."""
+
+    def __init__(self, runtime: Runtime, topic: str, *, consumer: Mapping[str, str], producer: Mapping[str, str]) -> None:
+        self._topic = topic
+        self._stored = StoredOffsets()
+        self._reader = InternalTopicReader(runtime, consumer, topic, self._stored.handle_record)
+        self._producer = KafkaProducer(runtime, {"linger.ms": "0", **producer})
+        self._started = False
+        self._reading = asyncio.Lock()
+
+    async def refresh(self) -> None:
+        """Reads the topic, which must exist, up to its end: a task that starts must see what the
+        last one stored.
+        """
+        async with self._reading:
+            if self._started:
+                await self._reader.read_to_end()
+            else:
+                await self._reader.start()
+                self._started = True
+
+    def get(self, connector: str, source: SourcePartition) -> int:
+        """Returns the last offset that was stored, NOTHING_STORED (-1) if there is none."""
+        return self._stored.get(connector, source)
+
+    async def write(self, connector: str, offsets: list[tuple[SourcePartition, int]], transaction_of: KafkaProducer | None = None) -> None:
+        """Stores offsets; returns when all are written, raises if one was not. With a producer in
+        `transaction_of`, they are a part of its transaction.
+        """
+        producer = self._producer if transaction_of is None else transaction_of
+        sent = []
+        for source, offset in offsets:
+            record = ProducerRecord(self._topic, offset_value(offset), key=offset_key(connector, source))
+            sent.append(await producer.send(record))
+        for one in sent:
+            await one
+
+    async def close(self) -> None:
+        await self._reader.close()
+        await self._producer.close(timeout_ms=0)

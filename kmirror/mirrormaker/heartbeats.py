@@ -1,0 +1,82 @@
+"""Signs of life of a flow: its heartbeats, written into its target (Kafka's `MirrorHeartbeatConnector`
+and `MirrorHeartbeatTask`).
+
+`start` makes the topic. The one task writes a heartbeat each emit.heartbeats.interval.seconds, also
+for a flow that copies nothing. The topic is copied like others, so that a cluster sees, in names like
+`B.A.heartbeats`, whose flows reach it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
+from kmirror.mirrormaker.connector_config import MirrorHeartbeatConfig
+from kmirror.mirrormaker.cycles import SourceAndTarget
+from kmirror.mirrormaker.formats import Heartbeat
+from kmirror.mirrormaker.internal_topics import create_compacted_topic
+from kmirror.mirrormaker.scheduler import Job
+from kmirror.mirrormaker.topic_creation import INTERNAL_TOPIC_PARTITIONS
+from kmirror.mirrormaker.worker_config import WorkerConfig, open_admin
+from kmirror.runtime.api import Runtime
+
+
+@dataclass(frozen=True)
+class HeartbeatTaskConfig:
+    flow: SourceAndTarget
+    topic: str
+    producer: Mapping[str, str]
+    interval_ms: int
+
+
+class MirrorHeartbeatTask:
+    """One task. `run` runs one life of it. `heard` is called with each heartbeat."""
+
+    def __init__(self, runtime: Runtime, config: HeartbeatTaskConfig) -> None:
+        self.config = config
+        self._runtime = runtime
+
+    async def run(self, heard: Callable[[], object]) -> None:
+        """Works until it is cancelled; raises what a heartbeat could not be written for."""
+        config = self.config
+        producer = KafkaProducer(self._runtime, {"linger.ms": "0", **config.producer})
+        try:
+            while True:
+                now_ms = self._runtime.clock.time_ms()
+                beat = Heartbeat(config.flow.source, config.flow.target, now_ms)
+                record = ProducerRecord(config.topic, beat.record_value, key=beat.record_key, partition=0, timestamp=now_ms)
+                await (await producer.send(record))
+                heard()
+                await self._runtime.sleep_ms(max(config.interval_ms, 1))
+        finally:
+            await producer.close(timeout_ms=0)
+
+
+class MirrorHeartbeatConnector:
+    """One flow's. Owns an admin client."""
+
+    def __init__(self, runtime: Runtime, config: MirrorHeartbeatConfig, worker: WorkerConfig) -> None:
+        self.config = config
+        self._worker = worker
+        self._target = open_admin(runtime, config.client_config("target", "admin", "heartbeats-target-admin"))
+
+    def close(self) -> None:
+        self._target.close()
+
+    async def start(self) -> None:
+        """KmirrorError if the target cannot be asked, or refuses."""
+        factor = self.config.get_int("heartbeats.topic.replication.factor")
+        topic = self.config.heartbeats_topic()
+        await create_compacted_topic(self._target, topic, partitions=INTERNAL_TOPIC_PARTITIONS, replication_factor=factor)
+
+    def jobs(self) -> list[Job]:
+        return []
+
+    def task_configs(self) -> list[HeartbeatTaskConfig]:
+        """Returns the one task, none if heartbeats are disabled."""
+        interval_ms = self.config.interval_ms("emit.heartbeats")
+        if interval_ms is None:
+            return []
+        producer = self._worker.producer_of(self.config.originals, f"connector-producer-{self.config.entity_label}-0")
+        return [HeartbeatTaskConfig(self.config.flow, self.config.heartbeats_topic(), producer, interval_ms)]

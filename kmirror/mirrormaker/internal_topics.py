@@ -1,0 +1,96 @@
+"""MirrorMaker's own topics: made when they are missing, and read (Kafka's `TopicAdmin`,
+`KafkaBasedLog`).
+
+They are compacted logs of few records. `InternalTopicReader` reads all partitions of one from the
+beginning, up to the end that it has then, and later on from where it stopped. With read_committed,
+records of aborted transactions, which exactly-once workers may have left, do not count. "The end" is
+the high watermark even so: whoever starts waits for transactions that are open, for one of them may
+hold back what a former task has committed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from kmirror.admin.admin_client import AdminClient
+from kmirror.admin.results import NewTopic
+from kmirror.clients.consumer.kafka_consumer import KafkaConsumer
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.runtime.api import Runtime
+
+POLL_MS: Final = 1_000
+COMPACT: Final = {"cleanup.policy": "compact"}
+_MAY_EXIST: Final = (
+    Errors.UNSUPPORTED_VERSION,
+    Errors.CLUSTER_AUTHORIZATION_FAILED,
+    Errors.TOPIC_AUTHORIZATION_FAILED,
+)
+"""Who may not create topics may still use one that somebody else made."""
+_log = logging.getLogger(__name__)
+
+HandleRecord = Callable[[bytes | None, bytes | None], object]
+"""Gets key and value."""
+
+
+async def create_compacted_topic(admin: AdminClient, name: str, *, partitions: int, replication_factor: int) -> bool:
+    """Makes the topic unless it exists; returns whether it was made. ApiException if the cluster
+    refuses for another reason than that the topic exists, or that we may not make it.
+    """
+    outcome = await admin.create_topics([NewTopic(name, partitions, replication_factor, dict(COMPACT))])
+    error = outcome.errors.get(name)
+    if error is None:
+        _log.info("Created topic %s with %d partitions and replication factor %d.", name, partitions, replication_factor)
+        return True
+    if error.error is Errors.TOPIC_ALREADY_EXISTS:
+        return False
+    if error.error in _MAY_EXIST:
+        _log.debug("Topic %s cannot be created (%s); it is expected to exist.", name, error)
+        return False
+    raise ApiException(error.error, f"Error while attempting to create topic {name}: {error}")
+
+
+class InternalTopicReader:
+    """Owns two consumers: one reads, one asks for high watermarks. `handle` is called with key and
+    value of every record, in the order of each partition.
+    """
+
+    def __init__(self, runtime: Runtime, props: Mapping[str, str], topic: str, handle: HandleRecord) -> None:
+        self._topic = topic
+        self._handle = handle
+        fixed = {"auto.offset.reset": "earliest", "enable.auto.commit": "false", "allow.auto.create.topics": "false"}
+        self._consumer = KafkaConsumer(runtime, {"isolation.level": "read_committed", **props, **fixed})
+        self._ends = KafkaConsumer(runtime, {**props, **fixed, "isolation.level": "read_uncommitted"})
+        self._runtime = runtime
+        self._partitions: list[TopicPartition] = []
+
+    async def start(self) -> None:
+        """Finds the topic's partitions, and reads them to their end.
+
+        UNKNOWN_TOPIC_OR_PARTITION when the topic does not exist.
+        """
+        found = await self._consumer.partitions_for(self._topic)
+        if not found:
+            raise ApiException(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {self._topic} does not exist")
+        self._partitions = [TopicPartition(self._topic, number) for number in range(len(found))]
+        self._consumer.assign(self._partitions)
+        self._consumer.seek_to_beginning(self._partitions)
+        await self.read_to_end()
+
+    async def read_to_end(self) -> None:
+        """Reads on, up to the high watermarks that the topic has at the time of the call."""
+        ends = await self._ends.end_offsets(self._partitions)
+        for partition, end in ends.items():
+            while await self._consumer.position(partition) < end:
+                await self.read(POLL_MS)
+
+    async def read(self, timeout_ms: int) -> None:
+        """Reads what comes next; returns after `timeout_ms` if nothing does."""
+        for record in await self._consumer.poll(timeout_ms):
+            self._handle(record.key, record.value)
+
+    async def close(self) -> None:
+        await self._consumer.close(timeout_ms=0)
+        await self._ends.close(timeout_ms=0)

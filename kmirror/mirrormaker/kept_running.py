@@ -1,0 +1,110 @@
+"""Work of a worker that goes on until its owner ends it, and what is known of it.
+
+A connector or a task ends when a cluster refuses or cannot be reached. Then it is FAILED, one line
+says why, and it begins again after a pause that doubles up to LONGEST_PAUSE_MS (Apache's MirrorMaker
+leaves a failed task FAILED until somebody restarts it). Errors that nobody foresaw go through
+`Supervised`, which reports them with their place in the program.
+
+Work that is RUNNING says so again and again (`heard`). If it has not for SILENT_MS, its state is not
+known, and `described` says UNKNOWN with the age of what was last heard.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from enum import Enum
+from typing import Any, Final
+
+from kmirror.common.errors import KmirrorError
+from kmirror.common.ports import Clock
+from kmirror.runtime.api import Runtime, TaskScope
+from kmirror.runtime.supervision import Supervised
+
+FIRST_PAUSE_MS: Final = 1_000
+LONGEST_PAUSE_MS: Final = 30_000
+SILENT_MS: Final = 60_000
+_log = logging.getLogger(__name__)
+
+
+class State(Enum):
+    """As Connect names the states of connectors and tasks. UNASSIGNED: it has not started."""
+
+    UNASSIGNED = "UNASSIGNED"
+    RUNNING = "RUNNING"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+
+
+class Status:
+    """What is known of one connector or task. Times are of the monotonic clock."""
+
+    def __init__(self, name: str, clock: Clock) -> None:
+        self.name = name
+        self.state = State.UNASSIGNED
+        self.error: str | None = None
+        self.failures = 0
+        self._clock = clock
+        self.since_ms = self.heard_ms = clock.monotonic_ms()
+
+    def change(self, state: State, error: str | None = None) -> None:
+        self.state, self.error = state, error
+        self.since_ms = self.heard_ms = self._clock.monotonic_ms()
+        self.failures += state is State.FAILED
+
+    def heard(self) -> None:
+        """The work is alive."""
+        self.heard_ms = self._clock.monotonic_ms()
+        if self.state is not State.RUNNING:
+            self.change(State.RUNNING)
+
+    def described(self) -> str:
+        """One line: name, state, and why or since when."""
+        now_ms = self._clock.monotonic_ms()
+        if self.state is State.RUNNING and now_ms - self.heard_ms > SILENT_MS:
+            return f"{self.name}: UNKNOWN, last heard of {(now_ms - self.heard_ms) // 1000} s ago"
+        since = f"{self.name}: {self.state.value} for {(now_ms - self.since_ms) // 1000} s"
+        return since if self.error is None else f"{since}: {self.error}"
+
+    @property
+    def is_well(self) -> bool:
+        return self.state is State.RUNNING and self._clock.monotonic_ms() - self.heard_ms <= SILENT_MS
+
+
+Work = Callable[[Status], Coroutine[Any, Any, object]]
+
+
+class KeptRunning:
+    """Runs `work` until `stop`, again and again. It is told of its `Status`, to call `heard`."""
+
+    def __init__(self, runtime: Runtime, name: str, work: Work) -> None:
+        self.status = Status(name, runtime.clock)
+        self._runtime = runtime
+        self._work = work
+        self._scope = TaskScope(runtime, name)
+
+    def start(self) -> None:
+        self._scope.spawn(Supervised(self._runtime, self._run, name=self.status.name, on_end=self._ended).run(), name="run")
+
+    async def stop(self) -> None:
+        """Cancels the work and waits until it has cleaned up."""
+        await self._scope.cancel()
+        self.status.change(State.STOPPED)
+
+    def _ended(self, error: Exception) -> None:
+        self.status.change(State.FAILED, str(error) or type(error).__name__)
+
+    async def _run(self) -> None:
+        pause_ms = FIRST_PAUSE_MS
+        while True:
+            began_ms = self._runtime.clock.monotonic_ms()
+            try:
+                await self._work(self.status)
+                return
+            except KmirrorError as error:
+                if self._runtime.clock.monotonic_ms() - began_ms > LONGEST_PAUSE_MS:
+                    pause_ms = FIRST_PAUSE_MS
+                self._ended(error)
+                _log.error("[%s] failed, begins again in %d s: %s", self.status.name, pause_ms // 1000, error)
+            await self._runtime.sleep_ms(pause_ms)
+            pause_ms = min(2 * pause_ms, LONGEST_PAUSE_MS)

@@ -1,0 +1,71 @@
+"""What a connector does regularly (Kafka's `Scheduler`): its jobs run one after the other, each at a
+fixed rate. A job that fails is logged and runs again when its time comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from kmirror.common.errors import KmirrorError
+from kmirror.runtime.api import Runtime
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Job:
+    """`interval_ms` None means never. With `delayed`, the first time is after one interval."""
+
+    run: Callable[[], Awaitable[object]]
+    interval_ms: int | None
+    description: str
+    delayed: bool = False
+
+
+async def _nothing() -> None:
+    pass
+
+
+async def run_regularly(
+    runtime: Runtime,
+    name: str,
+    jobs: Sequence[Job],
+    *,
+    timeout_ms: int,
+    heard: Callable[[], object],
+    after: Callable[[], Awaitable[object]] = _nothing,
+    alive_ms: int = 10_000,
+) -> None:
+    """Runs jobs until it is cancelled. Calls `heard` at least each `alive_ms`, between jobs, and
+    `after` behind each job, whose time limit it does not share.
+    """
+    clock = runtime.clock
+    begin_ms = clock.monotonic_ms()
+    active = [job for job in jobs if job.interval_ms is not None]
+    due = {index: begin_ms + (max(job.interval_ms or 0, 1) if job.delayed else 0) for index, job in enumerate(active)}
+    while True:
+        heard()
+        index = min(due, key=lambda number: (due[number], number)) if due else None
+        wait_ms = alive_ms if index is None else due[index] - clock.monotonic_ms()
+        if index is None or wait_ms > 0:
+            await runtime.sleep_ms(min(wait_ms, alive_ms))
+            continue
+        await execute(name, active[index], timeout_ms)
+        await after()
+        now_ms = clock.monotonic_ms()
+        interval_ms = max(active[index].interval_ms or 0, 1)
+        missed = max(0, (now_ms - due[index]) // interval_ms)
+        due[index] += interval_ms * max(1, missed)
+
+
+async def execute(name: str, job: Job, timeout_ms: int) -> None:
+    """Runs a job once, for admin.timeout.ms at most; logs what goes wrong."""
+    try:
+        await asyncio.wait_for(job.run(), timeout_ms / 1000)
+    except TimeoutError:
+        _log.error("[%s] timed out running task: %s", name, job.description)
+    except KmirrorError as error:
+        _log.error("[%s] caught exception in scheduled task: %s: %s", name, job.description, error)

@@ -1,0 +1,414 @@
+"""Copies partitions of the source to the target (Kafka's `MirrorSourceTask`, and what Connect's
+`WorkerSourceTask` does around it).
+
+    source ── poll_batches ──> copying: pass on / rewrite / leave out ── send_batch ──> target
+                                                                            │ acknowledged
+                             offset syncs (OS1, OS2) <── BatchOffsetSyncWriter ──┤
+                             stored offsets (MC14)   <── SubmittedRecords <──────┘ each offset.flush.interval.ms
+
+A task begins behind the stored offset of each partition, else where auto.offset.reset says (MC12).
+Its consumer has no group and commits nothing (MC1). Offsets are stored only once the target has
+acknowledged everything up to them, so a task that dies copies some records twice and skips none.
+With a `transactional_id` records and offsets are written in one transaction (`task_transactions`),
+and nothing is copied twice.
+
+What goes wrong at the source is logged and tried again for ever, as in Kafka. What goes wrong at the
+target, after the producer's own retries, ends the task with that error; its owner reports it and
+starts it again. A task that is cancelled waits offset.flush.timeout.ms for what is on its way, and
+stores its offsets.
+
+Sources before Kafka 0.11 format 2: records of message formats 0 and 1 are polled one by one and
+packed into batches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from kmirror.clients.consumer.consumer_types import ConsumedBatch, ConsumerRecords, FetchedBatches, WakeupException
+from kmirror.clients.consumer.kafka_consumer import KafkaConsumer
+from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord, RecordMetadata
+from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.ports import Buffer
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirrormaker.batch_copying import BatchFacts, Copying, TargetRules, copying, packed, rewritten
+from kmirror.mirrormaker.batch_offset_syncs import BatchOffsetSyncWriter
+from kmirror.mirrormaker.connect_offsets import NOTHING_STORED, OffsetStorage, record_source
+from kmirror.mirrormaker.cycles import SourceAndTarget
+from kmirror.mirrormaker.formats import OffsetSync
+from kmirror.mirrormaker.mirror_metrics import MirrorSourceMetrics
+from kmirror.mirrormaker.offset_syncs import OFFSET_LAG_MAX_DEFAULT
+from kmirror.mirrormaker.replication_policy import ReplicationPolicy
+from kmirror.mirrormaker.submitted_records import SubmittedRecords
+from kmirror.mirrormaker.task_transactions import TaskTransactions
+from kmirror.record.compression import CompressionType
+from kmirror.record.record import Record
+from kmirror.record.record_batch import RecordBatch
+from kmirror.runtime.api import Runtime, TaskScope
+from kmirror.runtime.supervision import Supervised
+
+OFFSET_FLUSH_INTERVAL_MS: Final = 60_000
+OFFSET_FLUSH_TIMEOUT_MS: Final = 5_000
+FIRST_PAUSE_MS: Final = 100
+LONGEST_PAUSE_MS: Final = 5_000
+POLLS_OF_RECORDS: Final = 64
+"""So often records are polled, after a message of format 0 or 1, until batches are tried again."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SourceTaskConfig:
+    """What a task needs. `consumer`, `producer` and `sync_producer` are settings of clients; without
+    a `sync_producer` there are no offset syncs. A `transactional_id` asks for exactly once, in
+    transactions that last `transaction_ms` (0: one each poll). Times are ms.
+    """
+
+    connector: str
+    flow: SourceAndTarget
+    policy: ReplicationPolicy
+    partitions: Sequence[TopicPartition]
+    consumer: Mapping[str, str]
+    producer: Mapping[str, str]
+    sync_producer: Mapping[str, str] | None = None
+    offset_syncs_topic: str = ""
+    offset_lag_max: int = OFFSET_LAG_MAX_DEFAULT
+    poll_timeout_ms: int = 1_000
+    offset_flush_interval_ms: int = OFFSET_FLUSH_INTERVAL_MS
+    offset_flush_timeout_ms: int = OFFSET_FLUSH_TIMEOUT_MS
+    transactional_id: str | None = None
+    transaction_ms: int = 0
+
+
+@dataclass
+class TaskProgress:
+    """What a task has done since it was made, over all its lives. Times are of the monotonic
+    clock.
+    """
+
+    batches_passed_on: int = 0
+    batches_rewritten: int = 0
+    batches_left_out: int = 0
+    records: int = 0
+    last_acknowledged_ms: int | None = None
+    last_poll_ms: int | None = None
+    last_commit_ms: int | None = None
+    positions: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+class MirrorSourceTask:
+    """One task. `run` runs one life of it; a `Supervised` calls it again when it ends."""
+
+    def __init__(self, runtime: Runtime, config: SourceTaskConfig, offsets: OffsetStorage, metrics: MirrorSourceMetrics) -> None:
+        self.config = config
+        self.progress = TaskProgress()
+        self._runtime = runtime
+        self._offsets = offsets
+        self._metrics = metrics
+
+    async def run(self, heard: Callable[[], object] = lambda: None) -> None:
+        """Copies until it is cancelled; raises what the target refused. `heard` is called with each
+        poll of the source that was answered.
+        """
+        life = _Life(self._runtime, self.config, self._offsets, self._metrics, self.progress)
+        try:
+            await life.start()
+            await life.copy(heard)
+        finally:
+            await life.end()
+
+
+class _Life:
+    """A task from its start to its end: clients, and what is on its way."""
+
+    def __init__(
+        self, runtime: Runtime, config: SourceTaskConfig, offsets: OffsetStorage, metrics: MirrorSourceMetrics, progress: TaskProgress
+    ) -> None:
+        self._runtime = runtime
+        self._config = config
+        self._offsets = offsets
+        self._metrics = metrics
+        self._progress = progress
+        self._scope = TaskScope(runtime, f"{config.flow}|{config.connector}")
+        self._consumer = KafkaConsumer(runtime, config.consumer)
+        exact = {} if config.transactional_id is None else {"transactional.id": config.transactional_id, "enable.idempotence": "true"}
+        self._producer = KafkaProducer(runtime, {"linger.ms": "0", **config.producer, **exact})
+        self._transactions = None if config.transactional_id is None else self._made_transactions()
+        self._sync_producer = None if config.sync_producer is None else KafkaProducer(runtime, {"linger.ms": "0", **config.sync_producer})
+        settings = self._producer.config
+        codec = settings.compression if "compression.type" in config.producer else None
+        self._rules = TargetRules(settings.max_request_size, codec, None if codec is None else settings.compression_level)
+        self._submitted = SubmittedRecords()
+        self._syncs = BatchOffsetSyncWriter(config.offset_lag_max)
+        self._sync_queue: list[OffsetSync] = []
+        self._sync_waiting = asyncio.Event()
+        self._failure: Exception | None = None
+        self._polls_of_records = 0
+        self._started = False
+
+    def _made_transactions(self) -> TaskTransactions:
+        config = self._config
+        return TaskTransactions(
+            self._producer,
+            self._offsets,
+            self._runtime.clock,
+            connector=config.connector,
+            cluster=config.flow.source,
+            most_ms=config.transaction_ms,
+        )
+
+    async def start(self) -> None:
+        """Shuts out former lives if it must, and seeks behind the stored offsets."""
+        config = self._config
+        if self._transactions is not None:
+            await self._producer.init_transactions()
+        await self._offsets.refresh()
+        self._consumer.assign(config.partitions)
+        uncommitted = 0
+        for partition in config.partitions:
+            stored = self._offsets.get(config.connector, record_source(config.flow.source, partition))
+            if stored == NOTHING_STORED:
+                uncommitted += 1
+            else:
+                self._consumer.seek(partition, stored + 1)
+        name = f"{config.flow}|{config.connector}"
+        if self._transactions is None:
+            self._scope.spawn(Supervised(self._runtime, self._commit_regularly, name=f"{name} commits").run(), name="commits")
+        if self._sync_producer is not None:
+            self._scope.spawn(Supervised(self._runtime, self._send_syncs, name=f"{name} offset syncs").run(), name="offset-syncs")
+        self._started = True
+        _log.info(
+            "[%s] copies %d partitions, %d of them from the beginning of what the source has", name, len(config.partitions), uncommitted
+        )
+
+    async def copy(self, heard: Callable[[], object]) -> None:
+        """Polls and sends, until the target refuses something."""
+        pause_ms = FIRST_PAUSE_MS
+        while True:
+            if self._failure is not None:
+                raise self._failure
+            try:
+                fetched = await self._poll()
+            except WakeupException:
+                continue
+            except KmirrorError as error:
+                if isinstance(error, ApiException) and error.error is Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT:
+                    await self._poll_records_instead()
+                    continue
+                _log.warning("[%s] Failure during poll: %s", self._config.flow, error)
+                await self._runtime.sleep_ms(pause_ms)
+                pause_ms = min(2 * pause_ms, LONGEST_PAUSE_MS)
+                continue
+            pause_ms = FIRST_PAUSE_MS
+            heard()
+            self._progress.last_poll_ms = self._runtime.clock.monotonic_ms()
+            await self._copy_fetched(fetched)
+            if self._transactions is not None and self._transactions.is_due:
+                await self._end_transaction()
+
+    async def _copy_fetched(self, fetched: list[FetchedBatches] | ConsumerRecords) -> None:
+        if isinstance(fetched, ConsumerRecords):
+            for partition in fetched.partitions():
+                await self._copy_records(partition, fetched)
+            return
+        for answer in fetched:
+            for consumed in answer.batches:
+                await self._copy_batch(consumed)
+            self._progress.positions[answer.partition] = answer.next_offset
+
+    async def end(self) -> None:
+        """Waits for what is on its way, stores offsets, closes; never raises."""
+        try:
+            if self._started:
+                await asyncio.wait_for(self._finish(), self._config.offset_flush_timeout_ms / 1000)
+        except (KmirrorError, TimeoutError) as error:
+            _log.warning("[%s] Not everything on its way was acknowledged, and will be copied again: %s", self._config.flow, error)
+        finally:
+            await self._scope.cancel()
+            await self._consumer.close(timeout_ms=0)
+            # An open transaction is aborted, so that readers of the target need not wait for its timeout.
+            await self._producer.close(timeout_ms=0 if self._transactions is None else self._config.offset_flush_timeout_ms)
+            if self._sync_producer is not None:
+                await self._sync_producer.close(timeout_ms=0)
+
+    async def _finish(self) -> None:
+        if self._transactions is not None:
+            if self._failure is None:
+                await self._end_transaction()
+        else:
+            if self._failure is None:
+                await self._producer.flush()
+            await self.commit()
+        if self._sync_producer is not None:
+            while self._sync_queue:
+                await self._send_sync(self._sync_queue.pop(0))
+            await self._sync_producer.flush()
+
+    # Reading
+
+    async def _poll(self) -> list[FetchedBatches] | ConsumerRecords:
+        if self._polls_of_records:
+            self._polls_of_records -= 1
+            return await self._consumer.poll(self._config.poll_timeout_ms)
+        return await self._consumer.poll_batches(self._config.poll_timeout_ms)
+
+    async def _poll_records_instead(self) -> None:
+        """There are messages of format 0 or 1: what was fetched is given up and polled again."""
+        self._polls_of_records = POLLS_OF_RECORDS
+        for partition in self._config.partitions:
+            self._consumer.seek(partition, await self._consumer.position(partition))
+
+    # Copying
+
+    def _remote(self, partition: TopicPartition) -> TopicPartition:
+        return TopicPartition(self._config.policy.format_remote_topic(self._config.flow.source, partition.topic), partition.partition)
+
+    async def _copy_batch(self, consumed: ConsumedBatch) -> None:
+        batch, partition = consumed.batch, consumed.partition
+        what = copying(BatchFacts.of(batch, consumed.position), self._rules)
+        if what is Copying.LEAVE_OUT:
+            self._progress.batches_left_out += 1
+            return
+        remote = self._remote(partition)
+        self._metrics.read_batch(remote, batch.size_in_bytes, batch.max_timestamp)
+        if what is Copying.PASS_ON:
+            self._progress.batches_passed_on += 1
+            await self._send(partition, remote, batch, range(batch.base_offset, batch.last_offset + 1), batch.max_timestamp)
+            return
+        self._progress.batches_rewritten += 1
+        for new in rewritten(batch, consumed.position, self._rules, self._runtime.clock.time_ms()):
+            await self._send(partition, remote, new.data, new.upstream_offsets, batch.max_timestamp)
+
+    async def _copy_records(self, partition: TopicPartition, fetched: ConsumerRecords) -> None:
+        records = [
+            Record(record.offset, record.timestamp, record.key, record.value, record.headers) for record in fetched.records(partition)
+        ]
+        remote = self._remote(partition)
+        newest_ms = max(record.timestamp for record in records)
+        for new in packed(records, self._rules.codec or CompressionType.NONE, self._rules, self._runtime.clock.time_ms()):
+            self._metrics.read_batch(remote, len(new.data), newest_ms)
+            self._progress.batches_rewritten += 1
+            await self._send(partition, remote, new.data, new.upstream_offsets, newest_ms)
+        self._progress.positions[partition] = records[-1].offset + 1
+
+    async def _send(
+        self, partition: TopicPartition, remote: TopicPartition, batch: RecordBatch | Buffer, upstream: Sequence[int], newest_ms: int
+    ) -> None:
+        transactions = self._transactions
+        submitted = self._submitted.submit(partition, upstream[-1]) if transactions is None else None
+
+        def written(metadata: RecordMetadata) -> None:
+            if submitted is not None:
+                self._submitted.acknowledge(partition, submitted)
+            self._progress.records += len(upstream)
+            self._progress.last_acknowledged_ms = self._runtime.clock.monotonic_ms()
+            self._metrics.batch_acknowledged(remote, len(upstream), newest_ms)
+            if self._sync_producer is not None:
+                self._acknowledged(partition, upstream, metadata)
+
+        def done(metadata: RecordMetadata | None, error: Exception | None) -> None:
+            if metadata is None:
+                self._fail(remote, error)
+            elif transactions is None:
+                written(metadata)
+            else:
+                transactions.acknowledged(lambda: written(metadata))
+
+        if transactions is None:
+            await self._producer.send_batch(remote, batch, done)
+            return
+        await transactions.begin()
+        await self._producer.send_batch(remote, batch, done)
+        transactions.accepted(partition, upstream[-1])
+
+    async def _end_transaction(self) -> None:
+        """Commits the open transaction, then lets delayed offset syncs go (OS2)."""
+        assert self._transactions is not None, "a task without transactions"
+        if self._transactions.is_open:
+            await self._transactions.commit()
+            self._progress.last_commit_ms = self._runtime.clock.monotonic_ms()
+            if self._sync_producer is not None:
+                self._queue(self._syncs.commit())
+
+    def _fail(self, remote: TopicPartition, error: Exception | None) -> None:
+        if self._failure is None:
+            self._failure = error or ApiException(Errors.UNKNOWN_SERVER_ERROR, f"{remote} was not written")
+            self._consumer.wakeup()
+
+    # Offset syncs
+
+    def _acknowledged(self, partition: TopicPartition, upstream: Sequence[int], metadata: RecordMetadata) -> None:
+        if not metadata.has_offset:
+            _log.error("RecordMetadata has no offset -- can't sync offsets for %s.", metadata.topic)
+            return
+        downstream = metadata.offset
+        for first, count in _runs(upstream):
+            self._queue(self._syncs.batch_acknowledged(partition, first, downstream, count))
+            downstream += count
+
+    def _queue(self, syncs: list[OffsetSync]) -> None:
+        if syncs:
+            self._sync_queue += syncs
+            self._sync_waiting.set()
+
+    async def _send_syncs(self) -> None:
+        while True:
+            await self._sync_waiting.wait()
+            self._sync_waiting.clear()
+            while self._sync_queue:
+                await self._send_sync(self._sync_queue.pop(0))
+
+    async def _send_sync(self, sync: OffsetSync) -> None:
+        def done(_: RecordMetadata | None, error: Exception | None) -> None:
+            self._syncs.sync_acknowledged()
+            if error is not None:
+                _log.error("[%s] Failure sending offset sync %s: %s", self._config.flow, sync, error)
+
+        assert self._sync_producer is not None, "a sync without a producer for it"
+        record = ProducerRecord(self._config.offset_syncs_topic, sync.record_value, key=sync.record_key, partition=0)
+        try:
+            await self._sync_producer.send(record, done)
+        except KmirrorError as error:
+            done(None, error)
+
+    # Offsets
+
+    async def _commit_regularly(self) -> None:
+        while True:
+            await self._runtime.sleep_ms(self._config.offset_flush_interval_ms)
+            try:
+                await self.commit()
+            except KmirrorError as error:
+                _log.warning("[%s] Failed to commit offsets, tries again: %s", self._config.flow, error)
+
+    async def commit(self) -> None:
+        """Stores what the target has, then lets delayed offset syncs go (OS2)."""
+        config = self._config
+        offsets = self._submitted.take_committable()
+        if offsets:
+            try:
+                rows = [(record_source(config.flow.source, partition), offset) for partition, offset in offsets.items()]
+                await self._offsets.write(config.connector, rows)
+            except BaseException:
+                self._submitted.give_back(offsets)
+                raise
+        self._progress.last_commit_ms = self._runtime.clock.monotonic_ms()
+        if self._sync_producer is not None:
+            self._queue(self._syncs.commit())
+
+
+def _runs(offsets: Sequence[int]) -> list[tuple[int, int]]:
+    """Splits ascending offsets where they have gaps: first offset and count of each run."""
+    if isinstance(offsets, range):
+        return [(offsets[0], len(offsets))]
+    runs: list[tuple[int, int]] = []
+    first = previous = offsets[0]
+    for offset in offsets[1:]:
+        if offset != previous + 1:
+            runs.append((first, previous - first + 1))
+            first = offset
+        previous = offset
+    return [*runs, (first, previous - first + 1)]

@@ -1,0 +1,62 @@
+"""Which source offsets may be stored: those up to which the target has everything (Kafka Connect's
+`SubmittedRecords`).
+
+Per source partition, what was sent waits in order. What is acknowledged leaves the front; the last
+upstream offset that left is committable. An acknowledgement that overtakes another waits for it, so
+a stored offset never skips a record that the target lacks (MC12).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kmirror.common.topic_partition import TopicPartition
+
+
+class Submitted:
+    """One batch on its way."""
+
+    __slots__ = ("acknowledged", "last_offset")
+
+    def __init__(self, last_offset: int) -> None:
+        self.last_offset = last_offset
+        self.acknowledged = False
+
+
+class SubmittedRecords:
+    """What a task has sent and not stored yet."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[TopicPartition, deque[Submitted]] = {}
+        self._committable: dict[TopicPartition, int] = {}
+
+    @property
+    def in_flight(self) -> int:
+        """Batches that were not acknowledged."""
+        return sum(1 for waiting in self._waiting.values() for one in waiting if not one.acknowledged)
+
+    def submit(self, partition: TopicPartition, last_offset: int) -> Submitted:
+        """A batch of the source's partition goes out, up to `last_offset`."""
+        one = Submitted(last_offset)
+        self._waiting.setdefault(partition, deque()).append(one)
+        return one
+
+    def acknowledge(self, partition: TopicPartition, one: Submitted) -> None:
+        """The target has it."""
+        one.acknowledged = True
+        waiting = self._waiting[partition]
+        while waiting and waiting[0].acknowledged:
+            self._committable[partition] = waiting.popleft().last_offset
+        if not waiting:
+            del self._waiting[partition]
+
+    def take_committable(self) -> dict[TopicPartition, int]:
+        """Returns what became committable since the last call: by partition, the last offset that
+        the target has.
+        """
+        taken, self._committable = self._committable, {}
+        return taken
+
+    def give_back(self, offsets: dict[TopicPartition, int]) -> None:
+        """What was taken could not be stored: it is committable again, unless newer offsets are."""
+        self._committable = offsets | self._committable

@@ -1,0 +1,103 @@
+"""Settings of a flow's workers and their clients (Connect's `WorkerConfig`, as far as it counts
+here).
+
+What connectors copy is written by the worker's producer: the target's `bootstrap.servers` and
+`producer.*`, and `producer.override.*` of a connector above them. Connect's other stores, the topics
+of configs and of status, are not used: there is one node, and its properties file says it all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kmirror.admin.admin_client import AdminClient
+from kmirror.clients.client_config import ClientConfig, common_config_def
+from kmirror.common.abstract_config import AbstractConfig
+from kmirror.common.config import ConfigDef, ConfigType, at_least, valid_string
+from kmirror.common.errors import ConfigError
+from kmirror.mirrormaker.connector_config import with_prefix
+from kmirror.mirrormaker.task_transactions import SUPPORT_CONFIG
+from kmirror.runtime.api import Runtime
+
+DEFAULT_API_TIMEOUT_MS: Final = 60_000
+PRODUCER_DEFAULTS: Final = {
+    "acks": "all",
+    "delivery.timeout.ms": str(2**31 - 1),
+    "max.block.ms": str(2**63 - 1),
+}
+"""As Connect's workers have them, but idempotent: a partition's batches may then be in flight side by
+side. `enable.idempotence=false` makes it one request at a time."""
+NOT_BUILT: Final = {
+    "transforms": "",
+    "predicates": "",
+    "errors.tolerance": "none",
+}
+"""Properties that change what is copied, with the only value that is supported."""
+
+
+def _definition() -> ConfigDef:
+    definition = ConfigDef()
+    define = definition.define
+    define("bootstrap.servers", ConfigType.LIST, "localhost:9092")
+    define("offset.storage.topic", ConfigType.STRING)
+    define("offset.storage.partitions", ConfigType.INT, "25", validator=at_least(1))
+    define("offset.storage.replication.factor", ConfigType.SHORT, "3")
+    define("offset.flush.interval.ms", ConfigType.LONG, "60000", validator=at_least(1))
+    define("offset.flush.timeout.ms", ConfigType.LONG, "5000", validator=at_least(0))
+    define("group.id", ConfigType.STRING)
+    define(SUPPORT_CONFIG, ConfigType.STRING, "disabled", validator=valid_string("disabled", "preparing", "enabled", ignore_case=True))
+    return definition
+
+
+class WorkerConfig(AbstractConfig):
+    """A flow's worker. ConfigError, in Kafka's words, for what is missing or wrong."""
+
+    def __init__(self, props: Mapping[str, str]) -> None:
+        super().__init__(_definition(), props)
+        self.originals = dict(props)
+        self.offset_storage_topic = self.get_string("offset.storage.topic") or ""
+        self.offset_storage_partitions = self.get_int("offset.storage.partitions")
+        self.offset_storage_replication_factor = self.get_int("offset.storage.replication.factor")
+        self.offset_flush_interval_ms = self.get_int("offset.flush.interval.ms")
+        self.offset_flush_timeout_ms = self.get_int("offset.flush.timeout.ms")
+        self.group_id = self.get_string("group.id") or ""
+        self.is_exactly_once = (self.get_string(SUPPORT_CONFIG) or "").lower() == "enabled"
+        """`preparing` copies at least once: it is for workers that do not know transactions yet."""
+
+    def client(self, kind: str, client_id: str) -> dict[str, str]:
+        """Returns the settings of a `producer`, `consumer` or `admin` of the target."""
+        own = with_prefix(self.originals, f"{kind}.")
+        return {"bootstrap.servers": ",".join(self.get_list("bootstrap.servers")), "client.id": client_id, **own}
+
+    def producer_of(self, connector_props: Mapping[str, str], client_id: str) -> dict[str, str]:
+        """Returns the settings of the producer that writes what a connector copies."""
+        props = PRODUCER_DEFAULTS | self.client("producer", client_id) | with_prefix(connector_props, "producer.override.")
+        if props.get("enable.idempotence", "").strip().lower() == "false":
+            props.setdefault("max.in.flight.requests.per.connection", "1")
+        return props
+
+
+def refuse_what_is_not_built(props: Mapping[str, str]) -> None:
+    """ConfigError for a property that would change what is copied, and is not supported."""
+    for name, value in props.items():
+        supported = NOT_BUILT.get(name)
+        if supported is not None and value.strip().lower() != supported:
+            raise ConfigError(
+                f"Invalid value {value} for configuration {name}: connect-mirror-maker of kmirror copies at least once and as it is; "
+                f"leave the property out, or run Apache Kafka's connect-mirror-maker"
+            )
+
+
+def open_admin(runtime: Runtime, props: Mapping[str, str]) -> AdminClient:
+    """Returns an admin client; ConfigError for wrong settings."""
+    definition = common_config_def()
+    definition.define("default.api.timeout.ms", ConfigType.INT, DEFAULT_API_TIMEOUT_MS, validator=at_least(0))
+    config = ClientConfig(definition, props, runtime)
+    return AdminClient(
+        runtime,
+        config.bootstrap_servers,
+        client_id=config.client_id or "adminclient",
+        timeout_ms=config.get_int("default.api.timeout.ms"),
+        security=config.security,
+    )

@@ -1,0 +1,166 @@
+"""What becomes of a fetched batch, offsets that may be stored, and syncs for whole batches."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirrormaker.batch_copying import BatchFacts, Copying, TargetRules, copying, rewritten
+from kmirror.mirrormaker.batch_offset_syncs import BatchOffsetSyncWriter
+from kmirror.mirrormaker.offset_syncs import OffsetSyncWriter
+from kmirror.mirrormaker.submitted_records import SubmittedRecords
+from kmirror.record.builder import build_batch, empty_batch
+from kmirror.record.compression import CompressionType
+from kmirror.record.record import Record
+from kmirror.record.record_batch import RecordBatch, TimestampType
+
+T0 = TopicPartition("t", 0)
+NOW_MS = 1_700_000_000_000
+RULES = TargetRules()
+FACTS = BatchFacts(10, 10, 14, 5, 400, CompressionType.LZ4, 1_000, 2_000)
+
+
+@pytest.mark.parametrize(
+    ("facts", "rules", "expected"),
+    [
+        (FACTS, RULES, Copying.PASS_ON),
+        (FACTS, TargetRules(codec=CompressionType.LZ4), Copying.PASS_ON),
+        (FACTS, TargetRules(codec=CompressionType.NONE), Copying.REWRITE),
+        (FACTS, TargetRules(max_request_size=400), Copying.PASS_ON),
+        (FACTS, TargetRules(max_request_size=399), Copying.REWRITE),
+        (FACTS._replace(position=9), RULES, Copying.PASS_ON),
+        (FACTS._replace(position=11), RULES, Copying.REWRITE),
+        (FACTS._replace(position=14), RULES, Copying.REWRITE),
+        (FACTS._replace(position=15), RULES, Copying.LEAVE_OUT),
+        (FACTS._replace(record_count=4), RULES, Copying.REWRITE),
+        (FACTS._replace(record_count=0), RULES, Copying.LEAVE_OUT),
+        (FACTS._replace(is_control=True), RULES, Copying.LEAVE_OUT),
+        (FACTS._replace(timestamp_type=TimestampType.LOG_APPEND_TIME), RULES, Copying.REWRITE),
+        (FACTS._replace(base_timestamp=-1, max_timestamp=-1), RULES, Copying.REWRITE),
+        (FACTS._replace(base_timestamp=-1), RULES, Copying.REWRITE),
+        (FACTS._replace(magic=1), RULES, Copying.REWRITE),
+    ],
+)
+def test_a_batch_is_unpacked_only_for_a_reason(facts: BatchFacts, rules: TargetRules, expected: Copying) -> None:
+    assert copying(facts, rules) is expected
+
+
+RECORDS = st.lists(
+    st.builds(
+        lambda timestamp, key, value, headers: (timestamp, key, value, headers),
+        st.integers(-1, NOW_MS),
+        st.none() | st.binary(max_size=30),
+        st.none() | st.binary(max_size=300),
+        st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=3),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+@given(
+    RECORDS,
+    st.sampled_from(list(CompressionType)),
+    st.randoms(use_true_random=False),
+    st.sampled_from([600, 5_000, 1 << 20]),
+    st.booleans(),
+)
+def test_new_batches_have_the_records_that_are_there(
+    rows: list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]],
+    codec: CompressionType,
+    chance: random.Random,
+    max_request_size: int,
+    force_none: bool,
+) -> None:
+    offset, records = 100, []
+    for timestamp, key, value, headers in rows:
+        offset += chance.choice([1, 1, 1, 2, 7])
+        records.append(Record(offset, timestamp, key, value, headers))
+    batch = RecordBatch(build_batch(records, base_offset=100, compression=codec, last_offset=offset + 3))
+    position = chance.randrange(100, offset + 1)
+    rules = TargetRules(max_request_size=max_request_size, codec=CompressionType.NONE if force_none else None)
+    made = rewritten(batch, position, rules, NOW_MS)
+    expected = [record for record in records if record.offset >= position]
+    upstream = [upstream for new in made for upstream in new.upstream_offsets]
+    assert upstream == [record.offset for record in expected]
+    found = []
+    for new in made:
+        assert len(new.data) <= max_request_size
+        target = RecordBatch(new.data)
+        target.ensure_valid()
+        assert copying(BatchFacts.of(target, 0), rules) is Copying.PASS_ON
+        assert target.compression is (CompressionType.NONE if force_none else codec)
+        assert [record.offset for record in target.records()] == list(range(target.record_count))
+        found += [(record.timestamp, record.key, record.value, record.headers) for record in target.records()]
+    assert [(t, k and bytes(k), v and bytes(v), h) for t, k, v, h in found] == [
+        (NOW_MS if record.timestamp < 0 else record.timestamp, record.key, record.value, record.headers) for record in expected
+    ]
+
+
+def test_records_of_a_topic_with_log_append_time_keep_that_time() -> None:
+    batch = RecordBatch(
+        build_batch([Record(0, 5, b"k", b"v"), Record(1, 6, b"k", b"w")], timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time=99)
+    )
+    (new,) = rewritten(batch, 0, RULES, NOW_MS)
+    target = RecordBatch(new.data)
+    assert target.timestamp_type is TimestampType.CREATE_TIME
+    assert [record.timestamp for record in target.records()] == [99, 99]
+
+
+def test_a_record_that_is_too_large_by_itself_is_kafkas_error() -> None:
+    batch = RecordBatch(build_batch([Record(0, 5, None, b"v"), Record(1, 6, None, b"w" * 2_000)]))
+    with pytest.raises(ApiException, match=r"larger than 1000, which is the value of the max\.request\.size") as raised:
+        rewritten(batch, 0, TargetRules(max_request_size=1_000), NOW_MS)
+    assert raised.value.error is Errors.MESSAGE_TOO_LARGE
+
+
+def test_a_batch_that_compaction_emptied_is_left_out() -> None:
+    batch = RecordBatch(empty_batch(RecordBatch(build_batch([Record(3, 5, b"k", b"v")], base_offset=3))))
+    assert copying(BatchFacts.of(batch, 0), RULES) is Copying.LEAVE_OUT
+
+
+def test_an_offset_is_stored_when_everything_before_it_was_acknowledged() -> None:
+    records = SubmittedRecords()
+    first, second, third = (records.submit(T0, offset) for offset in (4, 9, 14))
+    records.acknowledge(T0, second)
+    assert records.take_committable() == {}
+    records.acknowledge(T0, first)
+    assert records.in_flight == 1
+    taken = records.take_committable()
+    assert taken == {T0: 9}
+    records.acknowledge(T0, third)
+    records.give_back(taken)
+    assert records.take_committable() == {T0: 14}
+    records.give_back({T0: 14})
+    assert records.take_committable() == {T0: 14}
+    assert records.take_committable() == {}
+
+
+BATCHES = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 2), st.integers(-5, 5), st.booleans()), min_size=1, max_size=12)
+
+
+@given(BATCHES, st.integers(0, 30), st.booleans())
+def test_syncs_of_batches_are_those_of_their_records(batches: list[tuple[int, int, int, bool]], lag: int, acknowledge: bool) -> None:
+    by_batch, by_record = BatchOffsetSyncWriter(lag), OffsetSyncWriter(lag)
+    upstream, downstream = 1_000, 500
+    for count, gap, jump, commit in batches:
+        upstream += gap
+        downstream = max(0, downstream + (jump if jump in (-5, 5) else 0))
+        fast = by_batch.batch_acknowledged(T0, upstream, downstream, count)
+        slow = []
+        for index in range(count):
+            slow += by_record.record_acknowledged(T0, upstream + index, downstream + index)
+        assert fast == slow
+        if commit:
+            assert by_batch.commit() == by_record.commit()
+        if acknowledge:
+            for writer in (by_batch, by_record):
+                while writer.outstanding:
+                    writer.sync_acknowledged()
+        assert (by_batch.pending, by_batch.delayed) == (by_record.pending, by_record.delayed)
+        upstream, downstream = upstream + count, downstream + count
