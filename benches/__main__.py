@@ -49,6 +49,7 @@ BENCHES = {
     "mirror_latency": "source append to destination append at 1,000 records a second",
     "mirror_throttle": "mirror.replication.throttled.rate of 10 MB/s",
     "mirror_replicated": "mirroring to three brokers with RF 3, against MirrorMaker 2 and three raw relays",
+    "mirror_maker_2": "connect-mirror-maker's CPU, 1 and 10 partitions and all unpacked, against Apache Kafka's",
     "mirror": "mirroring 1 GB, against MirrorMaker 2, the reference implementation and a raw relay",
 }
 

@@ -1,8 +1,8 @@
 """librdkafka as the load: `python -m benches.load produce|consume BOOTSTRAP TOPIC PARTITIONS
-RECORDS CODEC`, a process of its own.
+RECORDS CODEC [BATCH]`, a process of its own.
 
-produce sends RECORDS records of 1,000 bytes round robin with acks=all and ends when all are
-acknowledged; consume reads RECORDS records from the beginning without a group. Failure is a
+produce sends RECORDS records of 1,000 bytes round robin with acks=all, in batches of up to BATCH
+bytes before compression (default: librdkafka's), and ends when all are acknowledged; consume reads RECORDS records from the beginning without a group. Failure is a
 non-zero exit code.
 """
 
@@ -30,15 +30,17 @@ def delete_topic(bootstrap_servers: str, topic: str) -> None:
     admin.delete_topics([topic])[topic].result(30)
 
 
-def produce(bootstrap_servers: str, topic: str, partitions: int, records: int, codec: str) -> None:
+def produce(bootstrap_servers: str, topic: str, partitions: int, records: int, codec: str, batch_size: int | None = None) -> None:
     errors: list[Any] = []
-    settings = {
+    settings: dict[str, Any] = {
         "compression.type": codec,
         "linger.ms": 20,
         "acks": "all",
         "queue.buffering.max.kbytes": 200_000,
         "delivery.report.only.error": True,
     }
+    if batch_size is not None:
+        settings["batch.size"] = batch_size
     producer = Producer(_QUIET | {"bootstrap.servers": bootstrap_servers, "on_delivery": lambda error, _: errors.append(error)} | settings)
     values = json_records(DIFFERENT_RECORDS)
     for number in range(records):
@@ -66,9 +68,9 @@ def consume(bootstrap_servers: str, topic: str, partitions: int, records: int) -
 
 
 def main(arguments: list[str]) -> int:
-    action, bootstrap_servers, topic, partitions, records, codec = arguments
+    action, bootstrap_servers, topic, partitions, records, codec, *batch = arguments
     if action == "produce":
-        produce(bootstrap_servers, topic, int(partitions), int(records), codec)
+        produce(bootstrap_servers, topic, int(partitions), int(records), codec, *map(int, batch))
     else:
         consume(bootstrap_servers, topic, int(partitions), int(records))
     return 0
