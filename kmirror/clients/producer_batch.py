@@ -217,6 +217,9 @@ class ProducerBatch:
     on_wire: bool = False
     is_doubtful: bool = False
     sequence_was_reset: bool = False
+    was_next: bool = False
+    """Whether nothing before it was open when it was sent last: then a broker that refuses its sequence
+    does not wait for another batch."""
     is_done: bool = False
     is_part: bool = False
     joint: JointResult | None = None

@@ -242,6 +242,7 @@ class TransactionManager:
         if batch.partition in self._to_rewrite and not batch.is_doubtful:
             return False
         if batch.has_sequence:
+            batch.was_next = self._is_next(batch)
             return not entry.in_flight or entry.in_flight[0] is batch
         if entry.producer != self.producer:
             if entry.in_flight:
@@ -250,9 +251,14 @@ class TransactionManager:
             entry.last_acked_sequence, entry.last_acked_offset = NO_SEQUENCE, NO_ACKED_OFFSET
         if batch.partition in self._unresolved:
             return False
+        if entry.in_flight and entry.last_acked_sequence == NO_SEQUENCE:
+            # A broker that does not know the producer takes any sequence for the first. If the first batch
+            # came too early (the topic is new), the second would be written, and the first never.
+            return False
         batch.set_producer(entry.producer, entry.next_sequence)
         entry.next_sequence = increment_sequence(entry.next_sequence, batch.record_count)
         entry.in_flight.append(batch)
+        batch.was_next = self._is_next(batch)
         return True
 
     def completed(self, batch: ProducerBatch, base_offset: int) -> None:
@@ -314,7 +320,7 @@ class TransactionManager:
                 self.request_rewrite(batch.partition)
             return True
         if error is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            if batch.partition not in self._unresolved and (batch.sequence_was_reset or not self._is_next(batch)):
+            if batch.partition not in self._unresolved and (batch.sequence_was_reset or not batch.was_next):
                 return True
             if self.is_transactional:
                 return False

@@ -299,6 +299,29 @@ def batch_of(count, *, codec=CompressionType.NONE, start=0, **options):
     return build_batch(records, compression=codec, **options)
 
 
+def test_the_second_batch_waits_until_a_broker_knows_the_producer(cluster):
+    """A broker without a word of the producer takes any sequence for its first (Kafka's
+    `ProducerAppendInfo`), so a second batch could be written where the first was refused.
+    """
+    producer = producer_of(cluster)
+    in_flight = []
+    handle = cluster.logs._append
+
+    def append(*arguments, **options):
+        in_flight.append(len(producer._sender._on_wire))
+        return handle(*arguments, **options)
+
+    cluster.logs._append = append
+
+    async def story():
+        sent = [await producer.send_batch(P0, bytes(batch_of(10, start=10 * number))) for number in range(20)]
+        return [(await one).offset for one in sent]
+
+    assert cluster.run(story()) == list(range(0, 200, 10))
+    assert in_flight[0] == 1 and max(in_flight) > 1
+    cluster.run(producer.close())
+
+
 @pytest.mark.parametrize("codec", list(CompressionType))
 def test_a_batch_from_elsewhere_is_written_as_it_is(cluster, codec):
     producer = producer_of(cluster)
