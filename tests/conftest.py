@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,12 @@ LONG = (
     "tests/simulation",
 )
 """Files whose tests start clusters, a JVM or programs; `make test` hands files out in this order."""
+SPARK_CONF = Path(__file__).parent / "support" / "spark_conf"
+"""Spark's settings for every JVM that the tests start, in their own process or in a program's."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    os.environ.setdefault("SPARK_CONF_DIR", str(SPARK_CONF))
 
 
 @pytest.hookimpl(tryfirst=True)
