@@ -7,7 +7,8 @@ Public API of `ClusterClient`:
     partitions_for, partition_count, topics, topic_id, topic_name, topic_error, node, nodes
     request_update                                        metadata that is asked for after the call
     coordinator, forget_coordinator                       who coordinates a group or a transaction
-    ask, tell, ask_any, api_version                       requests to one broker, or to any
+    ask, ask_any, api_version                             requests to one broker, or to any
+    connection_for_posts, prepare                         requests that are encoded already
     retry                                                 an attempt, repeated with backoff
     close
 
@@ -49,7 +50,7 @@ from kmirror.network.client import (
     RequestTimeoutError,
     UnsupportedVersionError,
 )
-from kmirror.network.client_connection import RequestMessage
+from kmirror.network.client_connection import ClientConnection, RequestMessage
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kmirror.wire.primitives import ProtocolReadError
@@ -95,6 +96,7 @@ class ClusterClient:
         self._scope = TaskScope(runtime, f"clients/{self._client.client_id or 'client'}")
         self._rounds = MetadataRounds(runtime, self._scope, config, self._ask_metadata, rebootstrap=self._rebootstrap)
         self._coordinators = CoordinatorFinder(runtime, self.ask_any)
+        self._fresh_until_ms: dict[str, int] = {}
         self._closed = False
 
     # Partitions and topics
@@ -218,13 +220,15 @@ class ClusterClient:
             )
         )
 
-    async def tell(self, node: Node, request: RequestMessage, *, version: int | None = None, connection_key: str = "") -> None:
-        """Sends a request that has no response (Produce with acks=0)."""
-        await _answer(
-            self._client.send_one_way(
-                node.host, node.port, request, timeout_ms=self._timeout_ms, version=version, connection_key=connection_key
-            )
-        )
+    def connection_for_posts(self, node: Node, *, connection_key: str = "") -> ClientConnection | None:
+        """The connection to a broker if requests can be posted on it at once; None means that
+        `prepare` has to be awaited first.
+        """
+        return self._client.connection_for_posts(node.host, node.port, connection_key=connection_key)
+
+    async def prepare(self, node: Node, *, connection_key: str = "") -> None:
+        """Waits until requests can be posted to a broker; errors as in `ask`."""
+        await _answer(self._client.prepare(node.host, node.port, timeout_ms=self._timeout_ms, connection_key=connection_key))
 
     async def api_version(self, node: Node, api_key: int, *, max_version: int | None = None, connection_key: str = "") -> int:
         """The version in which `ask` would make this request, for requests whose content depends
@@ -307,8 +311,15 @@ class ClusterClient:
     # Inside: metadata
 
     def _keep_fresh(self, topic: str) -> None:
-        age_ms = self.metadata.age_ms(topic, self.runtime.clock.monotonic_ms())
-        if age_ms is not None and age_ms >= self._max_age_ms and not self._closed:
+        now_ms = self.runtime.clock.monotonic_ms()
+        if now_ms < self._fresh_until_ms.get(topic, 0):
+            return
+        age_ms = self.metadata.age_ms(topic, now_ms)
+        if age_ms is None or self._closed:
+            return
+        if age_ms < self._max_age_ms:
+            self._fresh_until_ms[topic] = now_ms + self._max_age_ms - age_ms
+        else:
             self._rounds.refresh(topic)
 
     def _raise_topic_error(self, topic: str) -> None:
@@ -376,14 +387,24 @@ async def _awaited(attempt: Callable[[], Awaitable[T]]) -> T:
 async def _answer(asked: Awaitable[Any]) -> Any:
     try:
         return await asked
-    except AuthenticationError:
-        raise
-    except (DisconnectError, RequestTimeoutError) as error:
-        raise ApiException(Errors.NETWORK_EXCEPTION, str(error)) from error
-    except UnsupportedVersionError as error:
-        raise ApiException(Errors.UNSUPPORTED_VERSION, str(error)) from error
-    except ProtocolReadError as error:
-        raise ApiException(Errors.UNKNOWN_SERVER_ERROR, f"the answer cannot be read: {error}") from error
+    except (DisconnectError, RequestTimeoutError, UnsupportedVersionError, ProtocolReadError) as error:
+        found = request_error(error)
+        if found is error:
+            raise
+        raise found from error
+
+
+def request_error(error: Exception) -> Exception:
+    """What a request's failure is for a client; the module's docstring has the rules."""
+    if isinstance(error, AuthenticationError):
+        return error
+    if isinstance(error, (DisconnectError, RequestTimeoutError)):
+        return ApiException(Errors.NETWORK_EXCEPTION, str(error))
+    if isinstance(error, UnsupportedVersionError):
+        return ApiException(Errors.UNSUPPORTED_VERSION, str(error))
+    if isinstance(error, ProtocolReadError):
+        return ApiException(Errors.UNKNOWN_SERVER_ERROR, f"the answer cannot be read: {error}")
+    return error
 
 
 def _unreachable(failures: list[str]) -> ApiException:

@@ -78,9 +78,12 @@ class ClusterMetadata:
         self.nodes: dict[int, Node] = {}
         self._topics: dict[str, _Topic] = {}
         self._names: dict[Uuid, str] = {}
+        self._leaders: dict[TopicPartition, LeaderAndEpoch] = {}
+        """Answers of `leader`, until something changes."""
 
     def apply(self, response: MetadataResponse, asked: Iterable[str] | None, now_ms: int) -> None:
         """Takes over an answer to a request for the topics `asked`; None means all topics."""
+        self._leaders.clear()
         self.cluster_id = response.cluster_id or self.cluster_id
         self.controller_id = response.controller_id
         if response.brokers:
@@ -99,6 +102,7 @@ class ClusterMetadata:
         next counts, even if they belong to a cluster that was restored.
         """
         self.nodes = {}
+        self._leaders.clear()
         for topic in self._topics.values():
             for partition in topic.partitions.values():
                 partition.forgotten, partition.epoch = True, NO_EPOCH
@@ -106,11 +110,15 @@ class ClusterMetadata:
     # Questions
 
     def leader(self, partition: TopicPartition) -> LeaderAndEpoch | None:
+        found = self._leaders.get(partition)
+        if found is not None:
+            return found
         row = self._partition(partition)
-        if row is None or row.forgotten:
+        node = None if row is None or row.forgotten else self.nodes.get(row.leader_id)
+        if row is None or node is None:
             return None
-        node = self.nodes.get(row.leader_id)
-        return None if node is None else LeaderAndEpoch(node, row.epoch)
+        found = self._leaders[partition] = LeaderAndEpoch(node, row.epoch)
+        return found
 
     def partitions_for(self, topic: str) -> list[PartitionInfo] | None:
         """None if the topic is not known."""
@@ -155,6 +163,7 @@ class ClusterMetadata:
         row = self._partition(partition)
         if row is not None:
             row.forgotten = True
+            self._leaders.pop(partition, None)
 
     def hear_leader(self, partition: TopicPartition, node: Node, epoch: int) -> bool:
         """Takes over a leader that a response named; returns whether it is newer than the known one
@@ -163,6 +172,7 @@ class ClusterMetadata:
         row = self._partition(partition)
         if row is None or node.id < 0 or epoch <= row.epoch:
             return False
+        self._leaders.clear()
         self.nodes.setdefault(node.id, node)
         if self.nodes[node.id] != node and node.host:
             self.nodes[node.id] = node
@@ -198,6 +208,7 @@ class ClusterMetadata:
         topic.partitions = {part.partition_index: _newer(known.get(part.partition_index), part) for part in row.partitions}
 
     def _drop(self, name: str) -> None:
+        self._leaders.clear()
         topic = self._topics.pop(name, None)
         if topic is not None:
             self._names.pop(topic.topic_id, None)

@@ -16,8 +16,9 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from kmirror.clients.produce_frames import BatchOnWire
 from kmirror.common.errors import KmirrorError
-from kmirror.common.ports import Buffer, FileSlice
+from kmirror.common.ports import Buffer
 from kmirror.common.sentinels import NO_PARTITION_LEADER_EPOCH
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.compression import CompressionType, compress
@@ -306,17 +307,15 @@ class ProducerBatch:
         self.sequence_was_reset = True
         self.is_doubtful = False
 
-    def wire_parts(self) -> list[FileSlice | Buffer]:
-        """Header and records, as they go into a request."""
-        assert self.body is not None, "a batch is closed before it is sent"
+    def on_wire_as(self, index: int) -> BatchOnWire:
+        """Header and records, as they go into a request to partition `index`."""
+        body = self.body
+        assert body is not None, "a batch is closed before it is sent"
+        producer_id, epoch = self.producer
         header = producer_header(
-            self.body,
-            producer_id=self.producer.producer_id,
-            producer_epoch=self.producer.epoch,
-            base_sequence=self.base_sequence,
-            transactional=self.transactional,
+            body, producer_id=producer_id, producer_epoch=epoch, base_sequence=self.base_sequence, transactional=self.transactional
         )
-        return [header, self.body.payload]
+        return BatchOnWire(index, header, body.payload)
 
     def unpacked(self) -> RecordBatch:
         """The closed batch as one to read records from."""

@@ -1,10 +1,14 @@
 """Takes batches from the accumulator to the brokers (Kafka's `Sender`): a supervised task that
-wakes, decides what can leave, and starts one task for each request.
+wakes, decides what can leave, and writes it.
 
-A request goes to one leader, with one batch of each partition that is ready. A broker has at most
-max.in.flight.requests.per.connection of them at a time. What comes back settles each batch: written,
-to be sent again, to be split, or failed. The transaction manager decides about sequences; `settle`
-and its helpers have no other state than the batches.
+A request goes to one leader, with one batch of each partition that is ready. It is written when it
+is made, so requests reach a broker in the order in which their batches got their sequences. A broker
+to which nothing can be written now (no connection yet, no room, a login that is due) is prepared in
+a task of its own; its batches stay in their queues meanwhile. A broker has at most
+max.in.flight.requests.per.connection requests at a time.
+
+What comes back settles each batch (`produce_outcomes`). What can leave then leaves at once, without
+a turn of the task in between.
 
 Order. With sequences, the broker and the manager keep it. Without them, and with one request in
 flight, a partition's batch that is to be sent again stands first in its queue. With more requests in
@@ -16,44 +20,26 @@ A broker that throttles us (KIP-219) gets no request until the time is over.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final
 
 from kmirror.clients.cluster_client import ClusterClient, LeaderAndEpoch, Node
+from kmirror.clients.produce_outcomes import NO_OFFSET, ProduceOutcomes
+from kmirror.clients.produce_requests import ProduceInFlight, ProduceRequests
 from kmirror.clients.producer_batch import ProducerBatch
 from kmirror.clients.producer_config import ProducerConfig
 from kmirror.clients.record_accumulator import NEVER_MS, RecordAccumulator, timeout_of
 from kmirror.clients.transaction_manager import State, TransactionManager
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.network.client import UnsupportedVersionError
+from kmirror.network.client_connection import ClientConnection
 from kmirror.runtime.api import Runtime, TaskScope
-from kmirror.wire.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from kmirror.wire.messages.produce import ProduceRequest
 
-LAST_PRODUCE_WITH_NAMES: Final = 12
-LAST_PRODUCE_BELOW_V2: Final = 11
-FIRST_PRODUCE_WITH_ZSTD: Final = 7
 PRODUCE_CONNECTION: Final = "produce"
-NO_OFFSET: Final = -1
-OLD_METADATA: Final = (
-    Errors.NOT_LEADER_OR_FOLLOWER,
-    Errors.UNKNOWN_TOPIC_OR_PARTITION,
-    Errors.UNKNOWN_TOPIC_ID,
-    Errors.INCONSISTENT_TOPIC_ID,
-    Errors.LEADER_NOT_AVAILABLE,
-    Errors.REPLICA_NOT_AVAILABLE,
-    Errors.KAFKA_STORAGE_ERROR,
-    Errors.FENCED_LEADER_EPOCH,
-    Errors.UNKNOWN_LEADER_EPOCH,
-    Errors.LISTENER_NOT_FOUND,
-    Errors.NETWORK_EXCEPTION,
-)
-"""Errors after which a partition may have another leader (Kafka's `InvalidMetadataException`)."""
+_log = logging.getLogger(__name__)
 
 
 class Sender:
@@ -81,11 +67,15 @@ class Sender:
         self._start_work = start_work
         self._woken = asyncio.Event()
         self._in_flight: dict[int, int] = {}
-        self._throttled_until_ms: dict[int, int] = {}
         self._on_wire: dict[ProducerBatch, None] = {}
         self._finding_leaders = False
         self._muted: dict[TopicPartition, None] = {}
         self._keeps_order = config.max_in_flight == 1
+        self._preparing: dict[int, None] = {}
+        self._failed_attempts: dict[int, int] = {}
+        self._armed_ms = NEVER_MS
+        self._requests = ProduceRequests(config, cluster, manager)
+        self._outcomes = ProduceOutcomes(runtime.clock, config, cluster, accumulator, manager)
 
     def wake(self) -> None:
         self._woken.set()
@@ -94,7 +84,7 @@ class Sender:
         """Runs until it is cancelled."""
         while True:
             self._woken.clear()
-            next_ms = self.run_once()
+            next_ms = self._armed_ms = self.run_once()
             timer = None
             if next_ms < NEVER_MS:
                 timer = self._runtime.call_later_ms(max(0, next_ms - self._runtime.clock.monotonic_ms()), self._woken.set)
@@ -122,13 +112,13 @@ class Sender:
         self._start_work()
         next_ms = NEVER_MS
         while True:
-            ready = self._accumulator.ready(now_ms, self._cluster.known_leader, self._may_send)
+            ready = self._accumulator.ready(now_ms, self._cluster.metadata.leader, self._may_send)
             next_ms = ready.next_ms
             if ready.unknown:
                 self._find_leaders(ready.unknown)
             if not self._send_ready(ready.partitions, now_ms):
                 break
-        for until_ms in self._throttled_until_ms.values():
+        for until_ms in self._outcomes.throttled_until_ms.values():
             if until_ms > now_ms:
                 next_ms = min(next_ms, until_ms)
         return min(next_ms, self._next_expiry())
@@ -139,194 +129,144 @@ class Sender:
         return self._manager is None or self._manager.may_send_to(partition)
 
     def _send_ready(self, partitions: dict[int, tuple[LeaderAndEpoch, list[TopicPartition]]], now_ms: int) -> bool:
-        """Starts at most one request for each broker; returns whether any was started."""
-        started = False
+        """Writes at most one request to each broker; returns whether more may follow at once."""
+        may_go_on = False
+        take = _anything if self._manager is None else self._manager.take
         for node_id, (leader, ready) in partitions.items():
-            if self._in_flight.get(node_id, 0) >= self._config.max_in_flight or self._throttled_until_ms.get(node_id, 0) > now_ms:
+            if self._in_flight.get(node_id, 0) >= self._config.max_in_flight or self._outcomes.throttled_until_ms.get(node_id, 0) > now_ms:
                 continue
-            take = (lambda batch: True) if self._manager is None else self._manager.take
+            connection = self._cluster.connection_for_posts(leader.leader, connection_key=PRODUCE_CONNECTION)
+            if connection is None:
+                self._prepare(leader.leader, ready)
+                continue
             drained = self._accumulator.drain(node_id, ready, take)
-            if not drained:
-                continue
-            started = True
-            for batch in drained:
-                batch.on_wire = True
-                leader_now = self._cluster.metadata.leader(batch.partition)
-                batch.attempted_leader_epoch = leader.epoch if leader_now is None else leader_now.epoch
-                self._on_wire[batch] = None
-                if self._keeps_order:
-                    self._muted[batch.partition] = None
-            self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
-            self._scope.spawn(self._produce(leader.leader, drained), name=f"produce-{node_id}")
-        return started
+            if drained:
+                self._send(leader, connection, drained)
+                may_go_on = may_go_on or self._in_flight[node_id] < self._config.max_in_flight
+        return may_go_on
+
+    # Brokers that nothing can be written to
+
+    def _prepare(self, node: Node, waiting: list[TopicPartition]) -> None:
+        if node.id not in self._preparing:
+            self._preparing[node.id] = None
+            self._scope.spawn(self._until_prepared(node, waiting), name=f"prepare-{node.id}")
+
+    async def _until_prepared(self, node: Node, waiting: list[TopicPartition]) -> None:
+        """Waits until requests can be written to a broker. If it cannot be reached, its partitions
+        may have another leader.
+        """
+        try:
+            await self._cluster.prepare(node, connection_key=PRODUCE_CONNECTION)
+            self._failed_attempts.pop(node.id, None)
+        except ApiException:
+            failures = self._failed_attempts[node.id] = self._failed_attempts.get(node.id, 0) + 1
+            for partition in waiting:
+                leader = self._cluster.metadata.leader(partition)
+                if leader is not None and leader.leader.id == node.id:
+                    self._cluster.forget_leader(partition)
+            await self._runtime.sleep_ms(self._cluster.backoff_ms(failures - 1))
+        except KmirrorError as error:  # the login was refused
+            gone = set(waiting)
+            for batch in self._accumulator.take_queued(lambda batch: batch.partition in gone):
+                self._outcomes.fail(batch, error, has_definite_outcome=not batch.in_retry)
+        finally:
+            del self._preparing[node.id]
+            self.wake()
 
     # Requests
 
-    async def _produce(self, node: Node, batches: list[ProducerBatch]) -> None:
-        """Sends one request and settles its batches."""
+    def _send(self, leader: LeaderAndEpoch, connection: ClientConnection, batches: list[ProducerBatch]) -> None:
+        """Writes one request; batches that this broker's versions do not allow are settled."""
+        node = leader.leader
+        for batch in batches:
+            batch.on_wire = True
+            batch.attempted_leader_epoch = leader.epoch
+            self._on_wire[batch] = None
+            if self._keeps_order:
+                self._muted[batch.partition] = None
+        self._in_flight[node.id] = self._in_flight.get(node.id, 0) + 1
+        request = ProduceInFlight(node, batches)
         try:
-            try:
-                response = await self._exchange(node, batches)
-            except ApiException as error:
-                self._settle_all(batches, error)
-            except KmirrorError as error:  # the login was refused
-                for batch in batches:
-                    self._fail(batch, error, has_definite_outcome=not batch.in_retry)
+            body, size = self._requests.encoded(request, connection)
+        except (UnsupportedVersionError, ApiException) as error:
+            self._over(request, refusal=error)
+            return
+        if self._config.acks == 0:
+            connection.post_one_way(ProduceRequest.API_KEY, request.version, body, size)
+            self._over(request)
+            return
+        connection.post(
+            ProduceRequest.API_KEY,
+            request.version,
+            body,
+            size,
+            timeout_ms=self._config.request_timeout_ms,
+            answered=lambda frame: self._answered(request, frame),
+            failed=lambda error: self._unanswered(request, error),
+        )
+
+    # Answers
+
+    def _answered(self, request: ProduceInFlight, frame: memoryview) -> None:
+        """The broker has answered."""
+        self._over(request, frame=frame)
+        self._go_on()
+
+    def _unanswered(self, request: ProduceInFlight, error: Exception) -> None:
+        """The connection was lost, or the answer did not come in time."""
+        self._over(request, refusal=error)
+        self.wake()
+
+    def _over(self, request: ProduceInFlight, *, frame: memoryview | None = None, refusal: Exception | None = None) -> None:
+        """A request has come to its end. Without an answer and an error, none was expected."""
+        try:
+            if frame is not None:
+                self._outcomes.settle(request, frame)
+            elif refusal is not None:
+                self._outcomes.settle_unanswered(request.batches, refusal)
             else:
-                self._settle(node, batches, response)
+                for batch in request.batches:
+                    self._accumulator.complete(batch, NO_OFFSET)
+        except Exception as error:  # noqa: BLE001 - the connection calls this, and must not end by it
+            self._runtime.report_failure(f"settling a request of the producer to node {request.node.id}", error)
+            for batch in request.batches:
+                self._outcomes.fail(batch, error, has_definite_outcome=False)
         finally:
-            self._in_flight[node.id] -= 1
-            for batch in batches:
+            self._in_flight[request.node.id] -= 1
+            for batch in request.batches:
                 batch.on_wire = False
                 self._on_wire.pop(batch, None)
                 self._muted.pop(batch.partition, None)
+
+    def _go_on(self) -> None:
+        """Sends what can be sent now. The task takes over if that fails, or if it has to look again
+        earlier than it thinks.
+        """
+        if self._scope.closed:
+            return
+        try:
+            next_ms = self.run_once()
+        except Exception as error:  # noqa: BLE001 - the task meets it again, and its owner reports it
+            _log.debug("the sender's turn after an answer failed: %s", error)
+            next_ms = 0
+        if next_ms < self._armed_ms:
             self.wake()
 
-    async def _exchange(self, node: Node, batches: list[ProducerBatch]) -> ProduceResponse | None:
-        """Returns None for acks=0, which has no response."""
-        in_v1 = self._manager is not None and self._manager.is_transactional and not self._manager.transactions_v2
-        version = await self._cluster.api_version(
-            node, ProduceRequest.API_KEY, max_version=LAST_PRODUCE_BELOW_V2 if in_v1 else None, connection_key=PRODUCE_CONNECTION
-        )
-        topics: dict[str, list[PartitionProduceData]] = {}
-        for batch in batches:
-            if version < FIRST_PRODUCE_WITH_ZSTD and batch.is_zstd:
-                raise ApiException(
-                    Errors.UNSUPPORTED_COMPRESSION_TYPE, "Produce requests with version < 7 are not allowed to use ZStandard compression"
-                )
-            rows = topics.setdefault(batch.partition.topic, [])
-            rows.append(PartitionProduceData(index=batch.partition.partition, records=batch.wire_parts()))
-        ids = {topic: self._cluster.topic_id(topic) for topic in topics}
-        if version > LAST_PRODUCE_WITH_NAMES and not all(ids.values()):
-            version = LAST_PRODUCE_WITH_NAMES
-        by_name = version <= LAST_PRODUCE_WITH_NAMES
-        request = ProduceRequest(
-            transactional_id=self._config.transactional_id,
-            acks=self._config.acks,
-            timeout_ms=self._config.request_timeout_ms,
-            topic_data=[
-                TopicProduceData(name=topic, partition_data=rows) if by_name else TopicProduceData(topic_id=ids[topic], partition_data=rows)
-                for topic, rows in topics.items()
-            ],
-        )
-        if self._config.acks == 0:
-            await self._cluster.tell(node, request, version=version, connection_key=PRODUCE_CONNECTION)
-            return None
-        response: ProduceResponse = await self._cluster.ask(node, request, version=version, connection_key=PRODUCE_CONNECTION)
-        return response
-
-    def _settle(self, node: Node, batches: list[ProducerBatch], response: ProduceResponse | None) -> None:
-        if response is None:
-            for batch in batches:
-                self._accumulator.complete(batch, NO_OFFSET)
-            return
-        if response.throttle_time_ms > 0:
-            self._throttled_until_ms[node.id] = self._runtime.clock.monotonic_ms() + response.throttle_time_ms
-        rows: dict[TopicPartition, PartitionProduceResponse] = {}
-        for topic in response.responses:
-            name = topic.name or self._cluster.topic_name(topic.topic_id)
-            for row in topic.partition_responses:
-                rows[TopicPartition(name or "", row.index)] = row
-        addresses = {row.node_id: Node(row.node_id, row.host, row.port, row.rack) for row in response.node_endpoints}
-        for batch in batches:
-            found = rows.get(batch.partition)
-            if found is None:
-                self._settle_error(batch, ApiException(Errors.UNKNOWN_SERVER_ERROR, f"the broker's answer leaves out {batch.partition}"))
-                continue
-            current = found.current_leader
-            if current.leader_id >= 0:
-                leader = addresses.get(current.leader_id) or self._cluster.node(current.leader_id)
-                if leader is not None:
-                    self._cluster.hear_leader(batch.partition, leader, current.leader_epoch)
-            self._settle_row(batch, found)
-
-    def _settle_row(self, batch: ProducerBatch, row: PartitionProduceResponse) -> None:
-        error = Errors.for_code(row.error_code)
-        if error in (Errors.NONE, Errors.DUPLICATE_SEQUENCE_NUMBER):
-            self._complete(batch, row.base_offset, row.log_append_time_ms)
-            return
-        text = row.error_message
-        if error is Errors.TOPIC_AUTHORIZATION_FAILED:
-            text = f"Not authorized to access topics: [{batch.partition.topic}]"
-        record_errors: dict[int, Exception] = {
-            entry.batch_index: ApiException(Errors.INVALID_RECORD, entry.batch_index_error_message or text) for entry in row.record_errors
-        }
-        self._settle_error(batch, ApiException(error, text), row.log_start_offset, record_errors)
-
-    def _settle_all(self, batches: list[ProducerBatch], error: ApiException) -> None:
-        for batch in batches:
-            self._settle_error(batch, error)
-
-    def _settle_error(
-        self,
-        batch: ProducerBatch,
-        error: ApiException,
-        log_start_offset: int = -1,
-        record_errors: dict[int, Exception] | None = None,
-    ) -> None:
-        """Decides what becomes of a batch that was not acknowledged."""
-        now_ms = self._runtime.clock.monotonic_ms()
-        if error.error in OLD_METADATA:
-            leader = self._cluster.metadata.leader(batch.partition)
-            if leader is not None and leader.epoch <= batch.attempted_leader_epoch:
-                self._cluster.forget_leader(batch.partition)
-        if batch.is_done:  # it expired, or the producer was closed
-            return
-        batch.is_doubtful = batch.is_doubtful or _is_doubtful(error)
-        if error.error is Errors.MESSAGE_TOO_LARGE and batch.record_count > 1:
-            parts = self._accumulator.split_and_reenqueue(batch, now_ms)
-            if self._manager is not None:
-                self._manager.split(batch, parts)
-        elif self._can_retry(batch, error, log_start_offset, now_ms):
-            batch.attempts += 1
-            self._accumulator.reenqueue(batch, now_ms, self._cluster.backoff_ms(batch.attempts - 1))
-        else:
-            if record_errors:
-                whole = ApiException(
-                    Errors.INVALID_RECORD if error.error is Errors.INVALID_RECORD else error.error,
-                    "Failed to append record because it was part of a batch which had one more more invalid records",
-                )
-                self._fail(batch, whole, record_errors, has_definite_outcome=True)
-                return
-            is_definite = batch.attempts < self._config.retries and not _is_doubtful(error)
-            if not is_definite and self._manager is not None and batch.has_sequence:
-                self._manager.outcome_unknown(batch)
-            self._fail(batch, error, has_definite_outcome=is_definite)
-
-    def _can_retry(self, batch: ProducerBatch, error: ApiException, log_start_offset: int, now_ms: int) -> bool:
-        if batch.attempts >= self._config.retries or now_ms - batch.created_ms >= self._config.delivery_timeout_ms:
-            return False
-        if self._manager is None:
-            return error.error.retriable
-        return self._manager.can_retry(batch, error.error, log_start_offset)
-
-    # Outcomes
-
-    def _complete(self, batch: ProducerBatch, base_offset: int, log_append_time: int) -> None:
-        if self._manager is not None and batch.has_sequence:
-            self._manager.completed(batch, base_offset)
-        self._accumulator.complete(batch, base_offset, log_append_time)
-
-    def _fail(
-        self, batch: ProducerBatch, error: Exception, record_errors: dict[int, Exception] | None = None, *, has_definite_outcome: bool
-    ) -> None:
-        if batch.is_done:
-            return
-        if self._manager is not None:
-            self._manager.failed(batch, error, has_definite_outcome=has_definite_outcome)
-        self._accumulator.fail(batch, error, record_errors)
-
     def _expire(self, now_ms: int) -> None:
+        if now_ms < self._next_expiry():
+            return
         late = self._accumulator.expired(now_ms)
         late += [batch for batch in self._on_wire if not batch.is_done and now_ms - batch.created_ms >= self._config.delivery_timeout_ms]
         for batch in late:
             was_sent = batch.in_retry or batch.on_wire
             if self._manager is not None and was_sent and batch.has_sequence:
                 self._manager.outcome_unknown(batch)
-            self._fail(batch, timeout_of(batch, now_ms), has_definite_outcome=False)
+            self._outcomes.fail(batch, timeout_of(batch, now_ms), has_definite_outcome=False)
 
     def _next_expiry(self) -> int:
-        return min((batch.created_ms + self._config.delivery_timeout_ms for batch in self._on_wire if not batch.is_done), default=NEVER_MS)
+        oldest_ms = self._accumulator.oldest_created_ms
+        return NEVER_MS if oldest_ms is None else oldest_ms + self._config.delivery_timeout_ms
 
     def abort_queued(self, error: Exception, *, also_sent: bool = False) -> None:
         """Fails queued batches; those that were sent before only with `also_sent`."""
@@ -353,7 +293,7 @@ class Sender:
             pass  # the batches wait until their time is up; the next pass asks again
         except KmirrorError as error:  # the login was refused
             for batch in self._accumulator.take_queued(lambda batch: batch.partition.topic in topics):
-                self._fail(batch, error, has_definite_outcome=not batch.in_retry)
+                self._outcomes.fail(batch, error, has_definite_outcome=not batch.in_retry)
         finally:
             self._finding_leaders = False
         for topic in topics:
@@ -366,9 +306,8 @@ class Sender:
             return
         text = f"Not authorized to access topics: [{topic}]" if error is Errors.TOPIC_AUTHORIZATION_FAILED else None
         for batch in self._accumulator.take_queued(lambda batch: batch.partition.topic == topic and not batch.on_wire):
-            self._fail(batch, ApiException(error, text), has_definite_outcome=not batch.in_retry)
+            self._outcomes.fail(batch, ApiException(error, text), has_definite_outcome=not batch.in_retry)
 
 
-def _is_doubtful(error: ApiException) -> bool:
-    """Whether the batch may have been written in spite of the error."""
-    return error.error in (Errors.NETWORK_EXCEPTION, Errors.REQUEST_TIMED_OUT, Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+def _anything(batch: ProducerBatch) -> bool:
+    return True

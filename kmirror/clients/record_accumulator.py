@@ -84,6 +84,13 @@ class RecordAccumulator:
         self._ratios: dict[str, float] = {}
         self._turns: dict[int, int] = {}
 
+    @property
+    def oldest_created_ms(self) -> int | None:
+        """When the oldest batch was made that is not done; None if all are."""
+        for batch in self.incomplete:
+            return batch.created_ms
+        return None
+
     # In
 
     def memory_for(self, key: Buffer | None, value: Buffer | None, headers: Sequence[Header]) -> int:
@@ -161,7 +168,6 @@ class RecordAccumulator:
         everything = self.flushing > 0 or self.closed or self.pool.queued > 0
         for partition, queue in self.queues.items():
             first = queue[0]
-            found.next_ms = min(found.next_ms, first.created_ms + self._delivery_timeout_ms)
             if not may_send(partition):
                 continue
             leader = leader_of(partition)
@@ -272,6 +278,7 @@ class RecordAccumulator:
             self.incomplete[part] = None
         self._insert(batch.partition, parts)
         del self.incomplete[batch]
+        self.incomplete = dict.fromkeys(sorted(self.incomplete, key=lambda one: one.created_ms))
         self.pool.give_back(batch.memory)
         batch.split_done()
         return parts

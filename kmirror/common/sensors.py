@@ -43,13 +43,14 @@ class Stat(Protocol):
 
 
 class _Sample:
-    __slots__ = ("count", "last_event_ms", "start_ms", "value")
+    __slots__ = ("count", "greatest", "last_event_ms", "least", "start_ms", "value")
 
     def __init__(self, initial: float, now_ms: int) -> None:
         self.reset(initial, now_ms)
 
     def reset(self, initial: float, now_ms: int) -> None:
         self.value = initial
+        self.least, self.greatest = math.inf, -math.inf
         self.count = 0
         self.start_ms = self.last_event_ms = now_ms
 
@@ -144,6 +145,29 @@ class Max(SampledStat):
     def combine(self, samples: list[_Sample]) -> float:
         greatest = [sample.value for sample in samples if sample.count]
         return max(greatest) if greatest else math.nan
+
+
+class AvgMinMax(Avg):
+    """Mean, least and greatest value over the same windows: Kafka's `Avg`, `Min` and `Max` for the
+    price of one. `measure` gives the mean.
+    """
+
+    def update(self, sample: _Sample, value: float) -> None:
+        sample.value += value
+        if value < sample.least:
+            sample.least = value
+        if value > sample.greatest:
+            sample.greatest = value
+
+    def least(self, config: MetricConfig, now_ms: int) -> float:
+        """NaN when the windows are empty."""
+        self.purge(config, now_ms)
+        return min((sample.least for sample in self._samples if sample.count), default=math.nan)
+
+    def greatest(self, config: MetricConfig, now_ms: int) -> float:
+        """NaN when the windows are empty."""
+        self.purge(config, now_ms)
+        return max((sample.greatest for sample in self._samples if sample.count), default=math.nan)
 
 
 class CumulativeSum:

@@ -23,13 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.record.builder import RecordBatchBuilder
 from kmirror.record.compression import CompressionType
 from kmirror.record.record import Record
-from kmirror.record.record_batch import CURRENT_MAGIC, RecordBatch, TimestampType
+from kmirror.record.record_batch import COMPRESSION_MASK, CONTROL_FLAG, CURRENT_MAGIC, LOG_APPEND_TIME_FLAG, RecordBatch
 from kmirror.record.renumbering import renumbered
 
 
@@ -49,38 +49,25 @@ class TargetRules(NamedTuple):
     level: int | None = None
 
 
-class BatchFacts(NamedTuple):
-    """What the decision depends on, all of it in the header. Times are ms; `position` is the next
-    offset that the target has not.
-    """
+class BatchFacts(Protocol):
+    """What the decision depends on, all of it in the header of a `RecordBatch`. Times are ms."""
 
-    position: int
-    base_offset: int
-    last_offset: int
-    record_count: int
-    size_in_bytes: int
-    codec: CompressionType
-    base_timestamp: int
-    max_timestamp: int
-    timestamp_type: TimestampType = TimestampType.CREATE_TIME
-    magic: int = CURRENT_MAGIC
-    is_control: bool = False
-
-    @classmethod
-    def of(cls, batch: RecordBatch, position: int) -> BatchFacts:
-        return cls(
-            position,
-            batch.base_offset,
-            batch.last_offset,
-            batch.record_count,
-            batch.size_in_bytes,
-            batch.compression,
-            batch.base_timestamp,
-            batch.max_timestamp,
-            batch.timestamp_type,
-            batch.magic,
-            batch.is_control,
-        )
+    @property
+    def magic(self) -> int: ...
+    @property
+    def attributes(self) -> int: ...
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def last_offset_delta(self) -> int: ...
+    @property
+    def record_count(self) -> int: ...
+    @property
+    def size_in_bytes(self) -> int: ...
+    @property
+    def base_timestamp(self) -> int: ...
+    @property
+    def max_timestamp(self) -> int: ...
 
 
 class NewBatch(NamedTuple):
@@ -90,19 +77,22 @@ class NewBatch(NamedTuple):
     upstream_offsets: Sequence[int]
 
 
-def copying(facts: BatchFacts, rules: TargetRules) -> Copying:
-    """Decides; the module's docstring has the reasons."""
-    if facts.is_control or not facts.record_count or facts.last_offset < facts.position:
+def copying(batch: BatchFacts, position: int, rules: TargetRules) -> Copying:
+    """Decides; the module's docstring has the reasons. `position` is the next offset that the
+    target has not.
+    """
+    attributes, base_offset, last_delta = batch.attributes, batch.base_offset, batch.last_offset_delta
+    if attributes & CONTROL_FLAG or not batch.record_count or base_offset + last_delta < position:
         return Copying.LEAVE_OUT
     if (
-        facts.magic != CURRENT_MAGIC
-        or facts.base_offset < facts.position
-        or facts.last_offset - facts.base_offset + 1 != facts.record_count
-        or facts.timestamp_type is not TimestampType.CREATE_TIME
-        or facts.base_timestamp < 0
-        or facts.max_timestamp < 0
-        or (rules.codec is not None and rules.codec is not facts.codec)
-        or facts.size_in_bytes > rules.max_request_size
+        batch.magic != CURRENT_MAGIC
+        or base_offset < position
+        or last_delta + 1 != batch.record_count
+        or attributes & LOG_APPEND_TIME_FLAG
+        or batch.base_timestamp < 0
+        or batch.max_timestamp < 0
+        or (rules.codec is not None and rules.codec != attributes & COMPRESSION_MASK)
+        or batch.size_in_bytes > rules.max_request_size
     ):
         return Copying.REWRITE
     return Copying.PASS_ON

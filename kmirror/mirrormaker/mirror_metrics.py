@@ -20,7 +20,7 @@ from typing import Final
 
 from kmirror.common.metrics import MetricName, MetricsRegistry, Value
 from kmirror.common.ports import Clock
-from kmirror.common.sensors import Avg, Max, MetricConfig, Rate
+from kmirror.common.sensors import AvgMinMax, MetricConfig, Rate
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.cycles import SourceAndTarget
 
@@ -35,19 +35,17 @@ class Spread:
     def __init__(self, name: str) -> None:
         self._name = name
         self._last = math.nan
-        self._average, self._greatest, self._least = Avg(), Max(), Max()
+        self._values = AvgMinMax()
 
     def record(self, value: float, now_ms: int) -> None:
         self._last = value
-        self._average.record(_CONFIG, value, now_ms)
-        self._greatest.record(_CONFIG, value, now_ms)
-        self._least.record(_CONFIG, -value, now_ms)
+        self._values.record(_CONFIG, value, now_ms)
 
     def read(self, now_ms: int) -> Iterator[tuple[str, float]]:
         yield self._name, self._last
-        yield f"{self._name}-avg", self._average.measure(_CONFIG, now_ms)
-        yield f"{self._name}-min", -self._least.measure(_CONFIG, now_ms)
-        yield f"{self._name}-max", self._greatest.measure(_CONFIG, now_ms)
+        yield f"{self._name}-avg", self._values.measure(_CONFIG, now_ms)
+        yield f"{self._name}-min", self._values.least(_CONFIG, now_ms)
+        yield f"{self._name}-max", self._values.greatest(_CONFIG, now_ms)
 
 
 class _Meter:

@@ -3,7 +3,7 @@
 
     source ── poll_batches ──> copying: pass on / rewrite / leave out ── send_batch ──> target
                                                                             │ acknowledged
-                             offset syncs (OS1, OS2) <── BatchOffsetSyncWriter ──┤
+                             offset syncs (OS1, OS2) <── OffsetSyncSender ───────┤
                              stored offsets (MC14)   <── SubmittedRecords <──────┘ each offset.flush.interval.ms
 
 A task begins behind the stored offset of each partition, else where auto.offset.reset says (MC12).
@@ -31,19 +31,18 @@ from typing import Final
 
 from kmirror.clients.consumer.consumer_types import ConsumedBatch, ConsumerRecords, FetchedBatches, WakeupException
 from kmirror.clients.consumer.kafka_consumer import KafkaConsumer
-from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord, RecordMetadata
+from kmirror.clients.kafka_producer import KafkaProducer, RecordMetadata
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirrormaker.batch_copying import BatchFacts, Copying, TargetRules, copying, packed, rewritten
-from kmirror.mirrormaker.batch_offset_syncs import BatchOffsetSyncWriter
+from kmirror.mirrormaker.batch_copying import Copying, TargetRules, copying, packed, rewritten
 from kmirror.mirrormaker.connect_offsets import NOTHING_STORED, OffsetStorage, record_source
 from kmirror.mirrormaker.cycles import SourceAndTarget
-from kmirror.mirrormaker.formats import OffsetSync
 from kmirror.mirrormaker.mirror_metrics import MirrorSourceMetrics
+from kmirror.mirrormaker.offset_sync_sender import OffsetSyncSender
 from kmirror.mirrormaker.offset_syncs import OFFSET_LAG_MAX_DEFAULT
 from kmirror.mirrormaker.replication_policy import ReplicationPolicy
-from kmirror.mirrormaker.submitted_records import SubmittedRecords
+from kmirror.mirrormaker.submitted_records import Submitted, SubmittedRecords
 from kmirror.mirrormaker.task_transactions import TaskTransactions
 from kmirror.record.compression import CompressionType
 from kmirror.record.record import Record
@@ -99,6 +98,33 @@ class TaskProgress:
     positions: dict[TopicPartition, int] = field(default_factory=dict)
 
 
+class _SentBatch:
+    """A batch on its way: `upstream` are its records' offsets at the source."""
+
+    __slots__ = ("_life", "newest_ms", "partition", "remote", "size", "submitted", "upstream")
+
+    def __init__(
+        self,
+        life: _Life,
+        partition: TopicPartition,
+        remote: TopicPartition,
+        upstream: Sequence[int],
+        newest_ms: int,
+        size: int,
+        submitted: Submitted | None,
+    ) -> None:
+        self._life = life
+        self.partition = partition
+        self.remote = remote
+        self.upstream = upstream
+        self.newest_ms = newest_ms
+        self.size = size
+        self.submitted = submitted
+
+    def done(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
+        self._life.done(self, metadata, error)
+
+
 class MirrorSourceTask:
     """One task. `run` runs one life of it; a `Supervised` calls it again when it ends."""
 
@@ -137,14 +163,17 @@ class _Life:
         exact = {} if config.transactional_id is None else {"transactional.id": config.transactional_id, "enable.idempotence": "true"}
         self._producer = KafkaProducer(runtime, {"linger.ms": "0", **config.producer, **exact})
         self._transactions = None if config.transactional_id is None else self._made_transactions()
-        self._sync_producer = None if config.sync_producer is None else KafkaProducer(runtime, {"linger.ms": "0", **config.sync_producer})
+        self._syncs = None
+        if config.sync_producer is not None:
+            self._syncs = OffsetSyncSender(runtime, config.flow, config.offset_syncs_topic, config.sync_producer, config.offset_lag_max)
         settings = self._producer.config
         codec = settings.compression if "compression.type" in config.producer else None
         self._rules = TargetRules(settings.max_request_size, codec, None if codec is None else settings.compression_level)
         self._submitted = SubmittedRecords()
-        self._syncs = BatchOffsetSyncWriter(config.offset_lag_max)
-        self._sync_queue: list[OffsetSync] = []
-        self._sync_waiting = asyncio.Event()
+        self._remotes: dict[TopicPartition, TopicPartition] = {}
+        self._on_way_bytes = 0
+        self._most_on_way_bytes = settings.buffer_memory // 2
+        self._drained: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
         self._polls_of_records = 0
         self._started = False
@@ -177,8 +206,8 @@ class _Life:
         name = f"{config.flow}|{config.connector}"
         if self._transactions is None:
             self._scope.spawn(Supervised(self._runtime, self._commit_regularly, name=f"{name} commits").run(), name="commits")
-        if self._sync_producer is not None:
-            self._scope.spawn(Supervised(self._runtime, self._send_syncs, name=f"{name} offset syncs").run(), name="offset-syncs")
+        if self._syncs is not None:
+            self._scope.spawn(Supervised(self._runtime, self._syncs.run, name=f"{name} offset syncs").run(), name="offset-syncs")
         self._started = True
         _log.info(
             "[%s] copies %d partitions, %d of them from the beginning of what the source has", name, len(config.partitions), uncommitted
@@ -231,8 +260,8 @@ class _Life:
             await self._consumer.close(timeout_ms=0)
             # An open transaction is aborted, so that readers of the target need not wait for its timeout.
             await self._producer.close(timeout_ms=0 if self._transactions is None else self._config.offset_flush_timeout_ms)
-            if self._sync_producer is not None:
-                await self._sync_producer.close(timeout_ms=0)
+            if self._syncs is not None:
+                await self._syncs.close()
 
     async def _finish(self) -> None:
         if self._transactions is not None:
@@ -242,10 +271,8 @@ class _Life:
             if self._failure is None:
                 await self._producer.flush()
             await self.commit()
-        if self._sync_producer is not None:
-            while self._sync_queue:
-                await self._send_sync(self._sync_queue.pop(0))
-            await self._sync_producer.flush()
+        if self._syncs is not None:
+            await self._syncs.finish()
 
     # Reading
 
@@ -264,11 +291,15 @@ class _Life:
     # Copying
 
     def _remote(self, partition: TopicPartition) -> TopicPartition:
-        return TopicPartition(self._config.policy.format_remote_topic(self._config.flow.source, partition.topic), partition.partition)
+        found = self._remotes.get(partition)
+        if found is None:
+            remote_topic = self._config.policy.format_remote_topic(self._config.flow.source, partition.topic)
+            found = self._remotes[partition] = TopicPartition(remote_topic, partition.partition)
+        return found
 
     async def _copy_batch(self, consumed: ConsumedBatch) -> None:
         batch, partition = consumed.batch, consumed.partition
-        what = copying(BatchFacts.of(batch, consumed.position), self._rules)
+        what = copying(batch, consumed.position, self._rules)
         if what is Copying.LEAVE_OUT:
             self._progress.batches_left_out += 1
             return
@@ -298,31 +329,54 @@ class _Life:
         self, partition: TopicPartition, remote: TopicPartition, batch: RecordBatch | Buffer, upstream: Sequence[int], newest_ms: int
     ) -> None:
         transactions = self._transactions
+        if self._on_way_bytes > self._most_on_way_bytes:
+            await self._until_drained()
+        size = batch.size_in_bytes if isinstance(batch, RecordBatch) else len(batch)
         submitted = self._submitted.submit(partition, upstream[-1]) if transactions is None else None
+        sent = _SentBatch(self, partition, remote, upstream, newest_ms, size, submitted)
+        self._on_way_bytes += size
+        try:
+            if transactions is not None:
+                await transactions.begin()
+            await self._producer.send_batch(remote, batch, sent.done)
+        except BaseException:
+            self._on_way_bytes -= size
+            raise
+        if transactions is not None:
+            transactions.accepted(partition, upstream[-1])
 
-        def written(metadata: RecordMetadata) -> None:
-            if submitted is not None:
-                self._submitted.acknowledge(partition, submitted)
-            self._progress.records += len(upstream)
-            self._progress.last_acknowledged_ms = self._runtime.clock.monotonic_ms()
-            self._metrics.batch_acknowledged(remote, len(upstream), newest_ms)
-            if self._sync_producer is not None:
-                self._acknowledged(partition, upstream, metadata)
+    async def _until_drained(self) -> None:
+        """Waits until half of what is on its way has arrived, so that batches leave in bursts and
+        not one for each answer.
+        """
+        self._drained = self._runtime.create_future()
+        try:
+            await self._drained
+        finally:
+            self._drained = None
 
-        def done(metadata: RecordMetadata | None, error: Exception | None) -> None:
-            if metadata is None:
-                self._fail(remote, error)
-            elif transactions is None:
-                written(metadata)
-            else:
-                transactions.acknowledged(lambda: written(metadata))
+    def done(self, sent: _SentBatch, metadata: RecordMetadata | None, error: Exception | None) -> None:
+        """The producer is done with a batch."""
+        self._on_way_bytes -= sent.size
+        if self._drained is not None and self._on_way_bytes * 2 <= self._most_on_way_bytes and not self._drained.done():
+            self._drained.set_result(None)
+        if metadata is None:
+            self._fail(sent.remote, error)
+        elif self._transactions is None:
+            self._written(sent, metadata)
+        else:
+            self._transactions.acknowledged(lambda: self._written(sent, metadata))
 
-        if transactions is None:
-            await self._producer.send_batch(remote, batch, done)
-            return
-        await transactions.begin()
-        await self._producer.send_batch(remote, batch, done)
-        transactions.accepted(partition, upstream[-1])
+    def _written(self, sent: _SentBatch, metadata: RecordMetadata) -> None:
+        """The target has a batch, and its transaction is committed."""
+        count = len(sent.upstream)
+        if sent.submitted is not None:
+            self._submitted.acknowledge(sent.partition, sent.submitted)
+        self._progress.records += count
+        self._progress.last_acknowledged_ms = self._runtime.clock.monotonic_ms()
+        self._metrics.batch_acknowledged(sent.remote, count, sent.newest_ms)
+        if self._syncs is not None:
+            self._syncs.acknowledged(sent.partition, sent.upstream, metadata)
 
     async def _end_transaction(self) -> None:
         """Commits the open transaction, then lets delayed offset syncs go (OS2)."""
@@ -330,49 +384,13 @@ class _Life:
         if self._transactions.is_open:
             await self._transactions.commit()
             self._progress.last_commit_ms = self._runtime.clock.monotonic_ms()
-            if self._sync_producer is not None:
-                self._queue(self._syncs.commit())
+            if self._syncs is not None:
+                self._syncs.committed()
 
     def _fail(self, remote: TopicPartition, error: Exception | None) -> None:
         if self._failure is None:
             self._failure = error or ApiException(Errors.UNKNOWN_SERVER_ERROR, f"{remote} was not written")
             self._consumer.wakeup()
-
-    # Offset syncs
-
-    def _acknowledged(self, partition: TopicPartition, upstream: Sequence[int], metadata: RecordMetadata) -> None:
-        if not metadata.has_offset:
-            _log.error("RecordMetadata has no offset -- can't sync offsets for %s.", metadata.topic)
-            return
-        downstream = metadata.offset
-        for first, count in _runs(upstream):
-            self._queue(self._syncs.batch_acknowledged(partition, first, downstream, count))
-            downstream += count
-
-    def _queue(self, syncs: list[OffsetSync]) -> None:
-        if syncs:
-            self._sync_queue += syncs
-            self._sync_waiting.set()
-
-    async def _send_syncs(self) -> None:
-        while True:
-            await self._sync_waiting.wait()
-            self._sync_waiting.clear()
-            while self._sync_queue:
-                await self._send_sync(self._sync_queue.pop(0))
-
-    async def _send_sync(self, sync: OffsetSync) -> None:
-        def done(_: RecordMetadata | None, error: Exception | None) -> None:
-            self._syncs.sync_acknowledged()
-            if error is not None:
-                _log.error("[%s] Failure sending offset sync %s: %s", self._config.flow, sync, error)
-
-        assert self._sync_producer is not None, "a sync without a producer for it"
-        record = ProducerRecord(self._config.offset_syncs_topic, sync.record_value, key=sync.record_key, partition=0)
-        try:
-            await self._sync_producer.send(record, done)
-        except KmirrorError as error:
-            done(None, error)
 
     # Offsets
 
@@ -396,19 +414,5 @@ class _Life:
                 self._submitted.give_back(offsets)
                 raise
         self._progress.last_commit_ms = self._runtime.clock.monotonic_ms()
-        if self._sync_producer is not None:
-            self._queue(self._syncs.commit())
-
-
-def _runs(offsets: Sequence[int]) -> list[tuple[int, int]]:
-    """Splits ascending offsets where they have gaps: first offset and count of each run."""
-    if isinstance(offsets, range):
-        return [(offsets[0], len(offsets))]
-    runs: list[tuple[int, int]] = []
-    first = previous = offsets[0]
-    for offset in offsets[1:]:
-        if offset != previous + 1:
-            runs.append((first, previous - first + 1))
-            first = offset
-        previous = offset
-    return [*runs, (first, previous - first + 1)]
+        if self._syncs is not None:
+            self._syncs.committed()

@@ -130,14 +130,21 @@ class NetworkClient:
         frame = await connection.exchange(request, chosen, deadline_ms)
         return read_response(request.API_KEY, chosen, frame)[1]
 
-    async def send_one_way(
-        self, host: str, port: int, request: RequestMessage, *, timeout_ms: int, version: int | None = None, connection_key: str = ""
-    ) -> None:
-        """Sends a request that has no response (Produce with acks=0)."""
+    def connection_for_posts(self, host: str, port: int, *, connection_key: str = "") -> ClientConnection | None:
+        """The connection to a peer if `ClientConnection.post` may be called on it now; None means
+        that `prepare` has to be awaited first.
+        """
+        peer = self._peers.get((host, port, connection_key))
+        connection = None if peer is None else peer.connection
+        if connection is None or not connection.takes_posts or self._idle_too_long(connection):
+            return None
+        return connection
+
+    async def prepare(self, host: str, port: int, *, timeout_ms: int, connection_key: str = "") -> None:
+        """Waits until requests can be posted to a peer: connects, or waits for room to write."""
         deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
         connection = await self._ready(host, port, connection_key, deadline_ms)
-        chosen = connection.choose_version(request.API_KEY, version=version, max_version=None)
-        await connection.send_one_way(request, chosen, deadline_ms)
+        await connection.until_it_takes_posts(deadline_ms)
 
     async def api_version(
         self, host: str, port: int, api_key: int, *, timeout_ms: int, max_version: int | None = None, connection_key: str = ""

@@ -7,17 +7,28 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from kmirror.common.errors import ConfigError, Errors
+from kmirror.common.ports import Buffer, FileSlice
 from kmirror.network.client_errors import AuthenticationError, DisconnectError, RequestTimeoutError, UnsupportedVersionError
 from kmirror.network.client_metrics import ClientMetrics
 from kmirror.network.frames import FrameReader, InvalidReceiveError
 from kmirror.network.security.authentication_errors import SaslError, SslHandshakeError
 from kmirror.runtime.api import Connection, Runtime, TimerHandle
 from kmirror.wire.api_keys import API_TABLE, ApiKeys, Message
-from kmirror.wire.framing import RequestHeader, encode_request, frame_size, read_response
+from kmirror.wire.framing import (
+    FRAME_SIZE_BYTES,
+    REQUEST_HEADER_FIELDS_BYTES,
+    RequestHeader,
+    api_spec,
+    encode_request,
+    frame_size,
+    read_response,
+    request_header_end,
+    request_header_fields,
+)
 from kmirror.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
@@ -32,6 +43,8 @@ of a TLS alert announces 352 MB, that of an HTTP response 1.2 GB.
 REAUTHENTICATION_WINDOW: Final = 0.85
 REAUTHENTICATION_JITTER: Final = 0.1
 NEVER_MS: Final = 1 << 62
+FLEXIBLE_REQUEST_HEADER: Final = 2
+"""From this version on a request header ends with tags."""
 _CORRELATION_ID_BYTES: Final = 4
 _log = logging.getLogger(__name__)
 
@@ -43,7 +56,7 @@ class RequestMessage(Message, Protocol):
 
 
 class _InFlight:
-    """A request that awaits its response; `response` is done early if its caller gave up."""
+    """A request whose response is awaited; `response` is done early if its caller gave up."""
 
     __slots__ = ("api_key", "correlation_id", "response", "timer")
 
@@ -52,6 +65,38 @@ class _InFlight:
         self.api_key = api_key
         self.response = response
         self.timer = timer
+
+    def answered(self, frame: memoryview) -> None:
+        self.timer.cancel()
+        if not self.response.done():
+            self.response.set_result(frame)
+
+    def failed(self, error: Exception) -> None:
+        self.timer.cancel()
+        if not self.response.done():
+            self.response.set_exception(error)
+
+
+class _Posted:
+    """A request whose response is given to a function. `deadline_ms` is watched by one timer of the
+    connection.
+    """
+
+    __slots__ = ("answered", "api_key", "correlation_id", "deadline_ms", "failed")
+
+    def __init__(
+        self,
+        correlation_id: int,
+        api_key: int,
+        deadline_ms: int,
+        answered: Callable[[memoryview], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self.correlation_id = correlation_id
+        self.api_key = api_key
+        self.deadline_ms = deadline_ms
+        self.answered = answered
+        self.failed = failed
 
 
 class ClientConnection:
@@ -83,7 +128,9 @@ class ClientConnection:
         self._on_lost = on_lost
         self._reader = FrameReader(self._on_frame, max_size=MAX_FIRST_RESPONSE_BYTES, scratch=scratch, reuse_large_frames=True)
         self._connection: Connection | None = None
-        self._in_flight: deque[_InFlight] = deque()
+        self._in_flight: deque[_InFlight | _Posted] = deque()
+        self._deadline_timer: TimerHandle | None = None
+        self._header_ends = tuple(request_header_end(client_id, is_flexible=flexible) for flexible in (False, True))
         self._next_correlation_id = 0
         self._error: DisconnectError | None = None
         self._ranges: dict[int, tuple[int, int]] = {}
@@ -98,6 +145,17 @@ class ClientConnection:
     @property
     def usable(self) -> bool:
         return self._error is None and self._ready
+
+    @property
+    def takes_posts(self) -> bool:
+        """Whether `post` may be called now: there is room to write, and no login is due."""
+        return (
+            self._error is None
+            and self._ready
+            and self._room.is_set()
+            and self._logging_in is None
+            and self._runtime.clock.monotonic_ms() < self._log_in_again_ms
+        )
 
     @property
     def in_flight(self) -> int:
@@ -152,17 +210,76 @@ class ClientConnection:
         self._in_flight.append(_InFlight(correlation_id, request.API_KEY, response, timer))
         return await response
 
-    async def send_one_way(self, request: RequestMessage, version: int, deadline_ms: int) -> None:
+    async def until_it_takes_posts(self, deadline_ms: int) -> None:
+        """Waits for room to write, and logs in again if that is due; raises what the connection was
+        lost with.
+        """
+        while not self._room.is_set():
+            await self._room.wait()
         if self._runtime.clock.monotonic_ms() >= self._log_in_again_ms:
             await self._log_in_again(deadline_ms)
-        self._write(request, version)
+        if self._error is not None:
+            raise self._error
+
+    def post(
+        self,
+        api_key: int,
+        version: int,
+        body: Sequence[Buffer | FileSlice],
+        size: int,
+        *,
+        timeout_ms: int,
+        answered: Callable[[memoryview], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """Writes a request of `size` bytes that is encoded already, at once and in the order of the
+        calls. One of the two functions is called with the response frame, or with the error that
+        `exchange` would raise; neither may raise. Only while `takes_posts`.
+        """
+        now_ms = self._runtime.clock.monotonic_ms()
+        correlation_id = self._write_encoded(api_key, version, body, size, now_ms)
+        self._in_flight.append(_Posted(correlation_id, api_key, now_ms + timeout_ms, answered, failed))
+        if self._deadline_timer is None:
+            self._deadline_timer = self._runtime.call_later_ms(timeout_ms, self._check_deadlines)
+
+    def post_one_way(self, api_key: int, version: int, body: Sequence[Buffer | FileSlice], size: int) -> None:
+        """Writes a request that has no response (Produce with acks=0). Only while `takes_posts`."""
+        self._write_encoded(api_key, version, body, size, self._runtime.clock.monotonic_ms())
+
+    def _write_encoded(self, api_key: int, version: int, body: Sequence[Buffer | FileSlice], size: int, now_ms: int) -> int:
+        connection = self._connection
+        assert connection is not None and self._error is None, "a request was posted on a connection that takes none"
+        correlation_id = self._take_correlation_id()
+        end = self._header_ends[api_spec(api_key).request_header_version(version) >= FLEXIBLE_REQUEST_HEADER]
+        size += REQUEST_HEADER_FIELDS_BYTES + len(end)
+        first = request_header_fields(size, api_key, version, correlation_id) + end
+        connection.write([first, *body])
+        self.last_active_ms = now_ms
+        self._metrics.wrote(size + FRAME_SIZE_BYTES, now_ms)
+        return correlation_id
+
+    def _check_deadlines(self) -> None:
+        """Runs when the first posted request may be late; waits on for the next one otherwise."""
+        self._deadline_timer = None
+        now_ms = self._runtime.clock.monotonic_ms()
+        for request in self._in_flight:
+            if isinstance(request, _Posted):
+                if request.deadline_ms <= now_ms:
+                    self._time_out(request.correlation_id)
+                else:
+                    self._deadline_timer = self._runtime.call_later_ms(request.deadline_ms - now_ms, self._check_deadlines)
+                return
+
+    def _take_correlation_id(self) -> int:
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        return correlation_id
 
     def _write(self, request: RequestMessage, version: int) -> int:
         if self._error is not None:
             raise self._error
         assert self._connection is not None, "a request was sent before the connection was made"
-        correlation_id = self._next_correlation_id
-        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        correlation_id = self._take_correlation_id()
         header = RequestHeader(request.API_KEY, version, correlation_id, self._client_id)
         frame = encode_request(header, request)
         self._connection.write(frame)
@@ -179,19 +296,27 @@ class ClientConnection:
             )
             return
         request = self._in_flight.popleft()
-        request.timer.cancel()
         self.last_active_ms = self._runtime.clock.monotonic_ms()
         self._metrics.responses += 1
-        if not request.response.done():
-            request.response.set_result(frame)
+        request.answered(frame)
 
     def _time_out(self, correlation_id: int) -> None:
-        for request in self._in_flight:
-            if request.correlation_id == correlation_id and not request.response.done():
-                name, peer = ApiKeys(request.api_key).name, f"{self.host}:{self.port}"
-                error = RequestTimeoutError(f"{peer} did not answer {name} (correlation id {correlation_id}) in time")
-                request.response.set_exception(error)
-        self.lose(DisconnectError(f"disconnected from {self.host}:{self.port} because a request timed out"))
+        peer = f"{self.host}:{self.port}"
+        late = next((request for request in self._in_flight if request.correlation_id == correlation_id), None)
+        if late is not None:
+            self._in_flight.remove(late)
+        lost = DisconnectError(f"disconnected from {peer} because a request timed out")
+        if late is None:
+            self.lose(lost)
+            return
+        name = ApiKeys(late.api_key).name
+        timeout = RequestTimeoutError(f"{peer} did not answer {name} (correlation id {correlation_id}) in time")
+        if isinstance(late, _InFlight):
+            late.failed(timeout)
+            self.lose(lost)
+        else:
+            self.lose(lost)
+            late.failed(timeout)
 
     def lose(self, error: DisconnectError) -> None:
         """Ends the connection; every request in flight fails with `error`."""
@@ -204,11 +329,11 @@ class ClientConnection:
             self._connection.abort()
             self._metrics.closed()
         self._on_lost(self)
-        for request in self._in_flight:
-            request.timer.cancel()
-            if not request.response.done():
-                request.response.set_exception(error)
-        self._in_flight.clear()
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+            self._deadline_timer = None
+        while self._in_flight:
+            self._in_flight.popleft().failed(error)
 
     # Versions
 

@@ -14,6 +14,7 @@ Whoever keeps a view of a frame keeps its buffer.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Final
 
@@ -26,6 +27,8 @@ MAX_UNUSED_SHARE: Final = 8
 """A kept buffer serves frames down to this fraction of its size. For a smaller large frame it is
 replaced.
 """
+
+_SIZE = struct.Struct(">i")
 
 
 class InvalidReceiveError(KmirrorError):
@@ -109,7 +112,7 @@ class FrameReader:
         scratch = self._scratch
         start = 0
         while end - start >= SIZE_BYTES and not self._stopped:
-            size = self._believed_size(scratch[start : start + SIZE_BYTES])
+            size = self._believed_size(start)
             start += SIZE_BYTES
             if end - start < size:
                 self._begin_frame(size, scratch[start:end])
@@ -133,8 +136,9 @@ class FrameReader:
             kept = self._kept = bytearray(size)
         return memoryview(kept)[:size]
 
-    def _believed_size(self, prefix: memoryview) -> int:
-        size = int.from_bytes(prefix, "big", signed=True)
+    def _believed_size(self, start: int) -> int:
+        """The size that a frame at scratch[start] announces."""
+        size: int = _SIZE.unpack_from(self._scratch, start)[0]
         if size > self._max_size:
             raise InvalidReceiveError(f"Invalid receive (size = {size} larger than {self._max_size})")
         if size <= 0:

@@ -127,7 +127,7 @@ class SocketConnection:
     # Sending
 
     def write(self, parts: Sequence[Buffer | FileSlice]) -> None:
-        if self._closing:
+        if self._closing or (not self._queue and self._sent_at_once(parts)):
             return
         for part in parts:
             self._enqueue(part)
@@ -135,6 +135,35 @@ class SocketConnection:
             self._check_water_marks()
         elif self._queue:
             self._flush()
+
+    def _sent_at_once(self, parts: Sequence[Buffer | FileSlice]) -> bool:
+        """Sends buffers that nothing stands before, without a queue. Returns False, with nothing
+        sent, for what that does not suit; what the socket does not take is queued.
+        """
+        if not 0 < len(parts) <= IOV_MAX:
+            return False
+        size = 0
+        for part in parts:
+            if isinstance(part, (bytes, bytearray)):
+                size += len(part)
+            elif isinstance(part, memoryview):
+                size += part.nbytes
+            else:
+                return False
+        try:
+            sent = self._socket.sendmsg(parts)  # type: ignore[arg-type]
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError as error:
+            self._fail(error)
+            return True
+        if sent < size:
+            for part in parts:
+                self._enqueue(part)
+            self._unsent_bytes -= sent
+            self._drop_sent(sent)
+            self._after_flush()
+        return True
 
     def _enqueue(self, part: Buffer | FileSlice) -> None:
         if isinstance(part, (bytes, bytearray, memoryview)):

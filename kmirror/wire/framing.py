@@ -26,7 +26,11 @@ from kmirror.wire.primitives import (
 )
 
 _HEADER = struct.Struct(">hhi")
+_SIZE_AND_HEADER = struct.Struct(">ihhi")
 _INT32 = struct.Struct(">i")
+FRAME_SIZE_BYTES = _INT32.size
+REQUEST_HEADER_FIELDS_BYTES = _HEADER.size
+"""A request header's fields before the client id, without the frame's size."""
 _SPECS: dict[int, ApiSpec] = {int(key): spec for key, spec in API_TABLE.items()}
 
 
@@ -105,6 +109,20 @@ def encode_request(header: RequestHeader, message: Message) -> list[Buffer | Fil
         out.write_tagged_fields(header.unknown_tagged_fields)
     message.write(out, header.api_version)
     return _framed(out)
+
+
+def request_header_fields(size: int, api_key: int, version: int, correlation_id: int) -> bytes:
+    """Returns a frame's beginning, up to the client id; `size` is that of all that follows the size."""
+    return _SIZE_AND_HEADER.pack(size, api_key, version, correlation_id)
+
+
+def request_header_end(client_id: str | None, *, is_flexible: bool) -> bytes:
+    """Returns a request header from its client id on. With `is_flexible` it has tags, and none."""
+    out = Writer()
+    out.write_nullable_string(client_id)
+    if is_flexible:
+        out.write_tagged_fields(())
+    return out.to_bytes()
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, message: Message) -> list[Buffer | FileSlice]:

@@ -13,6 +13,7 @@ from kmirror.common.uuid import Uuid
 from kmirror.record.builder import build_batch
 from kmirror.record.compression import CompressionType
 from kmirror.record.record import Record
+from kmirror.record.record_batch import RecordBatch
 from kmirror.wire.api_keys import ApiKeys
 
 P0 = TopicPartition("t", 0)
@@ -403,6 +404,48 @@ def test_at_most_the_configured_requests_are_in_flight(cluster):
     producer = producer_of(cluster, batch_size=100, max_in_flight_requests_per_connection=2, linger_ms=0)
     cluster.run(outcomes(cluster.run(send_all(producer, 100))))
     assert most == {0: 2}
+    cluster.run(producer.close())
+
+
+def test_requests_reach_a_broker_in_the_order_of_their_sequences(cluster):
+    """They were written by tasks of their own, which need not start in the order in which they were
+    made.
+    """
+    producer = producer_of(cluster)
+    sequences = []
+    handle = cluster.logs._append
+
+    def append(node_id, partition, records):
+        sequences.append(RecordBatch(bytes(records)).base_sequence)
+        return handle(node_id, partition, records)
+
+    cluster.logs._append = append
+
+    async def story():
+        await (await producer.send_batch(P0, bytes(batch_of(1))))
+        sent = [await producer.send_batch(P0, bytes(batch_of(10))) for _ in range(200)]
+        return [await one for one in sent]
+
+    cluster.run(story())
+    assert len(sequences) == 201 and sequences == sorted(sequences)
+    cluster.run(producer.close())
+
+
+def test_a_leader_that_cannot_be_reached_costs_no_attempt(cluster):
+    """As in Kafka: a batch stays in its queue until its leader can be reached, even without retries."""
+    producer = producer_of(cluster, retries=0, enable_idempotence="false")
+    cluster.run(outcomes(cluster.run(send_all(producer, 1))))
+    cluster.stop(0)
+
+    async def story():
+        sent = await send_all(producer, 3, start=1)
+        await cluster.runtime.sleep_ms(2_000)
+        return sent, [one.done() for one in sent]
+
+    sent, done = cluster.run(story())
+    assert done == [False] * 3
+    cluster.start(0)
+    assert [one.offset for one in cluster.run(outcomes(sent))] == [1, 2, 3]
     cluster.run(producer.close())
 
 

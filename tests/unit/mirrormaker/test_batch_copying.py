@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -10,19 +11,35 @@ from hypothesis import strategies as st
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirrormaker.batch_copying import BatchFacts, Copying, TargetRules, copying, rewritten
+from kmirror.mirrormaker.batch_copying import Copying, TargetRules, copying, rewritten
 from kmirror.mirrormaker.batch_offset_syncs import BatchOffsetSyncWriter
 from kmirror.mirrormaker.offset_syncs import OffsetSyncWriter
 from kmirror.mirrormaker.submitted_records import SubmittedRecords
 from kmirror.record.builder import build_batch, empty_batch
 from kmirror.record.compression import CompressionType
 from kmirror.record.record import Record
-from kmirror.record.record_batch import RecordBatch, TimestampType
+from kmirror.record.record_batch import CONTROL_FLAG, LOG_APPEND_TIME_FLAG, RecordBatch, TimestampType
 
 T0 = TopicPartition("t", 0)
 NOW_MS = 1_700_000_000_000
 RULES = TargetRules()
-FACTS = BatchFacts(10, 10, 14, 5, 400, CompressionType.LZ4, 1_000, 2_000)
+
+
+class Facts(NamedTuple):
+    """The header of a batch, and the position that it is met at."""
+
+    position: int = 10
+    base_offset: int = 10
+    last_offset_delta: int = 4
+    record_count: int = 5
+    size_in_bytes: int = 400
+    attributes: int = CompressionType.LZ4
+    base_timestamp: int = 1_000
+    max_timestamp: int = 2_000
+    magic: int = 2
+
+
+FACTS = Facts()
 
 
 @pytest.mark.parametrize(
@@ -39,15 +56,15 @@ FACTS = BatchFacts(10, 10, 14, 5, 400, CompressionType.LZ4, 1_000, 2_000)
         (FACTS._replace(position=15), RULES, Copying.LEAVE_OUT),
         (FACTS._replace(record_count=4), RULES, Copying.REWRITE),
         (FACTS._replace(record_count=0), RULES, Copying.LEAVE_OUT),
-        (FACTS._replace(is_control=True), RULES, Copying.LEAVE_OUT),
-        (FACTS._replace(timestamp_type=TimestampType.LOG_APPEND_TIME), RULES, Copying.REWRITE),
+        (FACTS._replace(attributes=CONTROL_FLAG), RULES, Copying.LEAVE_OUT),
+        (FACTS._replace(attributes=CompressionType.LZ4 | LOG_APPEND_TIME_FLAG), RULES, Copying.REWRITE),
         (FACTS._replace(base_timestamp=-1, max_timestamp=-1), RULES, Copying.REWRITE),
         (FACTS._replace(base_timestamp=-1), RULES, Copying.REWRITE),
         (FACTS._replace(magic=1), RULES, Copying.REWRITE),
     ],
 )
-def test_a_batch_is_unpacked_only_for_a_reason(facts: BatchFacts, rules: TargetRules, expected: Copying) -> None:
-    assert copying(facts, rules) is expected
+def test_a_batch_is_unpacked_only_for_a_reason(facts: Facts, rules: TargetRules, expected: Copying) -> None:
+    assert copying(facts, facts.position, rules) is expected
 
 
 RECORDS = st.lists(
@@ -93,7 +110,7 @@ def test_new_batches_have_the_records_that_are_there(
         assert len(new.data) <= max_request_size
         target = RecordBatch(new.data)
         target.ensure_valid()
-        assert copying(BatchFacts.of(target, 0), rules) is Copying.PASS_ON
+        assert copying(target, 0, rules) is Copying.PASS_ON
         assert target.compression is (CompressionType.NONE if force_none else codec)
         assert [record.offset for record in target.records()] == list(range(target.record_count))
         found += [(record.timestamp, record.key, record.value, record.headers) for record in target.records()]
@@ -121,7 +138,7 @@ def test_a_record_that_is_too_large_by_itself_is_kafkas_error() -> None:
 
 def test_a_batch_that_compaction_emptied_is_left_out() -> None:
     batch = RecordBatch(empty_batch(RecordBatch(build_batch([Record(3, 5, b"k", b"v")], base_offset=3))))
-    assert copying(BatchFacts.of(batch, 0), RULES) is Copying.LEAVE_OUT
+    assert copying(batch, 0, RULES) is Copying.LEAVE_OUT
 
 
 def test_an_offset_is_stored_when_everything_before_it_was_acknowledged() -> None:

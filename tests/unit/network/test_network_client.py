@@ -12,8 +12,10 @@ from kmirror.runtime.api import TaskScope
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.runtime import SimWorld
 from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.framing import read_response
 from kmirror.wire.messages.create_topics import CreateTopicsRequest
 from kmirror.wire.messages.metadata import MetadataRequest
+from kmirror.wire.primitives import Writer
 
 PORT = 9092
 
@@ -228,3 +230,73 @@ def test_security_that_cannot_be_had_is_asked_for_again_and_never_left_out(bench
             bench.run(client.send("broker", PORT, MetadataRequest(), timeout_ms=5_000))
     assert bench.requests == []
     client.close()
+
+
+def posted(bench, count=1, *, timeout_ms=5_000):
+    """Posts Metadata requests; returns what came of each, in the order in which it came."""
+    outcomes = []
+    out = Writer()
+    MetadataRequest().write(out, METADATA_RANGE[1])
+    connection = bench.client.connection_for_posts("broker", PORT)
+    for number in range(count):
+        connection.post(
+            ApiKeys.METADATA,
+            METADATA_RANGE[1],
+            out.parts(),
+            out.size,
+            timeout_ms=timeout_ms,
+            answered=lambda frame, number=number: outcomes.append(
+                (number, read_response(ApiKeys.METADATA, METADATA_RANGE[1], frame)[1].cluster_id)
+            ),
+            failed=lambda error, number=number: outcomes.append((number, type(error))),
+        )
+    return outcomes
+
+
+def prepare(bench):
+    bench.run(bench.client.prepare("broker", PORT, timeout_ms=1_000))
+
+
+def test_posts_are_written_at_once_and_answered_in_order_beside_other_requests(bench):
+    assert bench.client.connection_for_posts("broker", PORT) is None
+    prepare(bench)
+    outcomes = posted(bench, 3)
+    asked = bench.client_runtime.spawn(bench.client.send("broker", PORT, MetadataRequest(), timeout_ms=5_000), name="asked")
+    bench.world.loop.run_for_us(1_000_000)
+    assert outcomes == [(0, "tester"), (1, "tester"), (2, "tester")]
+    assert asked.result().cluster_id == "tester"
+    ids = [context.header.correlation_id for context in bench.requests]
+    assert len(ids) == 4 and ids == sorted(ids)
+
+
+def test_a_post_without_an_answer_fails_in_time_and_those_behind_it_with_the_connection(bench):
+    prepare(bench)
+    bench.delay_ms = 60_000
+    outcomes = posted(bench, 2, timeout_ms=300)
+    bench.world.loop.run_for_us(200_000)
+    assert outcomes == []
+    bench.world.loop.run_for_us(300_000)
+    assert sorted(outcomes) == [(0, RequestTimeoutError), (1, DisconnectError)]
+    assert bench.client.connection_for_posts("broker", PORT) is None
+
+
+def test_a_later_post_has_its_own_time(bench):
+    prepare(bench)
+    early = posted(bench, timeout_ms=300)
+    bench.world.loop.run_for_us(200_000)
+    bench.delay_ms = 60_000
+    late = posted(bench, timeout_ms=300)
+    bench.world.loop.run_for_us(200_000)
+    assert (early, late) == ([(0, "tester")], [])
+    bench.world.loop.run_for_us(200_000)
+    assert late == [(0, RequestTimeoutError)]
+
+
+def test_posts_fail_when_their_connection_is_lost(bench):
+    prepare(bench)
+    bench.delay_ms = 60_000
+    outcomes = posted(bench, 3)
+    bench.world.loop.run_for_us(100_000)
+    bench.world.node("broker").kill()
+    bench.world.loop.run_for_us(100_000)
+    assert outcomes == [(0, DisconnectError), (1, DisconnectError), (2, DisconnectError)]
