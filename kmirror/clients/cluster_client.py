@@ -282,7 +282,8 @@ class ClusterClient:
         failures = 0
         while True:
             try:
-                return await asyncio.wait_for(_awaited(attempt), max(0.001, (deadline_ms - clock.monotonic_ms()) / 1000))
+                async with asyncio.timeout(max(0.001, (deadline_ms - clock.monotonic_ms()) / 1000)):
+                    return await attempt()
             except TimeoutError as error:
                 raise (last or ApiException(Errors.REQUEST_TIMED_OUT)) from error
             except ApiException as error:
@@ -378,10 +379,6 @@ class ClusterClient:
                     raise
                 failures.append(error.message)
         return False, None
-
-
-async def _awaited(attempt: Callable[[], Awaitable[T]]) -> T:
-    return await attempt()
 
 
 async def _answer(asked: Awaitable[Any]) -> Any:

@@ -266,7 +266,8 @@ class KafkaProducer:
         self._closed = True
         if timeout_ms > 0:
             try:
-                await asyncio.wait_for(self._end_well(), timeout_ms / 1000)
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._end_well()
             except TimeoutError:
                 pass
         error = IllegalStateError("Producer is closed forcefully.")
@@ -286,7 +287,8 @@ class KafkaProducer:
             if manager is not None and requests is not None and manager.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
                 manager.transition_to(State.ABORTING_TRANSACTION)
                 await self._flush()
-                await asyncio.wait_for(requests.end(committed=False), block_s)
+                async with asyncio.timeout(block_s):
+                    await requests.end(committed=False)
         except (KmirrorError, TimeoutError):
             pass  # the coordinator aborts what we could not, after transaction.timeout.ms
         await self._flush()
@@ -330,11 +332,13 @@ class KafkaProducer:
         while True:
             left_ms = deadline_ms - self._runtime.clock.monotonic_ms()
             try:
-                found = await asyncio.wait_for(self.cluster.partitions_for(topic), max(left_ms, 1) / 1000)
+                async with asyncio.timeout(max(left_ms, 1) / 1000):
+                    found = await self.cluster.partitions_for(topic)
                 if len(found) > (partition or 0):
                     return
                 if found or not self._runtime.clock.monotonic_ms() >= deadline_ms:
-                    await asyncio.wait_for(self.cluster.request_update([topic]), max(left_ms, 1) / 1000)
+                    async with asyncio.timeout(max(left_ms, 1) / 1000):
+                        await self.cluster.request_update([topic])
                     if self.cluster.partition_count(topic) > (partition or 0):
                         return
             except TimeoutError:
@@ -366,7 +370,8 @@ class KafkaProducer:
         pool.wait_for(size, granted)
         self._sender.wake()
         try:
-            await asyncio.wait_for(asyncio.shield(granted), self.config.max_block_ms / 1000)
+            async with asyncio.timeout(self.config.max_block_ms / 1000):
+                await asyncio.shield(granted)
         except TimeoutError as error:
             free = pool.free
             pool.give_up(size, granted)

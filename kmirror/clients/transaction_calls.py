@@ -67,7 +67,8 @@ class TransactionCalls:
             self._scope.spawn(self._run(work, done), name=name)
         done = self._pending[1]
         try:
-            failure = await asyncio.wait_for(asyncio.shield(done), self._max_block_ms / 1000)
+            async with asyncio.timeout(self._max_block_ms / 1000):
+                failure = await asyncio.shield(done)
         except TimeoutError as error:
             text = f"Timeout expired after {self._max_block_ms}ms while awaiting {_AWAITED[name]}"
             raise ApiException(Errors.REQUEST_TIMED_OUT, text) from error
@@ -90,7 +91,8 @@ class TransactionCalls:
     async def wait_pending(self) -> None:
         """Waits until the pending call has ended; TimeoutError after max.block.ms."""
         if self._pending is not None and not self._pending[1].done():
-            await asyncio.wait_for(asyncio.shield(self._pending[1]), self._max_block_ms / 1000)
+            async with asyncio.timeout(self._max_block_ms / 1000):
+                await asyncio.shield(self._pending[1])
 
     def fail_pending(self, error: BaseException) -> None:
         """The producer is closed: ends the wait for a call that runs no longer."""

@@ -64,7 +64,8 @@ async def run_regularly(
 async def execute(name: str, job: Job, timeout_ms: int) -> None:
     """Runs a job once, for admin.timeout.ms at most; logs what goes wrong."""
     try:
-        await asyncio.wait_for(job.run(), timeout_ms / 1000)
+        async with asyncio.timeout(timeout_ms / 1000):
+            await job.run()
     except TimeoutError:
         _log.error("[%s] timed out running task: %s", name, job.description)
     except KmirrorError as error:

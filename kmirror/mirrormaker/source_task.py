@@ -252,7 +252,8 @@ class _Life:
         """Waits for what is on its way, stores offsets, closes; never raises."""
         try:
             if self._started:
-                await asyncio.wait_for(self._finish(), self._config.offset_flush_timeout_ms / 1000)
+                async with asyncio.timeout(self._config.offset_flush_timeout_ms / 1000):
+                    await self._finish()
         except (KmirrorError, TimeoutError) as error:
             _log.warning("[%s] Not everything on its way was acknowledged, and will be copied again: %s", self._config.flow, error)
         finally:

@@ -243,7 +243,8 @@ class NetworkClient:
         succeeded = False
         timeout_ms = self._settings.socket_connection_setup_timeout_ms
         try:
-            connection = await asyncio.wait_for(self._connect(peer), timeout_ms / 1000)
+            async with asyncio.timeout(timeout_ms / 1000):
+                connection = await self._connect(peer)
             deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
             await connection.negotiate(deadline_ms)
             await connection.log_in(deadline_ms)

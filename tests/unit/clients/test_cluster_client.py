@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
@@ -199,3 +200,32 @@ def test_brokers_that_stay_unreachable_fail_the_wait_and_closing_ends_it(cluster
         cluster.world.loop.run_until_complete(waiting)
     with pytest.raises(ApiException, match="closed"):
         cluster.run(client.leader(P0))
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_cancellation_is_not_lost_when_the_answer_comes_in_the_same_moment(cluster, turns):
+    """`asyncio.wait_for` of Python 3.11 returns the answer and forgets the cancellation; a loop around it
+    would never end.
+    """
+    client = client_of(cluster)
+    answer = cluster.runtime.create_future()
+
+    async def wait():
+        return await answer
+
+    async def asks_for_ever():
+        while True:
+            await client.retry(wait, 1_000)
+            await cluster.runtime.sleep_ms(1)
+
+    async def story():
+        task = asyncio.ensure_future(asks_for_ever())
+        await cluster.runtime.sleep_ms(10)
+        answer.set_result(None)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await cluster.runtime.sleep_ms(100)
+        return task.cancelled()
+
+    assert cluster.run(story())
