@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DIR ?=
-# Tests wait more than they compute: three at a time keep two cores busy.
-WORKERS ?= 3
+# Tests wait more than they compute: five at a time keep two cores busy. Those of interop start JVMs.
+WORKERS ?= 5
+INTEROP_WORKERS ?= 3
 # The tests start hundreds of programs: without bytecode, each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -35,7 +36,7 @@ conformance: $(STAMP)  ## each rule of KIP-1279 with its tests
 
 interop: $(STAMP)  ## the suites with Apache Kafka and other programs (JDK, Maven)
 	$(BIN)/python tools/kafka_jars.py --all
-	$(BIN)/python -m pytest tests/interop -m interop -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest tests/interop -m interop -n $(INTEROP_WORKERS) --dist loadfile
 
 foreign: $(STAMP)  ## other clients' own suites (cargo, Go, Node)
 	$(BIN)/python tools/foreign_suites.py

@@ -224,7 +224,8 @@ def test_a_second_signal_ends_it_although_the_target_is_away(tmp_path: Path) -> 
     with two_clusters() as (source, target):
         produce(source.bootstrap_servers, "orders", ["one"])
         target.stop_node()
-        with mirror_maker(tmp_path, source, target) as child:
+        # It ends without leaving its group, and the next one waits as long for its session to end.
+        with mirror_maker(tmp_path, source, target, consumer=["session.timeout.ms=6000"]) as child:
             child.wait_for_line("the target cluster")
             wait_for("the group", lambda: "mm" in str(call(source.bootstrap_servers, lambda admin: admin.list_consumer_groups())))
             child.process.send_signal(signal.SIGTERM)
