@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from typing import NamedTuple
 
 import pytest
@@ -23,6 +24,7 @@ from kmirror.record.record_batch import CONTROL_FLAG, LOG_APPEND_TIME_FLAG, Reco
 T0 = TopicPartition("t", 0)
 NOW_MS = 1_700_000_000_000
 RULES = TargetRules()
+LAST_OFFSET_DELTA_AT, RECORD_COUNT_AT = 23, 57
 
 
 class Facts(NamedTuple):
@@ -70,7 +72,7 @@ def test_a_batch_is_unpacked_only_for_a_reason(facts: Facts, rules: TargetRules,
 RECORDS = st.lists(
     st.builds(
         lambda timestamp, key, value, headers: (timestamp, key, value, headers),
-        st.integers(-1, NOW_MS),
+        st.integers(-1, NOW_MS) | st.integers(5_000, 5_003) | st.integers(5_000, 5_200),
         st.none() | st.binary(max_size=30),
         st.none() | st.binary(max_size=300),
         st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=3),
@@ -85,6 +87,8 @@ RECORDS = st.lists(
     st.sampled_from(list(CompressionType)),
     st.randoms(use_true_random=False),
     st.sampled_from([600, 5_000, 1 << 20]),
+    st.none() | st.sampled_from([CompressionType.NONE, CompressionType.LZ4]),
+    st.booleans(),
     st.booleans(),
 )
 def test_new_batches_have_the_records_that_are_there(
@@ -92,15 +96,23 @@ def test_new_batches_have_the_records_that_are_there(
     codec: CompressionType,
     chance: random.Random,
     max_request_size: int,
-    force_none: bool,
+    forced: CompressionType | None,
+    has_gaps: bool,
+    has_append_time: bool,
 ) -> None:
-    offset, records = 100, []
+    offset, records = 99, []
     for timestamp, key, value, headers in rows:
-        offset += chance.choice([1, 1, 1, 2, 7])
+        offset += chance.choice([1, 1, 1, 2, 7]) if has_gaps else 1
         records.append(Record(offset, timestamp, key, value, headers))
-    batch = RecordBatch(build_batch(records, base_offset=100, compression=codec, last_offset=offset + 3))
-    position = chance.randrange(100, offset + 1)
-    rules = TargetRules(max_request_size=max_request_size, codec=CompressionType.NONE if force_none else None)
+    last_offset = offset + 3 if has_gaps else offset
+    kind = TimestampType.LOG_APPEND_TIME if has_append_time else TimestampType.CREATE_TIME
+    batch = RecordBatch(
+        build_batch(records, base_offset=100, compression=codec, last_offset=last_offset, timestamp_type=kind, log_append_time=NOW_MS - 5)
+    )
+    if has_append_time:  # the records' own times stay in the payload
+        records = [Record(record.offset, NOW_MS - 5, record.key, record.value, record.headers) for record in records]
+    position = chance.choice([100, chance.randrange(100, offset + 1)])
+    rules = TargetRules(max_request_size=max_request_size, codec=forced)
     made = rewritten(batch, position, rules, NOW_MS)
     expected = [record for record in records if record.offset >= position]
     upstream = [upstream for new in made for upstream in new.upstream_offsets]
@@ -111,7 +123,7 @@ def test_new_batches_have_the_records_that_are_there(
         target = RecordBatch(new.data)
         target.ensure_valid()
         assert copying(target, 0, rules) is Copying.PASS_ON
-        assert target.compression is (CompressionType.NONE if force_none else codec)
+        assert target.compression is (codec if forced is None else forced)
         assert [record.offset for record in target.records()] == list(range(target.record_count))
         found += [(record.timestamp, record.key, record.value, record.headers) for record in target.records()]
     assert [(t, k and bytes(k), v and bytes(v), h) for t, k, v, h in found] == [
@@ -127,6 +139,24 @@ def test_records_of_a_topic_with_log_append_time_keep_that_time() -> None:
     target = RecordBatch(new.data)
     assert target.timestamp_type is TimestampType.CREATE_TIME
     assert [record.timestamp for record in target.records()] == [99, 99]
+
+
+def test_a_record_without_a_time_between_others_gets_that_of_copying() -> None:
+    batch = RecordBatch(build_batch([Record(0, 5, b"k", b"v"), Record(1, -1, b"k", b"w")], compression=CompressionType.LZ4))
+    (new,) = rewritten(batch, 0, TargetRules(codec=CompressionType.NONE), NOW_MS)
+    assert [record.timestamp for record in RecordBatch(new.data).records()] == [5, NOW_MS]
+
+
+@pytest.mark.parametrize("kind", list(TimestampType))
+@pytest.mark.parametrize("claimed", [2, 4])
+def test_a_batch_with_another_number_of_records_than_it_claims_is_refused(kind: TimestampType, claimed: int) -> None:
+    records = [Record(offset, 5, b"k", b"v") for offset in range(3)]
+    data = build_batch(records, timestamp_type=kind, log_append_time=99)
+    struct.pack_into(">i", data, LAST_OFFSET_DELTA_AT, claimed - 1)
+    struct.pack_into(">i", data, RECORD_COUNT_AT, claimed)
+    with pytest.raises(ApiException) as raised:
+        rewritten(RecordBatch(data), 0, TargetRules(codec=CompressionType.LZ4), NOW_MS)
+    assert raised.value.error is Errors.INVALID_RECORD
 
 
 def test_a_record_that_is_too_large_by_itself_is_kafkas_error() -> None:
