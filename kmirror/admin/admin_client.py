@@ -109,6 +109,7 @@ class AdminClient:
     fetch_records = _call(records.fetch_records)
 
     describe_configs = _call(configs.describe_configs)
+    describe_topic_configs = _call(configs.describe_topic_configs)
     incremental_alter_configs = _call(configs.incremental_alter_configs)
     list_config_resources = _call(configs.list_config_resources)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from kmirror.common.errors import ApiException
 from kmirror.mirrormaker.checkpoint_task import CheckpointTaskConfig
 from kmirror.mirrormaker.checkpoints import CommittedOffsets, groups_to_checkpoint
 from kmirror.mirrormaker.connector_config import MirrorCheckpointConfig
@@ -88,9 +89,17 @@ class MirrorCheckpointConnector:
             self._reconfigure()
 
     async def _find_groups(self) -> list[str]:
+        """A group whose offsets the source refuses is logged, and stays known if it was: it keeps no
+        other group from its checkpoints (in Kafka it does).
+        """
         listed = [row.group_id for row in await self._source.list_consumer_groups()]
         offsets: dict[str, CommittedOffsets] = {}
-        for group in listed:
-            if self._group_filter.should_replicate_group(group):
+        refused: list[str] = []
+        for group in filter(self._group_filter.should_replicate_group, listed):
+            try:
                 offsets[group] = await self._source.list_consumer_group_offsets(group)
-        return groups_to_checkpoint(offsets, self._group_filter, self._topic_filter)
+            except ApiException as error:
+                _log.warning("[%s] Error querying offsets for consumer group %s: %s", self.config.entity_label, group, error)
+                refused.append(group)
+        found = {*groups_to_checkpoint(offsets, self._group_filter, self._topic_filter), *(set(refused) & set(self._known_groups))}
+        return [group for group in listed if group in found]

@@ -161,8 +161,11 @@ class MirrorSourceConnector:
 
     async def _create_topics(self, wanted: list[NewRemoteTopic]) -> None:
         topics = []
+        described = await self._describe([topic.source_topic for topic in wanted])
         for topic in wanted:
-            configs = new_topic_configs(await self._describe(topic.source_topic), self._filter)
+            if topic.source_topic not in described:
+                continue
+            configs = new_topic_configs(described[topic.source_topic], self._filter)
             set_configs = {name: value for name, value in configs.items() if value is not None}
             topics.append(NewTopic(topic.name, topic.partitions, topic.replication_factor, set_configs))
         outcome = await self._target.create_topics(topics)
@@ -175,8 +178,17 @@ class MirrorSourceConnector:
 
     # Configs and access rules
 
-    async def _describe(self, topic: str) -> list[ConfigEntry]:
-        return await self._source.describe_configs(ConfigResourceType.TOPIC, topic)
+    async def _describe(self, topics: list[str]) -> dict[str, list[ConfigEntry]]:
+        """Returns the entries of the source's topics. A topic that the source refuses is logged and
+        left out, so that it keeps no other topic from its configs (in Kafka it does).
+        """
+        described: dict[str, list[ConfigEntry]] = {}
+        for topic, entries in (await self._source.describe_topic_configs(topics)).items():
+            if isinstance(entries, ApiException):
+                _log.warning("[%s] Could not describe configuration of topic %s: %s", self.config.entity_label, topic, entries)
+            else:
+                described[topic] = entries
+        return described
 
     async def sync_topic_configs(self) -> None:
         """Brings the configs of remote topics in line with the source's (SY1).
@@ -184,8 +196,9 @@ class MirrorSourceConnector:
         UNSUPPORTED_VERSION if the target is older than IncrementalAlterConfigs.
         """
         remote_names = {topic: self._topics.remote_topic(topic) for topic in self._known_source}
-        for topic in topics_to_configure(remote_names, self._known_target):
-            changes = config_changes(await self._describe(topic), self._filter)
+        described = await self._describe(topics_to_configure(remote_names, self._known_target))
+        for topic, entries in described.items():
+            changes = config_changes(entries, self._filter)
             try:
                 if changes:
                     await self._target.incremental_alter_configs(ConfigResourceType.TOPIC, remote_names[topic], changes)

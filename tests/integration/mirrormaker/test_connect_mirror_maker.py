@@ -10,89 +10,24 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import confluent_kafka as ck
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
+from support.mirrormaker.embedded_flows import SETTINGS, Clusters, clusters, config_of, until
 from support.mirrormaker.logs_compared import is_dense, make_topics, produce, read, until_copied
 from support.waiting import REACHED_S
 
-from kmirror import EmbeddedCluster
-from kmirror.mirrormaker.driver import MirrorMaker
 from kmirror.mirrormaker.formats import Checkpoint, Heartbeat
-from kmirror.runtime.asyncio_runtime import AsyncioRuntime
-
-BROKER = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
-SETTINGS = {
-    "clusters": "A, B",
-    "A->B.enabled": "true",
-    "B->A.enabled": "true",
-    "tasks.max": "2",
-    "replication.factor": "1",
-    "offset.storage.replication.factor": "1",
-    "offset.storage.partitions": "3",
-    "A.offset.flush.interval.ms": "300",
-    "B.offset.flush.interval.ms": "300",
-    "consumer.poll.timeout.ms": "200",
-    "refresh.topics.interval.seconds": "1",
-    "refresh.groups.interval.seconds": "1",
-    "sync.topic.configs.interval.seconds": "1",
-    "sync.topic.acls.interval.seconds": "1",
-    "emit.checkpoints.interval.seconds": "1",
-    "sync.group.offsets.enabled": "true",
-    "sync.group.offsets.interval.seconds": "1",
-    "offset.lag.max": "10",
-    **{f"{name}.topic.replication.factor": "1" for name in ("checkpoints", "heartbeats", "offset-syncs")},
-}
-
-
-class Clusters:
-    def __init__(self, a: str, b: str, settings: dict[str, str]) -> None:
-        self.a, self.b = a, b
-        self.settings = {"A.bootstrap.servers": a, "B.bootstrap.servers": b, **SETTINGS, **settings}
-        self.runtime = AsyncioRuntime()
-
-    @asynccontextmanager
-    async def mirrored(self) -> AsyncIterator[MirrorMaker]:
-        maker = MirrorMaker(self.runtime, self.settings)
-        maker.start()
-        try:
-            yield maker
-        finally:
-            await asyncio.wait_for(maker.stop(), REACHED_S)
-
-
-@contextmanager
-def clusters(settings: dict[str, str] | None = None) -> Iterator[Clusters]:
-    with EmbeddedCluster(config=BROKER) as a, EmbeddedCluster(config=BROKER) as b:
-        yield Clusters(a.bootstrap_servers, b.bootstrap_servers, settings or {})
-
-
-async def until(what: str, found: Callable[[], Any] | Callable[[], Awaitable[Any]]) -> Any:
-    deadline = time.monotonic() + REACHED_S
-    while True:
-        value = await asyncio.to_thread(found)
-        if value:
-            return value
-        assert time.monotonic() < deadline, what
-        await asyncio.sleep(0.2)
 
 
 def topics_of(servers: str) -> dict[str, int]:
     metadata = AdminClient({"bootstrap.servers": servers, "log_level": 0}).list_topics(timeout=REACHED_S)
     return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
-
-
-def config_of(servers: str, topic: str, name: str) -> str:
-    resource = ConfigResource(ResourceType.TOPIC, topic)
-    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
-    (future,) = admin.describe_configs([resource]).values()
-    return str(future.result(REACHED_S)[name].value)
 
 
 def committed(servers: str, group: str, topic: str) -> int:

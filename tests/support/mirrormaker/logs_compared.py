@@ -29,8 +29,8 @@ class Row(NamedTuple):
     timestamp: int
 
 
-def make_topics(servers: str, topics: dict[str, int], config: dict[str, str] | None = None) -> None:
-    admin = AdminClient({"bootstrap.servers": servers, **QUIET})
+def make_topics(servers: str, topics: dict[str, int], config: dict[str, str] | None = None, **settings: Any) -> None:
+    admin = AdminClient({"bootstrap.servers": servers, **QUIET, **settings})
     for future in admin.create_topics([NewTopic(name, count, 1, config=config or {}) for name, count in topics.items()]).values():
         future.result(REACHED_S)
 
@@ -70,8 +70,10 @@ def produce_transactions(servers: str, topic: str, count: int) -> None:
             producer.commit_transaction(REACHED_S)
 
 
-def read(servers: str, topic: str, partitions: int = 1, *, isolation: str = "read_uncommitted") -> dict[int, list[tuple[int, Row]]]:
-    """All records of a topic by partition, with their offsets."""
+def read(
+    servers: str, topic: str, partitions: int = 1, *, isolation: str = "read_uncommitted", **settings: Any
+) -> dict[int, list[tuple[int, Row]]]:
+    """All records of a topic by partition, with their offsets. `settings` are the consumer's."""
     consumer = ck.Consumer(
         {
             "bootstrap.servers": servers,
@@ -82,6 +84,7 @@ def read(servers: str, topic: str, partitions: int = 1, *, isolation: str = "rea
             "fetch.wait.max.ms": 20,
             "isolation.level": isolation,
             **QUIET,
+            **settings,
         }
     )
     found: dict[int, list[tuple[int, Row]]] = {number: [] for number in range(partitions)}

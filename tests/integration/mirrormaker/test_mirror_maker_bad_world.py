@@ -1,0 +1,269 @@
+"""MirrorMaker 2 among clusters that are away, refuse, or have been changed by somebody else. What is
+refused must be told, must keep nothing else from being copied, and must be made up for when the
+cause is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+import confluent_kafka as ck
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
+from support.mirrormaker.embedded_flows import Clusters, clusters, config_of, until
+from support.mirrormaker.logs_compared import QUIET, is_dense, make_topics, produce, read, rows, until_copied
+from support.mirrormaker.mirror_makers import commit, committed, count_of, topics_of
+from support.waiting import REACHED_S
+
+from kmirror.embedded import Security
+from kmirror.mirrormaker.driver import MirrorMaker
+
+ONE_WAY = {"B->A.enabled": "false"}
+OPEN = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:broker;User:admin",
+    "allow.everyone.if.no.acl.found": "true",
+}
+"""A broker that allows everything for which there is no access rule."""
+
+
+def admin(servers: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": servers, **QUIET})
+
+
+def set_rules(servers: str, rules: Iterable[AclBinding]) -> None:
+    client = admin(servers)
+    for future in client.create_acls(list(rules)).values():
+        future.result(REACHED_S)
+
+
+def drop_rules(servers: str) -> None:
+    client = admin(servers)
+    every = AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.DENY)
+    for future in client.delete_acls([every]).values():
+        future.result(REACHED_S)
+
+
+def denied(kind: ResourceType, name: str, operation: AclOperation) -> list[AclBinding]:
+    """One operation is denied to everybody, all others stay allowed."""
+    allowed = AclBinding(kind, name, ResourcePatternType.LITERAL, "User:*", "*", AclOperation.ALL, AclPermissionType.ALLOW)
+    refused = AclBinding(kind, name, ResourcePatternType.LITERAL, "User:*", "*", operation, AclPermissionType.DENY)
+    return [allowed, refused]
+
+
+def set_topic_config(servers: str, topic: str, name: str, value: str) -> None:
+    client = admin(servers)
+    change = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[change])
+    for future in client.incremental_alter_configs([resource]).values():
+        future.result(REACHED_S)
+
+
+def tells(maker: MirrorMaker, *words: str) -> bool:
+    return any(all(word in reason for word in words) for reason in maker.reasons())
+
+
+@pytest.mark.parametrize("away", ["source", "target"])
+async def test_a_cluster_that_is_away_at_the_start_is_waited_for(away: str) -> None:
+    with clusters(ONE_WAY) as both:
+        make_topics(both.a, {"t": 1})
+        produce(both.a, "t", 50)
+        cluster = both.source if away == "source" else both.target
+        cluster.stop_node()
+        async with both.mirrored() as maker:
+            await until("the reason is told", lambda: maker.reasons())
+            await asyncio.to_thread(cluster.start_node)
+            assert is_dense(await until_copied(both.a, "t", both.b, "A.t"))
+            await until("no reason is left", lambda: not maker.reasons())
+
+
+async def test_a_wrong_password_is_told_and_a_right_one_copies() -> None:
+    security = Security.sasl_plaintext({"admin": "admin-secret", "mm": "mm-secret"})
+    with clusters(ONE_WAY, source_security=security) as both:
+        mine = both.source.client_properties("admin")
+        servers = mine.pop("bootstrap.servers")
+        make_topics(servers, {"t": 1}, **mine)
+        produce(servers, "t", 50, **mine)
+        right = {f"A.{name}": value for name, value in both.source.client_properties("mm", style="java").items()}
+        wrong = {name: value.replace("mm-secret", "mm-guess") for name, value in right.items()}
+        assert wrong != right
+        async with both.mirrored(wrong) as maker:
+            await until("the reason is told", lambda: tells(maker, "SASL"))
+            assert "mm-guess" not in " ".join(maker.reasons())
+            assert "A.t" not in topics_of(both.b)
+        async with both.mirrored(right) as maker:
+            await until("copied", lambda: count_of(both.b, "A.t", 1) == 50)
+            await until("no reason is left", lambda: not maker.reasons())
+        assert rows(read(both.b, "A.t")) == rows(read(servers, "t", **mine))
+
+
+@pytest.mark.parametrize("there", [1, 5])
+async def test_a_remote_topic_that_somebody_made_keeps_the_partition_of_each_record(there: int) -> None:
+    with clusters(ONE_WAY) as both:
+        make_topics(both.a, {"t": 3})
+        make_topics(both.b, {"A.t": there})
+        produce(both.a, "t", 90, partitions=3)
+        async with both.mirrored():
+            assert is_dense(await until_copied(both.a, "t", both.b, "A.t", 3))
+            assert topics_of(both.b)["A.t"] == max(3, there)
+            assert count_of(both.b, "A.t", max(3, there)) == 90, "a record went to a partition of its own"
+
+
+async def test_a_record_too_large_for_the_target_is_told_and_copied_when_it_is_allowed() -> None:
+    with clusters(ONE_WAY, target={"message.max.bytes": "20000"}) as both:
+        make_topics(both.a, {"t": 1, "other": 1})
+        produce(both.a, "t", 20)
+        large = ck.Producer({"bootstrap.servers": both.a, **QUIET})
+        large.produce("t", b"x" * 50_000)
+        assert large.flush(REACHED_S) == 0
+        produce(both.a, "t", 20, first=20)
+        async with both.mirrored({"tasks.max": "1"}) as maker:
+            await until("the reason is told", lambda: tells(maker, "MESSAGE_TOO_LARGE") or tells(maker, "large"))
+            assert count_of(both.b, "A.t", 1) <= 20, "a record behind the large one was written"
+            await asyncio.to_thread(set_topic_config, both.a, "t", "max.message.bytes", "1000000")
+            await until_copied(both.a, "t", both.b, "A.t")
+            await until("no reason is left", lambda: not maker.reasons())
+
+
+async def test_a_topic_that_may_not_be_read_is_told_and_copied_when_it_may(caplog: pytest.LogCaptureFixture) -> None:
+    with clusters(ONE_WAY, source=OPEN) as both, caplog.at_level(logging.WARNING):
+        make_topics(both.a, {"open": 1, "closed": 1})
+        produce(both.a, "open", 50)
+        produce(both.a, "closed", 50)
+        set_rules(both.a, denied(ResourceType.TOPIC, "closed", AclOperation.READ))
+        async with both.mirrored() as maker:
+            await until_copied(both.a, "open", both.b, "A.open")
+            await until("the reason is told", lambda: tells(maker, "closed") or "TOPIC_AUTHORIZATION_FAILED" in caplog.text)
+            assert count_of(both.b, "A.closed", 1) == 0
+            await asyncio.to_thread(drop_rules, both.a)
+            await until_copied(both.a, "closed", both.b, "A.closed")
+            await until("no reason is left", lambda: not maker.reasons())
+
+
+def topic_rules(servers: str) -> set[tuple[str, str, str, str]]:
+    client = admin(servers)
+    every = AclBindingFilter(ResourceType.TOPIC, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
+    found = client.describe_acls(every).result(REACHED_S)
+    return {(one.name, one.principal, one.operation.name, one.permission_type.name) for one in found}
+
+
+RULES = [
+    AclBinding(ResourceType.TOPIC, "t", ResourcePatternType.LITERAL, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
+    for user, operation in (
+        ("reader", AclOperation.READ),
+        ("writer", AclOperation.WRITE),
+        ("both", AclOperation.ALL),
+        ("ANONYMOUS", AclOperation.ALL),
+    )
+]
+
+
+async def test_access_rules_follow_without_the_right_to_write() -> None:
+    with clusters(ONE_WAY, source=OPEN, target=OPEN) as both:
+        make_topics(both.a, {"t": 1})
+        set_rules(both.a, RULES)
+        expected = {("A.t", f"User:{user}", "READ", "ALLOW") for user in ("reader", "both", "ANONYMOUS")}
+        async with both.mirrored():
+            await until("the rules are there", lambda: topic_rules(both.b) == expected)
+
+
+async def test_a_target_that_refuses_access_rules_gets_the_records(caplog: pytest.LogCaptureFixture) -> None:
+    with clusters(ONE_WAY, source=OPEN, target=OPEN) as both, caplog.at_level(logging.WARNING):
+        make_topics(both.a, {"t": 1})
+        produce(both.a, "t", 50)
+        set_rules(both.b, denied(ResourceType.BROKER, "kafka-cluster", AclOperation.ALTER))
+        set_rules(both.a, RULES)
+        async with both.mirrored():
+            await until("the refusal is told", lambda: "CLUSTER_AUTHORIZATION_FAILED" in caplog.text)
+            await until_copied(both.a, "t", both.b, "A.t")
+
+
+async def test_one_topic_whose_configs_cannot_be_had_keeps_no_other_from_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    with clusters(ONE_WAY, source=OPEN) as both, caplog.at_level(logging.WARNING):
+        make_topics(both.a, {"closed": 1, "open": 1, "zone": 1}, {"retention.ms": "86400000"})
+        set_rules(both.a, denied(ResourceType.TOPIC, "closed", AclOperation.DESCRIBE_CONFIGS))
+        produce(both.a, "zone", 20)
+        async with both.mirrored():
+            await until("others are made", lambda: {"A.open", "A.zone"} <= topics_of(both.b).keys())
+            await asyncio.to_thread(set_topic_config, both.a, "zone", "retention.ms", "123456")
+            await until("the changed config", lambda: config_of(both.b, "A.zone", "retention.ms") == "123456")
+            await until_copied(both.a, "zone", both.b, "A.zone")
+            assert "Could not describe configuration of topic closed" in caplog.text
+            assert "A.closed" not in topics_of(both.b), "made without its configs"
+            await asyncio.to_thread(drop_rules, both.a)
+            await until("the topic comes", lambda: "A.closed" in topics_of(both.b))
+            assert config_of(both.b, "A.closed", "retention.ms") == "86400000"
+
+
+async def test_one_group_whose_offsets_are_refused_keeps_no_other_from_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    with clusters(ONE_WAY, source=OPEN) as both, caplog.at_level(logging.WARNING):
+        make_topics(both.a, {"t": 1})
+        produce(both.a, "t", 100)
+        for group in ("bar", "desk", "shop"):
+            commit(both.a, group, {("t", 0): 100})
+        set_rules(both.a, denied(ResourceType.GROUP, "desk", AclOperation.DESCRIBE))
+        async with both.mirrored():
+            for group in ("bar", "shop"):
+                await until(f"{group} is translated", lambda group=group: committed(both.b, group, [("A.t", 0)]) == {("A.t", 0): 100})
+            assert "Error querying offsets for consumer group desk" in caplog.text
+            assert committed(both.b, "desk", [("A.t", 0)]) == {}
+            await asyncio.to_thread(drop_rules, both.a)
+            await until("desk is translated", lambda: committed(both.b, "desk", [("A.t", 0)]) == {("A.t", 0): 100})
+
+
+async def test_offset_syncs_at_the_target() -> None:
+    with clusters({**ONE_WAY, "offset-syncs.topic.location": "target"}) as both:
+        make_topics(both.a, {"t": 1})
+        produce(both.a, "t", 100)
+        commit(both.a, "shop", {("t", 0): 100})
+        async with both.mirrored():
+            await until("translated", lambda: committed(both.b, "shop", [("A.t", 0)]) == {("A.t", 0): 100})
+            assert "mm2-offset-syncs.A.internal" in topics_of(both.b)
+            assert not [name for name in topics_of(both.a) if name.startswith("mm2-offset-syncs")]
+
+
+async def test_a_remote_topic_that_is_deleted_is_made_again_and_goes_on() -> None:
+    with clusters(ONE_WAY) as both:
+        make_topics(both.a, {"t": 1})
+        produce(both.a, "t", 100)
+        async with both.mirrored() as maker:
+            await until_copied(both.a, "t", both.b, "A.t")
+            client = admin(both.b)
+            client.delete_topics(["A.t"])["A.t"].result(REACHED_S)
+            await until("made again", lambda: "A.t" in topics_of(both.b))
+            produce(both.a, "t", 60, first=100)
+            await until("went on", lambda: _newest(both, "A.t") == _newest(both, "t", source=True))
+            await until("no reason is left", lambda: not maker.reasons())
+
+
+def _newest(both: Clusters, topic: str, *, source: bool = False) -> object:
+    found = read(both.a if source else both.b, topic)[0]
+    return found[-1][1] if found else None
+
+
+async def test_partitions_that_may_not_be_added_hold_their_own_task_alone(caplog: pytest.LogCaptureFixture) -> None:
+    with clusters(ONE_WAY, target=OPEN) as both, caplog.at_level(logging.WARNING):
+        make_topics(both.a, {"fixed": 2, "free": 2})
+        make_topics(both.b, {"A.fixed": 1})
+        set_rules(both.b, denied(ResourceType.TOPIC, "A.fixed", AclOperation.ALTER))
+        produce(both.a, "fixed", 40, partitions=2)
+        produce(both.a, "free", 40, partitions=2)
+        async with both.mirrored({"tasks.max": "4"}) as maker:
+            assert is_dense(await until_copied(both.a, "free", both.b, "A.free", 2))
+            assert "Could not create topic-partitions for A.fixed" in caplog.text
+            await asyncio.to_thread(drop_rules, both.b)
+            assert is_dense(await until_copied(both.a, "fixed", both.b, "A.fixed", 2))
+            await until("no reason is left", lambda: not maker.reasons())
