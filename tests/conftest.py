@@ -1,5 +1,8 @@
 """How the tests of this tree run: an `async def` test runs on an event loop of its own, and files
 whose single tests take long come first, so that no worker is left alone with one of them at the end.
+
+Workers of pytest-xdist take whole files. Files that use Spark go to one worker together, because a
+session is a JVM, and a JVM that has just started takes ten times the CPU for the same query.
 """
 
 from __future__ import annotations
@@ -8,18 +11,22 @@ import asyncio
 import inspect
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+SPARK_TESTS = "tests/unit/spark"
+"""The folder whose tests share one Spark session."""
 LONG = (
+    SPARK_TESTS,
     "tests/tidy",
     "tests/conformance/test_e15",
     "tests/conformance/test_checklist",
-    "tests/unit/spark",
     "tests/integration",
     "tests/simulation",
 )
-"""Files whose tests start clusters, a JVM or programs; `make test` hands files out in this order."""
+"""Files whose tests start clusters, a JVM or programs; `make test` hands them out before others, the
+longest first."""
 SPARK_CONF = Path(__file__).parent / "support" / "spark_conf"
 """Spark's settings for every JVM that the tests start, in their own process or in a program's."""
 
@@ -39,5 +46,21 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first; otherwise the order stays."""
-    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+    """Long files first, in the order of LONG; otherwise the order stays."""
+    items.sort(key=lambda item: next((rank for rank, folder in enumerate(LONG) if item.nodeid.startswith(folder)), len(LONG)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Kept to `--dist loadfile`; None leaves the choice to pytest-xdist."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class RoomScheduling(LoadFileScheduling):
+        """`_split_scope` is what pytest-xdist asks its users to override."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            return SPARK_TESTS if nodeid.startswith(SPARK_TESTS) else str(super()._split_scope(nodeid))
+
+    return RoomScheduling(config, log)
