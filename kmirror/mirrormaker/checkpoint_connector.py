@@ -11,13 +11,13 @@ import logging
 from collections.abc import Callable
 
 from kmirror.common.errors import ApiException
-from kmirror.mirrormaker.checkpoint_task import CheckpointTaskConfig
 from kmirror.mirrormaker.checkpoints import CommittedOffsets, groups_to_checkpoint
 from kmirror.mirrormaker.connector_config import MirrorCheckpointConfig
 from kmirror.mirrormaker.internal_topics import create_compacted_topic
 from kmirror.mirrormaker.scheduler import Job
+from kmirror.mirrormaker.task_configs import checkpoint_task_properties
 from kmirror.mirrormaker.topic_creation import INTERNAL_TOPIC_PARTITIONS, task_groups
-from kmirror.mirrormaker.worker_config import WorkerConfig, open_admin
+from kmirror.mirrormaker.worker_config import open_admin
 from kmirror.runtime.api import Runtime
 
 _log = logging.getLogger(__name__)
@@ -28,9 +28,8 @@ class MirrorCheckpointConnector:
     again.
     """
 
-    def __init__(self, runtime: Runtime, config: MirrorCheckpointConfig, worker: WorkerConfig, reconfigure: Callable[[], object]) -> None:
+    def __init__(self, runtime: Runtime, config: MirrorCheckpointConfig, reconfigure: Callable[[], object]) -> None:
         self.config = config
-        self._worker = worker
         self._reconfigure = reconfigure
         self._topic_filter, self._group_filter = config.topic_filter(), config.group_filter()
         self._source = open_admin(runtime, config.client_config("source", "admin", "checkpoint-source-admin"))
@@ -52,34 +51,14 @@ class MirrorCheckpointConnector:
     def jobs(self) -> list[Job]:
         return [Job(self.refresh_consumer_groups, self.config.interval_ms("refresh.groups"), "refreshing consumer groups", delayed=True)]
 
-    def task_configs(self) -> list[CheckpointTaskConfig]:
-        """Returns which groups each task has; none if the flow, or its checkpoints, are disabled."""
-        emit_interval_ms = self.config.interval_ms("emit.checkpoints")
-        if not self.config.enabled or emit_interval_ms is None:
+    def task_properties(self) -> list[dict[str, str]]:
+        """Returns which groups each task has; none if the flow, or its checkpoints, are disabled.
+        Groups are sorted, so that the same ones give the same tasks.
+        """
+        if not self.config.enabled or self.config.interval_ms("emit.checkpoints") is None:
             return []
-        dealt = task_groups(self._known_groups, self.config.get_int("tasks.max"))
-        return [self._task_config(index, groups, emit_interval_ms) for index, groups in enumerate(dealt)]
-
-    def _task_config(self, index: int, groups: list[str], emit_interval_ms: int) -> CheckpointTaskConfig:
-        config = self.config
-        syncs_side = config.get_string("offset-syncs.topic.location") or "source"
-        return CheckpointTaskConfig(
-            connector=config.connector_name,
-            flow=config.flow,
-            policy=config.replication_policy,
-            topic_filter=self._topic_filter,
-            groups=groups,
-            checkpoints_topic=config.checkpoints_topic(),
-            offset_syncs_topic=config.offset_syncs_topic(),
-            source_admin=config.client_config("source", "admin", f"checkpoint-source-admin-{index}"),
-            target_admin=config.client_config("target", "admin", f"checkpoint-target-admin-{index}"),
-            checkpoints_consumer=config.client_config("target", "consumer", f"checkpoints-target-consumer-{index}"),
-            syncs_consumer=config.client_config(syncs_side, "consumer", f"offset-syncs-{syncs_side}-consumer-{index}"),
-            producer=self._worker.producer_of(config.originals, f"connector-producer-{config.entity_label}-{index}"),
-            emit_interval_ms=emit_interval_ms,
-            sync_interval_ms=config.interval_ms("sync.group.offsets"),
-            admin_timeout_ms=config.get_int("admin.timeout.ms"),
-        )
+        dealt = task_groups(sorted(self._known_groups), self.config.get_int("tasks.max"))
+        return [checkpoint_task_properties(index, groups) for index, groups in enumerate(dealt)]
 
     async def refresh_consumer_groups(self) -> None:
         groups = await self._find_groups()

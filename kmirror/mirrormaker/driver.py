@@ -1,30 +1,31 @@
 """MirrorMaker 2 on one node: all flows of a properties file (Kafka's `MirrorMaker`).
 
 For each flow that the grammar gives workers (DG5) there are three connectors: source, heartbeat,
-checkpoint. A disabled flow has heartbeats only. Each connector and each task is kept running, and
-`statuses` says what is known of it.
+checkpoint. A disabled flow has heartbeats only. A flow's worker shares them, and their tasks, with the
+workers of other nodes that have the same flow (`herder`); what runs is kept running, and `statuses`
+says what is known of it.
 
-Not built: several nodes that share the work (`dedicated.mode.enable.internal.rest=true` is refused),
-Connect's REST interface. One node serves all flows of the file, or those to the targets of
-`--clusters`. Kafka's topics `mm2-configs` and `mm2-status` are neither read nor written;
-`mm2-offsets` is in Kafka's format, so Apache's MirrorMaker 2 goes on where this one ended.
+`mm2-offsets`, `mm2-configs` and `mm2-status` are in Kafka's formats, so Apache's MirrorMaker 2 goes on
+where this one ended, and this one where Apache's ended. One after the other: in one group at the same
+time, Apache's workers would give ours connectors, whose tasks only a leader may write. Not built:
+Connect's REST interface, so `dedicated.mode.enable.internal.rest` changes nothing. Nodes of kmirror
+need no REST to share a flow.
 
 With exactly.once.source.support=enabled, records are copied in transactions (`task_transactions`).
-Heartbeats and checkpoints are not: nobody counts them. Two nodes with the same flow shut out each
-other's tasks in turn; what they copy is still there once.
+Heartbeats and checkpoints are not: nobody counts them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from kmirror.admin.admin_client import AdminClient
 from kmirror.common.errors import ConfigError
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.mirrormaker.checkpoint_connector import MirrorCheckpointConnector
-from kmirror.mirrormaker.checkpoint_task import CheckpointTaskConfig, MirrorCheckpointTask
+from kmirror.mirrormaker.checkpoint_task import MirrorCheckpointTask
 from kmirror.mirrormaker.connect_offsets import OffsetStorage
 from kmirror.mirrormaker.connector_config import (
     MirrorCheckpointConfig,
@@ -34,16 +35,18 @@ from kmirror.mirrormaker.connector_config import (
     validate_checkpoint,
     validate_source,
 )
-from kmirror.mirrormaker.connector_host import ConnectorHost
 from kmirror.mirrormaker.cycles import SourceAndTarget
-from kmirror.mirrormaker.heartbeats import HeartbeatTaskConfig, MirrorHeartbeatConnector, MirrorHeartbeatTask
+from kmirror.mirrormaker.heartbeat_connector import MirrorHeartbeatConnector
+from kmirror.mirrormaker.heartbeats import MirrorHeartbeatTask
+from kmirror.mirrormaker.herder.distributed_herder import Connector, ConnectorPlan, DistributedHerder
 from kmirror.mirrormaker.internal_topics import create_compacted_topic
 from kmirror.mirrormaker.kept_running import Status, Work
 from kmirror.mirrormaker.mirror_maker_config import MirrorMakerConfig, Transform
 from kmirror.mirrormaker.mirror_metrics import MirrorCheckpointMetrics, MirrorSourceMetrics
 from kmirror.mirrormaker.source_connector import MirrorSourceConnector
-from kmirror.mirrormaker.source_task import MirrorSourceTask, SourceTaskConfig
-from kmirror.mirrormaker.task_transactions import REQUIRED_CONFIG, boundary_ms, fence_former_tasks
+from kmirror.mirrormaker.source_task import MirrorSourceTask
+from kmirror.mirrormaker.task_configs import checkpoint_task_config, heartbeat_task_config, source_task_config
+from kmirror.mirrormaker.task_transactions import REQUIRED_CONFIG, boundary_ms
 from kmirror.mirrormaker.worker_config import WorkerConfig, open_admin, refuse_what_is_not_built
 from kmirror.runtime.api import Runtime, run_together
 
@@ -53,8 +56,8 @@ _NOT_SUPPORTED: Final = "This worker does not have exactly-once source support e
 
 
 class Flow:
-    """The connectors of one flow on this node. ConfigError for settings that are wrong, or ask for
-    what is not built.
+    """One flow's worker on this node. ConfigError for settings that are wrong, or ask for what is not
+    built.
     """
 
     def __init__(
@@ -62,72 +65,87 @@ class Flow:
     ) -> None:
         self.flow = flow
         self._runtime = runtime
+        self._profile = config.profile
+        self._transform = transform
         self._worker = WorkerConfig(config.worker_config(flow, transform))
         refuse_what_is_not_built(self._worker.originals)
         self._source_metrics = MirrorSourceMetrics(metrics, runtime.clock, flow)
         self._checkpoint_metrics = MirrorCheckpointMetrics(metrics, runtime.clock, flow)
         self._offsets: OffsetStorage | None = None
-        self._has_fenced = False
-        self._tasks_max = 1
-        props = {name: transform(config.connector_base_config(flow, name)) for name in (SOURCE, HEARTBEAT, CHECKPOINT)}
+        props = {name: config.connector_base_config(flow, name) for name in (SOURCE, HEARTBEAT, CHECKPOINT)}
         for own in props.values():
-            refuse_what_is_not_built(own)
-        self.hosts: list[ConnectorHost] = []
+            refuse_what_is_not_built(transform(own))
+        plans = []
         if config.is_enabled(flow):
-            self._add_source(MirrorSourceConfig(props[SOURCE], config.profile))
-        self._add_heartbeats(MirrorHeartbeatConfig(props[HEARTBEAT], config.profile))
-        if config.is_enabled(flow) and props[CHECKPOINT].get(_WITHOUT_CHECKPOINTS, "true").strip().lower() != "false":
-            self._add_checkpoints(MirrorCheckpointConfig(props[CHECKPOINT], config.profile))
+            plans.append(self._source_plan(props[SOURCE]))
+        plans.append(self._heartbeat_plan(props[HEARTBEAT]))
+        checkpoints = transform(props[CHECKPOINT]).get(_WITHOUT_CHECKPOINTS, "true")
+        if config.is_enabled(flow) and checkpoints.strip().lower() != "false":
+            plans.append(self._checkpoint_plan(props[CHECKPOINT]))
+        self.herder = DistributedHerder(runtime, str(flow), self._worker, plans, prepare=self._prepare_offsets)
 
     async def stop(self) -> None:
-        await run_together(self._runtime, f"{self.flow} stops", [host.stop() for host in self.hosts])
+        await self.herder.stop()
         if self._offsets is not None:
             await self._offsets.close()
 
-    def _host(self, config: MirrorConnectorConfig, make_connector: Any, make_task: Any, prepare: Any = None) -> None:
-        timeout_ms = config.get_int("admin.timeout.ms")
-        self.hosts.append(
-            ConnectorHost(self._runtime, config.entity_label, make_connector, make_task, prepare=prepare, admin_timeout_ms=timeout_ms)
-        )
+    # What runs: each connector, and each task, reads the properties that the workers agreed on
 
-    def _add_source(self, config: MirrorSourceConfig) -> None:
+    def _source_plan(self, props: Mapping[str, str]) -> ConnectorPlan:
+        config = self._source_config(props)
         _raise_wrong(validate_source(config.originals))
         boundary_ms(config.originals, self._worker.offset_flush_interval_ms)
         if config.originals.get(REQUIRED_CONFIG, "").strip().lower() == "required" and not self._worker.is_exactly_once:
             raise ConfigError(f"Invalid value required for configuration {REQUIRED_CONFIG}: {_NOT_SUPPORTED}")
-        self._tasks_max = config.get_int("tasks.max")
-        make = partial(MirrorSourceConnector, self._runtime, config, self._worker)
-        self._host(config, make, self._source_task, self._prepare_offsets)
+        make = partial(MirrorSourceConnector, self._runtime, config)
+        return _plan(config, SOURCE, props, make, self._source_task, is_source=True)
 
-    def _add_checkpoints(self, config: MirrorCheckpointConfig) -> None:
+    def _checkpoint_plan(self, props: Mapping[str, str]) -> ConnectorPlan:
+        config = self._checkpoint_config(props)
         _raise_wrong(validate_checkpoint(config.originals))
-        self._host(config, partial(MirrorCheckpointConnector, self._runtime, config, self._worker), self._checkpoint_task)
+        return _plan(config, CHECKPOINT, props, partial(MirrorCheckpointConnector, self._runtime, config), self._checkpoint_task)
 
-    def _add_heartbeats(self, config: MirrorHeartbeatConfig) -> None:
+    def _heartbeat_plan(self, props: Mapping[str, str]) -> ConnectorPlan:
+        config = self._heartbeat_config(props)
+
         def make(_: object) -> MirrorHeartbeatConnector:
-            return MirrorHeartbeatConnector(self._runtime, config, self._worker)
+            return MirrorHeartbeatConnector(self._runtime, config)
 
-        self._host(config, make, self._heartbeat_task)
+        return _plan(config, HEARTBEAT, props, make, self._heartbeat_task)
 
-    # Tasks
+    def _source_config(self, props: Mapping[str, str]) -> MirrorSourceConfig:
+        return MirrorSourceConfig(self._transform(props), self._profile)
 
-    def _source_task(self, config: SourceTaskConfig) -> Work:
-        assert self._offsets is not None, "the connector is prepared before it has tasks"
-        task = MirrorSourceTask(self._runtime, config, self._offsets, self._source_metrics)
-        return lambda status: task.run(status.heard)
+    def _checkpoint_config(self, props: Mapping[str, str]) -> MirrorCheckpointConfig:
+        return MirrorCheckpointConfig(self._transform(props), self._profile)
 
-    def _checkpoint_task(self, config: CheckpointTaskConfig) -> Work:
-        task = MirrorCheckpointTask(self._runtime, config, self._checkpoint_metrics)
-        return lambda status: task.run(status.heard)
+    def _heartbeat_config(self, props: Mapping[str, str]) -> MirrorHeartbeatConfig:
+        return MirrorHeartbeatConfig(self._transform(props), self._profile)
 
-    def _heartbeat_task(self, config: HeartbeatTaskConfig) -> Work:
-        task = MirrorHeartbeatTask(self._runtime, config)
-        return lambda status: task.run(status.heard)
+    def _source_task(self, props: Mapping[str, str], index: int) -> Work:
+        async def work(status: Status) -> None:
+            assert self._offsets is not None, "they are prepared before the worker joins its group"
+            config = source_task_config(self._source_config(props), self._worker, index)
+            await MirrorSourceTask(self._runtime, config, self._offsets, self._source_metrics).run(status.heard)
+
+        return work
+
+    def _checkpoint_task(self, props: Mapping[str, str], index: int) -> Work:
+        async def work(status: Status) -> None:
+            config = checkpoint_task_config(self._checkpoint_config(props), self._worker, index)
+            await MirrorCheckpointTask(self._runtime, config, self._checkpoint_metrics).run(status.heard)
+
+        return work
+
+    def _heartbeat_task(self, props: Mapping[str, str], _: int) -> Work:
+        async def work(status: Status) -> None:
+            config = heartbeat_task_config(self._heartbeat_config(props), self._worker)
+            await MirrorHeartbeatTask(self._runtime, config).run(status.heard)
+
+        return work
 
     async def _prepare_offsets(self) -> None:
-        """Makes the topic of source offsets, and what reads and writes it. With exactly-once support,
-        shuts out former tasks first.
-        """
+        """Makes the topic of source offsets, and what reads and writes it."""
         worker, label = self._worker, f"{self.flow}|offsets"
         admin: AdminClient = open_admin(self._runtime, worker.client("admin", f"{label}-admin"))
         try:
@@ -137,9 +155,6 @@ class Flow:
                 partitions=worker.offset_storage_partitions,
                 replication_factor=worker.offset_storage_replication_factor,
             )
-            if worker.is_exactly_once and not self._has_fenced:
-                await fence_former_tasks(admin, worker.group_id, SOURCE, self._tasks_max)
-                self._has_fenced = True
         finally:
             admin.close()
         if self._offsets is None:
@@ -164,11 +179,6 @@ class MirrorMaker:
         profile: str | None = None,
     ) -> None:
         self.config = MirrorMakerConfig(props) if profile is None else MirrorMakerConfig(props, profile)
-        if self.config.enable_internal_rest:
-            raise ConfigError(
-                "Invalid value true for configuration dedicated.mode.enable.internal.rest: connect-mirror-maker of kmirror runs on one node; "
-                "leave the property out and start one process for the flows of a target (--clusters)"
-            )
         unknown = [target for target in targets or () if target not in self.config.clusters]
         if unknown:
             raise ConfigError(f"--clusters names {', '.join(unknown)}; clusters in the file are {', '.join(self.config.clusters)}")
@@ -183,19 +193,31 @@ class MirrorMaker:
     def start(self) -> None:
         """Begins; a cluster that cannot be reached is tried again for ever."""
         for flow in self.flows:
-            for host in flow.hosts:
-                host.start()
+            flow.herder.start()
 
     async def stop(self) -> None:
         """Stops all flows; tasks wait for what is on its way and store their offsets."""
         await run_together(self._runtime, "MirrorMaker stops", [flow.stop() for flow in self.flows])
 
     def statuses(self) -> list[Status]:
-        return [status for flow in self.flows for host in flow.hosts for status in host.statuses]
+        return [status for flow in self.flows for status in flow.herder.statuses]
 
     def reasons(self) -> list[str]:
-        """Returns a line for each connector and task that does not run; none if all do."""
+        """Returns a line for each worker, connector and task that does not run; none if all do."""
         return [status.described() for status in self.statuses() if not status.is_well]
+
+
+def _plan(
+    config: MirrorConnectorConfig,
+    name: str,
+    props: Mapping[str, str],
+    make: Callable[[Callable[[], object]], Connector],
+    make_task: Callable[[Mapping[str, str], int], Work],
+    *,
+    is_source: bool = False,
+) -> ConnectorPlan:
+    timeout_ms = config.get_int("admin.timeout.ms")
+    return ConnectorPlan(name, config.entity_label, dict(props), make, make_task, timeout_ms, is_source)
 
 
 def _raise_wrong(wrong: Mapping[str, str]) -> None:

@@ -1,7 +1,6 @@
-"""Signs of life of a flow: its heartbeats, written into its target (Kafka's `MirrorHeartbeatConnector`
-and `MirrorHeartbeatTask`).
+"""Signs of life of a flow: its heartbeats, written into its target (Kafka's `MirrorHeartbeatTask`).
 
-`start` makes the topic. The one task writes a heartbeat each emit.heartbeats.interval.seconds, also
+The one task writes a heartbeat each emit.heartbeats.interval.seconds, also
 for a flow that copies nothing. The topic is copied like others, so that a cluster sees, in names like
 `B.A.heartbeats`, whose flows reach it.
 """
@@ -12,13 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
-from kmirror.mirrormaker.connector_config import MirrorHeartbeatConfig
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.formats import Heartbeat
-from kmirror.mirrormaker.internal_topics import create_compacted_topic
-from kmirror.mirrormaker.scheduler import Job
-from kmirror.mirrormaker.topic_creation import INTERNAL_TOPIC_PARTITIONS
-from kmirror.mirrormaker.worker_config import WorkerConfig, open_admin
 from kmirror.runtime.api import Runtime
 
 
@@ -51,32 +45,3 @@ class MirrorHeartbeatTask:
                 await self._runtime.sleep_ms(max(config.interval_ms, 1))
         finally:
             await producer.close(timeout_ms=0)
-
-
-class MirrorHeartbeatConnector:
-    """One flow's. Owns an admin client."""
-
-    def __init__(self, runtime: Runtime, config: MirrorHeartbeatConfig, worker: WorkerConfig) -> None:
-        self.config = config
-        self._worker = worker
-        self._target = open_admin(runtime, config.client_config("target", "admin", "heartbeats-target-admin"))
-
-    def close(self) -> None:
-        self._target.close()
-
-    async def start(self) -> None:
-        """KmirrorError if the target cannot be asked, or refuses."""
-        factor = self.config.get_int("heartbeats.topic.replication.factor")
-        topic = self.config.heartbeats_topic()
-        await create_compacted_topic(self._target, topic, partitions=INTERNAL_TOPIC_PARTITIONS, replication_factor=factor)
-
-    def jobs(self) -> list[Job]:
-        return []
-
-    def task_configs(self) -> list[HeartbeatTaskConfig]:
-        """Returns the one task, none if heartbeats are disabled."""
-        interval_ms = self.config.interval_ms("emit.heartbeats")
-        if interval_ms is None:
-            return []
-        producer = self._worker.producer_of(self.config.originals, f"connector-producer-{self.config.entity_label}-0")
-        return [HeartbeatTaskConfig(self.config.flow, self.config.heartbeats_topic(), producer, interval_ms)]

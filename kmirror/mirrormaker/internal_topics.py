@@ -5,7 +5,7 @@ They are compacted logs of few records. `InternalTopicReader` reads all partitio
 beginning, up to the end that it has then, and later on from where it stopped. With read_committed,
 records of aborted transactions, which exactly-once workers may have left, do not count. "The end" is
 the high watermark even so: whoever starts waits for transactions that are open, for one of them may
-hold back what a former task has committed.
+hold back what a former task has committed. Without `awaits_transactions` it is the last stable offset.
 """
 
 from __future__ import annotations
@@ -53,18 +53,22 @@ async def create_compacted_topic(admin: AdminClient, name: str, *, partitions: i
 
 
 class InternalTopicReader:
-    """Owns two consumers: one reads, one asks for high watermarks. `handle` is called with key and
+    """Owns two consumers: one reads, one asks for ends. `handle` is called with key and
     value of every record, in the order of each partition.
     """
 
-    def __init__(self, runtime: Runtime, props: Mapping[str, str], topic: str, handle: HandleRecord) -> None:
+    def __init__(
+        self, runtime: Runtime, props: Mapping[str, str], topic: str, handle: HandleRecord, *, awaits_transactions: bool = True
+    ) -> None:
         self._topic = topic
         self._handle = handle
         fixed = {"auto.offset.reset": "earliest", "enable.auto.commit": "false", "allow.auto.create.topics": "false"}
         self._consumer = KafkaConsumer(runtime, {"isolation.level": "read_committed", **props, **fixed})
-        self._ends = KafkaConsumer(runtime, {**props, **fixed, "isolation.level": "read_uncommitted"})
-        self._runtime = runtime
+        isolation = "read_uncommitted" if awaits_transactions else "read_committed"
+        self._ends = KafkaConsumer(runtime, {**props, **fixed, "isolation.level": isolation})
         self._partitions: list[TopicPartition] = []
+        self.next_offset = 0
+        """Behind the last record that was handled; of a topic of one partition."""
 
     async def start(self) -> None:
         """Finds the topic's partitions, and reads them to their end.
@@ -80,7 +84,7 @@ class InternalTopicReader:
         await self.read_to_end()
 
     async def read_to_end(self) -> None:
-        """Reads on, up to the high watermarks that the topic has at the time of the call."""
+        """Reads on, up to the ends that the topic has at the time of the call."""
         ends = await self._ends.end_offsets(self._partitions)
         for partition, end in ends.items():
             while await self._consumer.position(partition) < end:
@@ -90,6 +94,7 @@ class InternalTopicReader:
         """Reads what comes next; returns after `timeout_ms` if nothing does."""
         for record in await self._consumer.poll(timeout_ms):
             self._handle(record.key, record.value)
+            self.next_offset = record.offset + 1
 
     async def close(self) -> None:
         await self._consumer.close(timeout_ms=0)

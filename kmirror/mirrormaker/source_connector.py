@@ -24,8 +24,7 @@ from kmirror.mirrormaker.config_sync import config_changes, new_topic_configs, t
 from kmirror.mirrormaker.connector_config import MirrorSourceConfig
 from kmirror.mirrormaker.internal_topics import create_compacted_topic
 from kmirror.mirrormaker.scheduler import Job
-from kmirror.mirrormaker.source_task import SourceTaskConfig
-from kmirror.mirrormaker.task_transactions import boundary_ms, transactional_id
+from kmirror.mirrormaker.task_configs import offset_syncs_side, source_task_properties
 from kmirror.mirrormaker.topic_creation import (
     INTERNAL_TOPIC_PARTITIONS,
     NewRemoteTopic,
@@ -35,7 +34,7 @@ from kmirror.mirrormaker.topic_creation import (
     topic_changes,
     topics_changed,
 )
-from kmirror.mirrormaker.worker_config import WorkerConfig, open_admin
+from kmirror.mirrormaker.worker_config import open_admin
 from kmirror.runtime.api import Runtime
 
 _log = logging.getLogger(__name__)
@@ -46,10 +45,9 @@ class MirrorSourceConnector:
     again.
     """
 
-    def __init__(self, runtime: Runtime, config: MirrorSourceConfig, worker: WorkerConfig, reconfigure: Callable[[], object]) -> None:
+    def __init__(self, runtime: Runtime, config: MirrorSourceConfig, reconfigure: Callable[[], object]) -> None:
         self.config = config
         self._runtime = runtime
-        self._worker = worker
         self._reconfigure = reconfigure
         self._topics = config.topics()
         self._filter = config.config_property_filter()
@@ -83,43 +81,20 @@ class MirrorSourceConnector:
             Job(self.refresh_topic_partitions, interval("refresh.topics"), "refreshing topics", delayed=True),
         ]
 
-    def task_configs(self) -> list[SourceTaskConfig]:
-        """Returns what each task copies; none if there is nothing, or the flow is disabled."""
+    def task_properties(self) -> list[dict[str, str]]:
+        """Returns what each task copies; none if there is nothing, or the flow is disabled. Partitions
+        are sorted, so that the same ones give the same tasks.
+        """
         if not self.config.enabled:
             return []
-        partitions = [TopicPartition(topic, number) for topic, count in self._known_source.items() for number in range(count)]
+        partitions = sorted(TopicPartition(topic, number) for topic, count in self._known_source.items() for number in range(count))
         dealt = task_partitions(partitions, self.config.get_int("tasks.max"))
-        return [self._task_config(index, one) for index, one in enumerate(dealt)]
-
-    def _task_config(self, index: int, partitions: list[TopicPartition]) -> SourceTaskConfig:
-        config, label = self.config, f"{self.config.entity_label}-{index}"
-        side = self._syncs_side()
-        return SourceTaskConfig(
-            connector=config.connector_name,
-            flow=config.flow,
-            policy=config.replication_policy,
-            partitions=partitions,
-            consumer=config.client_config("source", "consumer", f"replication-consumer-{index}"),
-            producer=self._worker.producer_of(config.originals, f"connector-producer-{label}"),
-            sync_producer=config.client_config(side, "producer", f"offset-syncs-{side}-producer-{index}") if self._emits_syncs else None,
-            offset_syncs_topic=config.offset_syncs_topic(),
-            offset_lag_max=config.get_int("offset.lag.max"),
-            poll_timeout_ms=config.get_int("consumer.poll.timeout.ms"),
-            offset_flush_interval_ms=self._worker.offset_flush_interval_ms,
-            offset_flush_timeout_ms=self._worker.offset_flush_timeout_ms,
-            transactional_id=transactional_id(self._worker.group_id, config.connector_name, index)
-            if self._worker.is_exactly_once
-            else None,
-            transaction_ms=boundary_ms(config.originals, self._worker.offset_flush_interval_ms),
-        )
+        return [source_task_properties(index, one) for index, one in enumerate(dealt)]
 
     # Topics
 
-    def _syncs_side(self) -> str:
-        return self.config.get_string("offset-syncs.topic.location") or "source"
-
     async def _create_offset_syncs_topic(self) -> None:
-        admin = self._source if self._syncs_side() == "source" else self._target
+        admin = self._source if offset_syncs_side(self.config) == "source" else self._target
         factor = self.config.get_int("offset-syncs.topic.replication.factor")
         await create_compacted_topic(
             admin, self.config.offset_syncs_topic(), partitions=INTERNAL_TOPIC_PARTITIONS, replication_factor=factor

@@ -2,8 +2,7 @@
 here).
 
 What connectors copy is written by the worker's producer: the target's `bootstrap.servers` and
-`producer.*`, and `producer.override.*` of a connector above them. Connect's other stores, the topics
-of configs and of status, are not used: there is one node, and its properties file says it all.
+`producer.*`, and `producer.override.*` of a connector above them.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ PRODUCER_DEFAULTS: Final = {
 }
 """As Connect's workers have them, but idempotent: a partition's batches may then be in flight side by
 side. `enable.idempotence=false` makes it one request at a time."""
+GROUP_CONFIGS: Final = ("group.id", "session.timeout.ms", "heartbeat.interval.ms", "rebalance.timeout.ms")
 NOT_BUILT: Final = {
     "transforms": "",
     "predicates": "",
@@ -43,6 +43,11 @@ def _definition() -> ConfigDef:
     define("offset.storage.topic", ConfigType.STRING)
     define("offset.storage.partitions", ConfigType.INT, "25", validator=at_least(1))
     define("offset.storage.replication.factor", ConfigType.SHORT, "3")
+    define("config.storage.topic", ConfigType.STRING)
+    define("config.storage.replication.factor", ConfigType.SHORT, "3")
+    define("status.storage.topic", ConfigType.STRING)
+    define("status.storage.partitions", ConfigType.INT, "5", validator=at_least(1))
+    define("status.storage.replication.factor", ConfigType.SHORT, "3")
     define("offset.flush.interval.ms", ConfigType.LONG, "60000", validator=at_least(1))
     define("offset.flush.timeout.ms", ConfigType.LONG, "5000", validator=at_least(0))
     define("group.id", ConfigType.STRING)
@@ -59,6 +64,11 @@ class WorkerConfig(AbstractConfig):
         self.offset_storage_topic = self.get_string("offset.storage.topic") or ""
         self.offset_storage_partitions = self.get_int("offset.storage.partitions")
         self.offset_storage_replication_factor = self.get_int("offset.storage.replication.factor")
+        self.config_storage_topic = self.get_string("config.storage.topic") or ""
+        self.config_storage_replication_factor = self.get_int("config.storage.replication.factor")
+        self.status_storage_topic = self.get_string("status.storage.topic") or ""
+        self.status_storage_partitions = self.get_int("status.storage.partitions")
+        self.status_storage_replication_factor = self.get_int("status.storage.replication.factor")
         self.offset_flush_interval_ms = self.get_int("offset.flush.interval.ms")
         self.offset_flush_timeout_ms = self.get_int("offset.flush.timeout.ms")
         self.group_id = self.get_string("group.id") or ""
@@ -69,6 +79,11 @@ class WorkerConfig(AbstractConfig):
         """Returns the settings of a `producer`, `consumer` or `admin` of the target."""
         own = with_prefix(self.originals, f"{kind}.")
         return {"bootstrap.servers": ",".join(self.get_list("bootstrap.servers")), "client.id": client_id, **own}
+
+    def group_props(self, client_id: str) -> dict[str, str]:
+        """Returns the settings of the worker's membership in its group."""
+        own = {name: self.originals[name] for name in GROUP_CONFIGS if name in self.originals}
+        return self.client("admin", client_id) | own
 
     def producer_of(self, connector_props: Mapping[str, str], client_id: str) -> dict[str, str]:
         """Returns the settings of the producer that writes what a connector copies."""

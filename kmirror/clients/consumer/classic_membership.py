@@ -27,6 +27,7 @@ from kmirror.clients.cluster_client import GROUP, ClusterClient
 from kmirror.clients.consumer.classic_requests import MOVED, NO_GENERATION, ClassicMemberIdentity, ClassicRequests
 from kmirror.clients.consumer.consumer_config import ConsumerConfig
 from kmirror.clients.consumer.consumer_protocol import (
+    PROTOCOL_TYPE,
     deserialize_assignment,
     serialize_subscription,
 )
@@ -77,7 +78,16 @@ class ClassicMembership:
         self._calls = ListenerCalls(subscriptions)
         self._state = ClassicState.UNJOINED
         self._member = member = ClassicMemberIdentity()
-        self._requests = ClassicRequests(cluster, config, member, on_refused=self._refuse)
+        self._requests = ClassicRequests(
+            cluster,
+            config,
+            member,
+            protocol_type=PROTOCOL_TYPE,
+            group_id=config.group_id,
+            group_instance_id=config.group_instance_id,
+            rebalance_timeout_ms=self._rebalance_timeout_ms,
+            on_refused=self._refuse,
+        )
         self._attempt = 0
         self._joined_topics: tuple[str, ...] = ()
         self._last_assigned: list[TopicPartition] = []

@@ -7,9 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from kmirror.clients.client_config import ClientConfig
 from kmirror.clients.cluster_client import GROUP, ClusterClient, Node
-from kmirror.clients.consumer.consumer_config import ConsumerConfig
-from kmirror.clients.consumer.consumer_protocol import PROTOCOL_TYPE
 from kmirror.clients.consumer.offset_commits import OFFSETS_CONNECTION
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.wire.messages.heartbeat import HeartbeatRequest
@@ -39,19 +38,30 @@ class ClassicMemberIdentity:
 
 class ClassicRequests:
     """Each request is made from what `member` is when it is sent, not when it was asked for.
-    `on_refused` is told if the broker refuses the login.
+    `on_refused` is told if the broker refuses the login. `protocol_type` is the group's: "consumer",
+    or "connect" of workers.
     """
 
     def __init__(
-        self, cluster: ClusterClient, config: ConsumerConfig, member: ClassicMemberIdentity, *, on_refused: Callable[[KmirrorError], None]
+        self,
+        cluster: ClusterClient,
+        config: ClientConfig,
+        member: ClassicMemberIdentity,
+        *,
+        protocol_type: str,
+        group_id: str,
+        group_instance_id: str | None = None,
+        rebalance_timeout_ms: int,
+        on_refused: Callable[[KmirrorError], None],
     ) -> None:
-        assert config.group_id is not None
         self._cluster = cluster
         self._config = config
         self._member = member
         self._on_refused = on_refused
-        self._group_id: str = config.group_id
-        self._rebalance_timeout_ms = config.get_int("max.poll.interval.ms")
+        self._protocol_type = protocol_type
+        self._group_id = group_id
+        self._group_instance_id = group_instance_id
+        self._rebalance_timeout_ms = rebalance_timeout_ms
 
     async def heartbeat(self) -> Errors:
         def message(version: int) -> HeartbeatRequest:
@@ -59,7 +69,7 @@ class ClassicRequests:
                 group_id=self._group_id,
                 generation_id=self._member.generation,
                 member_id=self._member.id,
-                group_instance_id=self._config.group_instance_id if version >= 3 else None,
+                group_instance_id=self._group_instance_id if version >= 3 else None,
             )
 
         error, _ = await self._ask(HeartbeatRequest.API_KEY, message, self._config.get_int("request.timeout.ms"))
@@ -76,8 +86,8 @@ class ClassicRequests:
                 session_timeout_ms=self._config.get_int("session.timeout.ms"),
                 rebalance_timeout_ms=self._rebalance_timeout_ms if version >= 1 else -1,
                 member_id=self._member.id,
-                group_instance_id=self._config.group_instance_id if version >= 5 else None,
-                protocol_type=PROTOCOL_TYPE,
+                group_instance_id=self._group_instance_id if version >= 5 else None,
+                protocol_type=self._protocol_type,
                 protocols=[JoinGroupRequestProtocol(name=name, metadata=metadata) for name, metadata in protocols()],
                 reason=self._member.rejoin_reason[:255] if version >= 8 else None,
             )
@@ -92,8 +102,8 @@ class ClassicRequests:
                 group_id=self._group_id,
                 generation_id=generation_id,
                 member_id=self._member.id,
-                group_instance_id=self._config.group_instance_id if version >= 3 else None,
-                protocol_type=PROTOCOL_TYPE if version >= 5 else None,
+                group_instance_id=self._group_instance_id if version >= 3 else None,
+                protocol_type=self._protocol_type if version >= 5 else None,
                 protocol_name=self._member.protocol_name if version >= 5 else None,
                 assignments=assignments,
             )

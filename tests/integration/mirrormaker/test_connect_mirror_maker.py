@@ -210,10 +210,6 @@ def fetch(port: int, path: str) -> Any:
         ),
         ({**SETTINGS, "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "A->B.transforms": "Rename"}, "Invalid value Rename"),
         (
-            {**SETTINGS, "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "dedicated.mode.enable.internal.rest": "true"},
-            "one node",
-        ),
-        (
             {**SETTINGS, "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "replication.policy.class": "com.example.Mine"},
             "com.example.Mine",
         ),

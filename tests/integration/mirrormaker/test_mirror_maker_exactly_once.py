@@ -29,12 +29,14 @@ SETTINGS = {
     "tasks.max": "2",
     "replication.factor": "1",
     "offset-syncs.topic.replication.factor": "1",
-    "offset.storage.replication.factor": "1",
+    **{f"{name}.storage.replication.factor": "1" for name in ("offset", "config", "status")},
     "offset.storage.partitions": "3",
     "consumer.poll.timeout.ms": "100",
     "A.consumer.isolation.level": "read_committed",
     "A.consumer.max.partition.fetch.bytes": "2000",
     "B.exactly.once.source.support": "enabled",
+    "B.session.timeout.ms": "1500",
+    "B.heartbeat.interval.ms": "300",
 }
 
 
@@ -66,7 +68,8 @@ def until_more(servers: str, count: int, process: subprocess.Popen[bytes], log: 
 
 def test_kills_repeat_nothing_that_is_committed(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with EmbeddedCluster(config=BROKER) as source, EmbeddedCluster(config=BROKER) as target:
+    config = {**BROKER, "group.min.session.timeout.ms": "1000"}
+    with EmbeddedCluster(config=config) as source, EmbeddedCluster(config=config) as target:
         a, b = source.bootstrap_servers, target.bootstrap_servers
         make_topics(a, {"t": PARTITIONS})
         make_topics(b, {"A.t": PARTITIONS})

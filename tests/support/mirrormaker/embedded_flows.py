@@ -23,7 +23,7 @@ SETTINGS = {
     "B->A.enabled": "true",
     "tasks.max": "2",
     "replication.factor": "1",
-    "offset.storage.replication.factor": "1",
+    **{f"{name}.storage.replication.factor": "1" for name in ("offset", "config", "status")},
     "offset.storage.partitions": "3",
     "A.offset.flush.interval.ms": "300",
     "B.offset.flush.interval.ms": "300",

@@ -1,0 +1,169 @@
+"""What the topic of configs says, `mm2-configs.<x>.internal`: connectors, their tasks, and whose
+former tasks must still be shut out (Connect's `KafkaConfigBackingStore`, `ClusterConfigState`).
+
+Records are JSON without schemas, in one partition, compacted:
+
+    connector-<name>       {"properties": {...}}    what the connector is configured with; null deletes
+    task-<name>-<n>        {"properties": {...}}    counts when a commit follows
+    commit-<name>          {"tasks": n}             the tasks 0 to n-1 before it belong together
+    tasks-fencing-<name>   {"task-count": n}        the tasks before those of the last commit are shut out
+
+A commit without all its tasks, which compaction or a leader that died may leave, makes a connector
+inconsistent: it has no tasks until its connector writes them anew. Other keys (session keys, target
+states, restarts, loggers) are of no concern here, and are left alone.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
+
+CONNECTOR_PREFIX: Final = "connector-"
+TASK_PREFIX: Final = "task-"
+COMMIT_TASKS_PREFIX: Final = "commit-"
+TASK_COUNT_RECORD_PREFIX: Final = "tasks-fencing-"
+_log = logging.getLogger(__name__)
+
+Record = tuple[bytes, bytes | None]
+"""Key and value."""
+
+
+def connector_record(connector: str, properties: Mapping[str, str]) -> Record:
+    return _record(CONNECTOR_PREFIX + connector, {"properties": dict(properties)})
+
+
+def task_records(connector: str, tasks: list[dict[str, str]]) -> list[Record]:
+    """Returns the configs of all tasks, and the commit behind them."""
+    rows = [_record(f"{TASK_PREFIX}{connector}-{number}", {"properties": props}) for number, props in enumerate(tasks)]
+    return [*rows, _record(COMMIT_TASKS_PREFIX + connector, {"tasks": len(tasks)})]
+
+
+def task_count_record(connector: str, count: int) -> Record:
+    return _record(TASK_COUNT_RECORD_PREFIX + connector, {"task-count": count})
+
+
+def _record(key: str, value: Any) -> Record:
+    return key.encode(), json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+class ClusterConfigState:
+    """Pure; records come in the order of the topic."""
+
+    def __init__(self) -> None:
+        self.connectors: dict[str, dict[str, str]] = {}
+        self.inconsistent: set[str] = set()
+        self._counts: dict[str, int] = {}
+        self._tasks: dict[ConnectorTaskId, dict[str, str]] = {}
+        self._deferred: dict[str, dict[int, dict[str, str]]] = {}
+        self._pending_fencing: set[str] = set()
+
+    def tasks(self, connector: str) -> list[ConnectorTaskId]:
+        """Returns the tasks whose configs belong together; none if they are inconsistent."""
+        if connector in self.inconsistent or connector not in self.connectors:
+            return []
+        return [ConnectorTaskId(connector, number) for number in range(self._counts.get(connector, 0))]
+
+    def task_config(self, task: ConnectorTaskId) -> dict[str, str]:
+        return self._tasks[task]
+
+    def task_configs(self, connector: str) -> list[dict[str, str]] | None:
+        """Returns the configs of all tasks, None if there is no consistent commit."""
+        if connector in self.inconsistent or connector not in self._counts:
+            return None
+        return [self._tasks[task] for task in self.tasks(connector)]
+
+    def pending_fencing(self, connector: str) -> bool:
+        """Whether tasks were committed after former ones were last shut out (KIP-618)."""
+        return connector in self._pending_fencing
+
+    def handle_record(self, key: bytes | None, value: bytes | None) -> None:
+        name = (key or b"").decode(errors="replace")
+        if name.startswith(CONNECTOR_PREFIX):
+            self._connector(name.removeprefix(CONNECTOR_PREFIX), value)
+        elif name.startswith(TASK_COUNT_RECORD_PREFIX):
+            self._task_count(name.removeprefix(TASK_COUNT_RECORD_PREFIX), name, value)
+        elif name.startswith(TASK_PREFIX):
+            self._task(name.removeprefix(TASK_PREFIX), name, value)
+        elif name.startswith(COMMIT_TASKS_PREFIX):
+            self._commit(name.removeprefix(COMMIT_TASKS_PREFIX), name, value)
+
+    def _connector(self, connector: str, value: bytes | None) -> None:
+        if value is None:
+            self._remove(connector)
+            return
+        properties = _properties(CONNECTOR_PREFIX + connector, value)
+        if properties is not None:
+            self.connectors[connector] = properties
+
+    def _remove(self, connector: str) -> None:
+        self.connectors.pop(connector, None)
+        self._counts.pop(connector, None)
+        self._deferred.pop(connector, None)
+        self.inconsistent.discard(connector)
+        self._tasks = {task: props for task, props in self._tasks.items() if task.connector != connector}
+
+    def _task(self, rest: str, key: str, value: bytes | None) -> None:
+        connector, _, number = rest.rpartition("-")
+        properties = _properties(key, value)
+        if not connector or not number.isdigit():
+            _log.warning("Ignoring the record %r of the topic of configs, which names no task.", key)
+        elif properties is not None:
+            self._deferred.setdefault(connector, {})[int(number)] = properties
+
+    def _commit(self, connector: str, key: str, value: bytes | None) -> None:
+        if connector not in self.connectors:
+            self._remove(connector)  # it was deleted, and compaction has removed the traces
+            return
+        count = _number(key, "tasks", value)
+        if count is None:
+            return
+        deferred = self._deferred.pop(connector, {})
+        if all(number in deferred for number in range(count)):
+            self._tasks.update({ConnectorTaskId(connector, number): props for number, props in deferred.items()})
+            self.inconsistent.discard(connector)
+        else:
+            self.inconsistent.add(connector)
+        self._counts[connector] = count
+        self._pending_fencing.add(connector)
+
+    def _task_count(self, connector: str, key: str, value: bytes | None) -> None:
+        if _number(key, "task-count", value) is not None:
+            self._pending_fencing.discard(connector)
+
+
+def _parsed(key: str, value: bytes | None) -> dict[str, Any]:
+    try:
+        parsed = json.loads(value or b"null")
+    except ValueError:
+        parsed = None
+    if isinstance(parsed, dict):
+        return parsed
+    _log.error("Ignoring the record %r of the topic of configs because it is in the wrong format: %r", key, value)
+    return {}
+
+
+def _properties(key: str, value: bytes | None) -> dict[str, str] | None:
+    """Returns what a connector or task is configured with; None, with a line in the log, for
+    anything else. A null value is left out, as if the property were not there.
+    """
+    parsed = _parsed(key, value)
+    properties = parsed.get("properties")
+    if isinstance(properties, dict):
+        return {name: str(text) for name, text in properties.items() if text is not None}
+    if parsed:
+        _log.error("Invalid data for config of %s: 'properties' field should be a Map but is %r", key, properties)
+    return None
+
+
+def _number(key: str, name: str, value: bytes | None) -> int | None:
+    parsed = _parsed(key, value)
+    number = parsed.get(name)
+    if isinstance(number, int) and not isinstance(number, bool) and number >= 0:
+        return number
+    if parsed:
+        _log.error("Invalid data of %s: '%s' field should be a number but is %r", key, name, number)
+    return None
