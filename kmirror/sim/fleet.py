@@ -121,6 +121,15 @@ class SimFleet:
     def broker_named(self, broker_id: int) -> SimServer:
         return self.brokers[f"{self.name}{broker_id}"]
 
+    def leader(self, partition: TopicPartition) -> SimServer | None:
+        """Returns the broker that leads the partition, as the controller knows it; None while there
+        is none.
+        """
+        if not self.controller.is_serving:
+            return None
+        registration = self.image().topics.partition(partition.topic, partition.partition)
+        return self.broker_named(registration.leader) if registration is not None and registration.leader >= 0 else None
+
     def is_whole(self) -> bool:
         """Everything runs, every replica of every partition (internal ones, too) is in sync and has
         a leader.
@@ -132,6 +141,16 @@ class SimFleet:
             return False
         partitions = [partition for topic in image.topics.by_name.values() for partition in topic.partitions.values()]
         return all(partition.leader >= 0 and sorted(partition.isr) == sorted(partition.replicas) for partition in partitions)
+
+    def replicas_are_equal(self) -> bool:
+        """Returns whether the replicas in sync have equal logs. A follower that does not fetch falls
+        out of the ISR, and one in sync has everything a moment after the last write.
+        """
+        for partition, registration in self.registrations().items():
+            logs = [self.broker_named(broker_id).watch.logs.get(partition, []) for broker_id in registration.isr]
+            if len({tuple(batch.key for batch in log) for log in logs}) > 1:
+                return False
+        return True
 
     def may_die(self) -> bool:
         """Returns whether a broker may die now. None may while another one lost its power and has

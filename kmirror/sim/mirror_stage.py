@@ -138,14 +138,7 @@ class MirrorStage(SimStage):
     # what the disks of leaders say
 
     def leader(self, cluster: str, partition: TopicPartition) -> SimServer | None:
-        """Returns the broker that leads the partition, as the controller knows it; None while there
-        is none.
-        """
-        fleet = self.fleets[cluster]
-        if not fleet.controller.is_serving:
-            return None
-        registration = fleet.image().topics.partition(partition.topic, partition.partition)
-        return fleet.broker_named(registration.leader) if registration is not None and registration.leader >= 0 else None
+        return self.fleets[cluster].leader(partition)
 
     def state(self, cluster: str, partition: TopicPartition) -> MirrorPartitionState | None:
         server = self.leader(cluster, TopicPartition(MIRROR_STATE_TOPIC_NAME, 0))
@@ -286,17 +279,7 @@ class MirrorStage(SimStage):
         return all(fleet.is_whole() for fleet in self.fleets.values())
 
     def _replicas_are_equal(self) -> bool:
-        """Returns whether the replicas are equal. A follower that does not fetch falls out of the
-        ISR, and one in sync has everything a moment after the last write.
-        """
-        if not self.is_whole():
-            return False
-        for fleet in self.fleets.values():
-            for partition, registration in fleet.registrations().items():
-                logs = [fleet.broker_named(broker_id).watch.logs.get(partition, []) for broker_id in registration.isr]
-                if len({tuple(batch.key for batch in log) for log in logs}) > 1:
-                    return False
-        return True
+        return self.is_whole() and all(fleet.replicas_are_equal() for fleet in self.fleets.values())
 
     async def settle(self) -> None:
         """Writers end what they began, faults end, replicas catch up, what is under way arrives."""

@@ -56,6 +56,10 @@ class SimStage:
         """Returns the nodes whose disks may break."""
         return ()
 
+    def hosts(self) -> Sequence[str]:
+        """Returns every machine that faults of the network may hit."""
+        return [CLIENTS, *(server.name for server in self.servers())]
+
     async def start_servers(self, way_to_die: Callable[[SimServer, bool], bool | None] = lambda server, power_loss: power_loss) -> None:
         """Starts all servers and prepares the faults (`faults.active` lets them happen)."""
         for server in self.servers():
@@ -63,9 +67,8 @@ class SimStage:
             server.start()
         for server in self.servers():
             await server.wait_started()
-        hosts = [CLIENTS, *(server.name for server in self.servers())]
         self.faults = FaultInjector(
-            self.world, self.servers(), hosts, self.rates, self.history, way_to_die=way_to_die, disks=self.servers_with_disks()
+            self.world, self.servers(), self.hosts(), self.rates, self.history, way_to_die=way_to_die, disks=self.servers_with_disks()
         )
         self.world.loop.create_task(self.faults.run(), name="faults")
 

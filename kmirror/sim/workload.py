@@ -269,6 +269,14 @@ class Operator:
 
         await self._insist(f"create topic {name} at {cluster}", attempt, done=Errors.TOPIC_ALREADY_EXISTS)
 
+    async def add_partitions(self, cluster: str, topic: str, count: int) -> None:
+        """Makes them `count` in all."""
+
+        async def attempt() -> None:
+            (await self.admin(cluster).create_partitions({topic: count})).all()
+
+        await self._insist(f"have {count} partitions of {topic} at {cluster}", attempt, done=Errors.INVALID_PARTITIONS)
+
     async def create_mirror(self, cluster: str, mirror: str, *, source: str) -> None:
         self.history.sources[cluster, mirror] = source
 

@@ -1,0 +1,158 @@
+"""What the flows of a seed are like: the options of MirrorMaker 2 that its properties file has, and
+what happens to its workers.
+
+Drawn apart from the story, so that a story stays the same where an option is added at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kmirror.common.ports import Random
+
+SOURCE, TARGET = "a", "b"
+COMPRESSIONS = ("", "", "", "gzip", "lz4", "zstd", "none")
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+EXACTLY_ONCE_PERCENT = 45
+BOTH_WAYS_PERCENT = 20
+IDENTITY_PERCENT = 20
+SYNCS_AT_TARGET_PERCENT = 40
+UNCOMMITTED_PERCENT = 20
+SMALL_REQUESTS_PERCENT = 15
+INTERVAL_PERCENT = 40
+REPLACED_PERCENT = 60
+GROWS_PERCENT = 35
+DISK_FAULTS_PERCENT = 20
+EVERY_CLIENT = {"request.timeout.ms": "2500", "metadata.max.age.ms": "2000"}
+OF_A_KIND: Mapping[str, Mapping[str, str]] = {
+    "admin": {"default.api.timeout.ms": "6000"},
+    "consumer": {"default.api.timeout.ms": "6000", "fetch.max.wait.ms": "400"},
+    "producer": {},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FlowWorld:
+    """`replaced`: while a worker stands still another one takes its place, and then both run for a
+    moment (only with exactly-once support: two that copy at least once may leave a group's
+    translation ahead of what one of them copies again). `grows`: the topic gets more partitions.
+    """
+
+    exactly_once: bool = False
+    tasks: int = 1
+    both_ways: bool = False
+    identity: bool = False
+    syncs_at_target: bool = False
+    committed: bool = True
+    compression: str = ""
+    small_requests: bool = False
+    interval: bool = False
+    lag_max: int = 100
+    replaced: bool = False
+    grows: bool = False
+    disks_break: bool = False
+
+    @classmethod
+    def drawn(cls, random: Random, **told: Any) -> FlowWorld:
+        """Draws the options by the seed, except what is `told`."""
+
+        def chance(percent: int) -> bool:
+            return random.randrange(100) < percent
+
+        world = cls(
+            exactly_once=chance(EXACTLY_ONCE_PERCENT),
+            tasks=1 + random.randrange(3),
+            both_ways=chance(BOTH_WAYS_PERCENT),
+            identity=chance(IDENTITY_PERCENT),
+            syncs_at_target=chance(SYNCS_AT_TARGET_PERCENT),
+            committed=not chance(UNCOMMITTED_PERCENT),
+            compression=COMPRESSIONS[random.randrange(len(COMPRESSIONS))],
+            small_requests=chance(SMALL_REQUESTS_PERCENT),
+            interval=chance(INTERVAL_PERCENT),
+            lag_max=(0, 3, 100)[random.randrange(3)],
+            replaced=chance(REPLACED_PERCENT),
+            grows=chance(GROWS_PERCENT),
+            disks_break=chance(DISK_FAULTS_PERCENT),
+        )
+        world = replace(world, **told)
+        return replace(
+            world,
+            identity=world.identity and not world.both_ways,  # the two would loop for ever (CY4)
+            committed=world.committed or world.exactly_once,
+            replaced=world.replaced and world.exactly_once,
+        )
+
+    def flows(self) -> list[tuple[str, str]]:
+        """The flows that copy, by their clusters."""
+        return [(SOURCE, TARGET), (TARGET, SOURCE)] if self.both_ways else [(SOURCE, TARGET)]
+
+    def remote(self, source: str, topic: str) -> str:
+        return topic if self.identity else f"{source}.{topic}"
+
+    def syncs_topic(self, source: str, target: str) -> tuple[str, str]:
+        """Returns the cluster that has a flow's topic of offset syncs, and the topic."""
+        return (target, f"mm2-offset-syncs.{source}.internal") if self.syncs_at_target else (source, f"mm2-offset-syncs.{target}.internal")
+
+    def properties(self, servers: Callable[[str], str]) -> dict[str, str]:
+        """The properties file of a worker. `servers`: a cluster's bootstrap servers."""
+        props = {
+            "clusters": f"{SOURCE}, {TARGET}",
+            f"{SOURCE}->{TARGET}.enabled": "true",
+            f"{TARGET}->{SOURCE}.enabled": str(self.both_ways).lower(),
+            "topics": "orders.*" if self.identity else ".*orders.*",
+            "tasks.max": str(self.tasks),
+            "replication.factor": "3",
+            "offset.lag.max": str(self.lag_max),
+            "offset.storage.partitions": "2",
+            "consumer.poll.timeout.ms": "500",
+            "admin.timeout.ms": "8000",
+            "offset-syncs.topic.location": "target" if self.syncs_at_target else "source",
+            "sync.topic.acls.enabled": "false",
+            "sync.topic.configs.interval.seconds": "5",
+            "refresh.topics.interval.seconds": "2",
+            "refresh.groups.interval.seconds": "2",
+            "emit.checkpoints.interval.seconds": "1",
+            "sync.group.offsets.enabled": "true",
+            "sync.group.offsets.interval.seconds": "1",
+        }
+        if self.identity:
+            props["replication.policy.class"] = IDENTITY
+        if self.interval:
+            props |= {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "400"}
+        for cluster in (SOURCE, TARGET):
+            props |= self._of_cluster(cluster, servers(cluster))
+        return props
+
+    def _of_cluster(self, cluster: str, servers: str) -> dict[str, str]:
+        props = {f"{cluster}.bootstrap.servers": servers, f"{cluster}.offset.flush.interval.ms": "700"}
+        for kind, own in OF_A_KIND.items():
+            props |= {f"{cluster}.{kind}.{name}": value for name, value in (EVERY_CLIENT | own).items()}
+        props[f"{cluster}.consumer.isolation.level"] = "read_committed" if self.committed else "read_uncommitted"
+        if self.compression:
+            props[f"{cluster}.producer.compression.type"] = self.compression
+        if self.small_requests:
+            props[f"{cluster}.producer.max.request.size"] = "160"
+        if self.exactly_once:
+            props[f"{cluster}.exactly.once.source.support"] = "enabled"
+        return props
+
+    def __str__(self) -> str:
+        found = [f"{self.tasks} tasks a flow", f"offset.lag.max {self.lag_max}"]
+        found += ["exactly once"] if self.exactly_once else []
+        found += ["transactions of some polls"] if self.exactly_once and self.interval else []
+        found += ["both ways"] if self.both_ways else []
+        found += ["names are kept"] if self.identity else []
+        found += ["offset syncs at the target"] if self.syncs_at_target else []
+        found += [] if self.committed else ["aborted records are copied"]
+        found += [f"compression {self.compression}"] if self.compression else []
+        found += ["small requests"] if self.small_requests else []
+        found += ["a worker that stands still is replaced"] if self.replaced else []
+        found += ["the topic grows"] if self.grows else []
+        found += ["disks break"] if self.disks_break else []
+        return ", ".join(found)
+
+
+def servers_of(bootstrap: Sequence[tuple[str, int]]) -> str:
+    return ",".join(f"{host}:{port}" for host, port in bootstrap)

@@ -1,0 +1,161 @@
+"""The histories of MirrorMaker: its workers copy from fleet A to fleet B under faults of all kinds.
+
+    clients   plain, idempotent and transactional producers at A (some transactions are aborted, some producers are zombies), members of
+              a group that commit at A; with both ways the same at B
+    workers   one MirrorMaker on a machine of its own, which is killed, loses its power, stands still for 20 s, is restarted, has a
+              clock that is off; with exactly-once support a stalled one may be replaced, and wakes up beside the other
+    faults    those of both fleets, and of the network between all machines
+    end       writers stop, faults end, the workers copy what is left and are ended; then the rules of `flow_checkers` must hold
+"""
+
+from __future__ import annotations
+
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirrormaker.driver import MirrorMaker
+from kmirror.mirrormaker.formats import Checkpoint, OffsetSync
+from kmirror.runtime.system_ports import SeededRandom
+from kmirror.sim.events import Appended
+from kmirror.sim.faults import FaultRates
+from kmirror.sim.flow_checkers import check_flows
+from kmirror.sim.flow_events import FaultsEnded, FlowRead, key_values
+from kmirror.sim.flow_stage import FlowStage, Troubles
+from kmirror.sim.flow_world import SOURCE, TARGET, FlowWorld, servers_of
+from kmirror.sim.run import HistoryFunction, Setting
+from kmirror.sim.runtime import SimRuntime
+from kmirror.sim.stage import TOPIC
+
+HEARTBEATS = "heartbeats"
+
+
+class MirrorMaker2:
+    """One life of a worker of MirrorMaker 2."""
+
+    def __init__(self, runtime: SimRuntime, properties: dict[str, str]) -> None:
+        self.maker = MirrorMaker(runtime, properties)
+        self._ended = runtime.create_future()
+
+    async def run(self) -> None:
+        self.maker.start()
+        await self._ended
+
+    async def stop(self) -> None:
+        await self.maker.stop()
+
+
+async def mirror_maker_2(stage: FlowStage) -> None:
+    """MirrorMaker 2 copies from one fleet to another, and is killed, stalled and replaced, under
+    faults of all kinds.
+    """
+    await _mirror_maker_2(stage, FlowWorld.drawn(SeededRandom(f"{stage.world.loop.seed}/world")))
+
+
+async def _mirror_maker_2(stage: FlowStage, world: FlowWorld) -> None:
+    stage.tell(f"the world: {world}")
+    if world.disks_break and not stage.rates.is_calm:
+        stage.rates = stage.rates.with_disk_faults()
+    properties = world.properties(lambda cluster: servers_of(stage.fleets[cluster].bootstrap))
+    first, spare = (stage.add_worker(name, lambda runtime: MirrorMaker2(runtime, properties)) for name in ("mm1", "mm2"))
+    sources = [source for source, _ in world.flows()]
+    await stage.open(stage.between(1, 3), sources)
+    for source in sources:
+        _start_clients(stage, source)
+    first.start()
+    await stage.sleep_ms(stage.between(0, 4_000))
+    stage.faults.active = True
+    troubles = Troubles(stage, [first], spare if world.replaced else None)
+    for turn in range(stage.between(3, 6)):
+        await stage.sleep_ms(stage.between(500, 3_000))
+        if turn == 1 and world.grows:
+            await _grow(stage, sources)
+        if stage.chance(40):
+            stage.crowds[SOURCE].start_transactions("pay")
+        if stage.chance(30):
+            stage.crowds[SOURCE].start_member()
+    stage.faults.active = False
+    await troubles.end()
+    await stage.settle()
+    await _end(stage, world)
+
+
+def _start_clients(stage: FlowStage, cluster: str) -> None:
+    crowd = stage.crowds[cluster]
+    crowd.start_producer(idempotent=False)
+    crowd.start_producer(idempotent=True)
+    crowd.start_transactions("pay")
+    crowd.start_member()
+
+
+async def _grow(stage: FlowStage, sources: list[str]) -> None:
+    """The topic gets one more partition, which is written to from then on."""
+    partition = TopicPartition(TOPIC, len(stage.partitions))
+    stage.partitions.append(partition)
+    for cluster in sources:
+        await stage.operator.add_partitions(cluster, TOPIC, partition.partition + 1)
+        stage.crowds[cluster].partitions.append(partition)
+        stage.crowds[cluster].start_producer(idempotent=True)
+
+
+async def _end(stage: FlowStage, world: FlowWorld) -> None:
+    """Waits until all is copied, ends the workers, and reads what is to be judged."""
+    copied = {
+        flow: {partition: TopicPartition(world.remote(flow[0], partition.topic), partition.partition) for partition in stage.partitions}
+        for flow in world.flows()
+    }
+    await stage.wait_until(lambda: all(_is_copied(stage, *flow, of_flow, committed=world.committed) for flow, of_flow in copied.items()))
+    await stage.wait_until(lambda: all(_beats(stage, target) for _, target in world.flows()))
+    for (source, target), of_flow in copied.items():
+        await stage.read_group(source, target, of_flow)
+    await stage.end()
+    for (source, target), of_flow in copied.items():
+        stage.history.add(
+            FlowRead(
+                stage.world.loop.now_us,
+                source,
+                target,
+                world.committed,
+                world.exactly_once,
+                tuple(of_flow.items()),
+                tuple(_syncs(stage, *world.syncs_topic(source, target))),
+                tuple(_checkpoints(stage, target, f"{source}.checkpoints.internal")),
+                HEARTBEATS,
+            )
+        )
+
+
+def _is_copied(stage: FlowStage, source: str, target: str, copied: dict[TopicPartition, TopicPartition], *, committed: bool) -> bool:
+    """Whether the target has all that the source shows, as far as the logs of leaders say now."""
+    return all(
+        stage.shown(source, partition, committed=committed) <= stage.shown(target, remote, committed=True) for partition, remote in copied.items()
+    )
+
+
+def _beats(stage: FlowStage, cluster: str) -> bool:
+    """Whether the cluster got a heartbeat after the faults had ended."""
+    for event in reversed(stage.history.events):
+        if isinstance(event, FaultsEnded):
+            return False
+        if isinstance(event, Appended) and event.log.partition.topic == HEARTBEATS and stage.history.cluster_of(event.log) == cluster:
+            return True
+    return False
+
+
+def _syncs(stage: FlowStage, cluster: str, topic: str) -> list[OffsetSync]:
+    return [OffsetSync.deserialize_record(key, value) for key, value in _records(stage, cluster, topic)]
+
+
+def _checkpoints(stage: FlowStage, cluster: str, topic: str) -> list[Checkpoint]:
+    return [Checkpoint.deserialize_record(key, value) for key, value in _records(stage, cluster, topic)]
+
+
+def _records(stage: FlowStage, cluster: str, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    partition = TopicPartition(topic, 0)
+    leader = stage.fleets[cluster].leader(partition)
+    return list(key_values(leader, partition)) if leader is not None else []
+
+
+STORM = Setting(FlowStage, check_flows, FaultRates.storm(node_pause=2, min_pause_ms=250, max_pause_ms=1_500))
+CALM = Setting(FlowStage, check_flows)
+MIRROR_MAKER_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
+    "mirror-maker-2": (mirror_maker_2, STORM),
+    "mirror-maker-2-calm": (mirror_maker_2, CALM),
+}
