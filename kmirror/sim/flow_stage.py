@@ -36,7 +36,7 @@ CALMER = {
     "replica.lag.time.max.ms": "2000",
 }
 """A story with stalls lasts long, so its idle moments must cost little."""
-SLOWNESS = 3
+SLOWNESS = 6
 SETTLE_MS = 2_000
 STOP_MS = 15_000
 LOOK_MS = 200

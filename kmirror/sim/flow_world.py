@@ -28,7 +28,7 @@ DISK_FAULTS_PERCENT = 20
 EVERY_CLIENT = {"request.timeout.ms": "2500", "metadata.max.age.ms": "2000"}
 OF_A_KIND: Mapping[str, Mapping[str, str]] = {
     "admin": {"default.api.timeout.ms": "6000"},
-    "consumer": {"default.api.timeout.ms": "6000", "fetch.max.wait.ms": "400"},
+    "consumer": {"default.api.timeout.ms": "6000", "fetch.max.wait.ms": "400", "fetch.min.bytes": "600"},
     "producer": {},
 }
 

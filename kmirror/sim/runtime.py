@@ -26,7 +26,6 @@ step.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
@@ -44,6 +43,7 @@ from kmirror.sim.steps import SimHandle
 T = TypeVar("T")
 EPOCH_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 MAX_BLOCKING_DELAY_US = 5_000
+MAX_AWAITS_AT_DEATH = 100
 
 
 class SimClock:
@@ -215,8 +215,12 @@ class SimRuntime:
             return
         coroutine = task.get_coro()
         assert coroutine is not None, "tasks of the simulated loop always have a coroutine"
-        with contextlib.suppress(BaseException):  # nobody is told what a dead node raises
-            self.context.copy().run(coroutine.close)
+        context = self.context.copy()
+        for _ in range(MAX_AWAITS_AT_DEATH):  # a `finally` may await something, which gets the same answer
+            try:
+                context.run(coroutine.throw, NodeKilledError("the node is dead"))
+            except BaseException:  # noqa: BLE001 - nobody is told what a dead node raises
+                return
 
     def _ensure_alive(self, operation: str) -> None:
         if not self.alive:
