@@ -145,8 +145,10 @@ class Positions:
         return found.keys() == strategies.keys()
 
     async def _validate(self) -> bool:
+        now_ms = self._runtime.clock.monotonic_ms()
+        await self._know_leaders(self._subscriptions.partitions_needing_validation(now_ms))
         asked = {}
-        for partition in self._subscriptions.partitions_needing_validation(self._runtime.clock.monotonic_ms()):
+        for partition in self._subscriptions.partitions_needing_validation(now_ms):
             self._subscriptions.maybe_validate_position(partition, self._leader(partition))
             position = self._subscriptions.state(partition).position
             if position is not None:

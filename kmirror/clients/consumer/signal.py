@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 from kmirror.runtime.api import Runtime
@@ -26,7 +27,11 @@ class Signal:
                 waiter.set_result(None)
 
     async def wait(self, timeout_ms: float | None) -> None:
-        """Returns after `fire`, or after that time; None means no limit."""
+        """Returns after `fire`, or after that time in whole ms, rounded up; None means no limit.
+
+        Callers compare with a clock of whole ms: after a shorter wait it would still show the same
+        time, and they would wait again and again.
+        """
         if self._fired:
             self._fired = False
             return
@@ -39,7 +44,7 @@ class Signal:
             if not waiter.done():
                 waiter.set_result(None)
 
-        timer = None if timeout_ms is None else self._runtime.call_later_ms(timeout_ms, wake)
+        timer = None if timeout_ms is None else self._runtime.call_later_ms(math.ceil(timeout_ms), wake)
         try:
             await waiter
         finally:

@@ -1,4 +1,6 @@
-"""Positions of partitions that come and go while what is committed is asked."""
+"""Positions: of partitions that come and go while what is committed is asked, of one whose leader
+changes while it is validated, and what the consumer waits for meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,13 @@ from kmirror.clients.consumer.auto_offset_reset_strategy import AutoOffsetResetS
 from kmirror.clients.consumer.consumer_types import OffsetAndMetadata
 from kmirror.clients.consumer.positions import Positions
 from kmirror.clients.consumer.signal import Signal
-from kmirror.clients.consumer.subscription_state import FetchState, SubscriptionState
+from kmirror.clients.consumer.offset_fetcher import FoundEnd
+from kmirror.clients.consumer.subscription_state import FetchPosition, FetchState, KnownLeader, SubscriptionState
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import TaskScope
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
+from kmirror.sim.loop import SimLoop
+from kmirror.sim.runtime import SimWorld
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -65,3 +70,49 @@ async def test_a_partition_that_went_and_came_back_is_asked_again() -> None:
     for committed in ({}, {A: OffsetAndMetadata(5)}):
         subscriptions = await positions_while(go_and_come_back, committed)
         assert subscriptions.state(A).fetch_state is FetchState.INITIALIZING
+
+
+async def test_a_position_is_validated_at_the_leader_of_now() -> None:
+    """It was asked with the epoch of a former leader, fenced, which forgot the leader, and asked
+    with that epoch again, for ever.
+    """
+    runtime, old, now = AsyncioRuntime(), KnownLeader(1, 2), KnownLeader(3, 3)
+    subscriptions = SubscriptionState(AutoOffsetResetStrategy.EARLIEST)
+    subscriptions.assign_from_user([A])
+    subscriptions.seek(A, FetchPosition(74, 1, old))
+    assert subscriptions.state(A).fetch_state is FetchState.AWAIT_VALIDATION
+
+    class Cluster:
+        leader: KnownLeader | None = None
+
+        def known_leader(self, partition: TopicPartition) -> Any:
+            return None if self.leader is None else SimpleNamespace(leader=SimpleNamespace(id=self.leader.node_id), epoch=self.leader.epoch)
+
+        async def request_update(self, topics: Any) -> None:
+            self.leader = now
+
+    cluster = Cluster()
+
+    class Offsets:
+        async def epoch_ends(self, positions: Any) -> dict[TopicPartition, FoundEnd]:
+            await cluster.request_update(positions)
+            if positions[A].leader == now:
+                return {A: FoundEnd(1, 74)}
+            cluster.leader = None
+            return {}
+
+    unused: Any = None
+    positions = Positions(
+        runtime, TaskScope(runtime, "test"), cluster, subscriptions, Offsets(), unused, Signal(runtime), request_timeout_ms=1000
+    )  # type: ignore[arg-type]
+    assert await positions._steps()
+    assert subscriptions.state(A).position == FetchPosition(74, 1, now)
+
+
+def test_a_wait_is_not_shorter_than_the_clock_can_tell() -> None:
+    """A backoff that had a ten-thousandth of a ms left was waited for without end."""
+    loop = SimLoop(1)
+    runtime = SimWorld(loop).node("client").boot()
+    signal = Signal(runtime)
+    loop.run_until_complete(runtime.spawn(signal.wait(0.0001), name="wait"))
+    assert runtime.clock.monotonic_ms() == 1
