@@ -1,7 +1,7 @@
 """Safeguards that can be switched off, to show that a checker notices (decision 14).
 
 Some safeguards of the mirror are fields of `MirrorSafeguards`; more are in `sim.mirror_ablations`
-and `sim.disk_ablations`. The ones here are the broker's own. They have no switch in the program, so
+and `sim.disk_ablations`, and those of MirrorMaker in `sim.flow_ablations`. The ones here are the broker's own. They have no switch in the program, so
 each is taken out from here, for the time of one run:
 
     tail_recovery       recovery checks each batch and cuts the log at the first bad one
@@ -30,6 +30,7 @@ from kmirror.replica.broker_leader_end_point import BrokerLeaderEndPoint
 from kmirror.replica.partition import Partition
 from kmirror.replica.replica_fetcher import ReplicaFetcher
 from kmirror.sim.disk_ablations import DISK_REPLACEMENTS
+from kmirror.sim.flow_ablations import FLOW_REPLACEMENTS
 from kmirror.sim.mirror_ablations import MIRROR_REPLACEMENTS, Replacement, from_the_end
 from kmirror.storage import log_segment_recovery
 from kmirror.storage.log_offsets import LogOffsets
@@ -145,4 +146,5 @@ _REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "last_stable_offset": [(LogOffsets, "fetch_last_stable_offset_metadata", _the_high_watermark)],
     **MIRROR_REPLACEMENTS,
     **DISK_REPLACEMENTS,
+    **FLOW_REPLACEMENTS,
 }

@@ -133,7 +133,7 @@ class FlowWorld:
         if self.compression:
             props[f"{cluster}.producer.compression.type"] = self.compression
         if self.small_requests:
-            props[f"{cluster}.producer.max.request.size"] = "160"
+            props[f"{cluster}.producer.max.request.size"] = "260"
         if self.exactly_once:
             props[f"{cluster}.exactly.once.source.support"] = "enabled"
         return props

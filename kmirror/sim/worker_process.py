@@ -38,6 +38,7 @@ class WorkerProcess:
         self._history = history
         self._begin = begin
         self._life: Life | None = None
+        self._is_stopping = False
 
     @property
     def alive(self) -> bool:
@@ -48,12 +49,15 @@ class WorkerProcess:
         if not self.alive:
             runtime = self.node.boot()
             self.lives += 1
+            self._is_stopping = False
             self._life = self._begin(runtime)
             self.tell(f"starts, for the {self.lives}. time")
             runtime.spawn(self._run(runtime, self._life), name="worker")
 
     async def _run(self, runtime: SimRuntime, life: Life) -> None:
         await life.run()
+        if self._is_stopping:
+            return
         self.tell("ends by itself")
         self._loop.call_soon(self._end_and_start_again, runtime)
 
@@ -87,6 +91,7 @@ class WorkerProcess:
         if runtime is None or life is None:
             return False
         self.tell("is asked to end")
+        self._is_stopping = True
         stopping = runtime.spawn(life.stop(), name="stop")
         done, _ = await asyncio.wait([stopping], timeout=timeout_ms / 1000)
         if self.node.runtime is not runtime:

@@ -1,0 +1,110 @@
+"""Rules of MirrorMaker that have no switch in the program. Each is taken out from here, for the time
+of one run; the code of its rule stands last, in brackets (docs/RULES.md).
+
+    offsets_after_acks       source offsets are stored only once the target has the records (MC12)
+    offsets_in_transaction   with exactly-once support they are a part of the records' transaction
+    offsets_read_committed   and those of aborted transactions do not count where a task goes on
+    former_lives_fenced      a task has the transactional id of its former lives, which shuts them out
+    tasks_stop_first         a task whose partitions change is stopped before others begin with them
+    translated_behind        an offset is translated by a sync at or before it (OS6)
+    syncs_after_commit       an offset sync names records of committed transactions only
+    cycles_seen              a topic is not copied to a cluster that it came from (CY1)
+    flush_before_commit      the legacy MirrorMaker flushes its producer before it commits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kmirror.mirrormaker import cycles, source_connector
+from kmirror.mirrormaker.connect_offsets import OffsetStorage
+from kmirror.mirrormaker.connector_host import ConnectorHost
+from kmirror.mirrormaker.internal_topics import InternalTopicReader
+from kmirror.mirrormaker.legacy.consumer_wrapper import ConsumerWrapper
+from kmirror.mirrormaker.offset_sync_store import OffsetSyncStore
+from kmirror.mirrormaker.submitted_records import SubmittedRecords
+from kmirror.mirrormaker.task_transactions import TaskTransactions
+from kmirror.sim.mirror_ablations import Replacement
+
+LATE_MS = 3_000
+
+
+def _at_once(submit: Any) -> Any:
+    def run(self: SubmittedRecords, partition: Any, last_offset: int) -> Any:
+        self._committable[partition] = last_offset
+        return submit(self, partition, last_offset)
+
+    return run
+
+
+def _alone(write: Any) -> Any:
+    async def run(self: OffsetStorage, connector: str, offsets: Any, transaction_of: Any = None) -> None:
+        await write(self, connector, offsets)
+
+    return run
+
+
+def _of_all_transactions(start: Any) -> Any:
+    async def run(self: InternalTopicReader) -> None:
+        self._consumer = self._ends
+        await start(self)
+
+    return run
+
+
+def _one_more_id(transactional_id: Any) -> Any:
+    lives = iter(range(1_000_000))
+
+    def run(group_id: str, connector: str, task: int) -> str:
+        return f"{transactional_id(group_id, connector, task)}-life-{next(lives)}"
+
+    return run
+
+
+def _later(stop_tasks: Any) -> Any:
+    async def run(self: ConnectorHost, tasks: Any) -> None:
+        async def stop() -> None:
+            await self._runtime.sleep_ms(LATE_MS)
+            await stop_tasks(self, tasks)
+
+        if tasks:
+            self._runtime.spawn(stop(), name="stop-late")
+
+    return run
+
+
+def _by_the_newest(translate_downstream: Any) -> Any:
+    def run(self: OffsetSyncStore, topic_partition: Any, upstream_offset: int) -> int | None:
+        syncs = self._syncs.get(topic_partition)
+        return syncs[0].downstream_offset if self.read_to_end and syncs else None
+
+    return run
+
+
+def _before_commit(acknowledged: Any) -> Any:
+    return lambda self, done: done()
+
+
+def _unseen(is_cycle: Any) -> Any:
+    return lambda policy, target, topic: False
+
+
+def _without_flush(flush_and_commit: Any) -> Any:
+    async def run(self: ConsumerWrapper) -> None:
+        await self.commit_offsets()
+
+    return run
+
+
+FLOW_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
+    "offsets_after_acks": [(SubmittedRecords, "submit", _at_once)],
+    "offsets_in_transaction": [(OffsetStorage, "write", _alone)],
+    "offsets_read_committed": [(InternalTopicReader, "start", _of_all_transactions)],
+    "former_lives_fenced": [(source_connector, "transactional_id", _one_more_id)],
+    "tasks_stop_first": [(ConnectorHost, "_stop_tasks", _later)],
+    "translated_behind": [(OffsetSyncStore, "translate_downstream", _by_the_newest)],
+    "syncs_after_commit": [(TaskTransactions, "acknowledged", _before_commit)],
+    "cycles_seen": [(cycles, "is_cycle", _unseen)],
+    "flush_before_commit": [(ConsumerWrapper, "flush_and_commit", _without_flush)],
+}
