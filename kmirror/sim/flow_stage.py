@@ -9,7 +9,6 @@ power, stalls, clocks) come from `Troubles`.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 
 from kmirror.common.topic_partition import TopicPartition

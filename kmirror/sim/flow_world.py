@@ -31,6 +31,13 @@ OF_A_KIND: Mapping[str, Mapping[str, str]] = {
     "consumer": {"default.api.timeout.ms": "6000", "fetch.max.wait.ms": "400", "fetch.min.bytes": "600"},
     "producer": {},
 }
+CLASSIC = {"heartbeat.interval.ms": "700", "session.timeout.ms": "6000"}
+PROTOCOLS: Mapping[str, Mapping[str, str]] = {
+    "range": CLASSIC,
+    "cooperative-sticky": {**CLASSIC, "partition.assignment.strategy": "cooperative-sticky"},
+    "consumer": {"group.protocol": "consumer"},
+}
+ONE_PARTITION_PERCENT = 35
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +157,55 @@ class FlowWorld:
         found += ["small requests"] if self.small_requests else []
         found += ["a worker that stands still is replaced"] if self.replaced else []
         found += ["the topic grows"] if self.grows else []
+        found += ["disks break"] if self.disks_break else []
+        return ", ".join(found)
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyWorld:
+    """What the processes of the legacy MirrorMaker of a seed are like. `one_partition`: the target's
+    topic has one, which all records go to; else a handler keeps each record's partition.
+    """
+
+    processes: int = 1
+    streams: int = 1
+    protocol: str = "range"
+    committed: bool = True
+    one_partition: bool = False
+    compression: str = ""
+    disks_break: bool = False
+
+    @classmethod
+    def drawn(cls, random: Random) -> LegacyWorld:
+        return cls(
+            processes=1 + random.randrange(2),
+            streams=1 + random.randrange(2),
+            protocol=tuple(PROTOCOLS)[random.randrange(len(PROTOCOLS))],
+            committed=random.randrange(100) >= UNCOMMITTED_PERCENT,
+            one_partition=random.randrange(100) < ONE_PARTITION_PERCENT,
+            compression=COMPRESSIONS[random.randrange(len(COMPRESSIONS))],
+            disks_break=random.randrange(100) < DISK_FAULTS_PERCENT,
+        )
+
+    def properties(self, servers: Callable[[str], str]) -> tuple[dict[str, str], dict[str, str]]:
+        """The two properties files: the consumer's and the producer's."""
+        consumer = {
+            "bootstrap.servers": servers(SOURCE),
+            "group.id": "legacy",
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed" if self.committed else "read_uncommitted",
+            **EVERY_CLIENT,
+            **OF_A_KIND["consumer"],
+            **PROTOCOLS[self.protocol],
+        }
+        producer = {"bootstrap.servers": servers(TARGET), **EVERY_CLIENT}
+        return consumer, producer | ({"compression.type": self.compression} if self.compression else {})
+
+    def __str__(self) -> str:
+        found = [f"{self.processes} processes of {self.streams} streams", f"group protocol {self.protocol}"]
+        found += [] if self.committed else ["aborted records are copied"]
+        found += ["all records go to one partition"] if self.one_partition else []
+        found += [f"compression {self.compression}"] if self.compression else []
         found += ["disks break"] if self.disks_break else []
         return ", ".join(found)
 

@@ -15,6 +15,7 @@ from typing import Protocol
 from kmirror.sim.events import History, Told
 from kmirror.sim.runtime import SimRuntime, SimWorld
 
+LOOK_MS = 50
 RESTART_MS = 1_000
 """So long a program that has ended waits until its service manager starts it again."""
 
@@ -93,11 +94,13 @@ class WorkerProcess:
         self.tell("is asked to end")
         self._is_stopping = True
         stopping = runtime.spawn(life.stop(), name="stop")
-        done, _ = await asyncio.wait([stopping], timeout=timeout_ms / 1000)
+        deadline_us = self._loop.now_us + timeout_ms * 1000
+        while self.node.runtime is runtime and not stopping.done() and self._loop.now_us < deadline_us:
+            await asyncio.sleep(LOOK_MS / 1000)
         if self.node.runtime is not runtime:
             return False
         self.kill()
-        return bool(done)
+        return stopping.done()
 
     def tell(self, what: str) -> None:
         self._history.add(Told(self._loop.now_us, self.name, what))

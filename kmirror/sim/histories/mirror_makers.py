@@ -1,30 +1,39 @@
 """The histories of MirrorMaker: its workers copy from fleet A to fleet B under faults of all kinds.
 
-    clients   plain, idempotent and transactional producers at A (some transactions are aborted, some producers are zombies), members of
-              a group that commit at A; with both ways the same at B
-    workers   one MirrorMaker on a machine of its own, which is killed, loses its power, stands still for 20 s, is restarted, has a
-              clock that is off; with exactly-once support a stalled one may be replaced, and wakes up beside the other
-    faults    those of both fleets, and of the network between all machines
-    end       writers stop, faults end, the workers copy what is left and are ended; then the rules of `flow_checkers` must hold
+clients   plain, idempotent and transactional producers at A (some transactions are aborted, some producers are zombies), members of
+          a group that commit at A; with both ways the same at B
+workers   MirrorMaker 2 on a machine of its own, or one or two of the legacy MirrorMaker in one group; they are killed, lose their
+          power, stand still for 20 s, are restarted, have clocks that are off; with exactly-once support a stalled one may be
+          replaced, and wakes up beside the other
+faults    those of both fleets, and of the network between all machines
+end       writers stop, faults end, the workers copy what is left and are ended; then the rules of `flow_checkers` must hold
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from kmirror.clients.consumer.consumer_types import ConsumerRecord
+from kmirror.clients.kafka_producer import ProducerRecord
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.driver import MirrorMaker
 from kmirror.mirrormaker.formats import Checkpoint, OffsetSync
+from kmirror.mirrormaker.legacy.message_handler import DefaultMirrorMakerMessageHandler
+from kmirror.mirrormaker.legacy.mirror_maker import MirrorMaker as LegacyMirrorMaker
+from kmirror.mirrormaker.legacy.settings import MirrorMakerSettings, include_pattern
 from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.events import Appended
 from kmirror.sim.faults import FaultRates
 from kmirror.sim.flow_checkers import check_flows
-from kmirror.sim.flow_events import FaultsEnded, FlowRead, key_values
+from kmirror.sim.flow_events import Copied, FaultsEnded, FlowRead, key_values
 from kmirror.sim.flow_stage import FlowStage, Troubles
-from kmirror.sim.flow_world import SOURCE, TARGET, FlowWorld, servers_of
+from kmirror.sim.flow_world import SOURCE, TARGET, FlowWorld, LegacyWorld, servers_of
 from kmirror.sim.run import HistoryFunction, Setting
 from kmirror.sim.runtime import SimRuntime
 from kmirror.sim.stage import TOPIC
 
 HEARTBEATS = "heartbeats"
+LEGACY_COMMIT_MS = 700
 
 
 class MirrorMaker2:
@@ -40,6 +49,29 @@ class MirrorMaker2:
 
     async def stop(self) -> None:
         await self.maker.stop()
+
+
+class MirrorMaker1:
+    """One life of a process of the legacy MirrorMaker."""
+
+    def __init__(self, runtime: SimRuntime, settings: MirrorMakerSettings) -> None:
+        self._maker = LegacyMirrorMaker(runtime, settings)
+        self._ended = runtime.create_future()
+
+    async def run(self) -> None:
+        await self._maker.run()
+        self._ended.set_result(None)
+
+    async def stop(self) -> None:
+        self._maker.shut_down()
+        await self._ended
+
+
+class SamePartition:
+    """A handler that keeps the partition of each record."""
+
+    def handle(self, record: ConsumerRecord) -> list[ProducerRecord]:
+        return [ProducerRecord(record.topic, record.value, key=record.key, partition=record.partition, timestamp=record.timestamp)]
 
 
 async def mirror_maker_2(stage: FlowStage) -> None:
@@ -77,6 +109,50 @@ async def _mirror_maker_2(stage: FlowStage, world: FlowWorld) -> None:
     await _end(stage, world)
 
 
+async def mirror_maker_1(stage: FlowStage) -> None:
+    """The legacy MirrorMaker copies from one fleet to another, and is killed and stalled, under
+    faults of all kinds.
+    """
+    world = LegacyWorld.drawn(SeededRandom(f"{stage.world.loop.seed}/world"))
+    stage.tell(f"the world: {world}")
+    if world.disks_break and not stage.rates.is_calm:
+        stage.rates = stage.rates.with_disk_faults()
+    consumer, producer = world.properties(lambda cluster: servers_of(stage.fleets[cluster].bootstrap))
+
+    def begin(runtime: SimRuntime) -> MirrorMaker1:
+        settings = MirrorMakerSettings(
+            consumer,
+            producer,
+            include_pattern(TOPIC),
+            num_streams=world.streams,
+            offset_commit_interval_ms=LEGACY_COMMIT_MS,
+            message_handler=DefaultMirrorMakerMessageHandler() if world.one_partition else SamePartition(),
+        )
+        return MirrorMaker1(runtime, settings)
+
+    workers = [stage.add_worker(f"mm{number}", begin) for number in range(1, world.processes + 1)]
+    count = stage.between(1, 3)
+    await stage.open(count, [SOURCE])
+    await stage.operator.create_topic(TARGET, TOPIC, 1 if world.one_partition else count, replication_factor=3)
+    _start_clients(stage, SOURCE)
+    for worker in workers:
+        worker.start()
+    await stage.sleep_ms(stage.between(0, 4_000))
+    stage.faults.active = True
+    troubles = Troubles(stage, workers)
+    for _ in range(stage.between(3, 6)):
+        await stage.sleep_ms(stage.between(500, 3_000))
+        if stage.chance(40):
+            stage.crowds[SOURCE].start_transactions("pay")
+    stage.faults.active = False
+    await troubles.end()
+    await stage.settle()
+    copied = tuple((partition, TopicPartition(TOPIC, 0) if world.one_partition else partition) for partition in stage.partitions)
+    await stage.wait_until(lambda: _is_copied(stage, SOURCE, TARGET, copied, committed=world.committed))
+    await stage.end()
+    stage.history.add(FlowRead(stage.world.loop.now_us, SOURCE, TARGET, world.committed, exactly_once=False, copied=copied))
+
+
 def _start_clients(stage: FlowStage, cluster: str) -> None:
     crowd = stage.crowds[cluster]
     crowd.start_producer(idempotent=False)
@@ -101,7 +177,9 @@ async def _end(stage: FlowStage, world: FlowWorld) -> None:
         flow: {partition: TopicPartition(world.remote(flow[0], partition.topic), partition.partition) for partition in stage.partitions}
         for flow in world.flows()
     }
-    await stage.wait_until(lambda: all(_is_copied(stage, *flow, of_flow, committed=world.committed) for flow, of_flow in copied.items()))
+    await stage.wait_until(
+        lambda: all(_is_copied(stage, *flow, of_flow.items(), committed=world.committed) for flow, of_flow in copied.items())
+    )
     await stage.wait_until(lambda: all(_beats(stage, target) for _, target in world.flows()))
     for (source, target), of_flow in copied.items():
         await stage.read_group(source, target, of_flow)
@@ -122,10 +200,10 @@ async def _end(stage: FlowStage, world: FlowWorld) -> None:
         )
 
 
-def _is_copied(stage: FlowStage, source: str, target: str, copied: dict[TopicPartition, TopicPartition], *, committed: bool) -> bool:
+def _is_copied(stage: FlowStage, source: str, target: str, copied: Iterable[Copied], *, committed: bool) -> bool:
     """Whether the target has all that the source shows, as far as the logs of leaders say now."""
     return all(
-        stage.shown(source, partition, committed=committed) <= stage.shown(target, remote, committed=True) for partition, remote in copied.items()
+        stage.shown(source, partition, committed=committed) <= stage.shown(target, remote, committed=True) for partition, remote in copied
     )
 
 
@@ -158,4 +236,5 @@ CALM = Setting(FlowStage, check_flows)
 MIRROR_MAKER_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "mirror-maker-2": (mirror_maker_2, STORM),
     "mirror-maker-2-calm": (mirror_maker_2, CALM),
+    "mirror-maker-1": (mirror_maker_1, STORM),
 }

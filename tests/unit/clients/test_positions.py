@@ -9,9 +9,9 @@ from typing import Any
 
 from kmirror.clients.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
 from kmirror.clients.consumer.consumer_types import OffsetAndMetadata
+from kmirror.clients.consumer.offset_fetcher import FoundEnd
 from kmirror.clients.consumer.positions import Positions
 from kmirror.clients.consumer.signal import Signal
-from kmirror.clients.consumer.offset_fetcher import FoundEnd
 from kmirror.clients.consumer.subscription_state import FetchPosition, FetchState, KnownLeader, SubscriptionState
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import TaskScope
