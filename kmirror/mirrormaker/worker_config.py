@@ -7,6 +7,7 @@ What connectors copy is written by the worker's producer: the target's `bootstra
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Final
 
@@ -34,6 +35,8 @@ NOT_BUILT: Final = {
     "errors.tolerance": "none",
 }
 """Properties that change what is copied, with the only value that is supported."""
+
+_log = logging.getLogger(__name__)
 
 
 def _definition() -> ConfigDef:
@@ -84,6 +87,20 @@ class WorkerConfig(AbstractConfig):
         """Returns the settings of the worker's membership in its group."""
         own = {name: self.originals[name] for name in GROUP_CONFIGS if name in self.originals}
         return self.client("admin", client_id) | own
+
+    def offsets_consumer(self, client_id: str) -> dict[str, str]:
+        """Returns the settings of what reads source offsets. With exactly-once support those of
+        aborted transactions never count, whatever the file says: a task would go on behind records
+        that the target does not show.
+        """
+        props = self.client("consumer", client_id)
+        if self.is_exactly_once:
+            if props.get("isolation.level", "read_committed") != "read_committed":
+                _log.warning(
+                    "[%s] isolation.level=%s is ignored: source offsets are read with read_committed", client_id, props["isolation.level"]
+                )
+            props["isolation.level"] = "read_committed"
+        return props
 
     def producer_of(self, connector_props: Mapping[str, str], client_id: str) -> dict[str, str]:
         """Returns the settings of the producer that writes what a connector copies."""

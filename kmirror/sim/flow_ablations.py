@@ -5,7 +5,6 @@ of one run; the code of its rule stands last, in brackets (docs/RULES.md).
     offsets_in_transaction   with exactly-once support they are a part of the records' transaction
     offsets_read_committed   and those of aborted transactions do not count where a task goes on
     former_lives_fenced      a task has the transactional id of its former lives, which shuts them out
-    tasks_stop_first         a task whose partitions change is stopped before others begin with them
     translated_behind        an offset is translated by a sync at or before it (OS6)
     syncs_after_commit       an offset sync names records of committed transactions only
     cycles_seen              a topic is not copied to a cluster that it came from (CY1)
@@ -19,15 +18,12 @@ from typing import Any
 
 from kmirror.mirrormaker import cycles, source_connector
 from kmirror.mirrormaker.connect_offsets import OffsetStorage
-from kmirror.mirrormaker.connector_host import ConnectorHost
 from kmirror.mirrormaker.internal_topics import InternalTopicReader
 from kmirror.mirrormaker.legacy.consumer_wrapper import ConsumerWrapper
 from kmirror.mirrormaker.offset_sync_store import OffsetSyncStore
 from kmirror.mirrormaker.submitted_records import SubmittedRecords
 from kmirror.mirrormaker.task_transactions import TaskTransactions
 from kmirror.sim.mirror_ablations import Replacement
-
-LATE_MS = 3_000
 
 
 def _at_once(submit: Any) -> Any:
@@ -62,18 +58,6 @@ def _one_more_id(transactional_id: Any) -> Any:
     return run
 
 
-def _later(stop_tasks: Any) -> Any:
-    async def run(self: ConnectorHost, tasks: Any) -> None:
-        async def stop() -> None:
-            await self._runtime.sleep_ms(LATE_MS)
-            await stop_tasks(self, tasks)
-
-        if tasks:
-            self._runtime.spawn(stop(), name="stop-late")
-
-    return run
-
-
 def _by_the_newest(translate_downstream: Any) -> Any:
     def run(self: OffsetSyncStore, topic_partition: Any, upstream_offset: int) -> int | None:
         syncs = self._syncs.get(topic_partition)
@@ -102,7 +86,6 @@ FLOW_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "offsets_in_transaction": [(OffsetStorage, "write", _alone)],
     "offsets_read_committed": [(InternalTopicReader, "start", _of_all_transactions)],
     "former_lives_fenced": [(source_connector, "transactional_id", _one_more_id)],
-    "tasks_stop_first": [(ConnectorHost, "_stop_tasks", _later)],
     "translated_behind": [(OffsetSyncStore, "translate_downstream", _by_the_newest)],
     "syncs_after_commit": [(TaskTransactions, "acknowledged", _before_commit)],
     "cycles_seen": [(cycles, "is_cycle", _unseen)],

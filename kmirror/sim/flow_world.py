@@ -44,7 +44,8 @@ ONE_PARTITION_PERCENT = 35
 class FlowWorld:
     """`replaced`: while a worker stands still another one takes its place, and then both run for a
     moment (only with exactly-once support: two that copy at least once may leave a group's
-    translation ahead of what one of them copies again). `grows`: the topic gets more partitions.
+    translation ahead of what one of them copies again). `grows`: there is one more
+    partition, or topic.
     """
 
     exactly_once: bool = False
@@ -108,7 +109,7 @@ class FlowWorld:
             "clusters": f"{SOURCE}, {TARGET}",
             f"{SOURCE}->{TARGET}.enabled": "true",
             f"{TARGET}->{SOURCE}.enabled": str(self.both_ways).lower(),
-            "topics": "orders.*" if self.identity else ".*orders.*",
+            "topics": ".*orders",
             "tasks.max": str(self.tasks),
             "replication.factor": "3",
             "offset.lag.max": str(self.lag_max),
@@ -136,7 +137,8 @@ class FlowWorld:
         props = {f"{cluster}.bootstrap.servers": servers, f"{cluster}.offset.flush.interval.ms": "700"}
         for kind, own in OF_A_KIND.items():
             props |= {f"{cluster}.{kind}.{name}": value for name, value in (EVERY_CLIENT | own).items()}
-        props[f"{cluster}.consumer.isolation.level"] = "read_committed" if self.committed else "read_uncommitted"
+        is_source = cluster in [source for source, _ in self.flows()]
+        props[f"{cluster}.consumer.isolation.level"] = "read_committed" if self.committed and is_source else "read_uncommitted"
         if self.compression:
             props[f"{cluster}.producer.compression.type"] = self.compression
         if self.small_requests:
@@ -156,7 +158,7 @@ class FlowWorld:
         found += [f"compression {self.compression}"] if self.compression else []
         found += ["small requests"] if self.small_requests else []
         found += ["a worker that stands still is replaced"] if self.replaced else []
-        found += ["the topic grows"] if self.grows else []
+        found += ["the source grows"] if self.grows else []
         found += ["disks break"] if self.disks_break else []
         return ", ".join(found)
 

@@ -95,7 +95,9 @@ class WorkerProcess:
         self._is_stopping = True
         stopping = runtime.spawn(life.stop(), name="stop")
         deadline_us = self._loop.now_us + timeout_ms * 1000
-        while self.node.runtime is runtime and not stopping.done() and self._loop.now_us < deadline_us:
+        while not stopping.done():
+            if self.node.runtime is not runtime or self._loop.now_us >= deadline_us:
+                break
             await asyncio.sleep(LOOK_MS / 1000)
         if self.node.runtime is not runtime:
             return False

@@ -12,6 +12,7 @@ end       writers stop, faults end, the workers copy what is left and are ended;
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from kmirror.clients.consumer.consumer_types import ConsumerRecord
 from kmirror.clients.kafka_producer import ProducerRecord
@@ -33,6 +34,8 @@ from kmirror.sim.runtime import SimRuntime
 from kmirror.sim.stage import TOPIC
 
 HEARTBEATS = "heartbeats"
+OTHER_TOPIC = "more-orders"
+"""Its name is before the story's topic's, so tasks get other partitions."""
 LEGACY_COMMIT_MS = 700
 
 
@@ -79,6 +82,16 @@ async def mirror_maker_2(stage: FlowStage) -> None:
     faults of all kinds.
     """
     await _mirror_maker_2(stage, FlowWorld.drawn(SeededRandom(f"{stage.world.loop.seed}/world")))
+
+
+def flows_of(**told: Any) -> HistoryFunction:
+    """Returns the story of `mirror-maker-2` in a world with these options."""
+
+    async def play(stage: FlowStage) -> None:
+        await _mirror_maker_2(stage, FlowWorld.drawn(SeededRandom(f"{stage.world.loop.seed}/world"), **told))
+
+    play.__doc__ = f"The story of mirror-maker-2 with {FlowWorld(**told)}."
+    return play
 
 
 async def _mirror_maker_2(stage: FlowStage, world: FlowWorld) -> None:
@@ -162,11 +175,15 @@ def _start_clients(stage: FlowStage, cluster: str) -> None:
 
 
 async def _grow(stage: FlowStage, sources: list[str]) -> None:
-    """The topic gets one more partition, which is written to from then on."""
-    partition = TopicPartition(TOPIC, len(stage.partitions))
+    """The topic gets one more partition, or there is another topic; it is written to from then on."""
+    is_new_topic = stage.chance(50)
+    partition = TopicPartition(OTHER_TOPIC, 0) if is_new_topic else TopicPartition(TOPIC, len(stage.partitions))
     stage.partitions.append(partition)
     for cluster in sources:
-        await stage.operator.add_partitions(cluster, TOPIC, partition.partition + 1)
+        if is_new_topic:
+            await stage.operator.create_topic(cluster, OTHER_TOPIC, replication_factor=3)
+        else:
+            await stage.operator.add_partitions(cluster, TOPIC, partition.partition + 1)
         stage.crowds[cluster].partitions.append(partition)
         stage.crowds[cluster].start_producer(idempotent=True)
 
@@ -182,7 +199,7 @@ async def _end(stage: FlowStage, world: FlowWorld) -> None:
     )
     await stage.wait_until(lambda: all(_beats(stage, target) for _, target in world.flows()))
     for (source, target), of_flow in copied.items():
-        await stage.read_group(source, target, of_flow)
+        await stage.read_group(source, target, {own: copy for own, copy in of_flow.items() if own.topic == TOPIC})
     await stage.end()
     for (source, target), of_flow in copied.items():
         stage.history.add(
@@ -236,5 +253,7 @@ CALM = Setting(FlowStage, check_flows)
 MIRROR_MAKER_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "mirror-maker-2": (mirror_maker_2, STORM),
     "mirror-maker-2-calm": (mirror_maker_2, CALM),
+    "mirror-maker-2-exactly-once": (flows_of(exactly_once=True, replaced=True), STORM),
+    "mirror-maker-2-both-ways": (flows_of(both_ways=True), STORM),
     "mirror-maker-1": (mirror_maker_1, STORM),
 }

@@ -21,6 +21,7 @@ from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.mirror_maker_config import MirrorMakerConfig
 from kmirror.mirrormaker.property_names import current_names
 from kmirror.mirrormaker.replication_policy import IdentityReplicationPolicy
+from kmirror.mirrormaker.worker_config import WorkerConfig
 from kmirror.network.config_providers import ConfigProviders
 from kmirror.runtime.os_files import OsFileSystem
 
@@ -224,3 +225,12 @@ def test_the_new_name_counts_where_a_file_has_both() -> None:
 def test_every_connector_takes_what_the_driver_makes() -> None:
     for name, kind in CONNECTORS.items():
         assert kind(driver().connector_base_config(A_TO_B, name)).connector_name == name
+
+
+@pytest.mark.parametrize(("support", "level"), [("enabled", "read_committed"), ("disabled", "read_uncommitted")])
+def test_offsets_of_aborted_transactions_never_count_with_exactly_once_support(support: str, level: str) -> None:
+    """A task went on behind records that the target does not show, as `B.consumer.isolation.level`
+    said so.
+    """
+    props = driver({"B.exactly.once.source.support": support, "B.consumer.isolation.level": "read_uncommitted"}).worker_config(A_TO_B)
+    assert WorkerConfig(props).offsets_consumer("c")["isolation.level"] == level
