@@ -32,6 +32,7 @@ from kmirror.sim.flow_world import SOURCE, TARGET, FlowWorld, LegacyWorld, serve
 from kmirror.sim.run import HistoryFunction, Setting
 from kmirror.sim.runtime import SimRuntime
 from kmirror.sim.stage import TOPIC
+from kmirror.sim.worker_process import WorkerProcess
 
 HEARTBEATS = "heartbeats"
 OTHER_TOPIC = "more-orders"
@@ -98,10 +99,8 @@ async def _mirror_maker_2(stage: FlowStage, world: FlowWorld) -> None:
     stage.tell(f"the world: {world}")
     if world.disks_break and not stage.rates.is_calm:
         stage.rates = stage.rates.with_disk_faults()
-    properties = world.properties(lambda cluster: servers_of(stage.fleets[cluster].bootstrap))
-    first, spare = (stage.add_worker(name, lambda runtime: MirrorMaker2(runtime, properties)) for name in ("mm1", "mm2"))
     sources = [source for source, _ in world.flows()]
-    await stage.open(stage.between(1, 3), sources)
+    first, spare = await open_flows(stage, world, stage.between(1, 3))
     for source in sources:
         _start_clients(stage, source)
     first.start()
@@ -119,7 +118,7 @@ async def _mirror_maker_2(stage: FlowStage, world: FlowWorld) -> None:
     stage.faults.active = False
     await troubles.end()
     await stage.settle()
-    await _end(stage, world)
+    await end_flows(stage, world)
 
 
 async def mirror_maker_1(stage: FlowStage) -> None:
@@ -166,6 +165,14 @@ async def mirror_maker_1(stage: FlowStage) -> None:
     stage.history.add(FlowRead(stage.world.loop.now_us, SOURCE, TARGET, world.committed, exactly_once=False, copied=copied))
 
 
+async def open_flows(stage: FlowStage, world: FlowWorld, partitions: int) -> list[WorkerProcess]:
+    """Opens the stage; returns two workers that do not run yet."""
+    properties = world.properties(lambda cluster: servers_of(stage.fleets[cluster].bootstrap))
+    workers = [stage.add_worker(name, lambda runtime: MirrorMaker2(runtime, properties)) for name in ("mm1", "mm2")]
+    await stage.open(partitions, [source for source, _ in world.flows()])
+    return workers
+
+
 def _start_clients(stage: FlowStage, cluster: str) -> None:
     crowd = stage.crowds[cluster]
     crowd.start_producer(idempotent=False)
@@ -188,7 +195,7 @@ async def _grow(stage: FlowStage, sources: list[str]) -> None:
         stage.crowds[cluster].start_producer(idempotent=True)
 
 
-async def _end(stage: FlowStage, world: FlowWorld) -> None:
+async def end_flows(stage: FlowStage, world: FlowWorld) -> None:
     """Waits until all is copied, ends the workers, and reads what is to be judged."""
     copied = {
         flow: {partition: TopicPartition(world.remote(flow[0], partition.topic), partition.partition) for partition in stage.partitions}

@@ -13,6 +13,7 @@ from kmirror.sim.histories.alignment import ALIGNMENT_HISTORIES
 from kmirror.sim.histories.compaction import COMPACTION_HISTORIES
 from kmirror.sim.histories.disks import DISK_HISTORIES
 from kmirror.sim.histories.failover import FAILOVER_HISTORIES
+from kmirror.sim.histories.mirror_maker_disasters import MIRROR_MAKER_DISASTERS
 from kmirror.sim.histories.mirror_makers import MIRROR_MAKER_HISTORIES
 from kmirror.sim.histories.replicas import REPLICA_HISTORIES
 from kmirror.sim.histories.sources import SOURCE_HISTORIES
@@ -38,6 +39,7 @@ HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     **SOURCE_HISTORIES,
     **COMPACTION_HISTORIES,
     **MIRROR_MAKER_HISTORIES,
+    **MIRROR_MAKER_DISASTERS,
 }
 _STORM_SUMMARY = {
     "storm": "Two clusters, a mirror, failover and failback, with faults of all kinds in between.",

@@ -1,0 +1,88 @@
+"""Named disasters of MirrorMaker 2, each an `async def (stage)` as in `sim.histories.replicas`. Nothing
+else goes wrong, so that each is short.
+"""
+
+from __future__ import annotations
+
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.sim.events import Batch
+from kmirror.sim.flow_checkers import check_flows
+from kmirror.sim.flow_stage import FlowStage
+from kmirror.sim.flow_world import SOURCE, TARGET, FlowWorld
+from kmirror.sim.histories.mirror_makers import end_flows, open_flows
+from kmirror.sim.run import HistoryFunction, Setting
+from kmirror.sim.stage import ORDERS
+
+EXACT = FlowWorld(exactly_once=True, lag_max=0)
+OFFSETS = [TopicPartition(f"mm2-offsets.{SOURCE}.internal", number) for number in range(2)]
+KILLED_AFTER_MS = (0, 4, 8, 12)
+STALL_MS = 4_000
+
+
+def _log(stage: FlowStage, partition: TopicPartition) -> list[Batch]:
+    leader = stage.fleets[TARGET].leader(partition)
+    return leader.watch.logs.get(partition, []) if leader is not None else []
+
+
+def _stored(stage: FlowStage) -> int:
+    """Returns how often source offsets were written, whether or not it counts."""
+    return sum(not batch.is_control for partition in OFFSETS for batch in _log(stage, partition))
+
+
+def _copies(stage: FlowStage) -> int:
+    return sum(len(batch.values) for batch in _log(stage, TopicPartition(f"{SOURCE}.{ORDERS.topic}", ORDERS.partition)))
+
+
+async def killed_in_a_transaction(stage: FlowStage) -> None:
+    """The worker is killed several times just when it has written source offsets, or a few
+    milliseconds later, before or while it commits them.
+    """
+    worker, _ = await open_flows(stage, EXACT, 1)
+    stage.crowds[SOURCE].start_producer(idempotent=True)
+    for delay_ms in KILLED_AFTER_MS:
+        worker.start()
+        before = _copies(stage)
+        await stage.until("records were copied", lambda before=before: _copies(stage) > before)
+        stored = _stored(stage)
+        await stage.until("source offsets were written", lambda stored=stored: _stored(stage) > stored)
+        await stage.sleep_ms(delay_ms)
+        worker.kill()
+    worker.start()
+    await stage.settle()
+    await end_flows(stage, EXACT)
+
+
+async def replaced_while_it_stands_still(stage: FlowStage) -> None:
+    """A worker stands still in a transaction, another one takes its place, and then both run."""
+    first, second = await open_flows(stage, EXACT, 1)
+    stage.crowds[SOURCE].start_producer(idempotent=True)
+    first.start()
+    await stage.until("records were copied", lambda: _copies(stage) > 0)
+    stored = _stored(stage)
+    await stage.until("source offsets were written", lambda: _stored(stage) > stored)
+    first.stall(STALL_MS)
+    second.start()
+    await stage.sleep_ms(STALL_MS + 1_500)
+    first.kill()
+    await stage.settle()
+    await end_flows(stage, EXACT)
+
+
+async def there_and_back(stage: FlowStage) -> None:
+    """Both clusters copy each other's topics, and nothing that came from a cluster comes back."""
+    world = FlowWorld(both_ways=True)
+    worker, _ = await open_flows(stage, world, 1)
+    worker.start()
+    for crowd in stage.crowds.values():
+        crowd.start_producer(idempotent=True)
+    await stage.sleep_ms(3_500)
+    await stage.settle()
+    await end_flows(stage, world)
+
+
+CALM = Setting(FlowStage, check_flows)
+MIRROR_MAKER_DISASTERS: dict[str, tuple[HistoryFunction, Setting]] = {
+    "mirror-maker-2-killed-in-a-transaction": (killed_in_a_transaction, CALM),
+    "mirror-maker-2-replaced": (replaced_while_it_stands_still, CALM),
+    "mirror-maker-2-there-and-back": (there_and_back, CALM),
+}
