@@ -136,7 +136,7 @@ class FlowWorld:
     def _of_cluster(self, cluster: str, servers: str) -> dict[str, str]:
         props = {f"{cluster}.bootstrap.servers": servers, f"{cluster}.offset.flush.interval.ms": "700"}
         for kind, own in OF_A_KIND.items():
-            props |= {f"{cluster}.{kind}.{name}": value for name, value in (EVERY_CLIENT | own).items()}
+            props |= {f"{cluster}.{kind}.{name}": value for name, value in {**EVERY_CLIENT, **own}.items()}
         is_source = cluster in [source for source, _ in self.flows()]
         props[f"{cluster}.consumer.isolation.level"] = "read_committed" if self.committed and is_source else "read_uncommitted"
         if self.compression:

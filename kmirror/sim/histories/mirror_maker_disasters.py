@@ -33,6 +33,14 @@ def _copies(stage: FlowStage) -> int:
     return sum(len(batch.values) for batch in _log(stage, TopicPartition(f"{SOURCE}.{ORDERS.topic}", ORDERS.partition)))
 
 
+async def _until_offsets_are_written(stage: FlowStage) -> None:
+    """Waits until records are copied, and then until source offsets are written once more."""
+    copied = _copies(stage)
+    await stage.until("records are copied", lambda: _copies(stage) > copied)
+    stored = _stored(stage)
+    await stage.until("source offsets are written", lambda: _stored(stage) > stored)
+
+
 async def killed_in_a_transaction(stage: FlowStage) -> None:
     """The worker is killed several times just when it has written source offsets, or a few
     milliseconds later, before or while it commits them.
@@ -41,10 +49,7 @@ async def killed_in_a_transaction(stage: FlowStage) -> None:
     stage.crowds[SOURCE].start_producer(idempotent=True)
     for delay_ms in KILLED_AFTER_MS:
         worker.start()
-        before = _copies(stage)
-        await stage.until("records were copied", lambda before=before: _copies(stage) > before)
-        stored = _stored(stage)
-        await stage.until("source offsets were written", lambda stored=stored: _stored(stage) > stored)
+        await _until_offsets_are_written(stage)
         await stage.sleep_ms(delay_ms)
         worker.kill()
     worker.start()
@@ -57,9 +62,7 @@ async def replaced_while_it_stands_still(stage: FlowStage) -> None:
     first, second = await open_flows(stage, EXACT, 1)
     stage.crowds[SOURCE].start_producer(idempotent=True)
     first.start()
-    await stage.until("records were copied", lambda: _copies(stage) > 0)
-    stored = _stored(stage)
-    await stage.until("source offsets were written", lambda: _stored(stage) > stored)
+    await _until_offsets_are_written(stage)
     first.stall(STALL_MS)
     second.start()
     await stage.sleep_ms(STALL_MS + 1_500)

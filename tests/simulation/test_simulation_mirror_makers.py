@@ -1,0 +1,111 @@
+"""MirrorMaker 2 and the legacy MirrorMaker between two simulated fleets: storms, named disasters, and
+safeguards that are off, which a rule must notice.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirrormaker.formats import Checkpoint, OffsetSync
+from kmirror.sim.campaign import run_seed
+from kmirror.sim.events import Appended, Batch, History, LogKey
+from kmirror.sim.fleet_checkers import Truth
+from kmirror.sim.fleet_events import Healed
+from kmirror.sim.flow_checkers import Comparison, check_flows
+from kmirror.sim.flow_events import FaultsEnded, FlowRead, GroupMoved, TopicsSeen
+from kmirror.sim.histories.mirror_maker_disasters import MIRROR_MAKER_DISASTERS
+from kmirror.sim.histories.mirror_makers import MIRROR_MAKER_HISTORIES
+from kmirror.sim.histories.registry import run_named
+
+STORMS = [("mirror-maker-2", 11), ("mirror-maker-1", 1), ("mirror-maker-1", 5)]
+"""Seed 11 has small requests and disks that break; there a consumer once waited for ever."""
+KILLED, REPLACED, BACK = "mirror-maker-2-killed-in-a-transaction", "mirror-maker-2-replaced", "mirror-maker-2-there-and-back"
+ABLATIONS = [
+    ("offsets_after_acks", "mirror-maker-2", 2, "lost"),
+    ("translated_behind", "mirror-maker-2", 1, "groups"),
+    ("offsets_in_transaction", KILLED, 1, "lost"),
+    ("offsets_read_committed", KILLED, 1, "lost"),
+    ("syncs_after_commit", KILLED, 3, "syncs"),
+    ("former_lives_fenced", REPLACED, 1, "once"),
+    ("cycles_seen", BACK, 1, "cycles"),
+    ("flush_before_commit", "mirror-maker-1", 1, "lost"),
+]
+SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("a.orders", 0)
+
+
+@pytest.mark.parametrize(("name", "seed"), [*STORMS, *((name, 1) for name in MIRROR_MAKER_DISASTERS)])
+def test_mirror_makers_break_no_rule(name: str, seed: int) -> None:
+    assert run_seed(name, seed, ()).violations == ()
+
+
+def test_every_kind_of_history_is_tested() -> None:
+    variants = {"mirror-maker-2-calm", "mirror-maker-2-exactly-once", "mirror-maker-2-both-ways"}
+    assert {name for name, _ in STORMS} == set(MIRROR_MAKER_HISTORIES) - variants
+    assert {name for _, name, _, _ in ABLATIONS} >= set(MIRROR_MAKER_DISASTERS)
+
+
+@pytest.mark.parametrize(("without", "name", "seed", "rule"), ABLATIONS)
+def test_a_checker_notices_that_a_safeguard_is_off(without: str, name: str, seed: int, rule: str) -> None:
+    assert rule in run_seed(name, seed, (without,)).rules
+
+
+def test_a_story_has_what_its_rules_are_about() -> None:
+    """Seed 1: syncs, checkpoints, and group offsets that were synced."""
+    result = run_named("mirror-maker-2", 1)
+    assert result.violations == []
+    (flow,) = (event for event in result.history.events if isinstance(event, FlowRead))
+    (moved,) = (event for event in result.history.events if isinstance(event, GroupMoved))
+    assert flow.syncs and flow.checkpoints and moved.at_source and moved.at_target
+
+
+# The rules by themselves
+
+
+def batch(offset: int, value: bytes) -> Batch:
+    return Batch(offset, offset, 0, -1, is_transactional=False, is_control=False, reset_source=None, values=(value,), digest=value,
+                 chain=value, path="", position=0, size=1)  # fmt: skip
+
+
+def rules(source: list[bytes], target: list[bytes], **told: object) -> set[str]:
+    """The rules that a flow breaks whose clusters have these values."""
+    defaults = {"committed": True, "exactly_once": False, "copied": ((SOURCE, TARGET),)}
+    flow = FlowRead(1, "a", "b", **(defaults | told))  # type: ignore[arg-type]
+    truths = [
+        Truth(name, 1, {partition: {"": [batch(offset, value) for offset, value in enumerate(values)]}})
+        for name, partition, values in (("a", SOURCE, source), ("b", TARGET, target))
+    ]
+    return {rule for rule, _ in Comparison(flow, *truths).findings()}
+
+
+def test_copies_are_complete_in_order_and_nothing_else() -> None:
+    source = [b"1", b"2", b"3"]
+    assert rules(source, source) == set()
+    assert rules(source, [b"1", b"2", b"1", b"2", b"3"]) == set()
+    assert rules(source, [b"1", b"2", b"1", b"2", b"3"], exactly_once=True) == {"once"}
+    assert rules(source, [b"1", b"3"]) == {"lost"}
+    assert rules(source, [b"2", b"1", b"3"]) == {"order"}
+    assert rules(source, [b"1", b"2", b"3", b"aborted"]) == {"invented"}
+
+
+def test_a_translation_skips_nothing_and_a_sync_is_true() -> None:
+    source, target = [b"1", b"2", b"3"], [b"1", b"2", b"1", b"2", b"3"]
+    true, untrue = (OffsetSync(SOURCE, 1, downstream) for downstream in (3, 2))
+    assert rules(source, target, syncs=(true,)) == set()
+    assert rules(source, target, syncs=(untrue,)) == {"syncs"}
+    behind, ahead = (Checkpoint("g", TARGET, 1, downstream) for downstream in (3, 4))
+    assert rules(source, target, checkpoints=(behind,)) == set(), "the second copy of 2 is read"
+    assert rules(source, target, checkpoints=(ahead,)) == {"groups"}
+
+
+@pytest.mark.parametrize(("names", "beats_us", "found"), [
+    (("a.orders", "b.internal"), 3, set()), (("a.b.orders",), 3, {"cycles"}), (("a.orders",), 1, {"heartbeats"}),
+])  # fmt: skip
+def test_topics_do_not_come_back_and_heartbeats_arrive(names: tuple[str, ...], beats_us: int, found: set[str]) -> None:
+    beat = Appended(beats_us, LogKey("b1", TopicPartition("heartbeats", 0)), batch(0, b"beat"))
+    flow = FlowRead(5, "a", "b", committed=True, exactly_once=False, copied=(), heartbeats="heartbeats")
+    events = sorted(
+        [beat, FaultsEnded(2), Healed(4, "a", {}), Healed(4, "b", {}), flow, TopicsSeen(5, "b", names)], key=lambda event: event.now_us
+    )
+    history = History(events, hosts={"a1": "a", "b1": "b"})
+    assert {violation.rule for violation in check_flows(history)} == found
