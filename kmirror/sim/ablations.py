@@ -1,8 +1,9 @@
 """Safeguards that can be switched off, to show that a checker notices (decision 14).
 
 Some safeguards of the mirror are fields of `MirrorSafeguards`; more are in `sim.mirror_ablations`
-and `sim.disk_ablations`, and those of MirrorMaker in `sim.flow_ablations`. The ones here are the broker's own. They have no switch in the program, so
-each is taken out from here, for the time of one run:
+and `sim.disk_ablations`, and those of MirrorMaker in `sim.flow_ablations`. The ones here are the
+broker's own. They have no switch in the program, so each is taken out from here, for the time of
+one run:
 
     tail_recovery       recovery checks each batch and cuts the log at the first bad one
     epoch_truncation    a follower sends the epoch of its last batch, so that the leader can say

@@ -1,10 +1,10 @@
-"""Rules of MirrorMaker that have no switch in the program. Each is taken out from here, for the time
-of one run; the code of its rule stands last, in brackets (docs/RULES.md).
+"""Rules of MirrorMaker that have no switch in the program. Each is taken out from here, for the
+time of one run; the code of its rule stands last, in brackets (docs/RULES.md).
 
     offsets_after_acks       source offsets are stored only once the target has the records (MC12)
     offsets_in_transaction   with exactly-once support they are a part of the records' transaction
     offsets_read_committed   and those of aborted transactions do not count where a task goes on
-    former_lives_fenced      a task has the transactional id of its former lives, which shuts them out
+    former_lives_fenced      a task has its former lives' transactional id, which shuts them out
     translated_behind        an offset is translated by a sync at or before it (OS6)
     syncs_after_commit       an offset sync names records of committed transactions only
     cycles_seen              a topic is not copied to a cluster that it came from (CY1)

@@ -1,14 +1,15 @@
-"""What must hold of every history in which MirrorMaker copies from one fleet to another, besides the
-rules of each fleet (`sim.fleet_checkers`).
+"""What must hold of every history in which MirrorMaker copies from one fleet to another, besides
+the rules of each fleet (`sim.fleet_checkers`).
 
-    lost         what a reader of the source is shown, the target has: every record that was acknowledged, and with
-                 read_committed none that was aborted
+    lost         what a reader of the source is shown, the target has: every record that was
+                 acknowledged, and with read_committed none that was aborted
     order        the first copies of a partition's records come in the order of the source
     once         with exactly-once support the target shows no record twice
     invented     the target shows no record that the source does not
     syncs        the records that an offset sync names are one record
-    groups       a group that goes on at a translated offset skips nothing: of each record at or behind its offset at the
-                 source, the target has a copy at or behind the translated one
+    groups       a group that goes on at a translated offset skips nothing: of each record at or
+                 behind its offset at the source, the target has a copy at or behind the translated
+                 one
     cycles       no topic has come back to a cluster that it was copied from
     heartbeats   when nothing disturbs a flow any more, its target gets heartbeats
 

@@ -3,8 +3,8 @@ copy from one to the other.
 
 The fleets know nothing of each other, and nothing of mirrors: MirrorMaker is a client of both.
 Workers are processes (`sim.worker_process`); a history adds as many as it wants (`add_worker`)
-before it opens the stage. Faults of the network hit their machines like all others. Their own troubles (kills, losses of
-power, stalls, clocks) come from `Troubles`.
+before it opens the stage. Faults of the network hit their machines like all others. Their own
+troubles (kills, losses of power, stalls, clocks) come from `Troubles`.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class FlowStage(SimStage):
         self.history.add(FaultsEnded(self.world.loop.now_us))
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Waits for the condition, as long as one is patient. Whether it came true, the rules say."""
+        """Waits for the condition while one is patient. Whether it came true, the rules say."""
         deadline_us = self.world.loop.now_us + self.patience_ms * 1000
         while not condition() and self.world.loop.now_us < deadline_us:
             await self.sleep_ms(LOOK_MS)

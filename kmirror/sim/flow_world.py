@@ -165,8 +165,8 @@ class FlowWorld:
 
 @dataclass(frozen=True, slots=True)
 class LegacyWorld:
-    """What the processes of the legacy MirrorMaker of a seed are like. `one_partition`: the target's
-    topic has one, which all records go to; else a handler keeps each record's partition.
+    """What a seed's processes of the legacy MirrorMaker are like. `one_partition`: the target's topic
+    has one, which all records go to; else a handler keeps each record's partition.
     """
 
     processes: int = 1

@@ -2,8 +2,8 @@
 stands still, is restarted, and starts again if it ends by itself.
 
 A life is what the program is from its start to its end. Nothing of it outlives a kill but what it
-has written to clusters. After a kill its connections are reset; after a loss of power its peers hear
-nothing, and find out by themselves.
+has written to clusters. After a kill its connections are reset; after a loss of power its peers
+hear nothing, and find out by themselves.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""MirrorMaker 2 and the legacy MirrorMaker between two simulated fleets: storms, named disasters, and
-safeguards that are off, which a rule must notice.
+"""MirrorMaker 2 and the legacy MirrorMaker between two simulated fleets: storms, named disasters,
+and safeguards that are off, which a rule must notice.
 """
 
 from __future__ import annotations

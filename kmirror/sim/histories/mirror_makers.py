@@ -1,12 +1,16 @@
 """The histories of MirrorMaker: its workers copy from fleet A to fleet B under faults of all kinds.
 
-clients   plain, idempotent and transactional producers at A (some transactions are aborted, some producers are zombies), members of
-          a group that commit at A; with both ways the same at B
-workers   MirrorMaker 2 on a machine of its own, or one or two of the legacy MirrorMaker in one group; they are killed, lose their
-          power, stand still for 20 s, are restarted, have clocks that are off; with exactly-once support a stalled one may be
-          replaced, and wakes up beside the other
-faults    those of both fleets, and of the network between all machines
-end       writers stop, faults end, the workers copy what is left and are ended; then the rules of `flow_checkers` must hold
+    clients   plain, idempotent and transactional producers at A (some transactions are aborted,
+              some producers are zombies), members of a group that commit at A; with both ways the
+              same at B
+    workers   MirrorMaker 2 on a machine of its own, or one or two processes of the legacy one in a
+              group; they are killed, lose their power, stand still for 20 s, are restarted, have
+              clocks that are off; with exactly-once support a stalled one may be replaced, and
+              wakes up beside the other
+    faults    those of both fleets, and of the network between all machines
+    end       writers stop, faults end, the workers copy what is left and are ended
+
+Then the rules of `flow_checkers` must hold.
 """
 
 from __future__ import annotations
@@ -182,7 +186,7 @@ def _start_clients(stage: FlowStage, cluster: str) -> None:
 
 
 async def _grow(stage: FlowStage, sources: list[str]) -> None:
-    """The topic gets one more partition, or there is another topic; it is written to from then on."""
+    """Makes one more partition, or another topic, that is written to from then on."""
     is_new_topic = stage.chance(50)
     partition = TopicPartition(OTHER_TOPIC, 0) if is_new_topic else TopicPartition(TOPIC, len(stage.partitions))
     stage.partitions.append(partition)
