@@ -1,7 +1,8 @@
 """What the flows of a seed are like: the options of MirrorMaker 2 that its properties file has, and
 what happens to its workers.
 
-Drawn apart from the story, so that a story stays the same where an option is added at the end.
+Drawn apart from the story, so that a story stays the same where an option is added at the end. With
+a compression the trace of a seed also depends on the version of the library that compresses.
 """
 
 from __future__ import annotations

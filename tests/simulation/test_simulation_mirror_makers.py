@@ -12,6 +12,7 @@ from kmirror.sim.campaign import run_seed
 from kmirror.sim.events import Appended, Batch, History, LogKey
 from kmirror.sim.fleet_checkers import Truth
 from kmirror.sim.fleet_events import Healed
+from kmirror.sim.flow_ablations import FLOW_REPLACEMENTS
 from kmirror.sim.flow_checkers import Comparison, check_flows
 from kmirror.sim.flow_events import FaultsEnded, FlowRead, GroupMoved, TopicsSeen
 from kmirror.sim.histories.mirror_maker_disasters import MIRROR_MAKER_DISASTERS
@@ -21,16 +22,19 @@ from kmirror.sim.histories.registry import run_named
 STORMS = [("mirror-maker-2", 11), ("mirror-maker-1", 1), ("mirror-maker-1", 5)]
 """Seed 11 has small requests and disks that break; there a consumer once waited for ever."""
 KILLED, REPLACED, BACK = "mirror-maker-2-killed-in-a-transaction", "mirror-maker-2-replaced", "mirror-maker-2-there-and-back"
+CUT_OFF, LEGACY_CUT_OFF = "mirror-maker-2-cut-off", "mirror-maker-1-cut-off"
 ABLATIONS = [
-    ("offsets_after_acks", "mirror-maker-2", 2, "lost"),
-    ("translated_behind", "mirror-maker-2", 1, "groups"),
+    ("offsets_after_acks", CUT_OFF, 4, "lost"),
+    ("translated_behind", CUT_OFF, 2, "groups"),
     ("offsets_in_transaction", KILLED, 1, "lost"),
     ("offsets_read_committed", KILLED, 1, "lost"),
     ("syncs_after_commit", KILLED, 3, "syncs"),
     ("former_lives_fenced", REPLACED, 1, "once"),
     ("cycles_seen", BACK, 1, "cycles"),
-    ("flush_before_commit", "mirror-maker-1", 1, "lost"),
+    ("flush_before_commit", LEGACY_CUT_OFF, 1, "lost"),
 ]
+"""With a seed that shows it; where a change of the program moves the moment, one of the next."""
+TRIES = 8
 SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("a.orders", 0)
 
 
@@ -39,15 +43,19 @@ def test_mirror_makers_break_no_rule(name: str, seed: int) -> None:
     assert run_seed(name, seed, ()).violations == ()
 
 
-def test_every_kind_of_history_is_tested() -> None:
+def test_every_history_is_tested() -> None:
     variants = {"mirror-maker-2-calm", "mirror-maker-2-exactly-once", "mirror-maker-2-both-ways"}
     assert {name for name, _ in STORMS} == set(MIRROR_MAKER_HISTORIES) - variants
-    assert {name for _, name, _, _ in ABLATIONS} >= set(MIRROR_MAKER_DISASTERS)
+    assert {name for _, name, _, _ in ABLATIONS} == set(MIRROR_MAKER_DISASTERS)
+
+
+def test_every_safeguard_is_tested() -> None:
+    assert {without for without, _, _, _ in ABLATIONS} == set(FLOW_REPLACEMENTS)
 
 
 @pytest.mark.parametrize(("without", "name", "seed", "rule"), ABLATIONS)
 def test_a_checker_notices_that_a_safeguard_is_off(without: str, name: str, seed: int, rule: str) -> None:
-    assert rule in run_seed(name, seed, (without,)).rules
+    assert any(rule in run_seed(name, other, (without,)).rules for other in range(seed, seed + TRIES))
 
 
 def test_a_story_has_what_its_rules_are_about() -> None:

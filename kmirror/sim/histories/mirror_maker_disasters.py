@@ -1,4 +1,4 @@
-"""Named disasters of MirrorMaker 2, each an `async def (stage)` as in `sim.histories.replicas`. Nothing
+"""Named disasters of MirrorMaker, each an `async def (stage)` as in `sim.histories.replicas`. Nothing
 else goes wrong, so that each is short.
 """
 
@@ -8,15 +8,19 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.sim.events import Batch
 from kmirror.sim.flow_checkers import check_flows
 from kmirror.sim.flow_stage import FlowStage
-from kmirror.sim.flow_world import SOURCE, TARGET, FlowWorld
-from kmirror.sim.histories.mirror_makers import end_flows, open_flows
+from kmirror.sim.flow_world import SOURCE, TARGET, FlowWorld, LegacyWorld
+from kmirror.sim.histories.mirror_makers import end_flows, end_legacy, open_flows, open_legacy
 from kmirror.sim.run import HistoryFunction, Setting
+from kmirror.sim.server import SimServer
 from kmirror.sim.stage import ORDERS
+from kmirror.sim.worker_process import WorkerProcess
 
 EXACT = FlowWorld(exactly_once=True, lag_max=0)
 OFFSETS = [TopicPartition(f"mm2-offsets.{SOURCE}.internal", number) for number in range(2)]
 KILLED_AFTER_MS = (0, 4, 8, 12)
 STALL_MS = 4_000
+CUT_OFF_MS = 1_800
+"""Longer than both kinds of worker wait between two commits."""
 
 
 def _log(stage: FlowStage, partition: TopicPartition) -> list[Batch]:
@@ -83,9 +87,53 @@ async def there_and_back(stage: FlowStage) -> None:
     await end_flows(stage, world)
 
 
+async def cut_off(stage: FlowStage) -> None:
+    """A worker reaches the brokers that store its source offsets, and not one that takes records; it
+    is killed before those have arrived. A group reads along.
+    """
+    world = FlowWorld(lag_max=0)
+    worker, _ = await open_flows(stage, world, 3)
+    stage.crowds[SOURCE].start_producer(idempotent=True)
+    stage.crowds[SOURCE].start_member()
+    worker.start()
+    await stage.until("source offsets are written", lambda: _stored(stage) > 0)
+    fleet = stage.fleets[TARGET]
+    storing = [fleet.leader(partition) for partition in OFFSETS]
+    await _cut_off(stage, worker, next(broker for broker in fleet.brokers.values() if broker not in storing))
+    await end_flows(stage, world)
+
+
+async def legacy_cut_off(stage: FlowStage) -> None:
+    """The legacy MirrorMaker reaches its source, and not the broker that takes its records; it is
+    killed before those have arrived.
+    """
+    world = LegacyWorld()
+    (worker,) = await open_legacy(stage, world, 1)
+    stage.crowds[SOURCE].start_producer(idempotent=True)
+    worker.start()
+    await stage.until("records are copied", lambda: bool(_log(stage, ORDERS)))
+    leader = stage.fleets[TARGET].leader(ORDERS)
+    assert leader is not None, f"{ORDERS} has records, and no leader"
+    await _cut_off(stage, worker, leader)
+    await end_legacy(stage, world)
+
+
+async def _cut_off(stage: FlowStage, worker: WorkerProcess, broker: SimServer) -> None:
+    """... until the worker was killed; then it starts again, and all is well."""
+    stage.world.network.partition([worker.name], [broker.name])
+    stage.tell(f"{worker.name} and {broker.name} are cut off from each other")
+    await stage.sleep_ms(CUT_OFF_MS)
+    worker.kill()
+    stage.world.network.heal()
+    worker.start()
+    await stage.settle()
+
+
 CALM = Setting(FlowStage, check_flows)
 MIRROR_MAKER_DISASTERS: dict[str, tuple[HistoryFunction, Setting]] = {
     "mirror-maker-2-killed-in-a-transaction": (killed_in_a_transaction, CALM),
     "mirror-maker-2-replaced": (replaced_while_it_stands_still, CALM),
     "mirror-maker-2-there-and-back": (there_and_back, CALM),
+    "mirror-maker-2-cut-off": (cut_off, CALM),
+    "mirror-maker-1-cut-off": (legacy_cut_off, CALM),
 }

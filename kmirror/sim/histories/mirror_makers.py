@@ -133,6 +133,25 @@ async def mirror_maker_1(stage: FlowStage) -> None:
     stage.tell(f"the world: {world}")
     if world.disks_break and not stage.rates.is_calm:
         stage.rates = stage.rates.with_disk_faults()
+    workers = await open_legacy(stage, world, stage.between(1, 3))
+    _start_clients(stage, SOURCE)
+    for worker in workers:
+        worker.start()
+    await stage.sleep_ms(stage.between(0, 4_000))
+    stage.faults.active = True
+    troubles = Troubles(stage, workers)
+    for _ in range(stage.between(3, 6)):
+        await stage.sleep_ms(stage.between(500, 3_000))
+        if stage.chance(40):
+            stage.crowds[SOURCE].start_transactions("pay")
+    stage.faults.active = False
+    await troubles.end()
+    await stage.settle()
+    await end_legacy(stage, world)
+
+
+async def open_legacy(stage: FlowStage, world: LegacyWorld, partitions: int) -> list[WorkerProcess]:
+    """Opens the stage; returns the processes, which do not run yet."""
     consumer, producer = world.properties(lambda cluster: servers_of(stage.fleets[cluster].bootstrap))
 
     def begin(runtime: SimRuntime) -> MirrorMaker1:
@@ -147,22 +166,13 @@ async def mirror_maker_1(stage: FlowStage) -> None:
         return MirrorMaker1(runtime, settings)
 
     workers = [stage.add_worker(f"mm{number}", begin) for number in range(1, world.processes + 1)]
-    count = stage.between(1, 3)
-    await stage.open(count, [SOURCE])
-    await stage.operator.create_topic(TARGET, TOPIC, 1 if world.one_partition else count, replication_factor=3)
-    _start_clients(stage, SOURCE)
-    for worker in workers:
-        worker.start()
-    await stage.sleep_ms(stage.between(0, 4_000))
-    stage.faults.active = True
-    troubles = Troubles(stage, workers)
-    for _ in range(stage.between(3, 6)):
-        await stage.sleep_ms(stage.between(500, 3_000))
-        if stage.chance(40):
-            stage.crowds[SOURCE].start_transactions("pay")
-    stage.faults.active = False
-    await troubles.end()
-    await stage.settle()
+    await stage.open(partitions, [SOURCE])
+    await stage.operator.create_topic(TARGET, TOPIC, 1 if world.one_partition else partitions, replication_factor=3)
+    return workers
+
+
+async def end_legacy(stage: FlowStage, world: LegacyWorld) -> None:
+    """As `end_flows`."""
     copied = tuple((partition, TopicPartition(TOPIC, 0) if world.one_partition else partition) for partition in stage.partitions)
     await stage.wait_until(lambda: _is_copied(stage, SOURCE, TARGET, copied, committed=world.committed))
     await stage.end()
