@@ -1,0 +1,24 @@
+"""Two ways from A to D: the same records arrive under two names."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from scene import check, clusters, copied, counts, mirror_maker, texts, twice
+
+with clusters("A", "B", "C", "D") as everywhere:
+    a, _, _, d = everywhere
+    a.produce("orders", texts("order", 25))
+    a.produce("parcels", texts("parcel", 15))
+    with mirror_maker(HERE / "mm2.properties", everywhere):
+        for name in ("B.A.orders", "C.A.orders"):
+            copied(a, "orders", d, name)
+        copied(a, "parcels", d, "B.A.parcels")
+        counts(*everywhere)
+        print()
+        for topic, count in (("orders", 50), ("parcels", 15)):
+            read = d.consume(f"reads {topic}", f"^.*{topic}", count)
+            print(f"a consumer at D of ^.*{topic} reads {len(read)} records; {twice(read)} of them it had read before")
+        check("C.A.parcels" not in d.data_topics(), "the parcels came one way")

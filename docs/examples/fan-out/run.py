@@ -1,0 +1,26 @@
+"""One cluster is copied to two others, which do not depend on each other."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from scene import check, clusters, copied, counts, mirror_maker, texts
+
+with clusters("A", "B", "C") as (a, b, c):
+    a.produce("orders", texts("order", 50))
+    a.produce("invoices", texts("invoice", 20))
+    with mirror_maker(HERE / "mm2.properties", [a, b, c]):
+        for target in (b, c):
+            copied(a, "orders", target, "A.orders")
+        copied(a, "invoices", b, "A.invoices")
+        counts(b, c)
+
+        c.embedded.stop_node()
+        a.produce("orders", texts("order", 50, first=51))
+        print(f"\nC is away. B has {len(copied(a, 'orders', b, 'A.orders'))} orders")
+
+        c.embedded.start_node()
+        print(f"C is back and has {len(copied(a, 'orders', c, 'A.orders'))} orders")
+        check(c.data_topics() == ["A.orders"], "C has orders only")
