@@ -108,6 +108,17 @@ class Cluster:
     def count(self, topic: str) -> int:
         return len(self.read(topic))
 
+    def end(self, topic: str) -> int:
+        """The end offset of partition 0; 0 if there is no such topic. A topic that grows without end
+        cannot be read to its end.
+        """
+        if topic not in self.topics():
+            return 0
+        consumer = self._consumer("asks-for-offsets")
+        _, end = consumer.get_watermark_offsets(ck.TopicPartition(topic, 0), LIMIT_S)
+        consumer.close()
+        return end
+
     def consume(self, group: str, topics: str, count: int) -> list[Record]:
         """Joins the group, reads `count` records, and everything else that comes soon; commits.
 

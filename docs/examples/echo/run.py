@@ -1,0 +1,20 @@
+"""Two flows in opposite directions that keep names copy every record for ever."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from collections import Counter
+
+from scene import check, clusters, mirror_maker, texts, until
+
+with clusters("A", "B") as (a, b):
+    a.produce("orders", texts("order", 3))
+    with mirror_maker(HERE / "mm2.properties", [a, b]):
+        until("records are echoed", lambda: min(a.end("orders"), b.end("orders")) > 30)
+    at_a = Counter(record.text for record in a.read("orders"))
+    check(set(at_a) == {"order 1", "order 2", "order 3"} and min(at_a.values()) > 5, "every record is there many times")
+    print("3 records were produced at A. MirrorMaker 2 was stopped as soon as this was seen:")
+    print(f"A has ~{a.count('orders')} records of orders, B has ~{b.count('orders')}; order 1 is ~{at_a['order 1']} times at A")

@@ -1,0 +1,72 @@
+"""What tells that MirrorMaker 2 works, how far it is behind, and how its work is divided."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+import json
+import re
+import time
+import urllib.request
+
+from scene import LIMIT_S, check, clusters, copied, mirror_maker, table, texts, until
+
+from kmirror.mirrormaker.connect_offsets import parse_key, parse_value
+from kmirror.mirrormaker.formats import Heartbeat
+
+
+def fetch(path: str) -> dict[str, dict[str, float]]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=LIMIT_S) as answer:
+        return json.load(answer)
+
+
+def heartbeat_age_ms() -> int:
+    """How long ago A sent the newest heartbeat that has come to B."""
+    beats = [Heartbeat.deserialize_record(record.key, record.value) for record in b.read("A.heartbeats")]
+    return int(time.time() * 1000) - max(beat.timestamp for beat in beats)
+
+
+def stored_offsets() -> dict[int, int]:
+    """The last offset of each partition of orders whose copy is stored as done."""
+    found = {}
+    for record in b.read("mm2-offsets.A.internal"):
+        key = json.loads(parse_key(record.key))
+        if key[1].get("topic") == "orders":
+            found[key[1]["partition"]] = parse_value(record.value)
+    return found
+
+
+with clusters("A", "B") as (a, b):
+    a.make("orders", partitions=4)
+    a.produce("orders", texts("order", 200), partitions=4)
+    with mirror_maker(HERE / "mm2.properties", [a, b]) as program:
+        copied(a, "orders", b, "A.orders")
+        port = int(until("the port is known", lambda: re.search(r"served on port (\d+)", program.log))[1])
+        until("everything runs", lambda: fetch("/health")["ready"])
+        print(f"/health: {json.dumps(fetch('/health'))}")
+
+        rows = []
+        for name, metrics in sorted(fetch("/metrics.json").items()):
+            tags = dict(tag.split("=") for tag in name.partition(":")[2].split(","))
+            if tags["topic"] == "A.orders":
+                rows.append((tags["topic"], tags["partition"], metrics["record-count"], f"~{metrics['replication-latency-ms']} ms"))
+        table(("topic", "partition", "record-count", "replication-latency-ms"), *rows)
+        print(f"tasks copy {' and '.join(sorted(re.findall(r'copies ([0-9]+ partitions)', program.log)[-2:]))}")
+
+        until("heartbeats of A arrive", lambda: heartbeat_age_ms() < 2000)
+        print(f"\nthe newest heartbeat from A is ~{heartbeat_age_ms()} ms old")
+        a.embedded.stop_node()
+        until("it becomes older", lambda: heartbeat_age_ms() > 3000)
+        print("A is away: the newest heartbeat from A is older than 3 s")
+        a.embedded.start_node()
+        until("heartbeats of A arrive again", lambda: heartbeat_age_ms() < 2000)
+        print(f"A is back: ~{heartbeat_age_ms()} ms")
+
+    a.produce("orders", texts("order", 40, first=201), partitions=4)
+    print("\nMirrorMaker 2 is stopped, and A goes on")
+    ends = {record.partition: record.offset + 1 for record in a.read("orders")}
+    stored = stored_offsets()
+    table(("partition", "end at A", "copied up to", "behind"), *((at, end, stored[at] + 1, end - stored[at] - 1) for at, end in ends.items()))
+    check(sum(ends.values()) - sum(stored.values()) - len(ends) == 40, "the new records are what is missing")
