@@ -3,17 +3,18 @@
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from scene import check, clusters, copied, counts, mirror_maker, texts, twice, until
+
+FILE = Path(__file__).with_name("mm2.properties")
 
 ALREADY_READ = [90, 60, 30]
 WAVE = 60
 
 with clusters("A", "B") as (a, b):
     a.make("orders", partitions=3)
-    with mirror_maker(HERE / "mm2.properties", [a, b]):
+    with mirror_maker(FILE, [a, b]):
         for first in range(1, 300, WAVE):
             a.produce("orders", texts("order", WAVE, first), partitions=3)
             copied(a, "orders", b, "A.orders")

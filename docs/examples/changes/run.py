@@ -3,11 +3,12 @@
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource, NewPartitions, ResourceType
 from scene import check, clusters, copied, done, mirror_maker, texts, until
+
+FILE = Path(__file__).with_name("mm2.properties")
 
 
 def own_settings(cluster, topic):
@@ -23,7 +24,7 @@ def set_config(cluster, topic, name, value):
 with clusters("A", "B") as (a, b):
     a.make("orders", partitions=2, config={"retention.ms": "86400000", "min.insync.replicas": "1"})
     a.produce("orders", texts("order", 20), partitions=2)
-    with mirror_maker(HERE / "mm2.properties", [a, b]):
+    with mirror_maker(FILE, [a, b]):
         copied(a, "orders", b, "A.orders")
         print(f"orders is copied: {b.topics()['A.orders']} partitions, {own_settings(b, 'A.orders')}")
 

@@ -3,12 +3,11 @@
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from scene import check, clusters, copied, counts, mirror_maker, texts
 
-FILE = HERE / "mm2.properties"
+FILE = Path(__file__).with_name("mm2.properties")
 
 with clusters("west", "east", "west-reports", "east-reports") as everywhere:
     west, east, west_reports, east_reports = everywhere

@@ -3,16 +3,17 @@
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from scene import check, clusters, copied, counts, mirror_maker, texts, twice
+
+FILE = Path(__file__).with_name("mm2.properties")
 
 with clusters("A", "B", "C", "D") as everywhere:
     a, _, _, d = everywhere
     a.produce("orders", texts("order", 25))
     a.produce("parcels", texts("parcel", 15))
-    with mirror_maker(HERE / "mm2.properties", everywhere):
+    with mirror_maker(FILE, everywhere):
         for name in ("B.A.orders", "C.A.orders"):
             copied(a, "orders", d, name)
         copied(a, "parcels", d, "B.A.parcels")

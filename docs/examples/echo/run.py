@@ -1,18 +1,18 @@
 """Two flows in opposite directions that keep names copy every record for ever."""
 
 import sys
+from collections import Counter
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-
-from collections import Counter
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from scene import check, clusters, mirror_maker, texts, until
 
+FILE = Path(__file__).with_name("mm2.properties")
+
 with clusters("A", "B") as (a, b):
     a.produce("orders", texts("order", 3))
-    with mirror_maker(HERE / "mm2.properties", [a, b]):
+    with mirror_maker(FILE, [a, b]):
         until("records are echoed", lambda: min(a.end("orders"), b.end("orders")) > 30)
     at_a = Counter(record.text for record in a.read("orders"))
     check(set(at_a) == {"order 1", "order 2", "order 3"} and min(at_a.values()) > 5, "every record is there many times")

@@ -3,10 +3,11 @@
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from scene import check, clusters, copied, mirror_maker, table, texts, twice, until
+
+HERE = Path(__file__).parent
 
 
 def shown(when: str) -> tuple[object, ...]:

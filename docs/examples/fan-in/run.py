@@ -1,21 +1,21 @@
 """Topics of several clusters come together in one."""
 
 import sys
+from collections import Counter
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-
-from collections import Counter
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from scene import check, clusters, copied, counts, mirror_maker, texts, twice
+
+FILE = Path(__file__).with_name("mm2.properties")
 
 with clusters("north", "south", "hub") as (north, south, hub):
     for cluster, count in ((north, 40), (south, 30), (hub, 20)):
         cluster.make("sales", partitions=2)
         cluster.produce("sales", texts(f"sold in {cluster.alias}", count), partitions=2)
         cluster.produce("scratch", ["not to be copied"])
-    with mirror_maker(HERE / "mm2.properties", [north, south, hub]):
+    with mirror_maker(FILE, [north, south, hub]):
         for cluster in (north, south):
             copied(cluster, "sales", hub, f"{cluster.alias}.sales")
         counts(north, south, hub)

@@ -3,15 +3,16 @@
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from scene import check, clusters, copied, counts, mirror_maker, texts
+
+FILE = Path(__file__).with_name("mm2.properties")
 
 with clusters("A", "B", "C") as (a, b, c):
     a.produce("orders", texts("order", 50))
     a.produce("invoices", texts("invoice", 20))
-    with mirror_maker(HERE / "mm2.properties", [a, b, c]):
+    with mirror_maker(FILE, [a, b, c]):
         for target in (b, c):
             copied(a, "orders", target, "A.orders")
         copied(a, "invoices", b, "A.invoices")

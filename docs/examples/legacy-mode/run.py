@@ -3,16 +3,17 @@
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from scene import check, clusters, copied, counts, mirror_maker, texts
+
+FILE = Path(__file__).with_name("mm2.properties")
 
 with clusters("A", "B") as (a, b):
     a.make("orders", partitions=4)
     a.produce("orders", texts("order", 40), partitions=4)
     a.produce("parcels", texts("parcel", 10))
-    with mirror_maker(HERE / "mm2.properties", [a, b]):
+    with mirror_maker(FILE, [a, b]):
         copied(a, "orders", b, "orders")
         copied(a, "parcels", b, "parcels")
     counts(a, b)

@@ -1,20 +1,20 @@
 """What tells that MirrorMaker 2 works, how far it is behind, and how its work is divided."""
 
-import sys
-from pathlib import Path
-
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-
 import json
 import re
+import sys
 import time
 import urllib.request
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from scene import LIMIT_S, check, clusters, copied, mirror_maker, table, texts, until
 
 from kmirror.mirrormaker.connect_offsets import parse_key, parse_value
 from kmirror.mirrormaker.formats import Heartbeat
+
+FILE = Path(__file__).with_name("mm2.properties")
 
 
 def fetch(path: str) -> dict[str, dict[str, float]]:
@@ -41,7 +41,7 @@ def stored_offsets() -> dict[int, int]:
 with clusters("A", "B") as (a, b):
     a.make("orders", partitions=4)
     a.produce("orders", texts("order", 200), partitions=4)
-    with mirror_maker(HERE / "mm2.properties", [a, b]) as program:
+    with mirror_maker(FILE, [a, b]) as program:
         copied(a, "orders", b, "A.orders")
         port = int(until("the port is known", lambda: re.search(r"served on port (\d+)", program.log))[1])
         until("everything runs", lambda: fetch("/health")["ready"])
@@ -68,5 +68,7 @@ with clusters("A", "B") as (a, b):
     print("\nMirrorMaker 2 is stopped, and A goes on")
     ends = {record.partition: record.offset + 1 for record in a.read("orders")}
     stored = stored_offsets()
-    table(("partition", "end at A", "copied up to", "behind"), *((at, end, stored[at] + 1, end - stored[at] - 1) for at, end in ends.items()))
+    table(
+        ("partition", "end at A", "copied up to", "behind"), *((at, end, stored[at] + 1, end - stored[at] - 1) for at, end in ends.items())
+    )
     check(sum(ends.values()) - sum(stored.values()) - len(ends) == 40, "the new records are what is missing")

@@ -3,13 +3,14 @@
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 from scene import check, clusters, copied, counts, done, mirror_maker, texts, until
 
 from kmirror import Security
+
+FILE = Path(__file__).with_name("mm2.properties")
 
 PASSWORD = "mirrors-password"
 ALLOWED = {
@@ -39,7 +40,7 @@ with clusters("A", "B", A=SECURED) as (a, b):
         print(f"at A, User:mirror may {', '.join(operation.name for operation in operations)} on {shown}")
     a.produce("orders", texts("order", 50))
     a.commit("shop", "orders", [50])
-    with mirror_maker(HERE / "mm2.properties", [a, b], PASSWORD=PASSWORD):
+    with mirror_maker(FILE, [a, b], PASSWORD=PASSWORD):
         copied(a, "orders", b, "A.orders")
         until("the group follows", lambda: b.committed("shop", "A.orders") == [50])
         print()

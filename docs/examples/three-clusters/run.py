@@ -3,18 +3,21 @@
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from scene import check, clusters, mirror_maker, table, texts, until
+
+FILE = Path(__file__).with_name("mm2.properties")
 
 with clusters("us-west", "us-east", "eu") as everywhere:
     for cluster in everywhere:
         cluster.produce("topic1", texts(f"made in {cluster.alias}", 10))
-    with mirror_maker(HERE / "mm2.properties", everywhere):
+    with mirror_maker(FILE, everywhere):
 
         def complete() -> bool:
-            return all(len(names := cluster.data_topics()) == 5 and all(cluster.count(name) == 10 for name in names) for cluster in everywhere)
+            return all(
+                len(names := cluster.data_topics()) == 5 and all(cluster.count(name) == 10 for name in names) for cluster in everywhere
+            )
 
         until("each cluster has five topics of ten records", complete)
         everywhere[0].produce("topic1", ["one more"])

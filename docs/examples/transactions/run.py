@@ -3,11 +3,12 @@
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from confluent_kafka import Producer
 from scene import LIMIT_S, check, clusters, mirror_maker, table, until
+
+FILE = Path(__file__).with_name("mm2.properties")
 
 with clusters("A", "B", "C") as (a, b, c):
     producer = Producer(a.settings(transactional_id="till"))
@@ -21,7 +22,7 @@ with clusters("A", "B", "C") as (a, b, c):
             producer.abort_transaction(LIMIT_S)
         else:
             producer.commit_transaction(LIMIT_S)
-    with mirror_maker(HERE / "mm2.properties", [a, b, c]):
+    with mirror_maker(FILE, [a, b, c]):
         until("B has all records", lambda: b.count("A.orders") >= 45)
         until("C has those that were committed", lambda: c.count("A.orders") >= 30)
         rows = []
@@ -34,5 +35,9 @@ with clusters("A", "B", "C") as (a, b, c):
         for target in (b, c):
             offsets = [record.offset for record in target.read("A.orders")]
             check(offsets == list(range(len(offsets))), "copies have no gaps, because no marker of a transaction is copied")
-        last = ", ".join(f"{record.offset} at {cluster.alias}" for cluster, topic in ((a, "orders"), (b, "A.orders"), (c, "A.orders")) for record in cluster.read(topic)[-1:])
+        last = ", ".join(
+            f"{record.offset} at {cluster.alias}"
+            for cluster, topic in ((a, "orders"), (b, "A.orders"), (c, "A.orders"))
+            for record in cluster.read(topic)[-1:]
+        )
         print(f"\nthe last committed record is at offset {last}")

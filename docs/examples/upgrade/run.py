@@ -1,16 +1,14 @@
 """A new version takes over from the old one while records are written."""
 
 import sys
+import threading
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-
-import threading
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from scene import check, clusters, copied, mirror_maker, texts, twice, until
 
-FILE = HERE / "mm2.properties"
+FILE = Path(__file__).with_name("mm2.properties")
 
 with clusters("A", "B") as (a, b):
     stopped, written = threading.Event(), []
