@@ -161,7 +161,7 @@ class Flow:
             self._offsets = OffsetStorage(
                 self._runtime,
                 worker.offset_storage_topic,
-                consumer=worker.offsets_consumer(f"{label}-consumer"),
+                consumer=worker.storage_consumer(f"{label}-consumer"),
                 producer=worker.client("producer", f"{label}-producer"),
             )
 

@@ -88,9 +88,9 @@ class WorkerConfig(AbstractConfig):
         own = {name: self.originals[name] for name in GROUP_CONFIGS if name in self.originals}
         return self.client("admin", client_id) | own
 
-    def offsets_consumer(self, client_id: str) -> dict[str, str]:
-        """Returns the settings of what reads source offsets. With exactly-once support those of
-        aborted transactions never count, whatever the file says: a task would go on behind records
+    def storage_consumer(self, client_id: str) -> dict[str, str]:
+        """Returns the settings of what reads source offsets, or configs. With exactly-once support those
+        of aborted transactions never count, whatever the file says: a task would go on behind records
         that the target does not show.
         """
         props = self.client("consumer", client_id)

@@ -154,7 +154,7 @@ class _Life:
         self._configs = ConfigBackingStore(
             runtime,
             worker.config_storage_topic,
-            consumer=worker.client("consumer", f"{name}|configs-consumer"),
+            consumer=worker.storage_consumer(f"{name}|configs-consumer"),
             producer=worker.client("producer", f"{name}|configs-producer"),
             transactional_id=f"{LEADERS_ID_PREFIX}{worker.group_id}" if worker.is_exactly_once else None,
         )

@@ -233,4 +233,4 @@ def test_offsets_of_aborted_transactions_never_count_with_exactly_once_support(s
     said so.
     """
     props = driver({"B.exactly.once.source.support": support, "B.consumer.isolation.level": "read_uncommitted"}).worker_config(A_TO_B)
-    assert WorkerConfig(props).offsets_consumer("c")["isolation.level"] == level
+    assert WorkerConfig(props).storage_consumer("c")["isolation.level"] == level
