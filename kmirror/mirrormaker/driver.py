@@ -17,7 +17,8 @@ Heartbeats and checkpoints are not: nobody counts them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -36,6 +37,7 @@ from kmirror.mirrormaker.connector_config import (
     validate_source,
 )
 from kmirror.mirrormaker.cycles import SourceAndTarget
+from kmirror.mirrormaker.echoes import KeepingFlow, echo_warnings
 from kmirror.mirrormaker.heartbeat_connector import MirrorHeartbeatConnector
 from kmirror.mirrormaker.heartbeats import MirrorHeartbeatTask
 from kmirror.mirrormaker.herder.distributed_herder import Connector, ConnectorPlan, DistributedHerder
@@ -43,6 +45,7 @@ from kmirror.mirrormaker.internal_topics import create_compacted_topic
 from kmirror.mirrormaker.kept_running import Status, Work
 from kmirror.mirrormaker.mirror_maker_config import MirrorMakerConfig, Transform
 from kmirror.mirrormaker.mirror_metrics import MirrorCheckpointMetrics, MirrorSourceMetrics
+from kmirror.mirrormaker.replication_policy import IdentityReplicationPolicy
 from kmirror.mirrormaker.source_connector import MirrorSourceConnector
 from kmirror.mirrormaker.source_task import MirrorSourceTask
 from kmirror.mirrormaker.task_configs import checkpoint_task_config, heartbeat_task_config, source_task_config
@@ -52,6 +55,7 @@ from kmirror.runtime.api import Runtime, run_together
 
 SOURCE, CHECKPOINT, HEARTBEAT = "MirrorSourceConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector"
 _WITHOUT_CHECKPOINTS: Final = "emit.checkpoints.enabled"
+_log = logging.getLogger(__name__)
 _NOT_SUPPORTED: Final = "This worker does not have exactly-once source support enabled."
 
 
@@ -189,6 +193,8 @@ class MirrorMaker:
             if not self.config.cluster_props(alias).get("bootstrap.servers", "").strip():
                 raise ConfigError(f'Missing required configuration "{alias}.bootstrap.servers" which has no default value.')
         self.flows = [Flow(runtime, self.config, flow, transform, self.metrics) for flow in flows]
+        for warning in echo_warnings(list(_keeping_flows(self.config, transform))):
+            _log.warning("%s", warning)
 
     def start(self) -> None:
         """Begins; a cluster that cannot be reached is tried again for ever."""
@@ -218,6 +224,21 @@ def _plan(
 ) -> ConnectorPlan:
     timeout_ms = config.get_int("admin.timeout.ms")
     return ConnectorPlan(name, config.entity_label, dict(props), make, make_task, timeout_ms, is_source)
+
+
+def _keeping_flows(config: MirrorMakerConfig, transform: Transform) -> Iterator[KeepingFlow]:
+    """Yields the flows of the file that keep the names of topics, those of other nodes, too.
+
+    What another node's flow refers to need not be known here; then nothing is said of it.
+    """
+    for flow in filter(config.is_enabled, config.cluster_pairs()):
+        try:
+            source = MirrorSourceConfig(transform(config.connector_base_config(flow, SOURCE)), config.profile)
+            topic_filter = source.topic_filter()
+        except ConfigError:
+            continue
+        if isinstance(source.replication_policy, IdentityReplicationPolicy):
+            yield KeepingFlow(flow, source.get_list("topics"), topic_filter)
 
 
 def _raise_wrong(wrong: Mapping[str, str]) -> None:
