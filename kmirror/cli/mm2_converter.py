@@ -228,6 +228,8 @@ def _convert_configs_and_acls(converted: ConvertedFlow, flow: Mapping[str, str],
     used |= {"sync.topic.configs.enabled", "config.properties.exclude", "sync.topic.acls.enabled"}
     if flow.get("sync.topic.configs.enabled", "true").lower() == "false":
         converted.mirror_configs["mirror.topic.properties.exclude"] = ".*"
+        text = "mirrored topics have the target's defaults: MirrorMaker 2 makes topics with the source's settings, also if it does not"
+        converted.notes.append(f"{text} copy later changes; without the line mirror.topic.properties.exclude they follow the source's")
     elif "config.properties.exclude" in flow:
         converted.mirror_configs["mirror.topic.properties.exclude"] = ",".join(words(flow["config.properties.exclude"]))
     if flow.get("sync.topic.acls.enabled", "true").lower() == "false":

@@ -89,6 +89,7 @@ def test_old_names_mean_what_the_new_ones_mean() -> None:
     groups = re.compile(flow.mirror_configs["mirror.groups.include"])
     assert [name for name in ("g", "g1", "g12") if groups.fullmatch(name)] == ["g", "g12"]
     assert flow.mirror_configs["mirror.topic.properties.exclude"] == ".*"
+    assert any("mirrored topics have the target's defaults" in note for note in flow.notes)
     assert flow.mirror_configs["mirror.acl.include"] == "TOPIC;(?!)", "no access rule is copied"
     assert "replication.policy.class" not in flow.not_converted, "names are kept by both"
 
