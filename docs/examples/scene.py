@@ -135,7 +135,8 @@ class Cluster:
             elif message is None and len(found) >= count:
                 break
             check(time.monotonic() < deadline, f"{group} reads {count} records, not {len(found)}")
-        consumer.commit(asynchronous=False)
+        if found:
+            consumer.commit(asynchronous=False)
         consumer.close()
         return found
 
@@ -192,18 +193,24 @@ class Program:
         self.process.wait()
 
 
+def environment(known: Iterable[Cluster]) -> dict[str, str]:
+    """The environment of programs that read a file: it has the addresses of clusters."""
+    return {**os.environ, **{cluster.variable: cluster.servers for cluster in known}}
+
+
 @contextmanager
 def mirror_maker(file: Path, known: Sequence[Cluster], *options: str, **variables: str) -> Iterator[Program]:
     """Runs `connect-mirror-maker FILE OPTIONS`, which finds the known clusters by their variables.
 
     At the end the program is stopped, unless the example has killed it.
     """
-    environment = os.environ | {cluster.variable: cluster.servers for cluster in known} | variables
     command = [sys.executable, "-m", "kmirror.cli.connect_mirror_maker", str(file), *options]
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("wb") as out:
-            process = subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                command, env=environment(known) | variables, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
+            )
         program = Program(process, log)
         try:
             yield program

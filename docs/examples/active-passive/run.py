@@ -24,10 +24,10 @@ with clusters("A", "B") as (a, b):
         a.commit("shop", "orders", ALREADY_READ)
         print(f"\nat A, shop has read up to the offsets {ALREADY_READ}")
         moved = until("B has shop's offsets", lambda: min(found := b.committed("shop", "A.orders", 3)) >= 0 and found)
+        a.embedded.kill_node()
     check(all(0 < at <= read for at, read in zip(moved, ALREADY_READ, strict=True)), "no offset is beyond what was read")
     print("at B, MirrorMaker 2 has written offsets for it that are not greater")
 
-    a.embedded.kill_node()
     print("\nA is lost. shop goes on at B and reads")
     left = [record for record in b.read("A.orders") if record.offset >= ALREADY_READ[record.partition]]
     read = b.consume("shop", "A.orders", len(left))

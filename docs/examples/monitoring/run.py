@@ -22,6 +22,11 @@ def fetch(path: str) -> dict[str, dict[str, float]]:
         return json.load(answer)
 
 
+def partitions_of_tasks() -> list[str]:
+    """How many each task has, as the log said last."""
+    return sorted(re.findall(r"copies ([0-9]+) partitions", program.log)[-2:])
+
+
 def heartbeat_age_ms() -> int:
     """How long ago A sent the newest heartbeat that has come to B."""
     beats = [Heartbeat.deserialize_record(record.key, record.value) for record in b.read("A.heartbeats")]
@@ -45,6 +50,7 @@ with clusters("A", "B") as (a, b):
         copied(a, "orders", b, "A.orders")
         port = int(until("the port is known", lambda: re.search(r"served on port (\d+)", program.log))[1])
         until("everything runs", lambda: fetch("/health")["ready"])
+        until("both tasks have their partitions", lambda: partitions_of_tasks() == ["2", "3"])
         print(f"/health: {json.dumps(fetch('/health'))}")
 
         rows = []
@@ -53,7 +59,7 @@ with clusters("A", "B") as (a, b):
             if tags["topic"] == "A.orders":
                 rows.append((tags["topic"], tags["partition"], metrics["record-count"], f"~{metrics['replication-latency-ms']} ms"))
         table(("topic", "partition", "record-count", "replication-latency-ms"), *rows)
-        print(f"tasks copy {' and '.join(sorted(re.findall(r'copies ([0-9]+ partitions)', program.log)[-2:]))}")
+        print(f"tasks copy {' and '.join(partitions_of_tasks())} partitions")
 
         until("heartbeats of A arrive", lambda: heartbeat_age_ms() < 2000)
         print(f"\nthe newest heartbeat from A is ~{heartbeat_age_ms()} ms old")
