@@ -12,6 +12,7 @@ with `check`, and it waits for everything that takes time, with `until`.
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -32,6 +33,8 @@ LIMIT_S = 120
 """Ends a wait that would never end."""
 BROKER = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
 POLL_S = 0.1
+PROGRAM = shlex.split(os.environ.get("MIRROR_MAKER", "")) or [sys.executable, "-m", "kmirror.cli.connect_mirror_maker"]
+"""What runs MirrorMaker 2; another program, such as Apache Kafka's, if MIRROR_MAKER names one."""
 
 
 class Record(NamedTuple):
@@ -182,10 +185,10 @@ class Program:
         return self._log.read_text(errors="replace")
 
     def stop(self) -> None:
-        """Ends it in good order (SIGTERM)."""
+        """Ends it in good order (SIGTERM). A Java program returns 143 then."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        check(self.process.wait(LIMIT_S) == 0, f"connect-mirror-maker ended well\n{self.log}")
+        check(self.process.wait(LIMIT_S) in (0, 128 + signal.SIGTERM), f"connect-mirror-maker ended well\n{self.log}")
 
     def kill(self) -> None:
         """Ends it at once (SIGKILL)."""
@@ -204,7 +207,7 @@ def mirror_maker(file: Path, known: Sequence[Cluster], *options: str, **variable
 
     At the end the program is stopped, unless the example has killed it.
     """
-    command = [sys.executable, "-m", "kmirror.cli.connect_mirror_maker", str(file), *options]
+    command = [*PROGRAM, str(file), *options]
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("wb") as out:

@@ -31,12 +31,14 @@ def folders() -> list[str]:
     return sorted(script.parent.name for script in EXAMPLES.glob("*/run.py"))
 
 
-def assert_prints_what_its_page_shows(name: str) -> None:
-    """Runs the page's command and compares what it prints with the page."""
+def assert_prints_what_its_page_shows(name: str, **variables: str) -> None:
+    """Runs the page's command, with more environment variables, and compares what it prints with
+    the page.
+    """
     page = (EXAMPLES / name / "README.md").read_text()
     (run,) = _RUN.finditer(page)
     binaries = pathlib.Path(sys.executable).parent
-    environment = os.environ | {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
+    environment = os.environ | {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"} | variables
     done = subprocess.run(
         ["bash", "-euc", run["command"]], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False
     )
