@@ -70,6 +70,10 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 """Kinds of keys that have a coordinator (FindCoordinator's key types)."""
 METADATA_CONNECTION: Final = ""
+_ERRORS_OF_TOPICS: Final = {
+    Errors.TOPIC_AUTHORIZATION_FAILED: "Not authorized to access topics",
+    Errors.INVALID_TOPIC_EXCEPTION: "Invalid topics",
+}
 _GONE: Final = (Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.UNKNOWN_TOPIC_ID)
 
 
@@ -326,8 +330,8 @@ class ClusterClient:
     def _raise_topic_error(self, topic: str) -> None:
         error = self.metadata.error(topic)
         if error is not Errors.NONE and not error.retriable:
-            text = f"Not authorized to access topics: [{topic}]" if error is Errors.TOPIC_AUTHORIZATION_FAILED else None
-            raise ApiException(error, text or f"{topic}: {error.message}")
+            named = _ERRORS_OF_TOPICS.get(error)
+            raise ApiException(error, f"{named}: [{topic}]" if named else f"{topic}: {error.message}")
 
     async def _updated(self, topics: Iterable[str] | None) -> None:
         if self._closed:

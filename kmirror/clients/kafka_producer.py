@@ -129,7 +129,7 @@ class KafkaProducer:
             await self._wait_on_metadata(record.topic, record.partition)
         timestamp = self._runtime.clock.time_ms() if record.timestamp is None else record.timestamp
         self._ensure_size(RECORD_BATCH_OVERHEAD + size_upper_bound(key, value, headers))
-        partition = TopicPartition(record.topic, self._partitioner.partition(record))
+        partition = TopicPartition(record.topic, self._partitioner.partition(record, timestamp))
         self._may_add(partition)
         future = accumulator.try_append(partition, timestamp, key, value, headers, callback)
         if future is None:
@@ -145,10 +145,9 @@ class KafkaProducer:
                 )
                 self._sender.wake()
         queue = accumulator.queues[partition]
-        is_full = len(queue) > 1 or queue[0].is_full
-        if is_full:
+        if len(queue) > 1 or queue[0].is_full:
             self._sender.wake()
-        self._partitioner.appended(record, batch_is_full=is_full)
+        self._partitioner.appended(record, queue[-1])
         return future
 
     async def send_batch(
@@ -211,8 +210,11 @@ class KafkaProducer:
     async def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: ConsumerGroupMetadata
     ) -> None:
-        """Commits a group's offsets as a part of the transaction."""
+        """Commits a group's offsets as a part of the transaction. CommitFailedException if the
+        member is not in the group any more; then the transaction can only be aborted.
+        """
         manager, requests = self._transactional()
+        _check_group_metadata(group_metadata)
 
         def begin() -> None:
             manager.ensure_no_error()
@@ -398,3 +400,12 @@ class KafkaProducer:
                 waiting = [batch for batch in accumulator.incomplete if batch.is_part and batch.created_ms <= last_ms]
         finally:
             accumulator.flushing -= 1
+
+
+def _check_group_metadata(group: ConsumerGroupMetadata) -> None:
+    if group.generation_id > 0 and not group.member_id:
+        shown = (
+            f"GroupMetadata(groupId = {group.group_id}, generationId = {group.generation_id}, memberId = {group.member_id}, "
+            f"groupInstanceId = {group.group_instance_id or ''})"
+        )
+        raise ValueError(f"Passed in group metadata {shown} has generationId > 0 but the member.id is unknown")

@@ -2,9 +2,10 @@
 
 With a key: `murmur2(key)` made positive, modulo the number of all partitions, so that a key stays
 where every Kafka producer puts it. Without a key: one partition is kept until it has been given
-batch.size bytes, then another one is chosen at random. Partitions whose queues are longer get
-proportionally less (adaptive partitioning); those without a leader get nothing while others have
-one.
+batch.size bytes and its batch is full, or twice batch.size, then another one is chosen at random. A
+batch is not left half full, because nothing may come to it any more until linger.ms is over.
+Partitions whose queues are longer get proportionally less (adaptive partitioning); those without a
+leader get nothing while others have one.
 """
 
 from __future__ import annotations
@@ -64,13 +65,22 @@ class StickyPartitioner:
             self._produced = 0
         return self._current
 
-    def appended(self, size: int, *, batch_is_full: bool) -> None:
-        """Notes that `size` bytes went to the current partition. Another one is chosen at the end
-        of a batch, or after twice batch.size.
+    @property
+    def has_its_share(self) -> bool:
+        """Whether the current partition has got batch.size bytes, so that it is left when its
+        batch is full.
         """
+        return self._produced >= self._sticky_bytes
+
+    def move_on(self) -> None:
+        """Another partition is chosen for the next record."""
+        self._current = NO_PARTITION
+
+    def appended(self, size: int, *, batch_is_full: bool) -> None:
+        """Notes that a batch of the current partition has grown by `size` bytes."""
         self._produced += size
-        if self._produced >= 2 * self._sticky_bytes or (batch_is_full and self._produced >= self._sticky_bytes):
-            self._current = NO_PARTITION
+        if self._produced >= 2 * self._sticky_bytes or (batch_is_full and self.has_its_share):
+            self.move_on()
 
     def update_load(self, queue_sizes: Sequence[int], partition_ids: Sequence[int]) -> None:
         """Tells how many batches wait for each partition that has a leader."""

@@ -21,6 +21,7 @@ from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import Buffer
 from kmirror.common.sentinels import NO_PARTITION_LEADER_EPOCH
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.varint import encode_varint
 from kmirror.record.compression import CompressionType, compress
 from kmirror.record.producer_header import BatchBody, producer_header
 from kmirror.record.record import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, Header, increment_sequence, write_record
@@ -186,10 +187,20 @@ def size_upper_bound(key: Buffer | None, value: Buffer | None, headers: Sequence
     """The most bytes that a record takes (Kafka's `estimateSizeInBytesUpperBound` without the
     batch's header).
     """
-    size = MAX_RECORD_OVERHEAD + (0 if key is None else len(key)) + (0 if value is None else len(value))
+    size = MAX_RECORD_OVERHEAD + _field_size(key) + _field_size(value) + _length_size(len(headers))
     for name, header_value in headers:
-        size += 10 + len(name.encode()) + (0 if header_value is None else len(header_value))
+        size += _field_size(name.encode()) + _field_size(header_value)
     return size
+
+
+def _field_size(data: Buffer | None) -> int:
+    """A field with its length; the length -1 of None takes one byte."""
+    return 1 if data is None else len(data) + _length_size(len(data))
+
+
+def _length_size(length: int) -> int:
+    """The varint of a length."""
+    return 1 if length < 64 else ((length << 1).bit_length() + 6) // 7
 
 
 @dataclass(eq=False, slots=True)
@@ -228,6 +239,7 @@ class ProducerBatch:
     _base_timestamp: int = NO_TIMESTAMP
     _max_timestamp: int = NO_TIMESTAMP
     _count: int = 0
+    _size_before_last: int = 0
 
     @property
     def record_count(self) -> int:
@@ -262,9 +274,27 @@ class ProducerBatch:
     def is_full(self) -> bool:
         return self.body is not None or self.size_in_bytes >= self.limit
 
-    def has_room_for(self, size: int) -> bool:
-        """Whether a record of at most `size` bytes still fits; the first one always does."""
-        return self.body is None and (not self._count or self.size_in_bytes + size <= self.limit)
+    @property
+    def last_appended_bytes(self) -> int:
+        """By how much the last record made `size_in_bytes` larger; the first one brings the
+        batch's header.
+        """
+        size = len(self._open) - self._size_before_last
+        if self.codec is not CompressionType.NONE:
+            size = int(size * self.ratio * RATIO_SAFETY)
+        return size if self._count > 1 else size + RECORD_BATCH_OVERHEAD
+
+    def has_room_for(self, most: int, timestamp: int) -> bool:
+        """Whether a record that takes `most` bytes at most (`size_upper_bound`) still fits; the
+        first one always does.
+        """
+        if self.body is not None:
+            return False
+        size = self.size_in_bytes
+        if not self._count or size + most <= self.limit:
+            return True
+        body = most - MAX_RECORD_OVERHEAD + 1 + len(encode_varint(timestamp - self._base_timestamp)) + len(encode_varint(self._count))
+        return size + body + len(encode_varint(body)) <= self.limit
 
     def append(
         self, timestamp: int, key: Buffer | None, value: Buffer | None, headers: Sequence[Header], callback: Callback | None
@@ -273,6 +303,7 @@ class ProducerBatch:
             self._base_timestamp = self._max_timestamp = timestamp
         elif timestamp > self._max_timestamp:
             self._max_timestamp = timestamp
+        self._size_before_last = len(self._open)
         write_record(
             self._open,
             offset_delta=self._count,

@@ -107,13 +107,14 @@ class RecordAccumulator:
         callback: Callback | None,
     ) -> FutureRecordMetadata | None:
         """Adds a record to the partition's last batch; None if a new batch is needed."""
+        if not self.has_room(partition, size_upper_bound(key, value, headers), timestamp):
+            return None
+        return self.queues[partition][-1].append(timestamp, key, value, headers, callback)
+
+    def has_room(self, partition: TopicPartition, most: int, timestamp: int) -> bool:
+        """Whether a record of `most` bytes at most still goes into the partition's last batch."""
         queue = self.queues.get(partition)
-        if queue is None:
-            return None
-        last = queue[-1]
-        if last.attempts or not last.has_room_for(size_upper_bound(key, value, headers)):
-            return None
-        return last.append(timestamp, key, value, headers, callback)
+        return queue is not None and not queue[-1].attempts and queue[-1].has_room_for(most, timestamp)
 
     def append_to_new(
         self,
@@ -260,7 +261,8 @@ class RecordAccumulator:
         parts: list[ProducerBatch] = []
         of_records = batch.joint is None and len(batch.records) == batch.record_count
         for record in whole.records():
-            if not parts or not parts[-1].has_room_for(size_upper_bound(record.key, record.value, record.headers)):
+            most = size_upper_bound(record.key, record.value, record.headers)
+            if not parts or not parts[-1].has_room_for(most, record.timestamp):
                 parts.append(self._part_of(batch, limit))
             part = parts[-1]
             future = part.append(record.timestamp, record.key, record.value, record.headers, None)

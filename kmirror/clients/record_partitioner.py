@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from kmirror.clients.cluster_client import ClusterClient
 from kmirror.clients.partitioner import StickyPartitioner, partition_for_key
-from kmirror.clients.producer_batch import IllegalStateError, ProducerRecord, size_upper_bound
+from kmirror.clients.producer_batch import IllegalStateError, ProducerBatch, ProducerRecord, size_upper_bound
 from kmirror.clients.producer_config import ProducerConfig
 from kmirror.clients.record_accumulator import RecordAccumulator
 from kmirror.common.ports import Random
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.record.record_batch import RECORD_BATCH_OVERHEAD
 
 
 class RecordPartitioner:
@@ -22,7 +21,7 @@ class RecordPartitioner:
         self._accumulator = accumulator
         self._partitioners: dict[str, StickyPartitioner] = {}
 
-    def partition(self, record: ProducerRecord) -> int:
+    def partition(self, record: ProducerRecord, timestamp: int) -> int:
         """The record's own partition, or the one of its key, or one that is chosen for it."""
         if record.partition is not None:
             if record.partition < 0:
@@ -36,14 +35,19 @@ class RecordPartitioner:
             adaptive = self._config.get_bool("partitioner.adaptive.partitioning.enable")
             sticky = self._partitioners[record.topic] = StickyPartitioner(self._random, self._config.batch_size, adaptive=adaptive)
         if sticky.has_choice(count):
-            return sticky.current(count, ())
+            current = sticky.current(count, ())
+            most = size_upper_bound(record.key, record.value, record.headers)
+            if not sticky.has_its_share or self._accumulator.has_room(TopicPartition(record.topic, current), most, timestamp):
+                return current
+            sticky.move_on()
         available = [number for number in range(count) if self._cluster.metadata.leader(TopicPartition(record.topic, number)) is not None]
         sticky.update_load(list(self._accumulator.queue_sizes(record.topic, available)), available)
         return sticky.current(count, available)
 
-    def appended(self, record: ProducerRecord, *, batch_is_full: bool) -> None:
-        """Counts a record that was given to the partition which was chosen for it."""
+    def appended(self, record: ProducerRecord, batch: ProducerBatch) -> None:
+        """Counts a record that was given to the partition which was chosen for it; it is the last
+        one of `batch`.
+        """
         sticky = self._partitioners.get(record.topic)
         if sticky is not None and record.partition is None and (record.key is None or self._config.get_bool("partitioner.ignore.keys")):
-            size = RECORD_BATCH_OVERHEAD + size_upper_bound(record.key, record.value, record.headers)
-            sticky.appended(size, batch_is_full=batch_is_full)
+            sticky.appended(batch.last_appended_bytes, batch_is_full=batch.is_full)

@@ -30,12 +30,16 @@ from enum import Enum
 from typing import Final
 
 from kmirror.clients.producer_batch import NO_PRODUCER, IllegalStateError, ProducerBatch, ProducerIdAndEpoch
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record import NO_SEQUENCE, increment_sequence
 
 MAX_EPOCH: Final = 2**15 - 1
 NO_ACKED_OFFSET: Final = -1
+_FENCED: Final = {
+    Errors.PRODUCER_FENCED: "has been fenced by another producer with the same transactionalId",
+    Errors.INVALID_PRODUCER_EPOCH: "attempted to produce with an old epoch",
+}
 _UNRESOLVED: Final = (
     "The client hasn't received acknowledgment for some previously sent messages and can no longer retry them. "
     "It is safe to abort the transaction and continue."
@@ -149,15 +153,22 @@ class TransactionManager:
             self.transition_to(State.ABORTABLE_ERROR, error)
 
     def ensure_no_error(self) -> None:
-        """Raises the producer's error, if it has one."""
+        """Raises the producer's error again, if it has one."""
         if not self.has_error:
             return
         cause = self.last_error
-        error = cause.error if isinstance(cause, ApiException) else Errors.UNKNOWN_SERVER_ERROR
-        if error in (Errors.PRODUCER_FENCED, Errors.INVALID_PRODUCER_EPOCH):
-            raise ApiException(error, str(getattr(cause, "message", cause))) from cause
-        text = f"Cannot execute transactional method because we are in an error state: {getattr(cause, 'message', cause)}"
-        raise ApiException(error, text) from cause
+        text = "Cannot execute transactional method because we are in an error state"
+        if not isinstance(cause, ApiException):
+            kind = type(cause) if isinstance(cause, KmirrorError) else KmirrorError
+            raise kind(f"{text}: {cause}") from cause
+        if cause.error in _FENCED:
+            raise ApiException(cause.error, f"{self._named} {_FENCED[cause.error]}") from cause
+        raise ApiException(cause.error, f"{text}: {cause.message}") from cause
+
+    @property
+    def _named(self) -> str:
+        producer_id, epoch = self.producer
+        return f"Producer with transactionalId '{self.transactional_id}' and (producerId={producer_id}, epoch={epoch})"
 
     def ensure_transactional(self) -> None:
         if not self.is_transactional:
@@ -172,11 +183,9 @@ class TransactionManager:
         self.ensure_no_error()
         if self.state is not State.IN_TRANSACTION:
             text = f"Cannot add partition {partition} to transaction while in state  {self.state.value}"
-            if self.producer.is_valid:
-                raise IllegalStateError(text)
-            raise IllegalStateError(
-                f"Cannot perform a 'send' before completing a call to initTransactions when transactions are enabled. {text}"
-            )
+            if not self.producer.is_valid:
+                text = f"Cannot add partition {partition} to transaction before completing a call to initTransactions"
+            raise IllegalStateError(text)
         if partition in self.partitions or partition in self.pending_partitions:
             return
         if self.transactions_v2:

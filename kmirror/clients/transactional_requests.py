@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kmirror.clients.cluster_client import GROUP, TRANSACTION, ClusterClient
-from kmirror.clients.consumer.consumer_types import ConsumerGroupMetadata
+from kmirror.clients.consumer.consumer_types import CommitFailedException, ConsumerGroupMetadata
 from kmirror.clients.producer_batch import ProducerIdAndEpoch
 from kmirror.clients.transaction_manager import TransactionManager
 from kmirror.common.errors import ApiException, Errors, KmirrorError
@@ -52,10 +52,10 @@ ABORTABLE: Final = (
     Errors.GROUP_AUTHORIZATION_FAILED,
     Errors.OPERATION_NOT_ATTEMPTED,
     Errors.FENCED_INSTANCE_ID,
-    Errors.UNKNOWN_MEMBER_ID,
-    Errors.ILLEGAL_GENERATION,
-    Errors.STALE_MEMBER_EPOCH,
 )
+OF_ANOTHER_MEMBER: Final = (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION, Errors.STALE_MEMBER_EPOCH)
+"""The offsets were consumed by somebody who is not in the group any more: CommitFailedException, after
+which the transaction can only be aborted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +271,12 @@ class TransactionalRequests:
                     pause_ms = self._cluster.backoff_ms(failures)
                     if error.error is Errors.CONCURRENT_TRANSACTIONS and is_abortable_by_default:
                         pause_ms = CONCURRENT_BACKOFF_MS
+                elif error.error in OF_ANOTHER_MEMBER:
+                    failed = CommitFailedException(
+                        f"Transaction offset Commit failed due to consumer group metadata mismatch: {error.message}"
+                    )
+                    self._manager.must_abort(failed)
+                    raise failed from error
                 else:
                     self._give_up(error, is_abortable_by_default=is_abortable_by_default)
                     raise

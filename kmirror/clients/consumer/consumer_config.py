@@ -39,7 +39,7 @@ def consumer_config_def() -> ConfigDef:
     define = definition.define
     define("group.id", ConfigType.STRING, None)
     define("group.instance.id", ConfigType.STRING, None, validator=non_empty_string)
-    define("group.protocol", ConfigType.STRING, "classic", validator=valid_string("CLASSIC", "CONSUMER", ignore_case=True))
+    define("group.protocol", ConfigType.STRING, "classic", validator=valid_string("CONSUMER", "CLASSIC", ignore_case=True))
     define("group.remote.assignor", ConfigType.STRING, None)
     define("session.timeout.ms", ConfigType.INT, 45_000)
     define("heartbeat.interval.ms", ConfigType.INT, 3_000)
@@ -49,7 +49,7 @@ def consumer_config_def() -> ConfigDef:
         "partition.assignment.strategy",
         ConfigType.LIST,
         f"{_PACKAGE}RangeAssignor,{_PACKAGE}CooperativeStickyAssignor",
-        validator=valid_list(empty_allowed=False),
+        validator=valid_list(duplicates_allowed=True),
     )
     define("enable.auto.commit", ConfigType.BOOLEAN, default=True)
     define("auto.commit.interval.ms", ConfigType.INT, 5_000, validator=at_least(0))
@@ -88,7 +88,7 @@ class ConsumerConfig(ClientConfig):
         self.auto_offset_reset = AutoOffsetResetStrategy.from_string(self.get_string("auto.offset.reset") or "")
         self.read_committed = self.get_string("isolation.level") == "read_committed"
         self.isolation_level = READ_COMMITTED if self.read_committed else READ_UNCOMMITTED
-        self.assignors = [assignor_of(name) for name in self.get_list("partition.assignment.strategy")]
+        self.assignors = [assignor_of(name) for name in dict.fromkeys(self.get_list("partition.assignment.strategy"))]
         self.rebalance_protocol = common_protocol(self.assignors)
         if self.get_int("heartbeat.interval.ms") >= self.get_int("session.timeout.ms"):
             raise ConfigError("Heartbeat must be set lower than the session timeout")

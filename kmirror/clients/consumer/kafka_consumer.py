@@ -53,6 +53,7 @@ from kmirror.runtime.api import Runtime, TaskScope
 
 T = TypeVar("T")
 NO_GROUP: Final = "To use the group management or offset commit APIs, you must provide a valid group.id in the consumer configuration."
+NO_ASSIGNOR: Final = "Must configure at least one partition assigner class name to partition.assignment.strategy configuration property"
 CLOSE_TIMEOUT_MS: Final = 30_000
 
 
@@ -99,6 +100,8 @@ class KafkaConsumer:
         `unsubscribe`), or beside `assign`."""
         self._check_open()
         self._check_group()
+        if not self._config.uses_consumer_protocol and not self._config.assignors:
+            raise IllegalStateError(NO_ASSIGNOR)
         if isinstance(topics, str):
             raise IllegalStateError("subscribe takes a collection of topics, not one name")
         if isinstance(topics, re.Pattern):

@@ -140,7 +140,7 @@ class Positions:
             found |= await self._offsets.list_offsets(later)
         for partition, answer in found.items():
             if answer.offset >= 0:
-                position = FetchPosition(answer.offset, answer.leader_epoch, self._leader(partition))
+                position = FetchPosition(answer.offset, leader=self._leader(partition))  # no record was read: no epoch
                 self._subscriptions.complete_reset(partition, strategies[partition], position)
         return found.keys() == strategies.keys()
 
