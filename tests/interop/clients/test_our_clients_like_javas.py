@@ -462,6 +462,8 @@ def test_calls_without_a_group(pair: ClientPair, filled: str) -> None:
     pair.consumer("unassigned", group_id="@-unassigned", partition_assignment_strategy="")
     assert pair.same("subscribe", "unassigned", [f"@-{filled}"])["error"] == "IllegalStateException"
     pair.same("close", "unassigned")
+    pair.consumer("twice", group_id="@-twice", partition_assignment_strategy=",".join([f"{PACKAGE}.RangeAssignor"] * 2))
+    pair.same("close", "twice")
     for call in (("commit", None), ("committed", at(filled, 0)), ("subscribe", [f"@-{filled}"]), ("group_metadata",)):
         assert pair.same(call[0], "c", *call[1:])["error"] == "INVALID_GROUP_ID"
     pair.same("close", "c")
@@ -477,7 +479,6 @@ def test_calls_without_a_group(pair: ClientPair, filled: str) -> None:
         {"enable_auto_commit": "true"},
         {"heartbeat_interval_ms": "9000", "session_timeout_ms": "9000", "group_id": "g"},
         {"max_poll_records": "0"},
-        {"partition_assignment_strategy": ",".join([f"{PACKAGE}.RangeAssignor"] * 2), "group_id": "g"},
     ],
     ids=str,
 )

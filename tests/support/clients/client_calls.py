@@ -29,8 +29,9 @@ from kmirror.clients.consumer import consumer_types
 from kmirror.clients.consumer.consumer_types import ConsumerGroupMetadata, ConsumerRecords
 from kmirror.clients.consumer.kafka_consumer import KafkaConsumer
 from kmirror.clients.kafka_producer import KafkaProducer, OffsetAndMetadata, ProducerRecord
-from kmirror.common.errors import ApiException
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.network.client import AuthenticationError
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from support.peers.peers import ROOT, start_java_program
 from support.waiting import REACHED_S
@@ -250,6 +251,9 @@ def rows_of(records: ConsumerRecords) -> list[list[Any]]:
 def failure(error: Exception) -> dict[str, str]:
     if isinstance(error, ApiException):
         return {"error": error.error.name, "message": error.message}
+    if isinstance(error, AuthenticationError):
+        by_tls = "SSL handshake failed" in str(error)
+        return {"error": "SslAuthenticationException" if by_tls else Errors.SASL_AUTHENTICATION_FAILED.name, "message": str(error)}
     name = type(error).__name__
     return {"error": CLASSES.get(name, name), "message": str(error)}
 

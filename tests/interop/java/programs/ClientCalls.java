@@ -66,7 +66,8 @@ public final class ClientCalls {
             text = text.startsWith("Failed to construct") ? error.getMessage() : text + ": " + error.getMessage();
         }
         Errors known = Errors.forException(error);
-        String name = known == Errors.UNKNOWN_SERVER_ERROR ? error.getClass().getSimpleName() : known.name();
+        boolean isOf = known.exception() != null && known.exception().getClass() == error.getClass();
+        String name = isOf ? known.name() : error.getClass().getSimpleName();
         return Map.of("error", name, "message", text);
     }
 
