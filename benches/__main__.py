@@ -43,6 +43,7 @@ BENCHES = {
     "hidden_epochs": "a consumer's fetch of a mirror with leader epochs above its own, against the same log by sendfile",
     "produce_fetch": "broker CPU of librdkafka's produce and fetch, against Apache Kafka",
     "replicated_produce": "three brokers' CPU of librdkafka's produce with acks=all, against three of Apache's",
+    "clients": "client CPU of our producer and consumer, by record and by batch, against librdkafka",
     "mirror_failover": "1,000 partitions from MIRRORING to STOPPED on three brokers",
     "mirror_scale": "10,000 partitions from AddTopicsToMirror to MIRRORING, two clusters of three brokers",
     "mirror_idle": "100 idle mirrored partitions, cores of the destination",
@@ -50,6 +51,7 @@ BENCHES = {
     "mirror_throttle": "mirror.replication.throttled.rate of 10 MB/s",
     "mirror_replicated": "mirroring to three brokers with RF 3, against MirrorMaker 2 and three raw relays",
     "mirror_maker_2": "connect-mirror-maker's CPU, 1 and 10 partitions and all unpacked, against Apache Kafka's",
+    "mirror_maker_latency": "connect-mirror-maker's latency at 500 records a second, against Apache Kafka's",
     "mirror": "mirroring 1 GB, against MirrorMaker 2, the reference implementation and a raw relay",
 }
 
@@ -62,7 +64,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "build" / "bench.json", help="default: build/bench.json")
     options = parser.parse_args(arguments)
     if options.list:
-        print("\n".join(f"{name:16} {about}" for name, about in BENCHES.items()))
+        print("\n".join(f"{name:20} {about}" for name, about in BENCHES.items()))
         return 0
     if unknown := [name for name in options.names if name not in BENCHES]:
         parser.error(f"there is no bench {unknown[0]!r}; the benches are {', '.join(BENCHES)}")

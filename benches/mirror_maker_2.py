@@ -43,10 +43,10 @@ OURS, APACHES = "kmirror", "Apache Kafka 4.3's"
 
 
 @contextmanager
-def program(kind: str, folder: pathlib.Path, servers: tuple[str, str]) -> Iterator[int]:
+def program(kind: str, folder: pathlib.Path, servers: tuple[str, str], settings: Mapping[str, str] = SETTINGS) -> Iterator[int]:
     """The program with its properties; its pid."""
     folder.mkdir(parents=True)
-    settings = SETTINGS | {"a.bootstrap.servers": servers[0], "b.bootstrap.servers": servers[1]}
+    settings = {**settings, "a.bootstrap.servers": servers[0], "b.bootstrap.servers": servers[1]}
     path = folder / "mm2.properties"
     path.write_text("".join(f"{key} = {value}\n" for key, value in settings.items()))
     command = [sys.executable, "-m", "kmirror.cli.connect_mirror_maker", str(path)]
