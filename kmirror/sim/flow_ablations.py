@@ -4,7 +4,8 @@ time of one run; the code of its rule stands last, in brackets (docs/RULES.md).
     offsets_after_acks       source offsets are stored only once the target has the records (MC12)
     offsets_in_transaction   with exactly-once support they are a part of the records' transaction
     offsets_read_committed   and those of aborted transactions do not count where a task goes on
-    former_lives_fenced      a task has its former lives' transactional id, which shuts them out
+    former_lives_fenced      a task has its former lives' transactional id, which shuts them out, and
+                             a worker that its group has given up stops its tasks
     translated_behind        an offset is translated by a sync at or before it (OS6)
     syncs_after_commit       an offset sync names records of committed transactions only
     cycles_seen              a topic is not copied to a cluster that it came from (CY1)
@@ -16,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kmirror.mirrormaker import cycles, source_connector
+from kmirror.mirrormaker import cycles, task_configs
 from kmirror.mirrormaker.connect_offsets import OffsetStorage
+from kmirror.mirrormaker.herder.distributed_herder import Life
 from kmirror.mirrormaker.internal_topics import InternalTopicReader
 from kmirror.mirrormaker.legacy.consumer_wrapper import ConsumerWrapper
 from kmirror.mirrormaker.offset_sync_store import OffsetSyncStore
@@ -58,6 +60,13 @@ def _one_more_id(transactional_id: Any) -> Any:
     return run
 
 
+def _unheard(on_lost: Any) -> Any:
+    async def run(self: Any) -> None:
+        pass
+
+    return run
+
+
 def _by_the_newest(translate_downstream: Any) -> Any:
     def run(self: OffsetSyncStore, topic_partition: Any, upstream_offset: int) -> int | None:
         syncs = self._syncs.get(topic_partition)
@@ -85,7 +94,7 @@ FLOW_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "offsets_after_acks": [(SubmittedRecords, "submit", _at_once)],
     "offsets_in_transaction": [(OffsetStorage, "write", _alone)],
     "offsets_read_committed": [(InternalTopicReader, "start", _of_all_transactions)],
-    "former_lives_fenced": [(source_connector, "transactional_id", _one_more_id)],
+    "former_lives_fenced": [(task_configs, "transactional_id", _one_more_id), (Life, "on_lost", _unheard)],
     "translated_behind": [(OffsetSyncStore, "translate_downstream", _by_the_newest)],
     "syncs_after_commit": [(TaskTransactions, "acknowledged", _before_commit)],
     "cycles_seen": [(cycles, "is_cycle", _unseen)],

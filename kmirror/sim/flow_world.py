@@ -32,6 +32,8 @@ OF_A_KIND: Mapping[str, Mapping[str, str]] = {
     "consumer": {"default.api.timeout.ms": "6000", "fetch.max.wait.ms": "400", "fetch.min.bytes": "600"},
     "producer": {},
 }
+GROUP = {"heartbeat.interval.ms": "700", "session.timeout.ms": "6000", "rebalance.timeout.ms": "10000"}
+"""The workers' own group."""
 CLASSIC = {"heartbeat.interval.ms": "700", "session.timeout.ms": "6000"}
 PROTOCOLS: Mapping[str, Mapping[str, str]] = {
     "range": CLASSIC,
@@ -44,9 +46,9 @@ ONE_PARTITION_PERCENT = 35
 @dataclass(frozen=True, slots=True)
 class FlowWorld:
     """`replaced`: while a worker stands still another one takes its place, and then both run for a
-    moment (only with exactly-once support: two that copy at least once may leave a group's
-    translation ahead of what one of them copies again). `grows`: there is one more
-    partition, or topic.
+    moment. `workers` share the flows. Both are drawn with exactly-once support only: two that copy at
+    least once at the same time may leave a group's translation ahead of what one of them copies again.
+    `grows`: there is one more partition, or topic.
     """
 
     exactly_once: bool = False
@@ -62,6 +64,7 @@ class FlowWorld:
     replaced: bool = False
     grows: bool = False
     disks_break: bool = False
+    workers: int = 1
 
     @classmethod
     def drawn(cls, random: Random, **told: Any) -> FlowWorld:
@@ -84,10 +87,12 @@ class FlowWorld:
             replaced=chance(REPLACED_PERCENT),
             grows=chance(GROWS_PERCENT),
             disks_break=chance(DISK_FAULTS_PERCENT),
+            workers=1 + random.randrange(3),
         )
         world = replace(world, **told)
         return replace(
             world,
+            workers=world.workers if world.exactly_once else 1,
             identity=world.identity and not world.both_ways,  # the two would loop for ever (CY4)
             committed=world.committed or world.exactly_once,
             replaced=world.replaced and world.exactly_once,
@@ -132,6 +137,8 @@ class FlowWorld:
             props |= {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "400"}
         for cluster in (SOURCE, TARGET):
             props |= self._of_cluster(cluster, servers(cluster))
+        if self.small_requests:
+            props |= {f"{source}->{target}.producer.override.max.request.size": "260" for source, target in self.flows()}
         return props
 
     def _of_cluster(self, cluster: str, servers: str) -> dict[str, str]:
@@ -142,8 +149,7 @@ class FlowWorld:
         props[f"{cluster}.consumer.isolation.level"] = "read_committed" if self.committed and is_source else "read_uncommitted"
         if self.compression:
             props[f"{cluster}.producer.compression.type"] = self.compression
-        if self.small_requests:
-            props[f"{cluster}.producer.max.request.size"] = "260"
+        props |= {f"{cluster}.{name}": value for name, value in GROUP.items()}
         if self.exactly_once:
             props[f"{cluster}.exactly.once.source.support"] = "enabled"
         return props
@@ -151,6 +157,7 @@ class FlowWorld:
     def __str__(self) -> str:
         found = [f"{self.tasks} tasks a flow", f"offset.lag.max {self.lag_max}"]
         found += ["exactly once"] if self.exactly_once else []
+        found += [f"{self.workers} workers"] if self.workers > 1 else []
         found += ["transactions of some polls"] if self.exactly_once and self.interval else []
         found += ["both ways"] if self.both_ways else []
         found += ["names are kept"] if self.identity else []

@@ -29,7 +29,7 @@ ABLATIONS = [
     ("offsets_in_transaction", KILLED, 1, "lost"),
     ("offsets_read_committed", KILLED, 1, "lost"),
     ("syncs_after_commit", KILLED, 3, "syncs"),
-    ("former_lives_fenced", REPLACED, 1, "once"),
+    ("former_lives_fenced", REPLACED, 3, "once"),
     ("cycles_seen", BACK, 1, "cycles"),
     ("flush_before_commit", LEGACY_CUT_OFF, 1, "lost"),
 ]

@@ -97,7 +97,7 @@ class DistributedHerder:
         self._plans = {plan.name: plan for plan in plans}
         self._prepare = prepare
         self._life = KeptRunning(runtime, f"{name}|worker", self._live)
-        self._work: _Life | None = None
+        self._work: Life | None = None
 
     @property
     def statuses(self) -> list[Status]:
@@ -114,7 +114,7 @@ class DistributedHerder:
     async def _live(self, status: Status) -> None:
         await self._prepare()
         await self._create_topics()
-        self._work = life = _Life(self._runtime, self.name, self._worker, self._group_config, self._plans, status)
+        self._work = life = Life(self._runtime, self.name, self._worker, self._group_config, self._plans, status)
         try:
             await life.run()
         finally:
@@ -134,7 +134,7 @@ class DistributedHerder:
             admin.close()
 
 
-class _Life:
+class Life:
     """A worker from its start to its end. Implements `WorkerRebalanceListener`."""
 
     def __init__(

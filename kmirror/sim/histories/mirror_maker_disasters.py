@@ -18,7 +18,7 @@ from kmirror.sim.worker_process import WorkerProcess
 EXACT = FlowWorld(exactly_once=True, lag_max=0)
 OFFSETS = [TopicPartition(f"mm2-offsets.{SOURCE}.internal", number) for number in range(2)]
 KILLED_AFTER_MS = (0, 4, 8, 12)
-STALL_MS = 4_000
+STALL_MS = 8_000
 CUT_OFF_MS = 1_800
 """Longer than both kinds of worker wait between two commits."""
 

@@ -3,8 +3,8 @@
     clients   plain, idempotent and transactional producers at A (some transactions are aborted,
               some producers are zombies), members of a group that commit at A; with both ways the
               same at B
-    workers   MirrorMaker 2 on a machine of its own, or one or two processes of the legacy one in a
-              group; they are killed, lose their power, stand still for 20 s, are restarted, have
+    workers   one to three workers of MirrorMaker 2, or one or two processes of the legacy one, on
+              machines of their own, in a group; they are killed, lose their power, stand still for 20 s, are restarted, have
               clocks that are off; with exactly-once support a stalled one may be replaced, and
               wakes up beside the other
     faults    those of both fleets, and of the network between all machines
@@ -104,13 +104,14 @@ async def _mirror_maker_2(stage: FlowStage, world: FlowWorld) -> None:
     if world.disks_break and not stage.rates.is_calm:
         stage.rates = stage.rates.with_disk_faults()
     sources = [source for source, _ in world.flows()]
-    first, spare = await open_flows(stage, world, stage.between(1, 3))
+    *workers, spare = await open_flows(stage, world, stage.between(1, 3))
     for source in sources:
         _start_clients(stage, source)
-    first.start()
+    for worker in workers:
+        worker.start()
     await stage.sleep_ms(stage.between(0, 4_000))
     stage.faults.active = True
-    troubles = Troubles(stage, [first], spare if world.replaced else None)
+    troubles = Troubles(stage, workers, spare if world.replaced else None)
     for turn in range(stage.between(3, 6)):
         await stage.sleep_ms(stage.between(500, 3_000))
         if turn == 1 and world.grows:
@@ -180,9 +181,10 @@ async def end_legacy(stage: FlowStage, world: LegacyWorld) -> None:
 
 
 async def open_flows(stage: FlowStage, world: FlowWorld, partitions: int) -> list[WorkerProcess]:
-    """Opens the stage; returns two workers that do not run yet."""
+    """Opens the stage; returns the workers, and one to spare, which do not run yet."""
     properties = world.properties(lambda cluster: servers_of(stage.fleets[cluster].bootstrap))
-    workers = [stage.add_worker(name, lambda runtime: MirrorMaker2(runtime, properties)) for name in ("mm1", "mm2")]
+    names = [f"mm{number}" for number in range(1, world.workers + 2)]
+    workers = [stage.add_worker(name, lambda runtime: MirrorMaker2(runtime, properties)) for name in names]
     await stage.open(partitions, [source for source, _ in world.flows()])
     return workers
 
