@@ -11,6 +11,12 @@ anew (REWRITE), because
     a record may have no time                 -1 becomes the time of copying, as in Kafka's producer
     the producer is told to use a codec       compression.type of the target's producer
     it is larger than max.request.size        it becomes several batches
+    it is tiny and others came with it        a request takes one batch of a partition
+
+Tiny batches (a producer without linger at the source writes them) are passed on one by one while
+they come one by one. A backlog of them is joined (`in_runs`), up to batch.size: with one batch of a
+partition a request and five requests in flight, a slow target would take hardly more of them than
+come in, and what has piled up would never arrive.
 
 Control batches, and batches that compaction has emptied, hold no records and are left out
 (LEAVE_OUT). Batches of aborted transactions never get here with isolation.level=read_committed; with
@@ -21,16 +27,21 @@ A target topic with a compression.type of its own needs nothing here: its broker
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
+from kmirror.clients.consumer.consumer_types import ConsumedBatch
 from kmirror.common.errors import ApiException, Errors
 from kmirror.record.builder import RecordBatchBuilder
 from kmirror.record.compression import CompressionType
 from kmirror.record.record import Record
 from kmirror.record.record_batch import COMPRESSION_MASK, CONTROL_FLAG, CURRENT_MAGIC, LOG_APPEND_TIME_FLAG, RecordBatch
 from kmirror.record.renumbering import renumbered
+
+TINY_BYTES: Final = 2_048
+TINY_RECORDS: Final = 4
+"""What is no larger costs more as a batch of its own than its records cost when they are packed anew."""
 
 
 class Copying(Enum):
@@ -47,6 +58,7 @@ class TargetRules(NamedTuple):
     max_request_size: int = 1_048_576
     codec: CompressionType | None = None
     level: int | None = None
+    batch_size: int = 16_384
 
 
 class BatchFacts(Protocol):
@@ -96,6 +108,40 @@ def copying(batch: BatchFacts, position: int, rules: TargetRules) -> Copying:
     ):
         return Copying.REWRITE
     return Copying.PASS_ON
+
+
+def in_runs(batches: Sequence[ConsumedBatch], rules: TargetRules) -> Iterator[Sequence[ConsumedBatch]]:
+    """Splits what came of one partition into runs: tiny batches with one codec that are to be one
+    batch at the target, and single batches.
+    """
+    if len(batches) == 1:
+        yield batches
+        return
+    run: list[ConsumedBatch] = []
+    size = 0
+    for consumed in batches:
+        batch = consumed.batch
+        is_tiny = batch.record_count <= TINY_RECORDS and batch.size_in_bytes <= TINY_BYTES
+        if not is_tiny or batch.magic != CURRENT_MAGIC or copying(batch, consumed.position, rules) is Copying.LEAVE_OUT:
+            if run:
+                yield run
+            yield [consumed]
+            run, size = [], 0
+            continue
+        if run and (size + batch.size_in_bytes > rules.batch_size or batch.compression != run[0].batch.compression):
+            yield run
+            run, size = [], 0
+        run.append(consumed)
+        size += batch.size_in_bytes
+    if run:
+        yield run
+
+
+def joined(run: Sequence[ConsumedBatch], rules: TargetRules, now_ms: int) -> list[NewBatch]:
+    """Packs the records of a run; errors as in `rewritten`."""
+    codec = run[0].batch.compression if rules.codec is None else rules.codec
+    records = [record for consumed in run for record in consumed.batch.records() if record.offset >= consumed.position]
+    return packed(records, codec, rules, now_ms)
 
 
 def rewritten(batch: RecordBatch, position: int, rules: TargetRules, now_ms: int) -> list[NewBatch]:

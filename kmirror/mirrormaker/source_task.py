@@ -35,7 +35,7 @@ from kmirror.clients.kafka_producer import KafkaProducer, RecordMetadata
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirrormaker.batch_copying import Copying, TargetRules, copying, packed, rewritten
+from kmirror.mirrormaker.batch_copying import Copying, TargetRules, copying, in_runs, joined, packed, rewritten
 from kmirror.mirrormaker.connect_offsets import NOTHING_STORED, OffsetStorage, record_source
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.mirror_metrics import MirrorSourceMetrics
@@ -168,7 +168,9 @@ class _Life:
             self._syncs = OffsetSyncSender(runtime, config.flow, config.offset_syncs_topic, config.sync_producer, config.offset_lag_max)
         settings = self._producer.config
         codec = settings.compression if "compression.type" in config.producer else None
-        self._rules = TargetRules(settings.max_request_size, codec, None if codec is None else settings.compression_level)
+        self._rules = TargetRules(
+            settings.max_request_size, codec, None if codec is None else settings.compression_level, settings.batch_size
+        )
         self._submitted = SubmittedRecords()
         self._remotes: dict[TopicPartition, TopicPartition] = {}
         self._on_way_bytes = 0
@@ -244,8 +246,8 @@ class _Life:
                 await self._copy_records(partition, fetched)
             return
         for answer in fetched:
-            for consumed in answer.batches:
-                await self._copy_batch(consumed)
+            for run in in_runs(answer.batches, self._rules):
+                await (self._copy_batch(run[0]) if len(run) == 1 else self._copy_joined(run))
             self._progress.positions[answer.partition] = answer.next_offset
 
     async def end(self) -> None:
@@ -313,6 +315,16 @@ class _Life:
         self._progress.batches_rewritten += 1
         for new in rewritten(batch, consumed.position, self._rules, self._runtime.clock.time_ms()):
             await self._send(partition, remote, new.data, new.upstream_offsets, batch.max_timestamp)
+
+    async def _copy_joined(self, run: Sequence[ConsumedBatch]) -> None:
+        """Tiny batches, as one."""
+        partition, remote = run[0].partition, self._remote(run[0].partition)
+        for consumed in run:
+            self._metrics.read_batch(remote, consumed.batch.size_in_bytes, consumed.batch.max_timestamp)
+        self._progress.batches_rewritten += len(run)
+        newest_ms = max(consumed.batch.max_timestamp for consumed in run)
+        for new in joined(run, self._rules, self._runtime.clock.time_ms()):
+            await self._send(partition, remote, new.data, new.upstream_offsets, newest_ms)
 
     async def _copy_records(self, partition: TopicPartition, fetched: ConsumerRecords) -> None:
         records = [

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kmirror.clients.consumer.consumer_types import ConsumedBatch
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirrormaker.batch_copying import Copying, TargetRules, copying, rewritten
+from kmirror.mirrormaker.batch_copying import Copying, TargetRules, copying, in_runs, joined, rewritten
 from kmirror.mirrormaker.batch_offset_syncs import BatchOffsetSyncWriter
 from kmirror.mirrormaker.offset_syncs import OffsetSyncWriter
 from kmirror.mirrormaker.submitted_records import SubmittedRecords
@@ -169,6 +170,47 @@ def test_a_record_that_is_too_large_by_itself_is_kafkas_error() -> None:
 def test_a_batch_that_compaction_emptied_is_left_out() -> None:
     batch = RecordBatch(empty_batch(RecordBatch(build_batch([Record(3, 5, b"k", b"v")], base_offset=3))))
     assert copying(batch, 0, RULES) is Copying.LEAVE_OUT
+
+
+def consumed(*batches: list[Record], position: int | None = None, codec: CompressionType = CompressionType.NONE) -> list[ConsumedBatch]:
+    """As they come of one partition."""
+    built = [RecordBatch(build_batch(records, base_offset=records[0].offset, compression=codec)) for records in batches]
+    begin = built[0].base_offset if position is None else position
+    return [ConsumedBatch(T0, batch, max(begin, batch.base_offset), batch.next_offset, 99, 99, 0, batch.is_control) for batch in built]
+
+
+def records(begin: int, count: int, size: int = 10) -> list[Record]:
+    return [Record(offset, NOW_MS + offset, b"k", b"%d" % offset * size, [("h", None)]) for offset in range(begin, begin + count)]
+
+
+def test_tiny_batches_that_come_together_are_joined() -> None:
+    """Each went in a request of its own, so that a slow target got hardly more of them than came in."""
+    tiny = consumed(*(records(number, 1) for number in range(100)))
+    assert list(in_runs(tiny, RULES)) == [tiny]
+    assert list(in_runs(tiny[:1], RULES)) == [tiny[:1]], "one that comes alone is passed on"
+    (new,) = joined(tiny, RULES, NOW_MS)
+    made = RecordBatch(new.data)
+    assert list(new.upstream_offsets) == list(range(100))
+    expected = [(number, one.timestamp, one.key, one.value, one.headers) for number, one in enumerate(records(0, 100))]
+    assert [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in made.records()] == expected
+    few = TargetRules(batch_size=3 * tiny[0].batch.size_in_bytes)
+    assert [len(run) for run in in_runs(tiny[:8], few)] == [3, 3, 2]
+
+
+def test_what_is_not_tiny_or_not_of_the_same_codec_stays_apart() -> None:
+    first, large, many = consumed(records(0, 2), records(2, 3, size=1_000), records(5, 9))
+    (other,) = consumed(records(14, 1), codec=CompressionType.LZ4)
+    (last,) = consumed(records(15, 1))
+    assert list(in_runs([first, large, many, last], RULES)) == [[first], [large], [many], [last]]
+    assert list(in_runs([first, other, last], RULES)) == [[first], [other], [last]]
+    assert list(in_runs([first, last], RULES)) == [[first, last]]
+
+
+def test_joined_batches_begin_at_the_position() -> None:
+    run = consumed(records(0, 4), records(6, 2), position=2)
+    (new,) = joined(run, TargetRules(codec=CompressionType.LZ4), NOW_MS)
+    assert list(new.upstream_offsets) == [2, 3, 6, 7]
+    assert RecordBatch(new.data).compression is CompressionType.LZ4
 
 
 def test_an_offset_is_stored_when_everything_before_it_was_acknowledged() -> None:
