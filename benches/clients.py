@@ -50,7 +50,7 @@ ROOT: Final = pathlib.Path(__file__).resolve().parent.parent
 
 
 def run(context: Context) -> Iterator[Row]:
-    records, rounds = context.choose(9_000, 1_000_080), context.choose(1, 3)
+    records, rounds = context.choose(9_000, 1_000_080), context.choose(1, 2)
     used: dict[tuple[str, str, str], list[float]] = {}
     with foreign.kmirror(context.folder / "broker") as broker:
         for codec in CODECS:
