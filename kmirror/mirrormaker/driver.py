@@ -11,6 +11,8 @@ time, Apache's workers would give ours connectors, whose tasks only a leader may
 Connect's REST interface, so `dedicated.mode.enable.internal.rest` changes nothing. Nodes of kmirror
 need no REST to share a flow.
 
+A flow with MirrorSinkConnector has its worker at the source's cluster, and writes to the target (MC2).
+
 With exactly.once.source.support=enabled, records are copied in transactions (`task_transactions`).
 Heartbeats and checkpoints are not: nobody counts them.
 """
@@ -71,7 +73,7 @@ class Flow:
         self._runtime = runtime
         self._profile = config.profile
         self._transform = transform
-        self._worker = WorkerConfig(config.worker_config(flow, transform))
+        self._worker = WorkerConfig(config.worker_config(flow, transform), is_sink=config.is_sink(flow))
         refuse_what_is_not_built(self._worker.originals)
         self._source_metrics = MirrorSourceMetrics(metrics, runtime.clock, flow)
         self._checkpoint_metrics = MirrorCheckpointMetrics(metrics, runtime.clock, flow)
@@ -102,12 +104,12 @@ class Flow:
         if config.originals.get(REQUIRED_CONFIG, "").strip().lower() == "required" and not self._worker.is_exactly_once:
             raise ConfigError(f"Invalid value required for configuration {REQUIRED_CONFIG}: {_NOT_SUPPORTED}")
         make = partial(MirrorSourceConnector, self._runtime, config)
-        return _plan(config, SOURCE, props, make, self._source_task, is_source=True)
+        return _plan(config, props, make, self._source_task, is_source=True)
 
     def _checkpoint_plan(self, props: Mapping[str, str]) -> ConnectorPlan:
         config = self._checkpoint_config(props)
         _raise_wrong(validate_checkpoint(config.originals))
-        return _plan(config, CHECKPOINT, props, partial(MirrorCheckpointConnector, self._runtime, config), self._checkpoint_task)
+        return _plan(config, props, partial(MirrorCheckpointConnector, self._runtime, config), self._checkpoint_task)
 
     def _heartbeat_plan(self, props: Mapping[str, str]) -> ConnectorPlan:
         config = self._heartbeat_config(props)
@@ -115,7 +117,7 @@ class Flow:
         def make(_: object) -> MirrorHeartbeatConnector:
             return MirrorHeartbeatConnector(self._runtime, config)
 
-        return _plan(config, HEARTBEAT, props, make, self._heartbeat_task)
+        return _plan(config, props, make, self._heartbeat_task)
 
     def _source_config(self, props: Mapping[str, str]) -> MirrorSourceConfig:
         return MirrorSourceConfig(self._transform(props), self._profile)
@@ -215,7 +217,6 @@ class MirrorMaker:
 
 def _plan(
     config: MirrorConnectorConfig,
-    name: str,
     props: Mapping[str, str],
     make: Callable[[Callable[[], object]], Connector],
     make_task: Callable[[Mapping[str, str], int], Work],
@@ -223,7 +224,7 @@ def _plan(
     is_source: bool = False,
 ) -> ConnectorPlan:
     timeout_ms = config.get_int("admin.timeout.ms")
-    return ConnectorPlan(name, config.entity_label, dict(props), make, make_task, timeout_ms, is_source)
+    return ConnectorPlan(config.connector_name, config.entity_label, dict(props), make, make_task, timeout_ms, is_source)
 
 
 def _keeping_flows(config: MirrorMakerConfig, transform: Transform) -> Iterator[KeepingFlow]:

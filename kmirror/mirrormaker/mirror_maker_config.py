@@ -16,6 +16,9 @@ The clients' security follows from where its settings stand. `A.security.protoco
 beats the cluster's. A flow's bare `A->B.security.protocol` reaches no client at all. A top-level
 `security.protocol` is every cluster's default.
 
+`A->B.connector.class = MirrorSinkConnector` swaps the roles of a flow's clusters (MC2): its workers
+are at A, and so are their group and topics; records go to B all the same.
+
 Two of Kafka's habits are kept. A flow is enabled by exactly `true`, in any case: blanks behind it
 switch it off, without a word. Old names are the exception to "as Kafka does": here they count.
 """
@@ -38,6 +41,8 @@ CLUSTERS_CONFIG: Final = "clusters"
 ENABLE_INTERNAL_REST_CONFIG: Final = "dedicated.mode.enable.internal.rest"
 CONFIG_PROVIDERS_CONFIG: Final = "config.providers"
 EMIT_HEARTBEATS_ENABLED_CONFIG: Final = "emit.heartbeats.enabled"
+CONNECTOR_CLASS_CONFIG: Final = "connector.class"
+SOURCE_CONNECTOR, SINK_CONNECTOR = "MirrorSourceConnector", "MirrorSinkConnector"
 BYTE_ARRAY_CONVERTER: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 WORKER_PREFIXES: Final = (
     "offset.storage", "config.storage", "status.storage", "key.converter", "value.converter", "header.converter", "task", "worker",
@@ -101,12 +106,20 @@ class MirrorMakerConfig(AbstractConfig):
         """Whether the flow copies records."""
         return _parse_boolean(self.raw.get(f"{flow}.enabled", "false"))
 
+    def is_sink(self, flow: SourceAndTarget) -> bool:
+        """Whether the flow has MirrorSinkConnector (MC2)."""
+        return self.raw.get(f"{flow}.{CONNECTOR_CLASS_CONFIG}", "").strip() in (SINK_CONNECTOR, PACKAGE + SINK_CONNECTOR)
+
+    def workers_cluster(self, flow: SourceAndTarget) -> str:
+        """Returns the cluster that has the group and the topics of the flow's workers."""
+        return flow.source if self.is_sink(flow) else flow.target
+
     def pairs_of_node(self, targets: list[str] | None = None) -> list[SourceAndTarget]:
         """Returns the flows of a node with `--clusters targets` (DG12).
 
         ConfigError if there is none.
         """
-        pairs = [flow for flow in self.cluster_pairs() if not targets or flow.target in targets]
+        pairs = [flow for flow in self.cluster_pairs() if not targets or self.workers_cluster(flow) in targets]
         if not pairs:
             raise ConfigError("No source->target replication flows.")
         return pairs
@@ -135,12 +148,13 @@ class MirrorMakerConfig(AbstractConfig):
 
     def worker_config(self, flow: SourceAndTarget, transform: Transform = dict) -> dict[str, str]:
         """Returns the properties of the flow's workers (DG8, DG9), references resolved (DG10)."""
-        props = self.cluster_props(flow.target)
+        props = self.cluster_props(self.workers_cluster(flow))
+        other, name = (flow.target, "mm2-sink") if self.is_sink(flow) else (flow.source, "mm2")
         for prefix in WORKER_PREFIXES:
             props |= self._starting_with(prefix)
         props = dict(transform(props)) | self._starting_with(CONFIG_PROVIDERS_CONFIG)
-        defaults = {"client.id": str(flow), "group.id": f"{flow.source}-mm2"}
-        defaults |= {f"{kind}.storage.topic": f"mm2-{name}.{flow.source}.internal" for kind, name in
+        defaults = {"client.id": str(flow), "group.id": f"{other}-{name}"}
+        defaults |= {f"{kind}.storage.topic": f"{name}-{what}.{other}.internal" for kind, what in
                      (("offset", "offsets"), ("status", "status"), ("config", "configs"))}  # fmt: skip
         defaults |= {f"{part}.converter": BYTE_ARRAY_CONVERTER for part in ("key", "value", "header")}
         return defaults | props
@@ -155,13 +169,17 @@ class MirrorMakerConfig(AbstractConfig):
                 # Kafka takes every name that only begins so for one of a client's: admins.x too.
                 prefix = f"{role}." if _OF_A_CLIENT.fullmatch(name) else f"{role}.cluster."
                 props[prefix + name] = value
+        name = SINK_CONNECTOR if connector == SOURCE_CONNECTOR and self.is_sink(flow) else connector
         defaults = {
-            "name": connector,
-            "connector.class": PACKAGE + connector,
+            "name": name,
+            CONNECTOR_CLASS_CONFIG: PACKAGE + name,
             "source.cluster.alias": flow.source,
             "target.cluster.alias": flow.target,
         }
-        return {"enabled": "false"} | defaults | props | with_prefix(self.raw, f"{flow}.")
+        own = with_prefix(self.raw, f"{flow}.")
+        if self.is_sink(flow):
+            own.pop(CONNECTOR_CLASS_CONFIG)  # of one connector, not of all three
+        return {"enabled": "false"} | defaults | props | own
 
     def _connector_names(self) -> frozenset[str]:
         rows = [connector_config_def(config.connector, self.profile) for config in CONNECTORS.values()]

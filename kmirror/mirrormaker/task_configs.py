@@ -85,7 +85,7 @@ def source_task_config(config: MirrorSourceConfig, worker: WorkerConfig, index: 
         policy=config.replication_policy,
         partitions=assigned_partitions(config.originals),
         consumer=config.client_config("source", "consumer", f"replication-consumer-{index}"),
-        producer=worker.producer_of(config.originals, f"connector-producer-{label}"),
+        producer=worker.producer_of(config, f"connector-producer-{label}"),
         sync_producer=syncs if config.get_bool("emit.offset-syncs.enabled") else None,
         offset_syncs_topic=config.offset_syncs_topic(),
         offset_lag_max=config.get_int("offset.lag.max"),
@@ -112,7 +112,7 @@ def checkpoint_task_config(config: MirrorCheckpointConfig, worker: WorkerConfig,
         target_admin=config.client_config("target", "admin", f"checkpoint-target-admin-{index}"),
         checkpoints_consumer=config.client_config("target", "consumer", f"checkpoints-target-consumer-{index}"),
         syncs_consumer=config.client_config(side, "consumer", f"offset-syncs-{side}-consumer-{index}"),
-        producer=worker.producer_of(config.originals, f"connector-producer-{config.entity_label}-{index}"),
+        producer=worker.producer_of(config, f"connector-producer-{config.entity_label}-{index}"),
         emit_interval_ms=config.interval_ms("emit.checkpoints"),
         sync_interval_ms=config.interval_ms("sync.group.offsets"),
         admin_timeout_ms=config.get_int("admin.timeout.ms"),
@@ -124,5 +124,5 @@ def heartbeat_task_config(config: MirrorHeartbeatConfig, worker: WorkerConfig) -
     interval_ms = config.interval_ms("emit.heartbeats")
     if interval_ms is None:
         raise ConfigError("heartbeats are disabled (emit.heartbeats.enabled, emit.heartbeats.interval.seconds)")
-    producer = worker.producer_of(config.originals, f"connector-producer-{config.entity_label}-0")
+    producer = worker.producer_of(config, f"connector-producer-{config.entity_label}-0")
     return HeartbeatTaskConfig(config.flow, config.heartbeats_topic(), producer, interval_ms)

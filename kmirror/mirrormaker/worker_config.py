@@ -16,7 +16,7 @@ from kmirror.clients.client_config import ClientConfig, common_config_def
 from kmirror.common.abstract_config import AbstractConfig
 from kmirror.common.config import ConfigDef, ConfigType, at_least, valid_string
 from kmirror.common.errors import ConfigError
-from kmirror.mirrormaker.connector_config import with_prefix
+from kmirror.mirrormaker.connector_config import MirrorConnectorConfig, with_prefix
 from kmirror.mirrormaker.task_transactions import SUPPORT_CONFIG
 from kmirror.runtime.api import Runtime
 
@@ -61,8 +61,10 @@ def _definition() -> ConfigDef:
 class WorkerConfig(AbstractConfig):
     """A flow's worker. ConfigError, in Kafka's words, for what is missing or wrong."""
 
-    def __init__(self, props: Mapping[str, str]) -> None:
+    def __init__(self, props: Mapping[str, str], *, is_sink: bool = False) -> None:
+        """`is_sink`: the worker is at the flow's source, and writes to another cluster (MC2)."""
         super().__init__(_definition(), props)
+        self.is_sink = is_sink
         self.originals = dict(props)
         self.offset_storage_topic = self.get_string("offset.storage.topic") or ""
         self.offset_storage_partitions = self.get_int("offset.storage.partitions")
@@ -75,8 +77,9 @@ class WorkerConfig(AbstractConfig):
         self.offset_flush_interval_ms = self.get_int("offset.flush.interval.ms")
         self.offset_flush_timeout_ms = self.get_int("offset.flush.timeout.ms")
         self.group_id = self.get_string("group.id") or ""
-        self.is_exactly_once = (self.get_string(SUPPORT_CONFIG) or "").lower() == "enabled"
-        """`preparing` copies at least once: it is for workers that do not know transactions yet."""
+        self.is_exactly_once = not is_sink and (self.get_string(SUPPORT_CONFIG) or "").lower() == "enabled"
+        """`preparing` copies at least once: it is for workers that do not know transactions yet. A sink
+        does, too: what it has copied stands in another cluster than its records."""
 
     def client(self, kind: str, client_id: str) -> dict[str, str]:
         """Returns the settings of a `producer`, `consumer` or `admin` of the target."""
@@ -102,9 +105,10 @@ class WorkerConfig(AbstractConfig):
             props["isolation.level"] = "read_committed"
         return props
 
-    def producer_of(self, connector_props: Mapping[str, str], client_id: str) -> dict[str, str]:
+    def producer_of(self, config: MirrorConnectorConfig, client_id: str) -> dict[str, str]:
         """Returns the settings of the producer that writes what a connector copies."""
-        props = PRODUCER_DEFAULTS | self.client("producer", client_id) | with_prefix(connector_props, "producer.override.")
+        own = config.client_config("target", "producer", client_id) if self.is_sink else self.client("producer", client_id)
+        props = PRODUCER_DEFAULTS | own | with_prefix(config.originals, "producer.override.")
         if props.get("enable.idempotence", "").strip().lower() == "false":
             props.setdefault("max.in.flight.requests.per.connection", "1")
         return props

@@ -125,6 +125,27 @@ async def test_a_restart_in_the_middle_loses_nothing() -> None:
             assert is_dense(copied)
 
 
+async def test_mc2_a_sink_keeps_its_state_at_the_source() -> None:
+    settings = {"B->A.enabled": "false", "B->A.emit.heartbeats.enabled": "false", "A->B.connector.class": "MirrorSinkConnector"}
+    with clusters(settings) as both:
+        make_topics(both.a, {"t": 2})
+        produce(both.a, "t", 100, partitions=2, codec="zstd")
+        commit(both.a, "shop", "t", 50)
+        async with both.mirrored() as maker:
+            await until_copied(both.a, "t", both.b, "A.t", 2)
+            await until("the group is translated", lambda: committed(both.b, "shop", "A.t") > 0)
+            await until("all run", lambda: not maker.reasons())
+            assert "A->B|MirrorSinkConnector" in {status.name for status in maker.statuses()}
+        produce(both.a, "t", 60, partitions=2, first=100)
+        async with both.mirrored():
+            assert is_dense(await until_copied(both.a, "t", both.b, "A.t", 2)), "it goes on where it ended"
+        state = {f"mm2-sink-{kind}.B.internal" for kind in ("offsets", "configs", "status")}
+        assert state <= topics_of(both.a).keys()
+        assert {name for name in topics_of(both.b) if not name.startswith("__")} == {"A.t", "A.checkpoints.internal", "heartbeats"}
+        keys = {row.key for rows in read(both.a, "mm2-sink-offsets.B.internal", 3).values() for _, row in rows}
+        assert any(key and key.startswith(b'["MirrorSinkConnector"') for key in keys)
+
+
 # The program
 
 

@@ -234,3 +234,25 @@ def test_offsets_of_aborted_transactions_never_count_with_exactly_once_support(s
     """
     props = driver({"B.exactly.once.source.support": support, "B.consumer.isolation.level": "read_uncommitted"}).worker_config(A_TO_B)
     assert WorkerConfig(props).storage_consumer("c")["isolation.level"] == level
+
+
+@pytest.mark.parametrize("name", ["MirrorSinkConnector", "org.apache.kafka.connect.mirror.MirrorSinkConnector"])
+def test_mc2_a_sinks_worker_is_at_the_source(name: str) -> None:
+    config = driver(
+        {"A->B.connector.class": name, "A->B.enabled": "true", "A.exactly.once.source.support": "enabled", "B.producer.acks": "1"}
+    )
+    props = config.worker_config(A_TO_B)
+    worker = WorkerConfig(props, is_sink=True)
+    assert props["bootstrap.servers"] == config.cluster_props("A")["bootstrap.servers"]
+    assert (worker.group_id, worker.config_storage_topic, worker.offset_storage_topic) == (
+        "B-mm2-sink", "mm2-sink-configs.B.internal", "mm2-sink-offsets.B.internal",
+    )  # fmt: skip
+    assert not worker.is_exactly_once
+    source = MirrorSourceConfig(config.connector_base_config(A_TO_B, "MirrorSourceConnector"))
+    assert (source.connector_name, source.originals["connector.class"].rpartition(".")[2]) == ("MirrorSinkConnector",) * 2
+    assert config.connector_base_config(A_TO_B, "MirrorCheckpointConnector")["connector.class"].endswith(".MirrorCheckpointConnector")
+    producer = worker.producer_of(source, "c")
+    assert (producer["bootstrap.servers"], producer["acks"]) == (config.cluster_props("B")["bootstrap.servers"], "1")
+    assert A_TO_B in config.pairs_of_node(["A"])
+    with pytest.raises(ConfigError, match="No source->target replication flows"):
+        config.pairs_of_node(["B"])
