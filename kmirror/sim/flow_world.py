@@ -26,6 +26,7 @@ INTERVAL_PERCENT = 40
 REPLACED_PERCENT = 60
 GROWS_PERCENT = 35
 DISK_FAULTS_PERCENT = 20
+SINK_PERCENT = 25
 EVERY_CLIENT = {"request.timeout.ms": "2500", "metadata.max.age.ms": "2000"}
 OF_A_KIND: Mapping[str, Mapping[str, str]] = {
     "admin": {"default.api.timeout.ms": "6000"},
@@ -48,7 +49,7 @@ class FlowWorld:
     """`replaced`: while a worker stands still another one takes its place, and then both run for a
     moment. `workers` share the flows. Both are drawn with exactly-once support only: two that copy at
     least once at the same time may leave a group's translation ahead of what one of them copies again.
-    `grows`: there is one more partition, or topic.
+    `grows`: there is one more partition, or topic. `sink`: the workers are at the source (MC2).
     """
 
     exactly_once: bool = False
@@ -65,6 +66,7 @@ class FlowWorld:
     grows: bool = False
     disks_break: bool = False
     workers: int = 1
+    sink: bool = False
 
     @classmethod
     def drawn(cls, random: Random, **told: Any) -> FlowWorld:
@@ -88,11 +90,13 @@ class FlowWorld:
             grows=chance(GROWS_PERCENT),
             disks_break=chance(DISK_FAULTS_PERCENT),
             workers=1 + random.randrange(3),
+            sink=chance(SINK_PERCENT),
         )
         world = replace(world, **told)
         return replace(
             world,
             workers=world.workers if world.exactly_once else 1,
+            sink=world.sink and not world.exactly_once,
             identity=world.identity and not world.both_ways,  # the two would loop for ever (CY4)
             committed=world.committed or world.exactly_once,
             replaced=world.replaced and world.exactly_once,
@@ -131,6 +135,8 @@ class FlowWorld:
             "sync.group.offsets.enabled": "true",
             "sync.group.offsets.interval.seconds": "1",
         }
+        if self.sink:
+            props |= {f"{source}->{target}.connector.class": "MirrorSinkConnector" for source, target in self.flows()}
         if self.identity:
             props["replication.policy.class"] = IDENTITY
         if self.interval:
@@ -157,6 +163,7 @@ class FlowWorld:
     def __str__(self) -> str:
         found = [f"{self.tasks} tasks a flow", f"offset.lag.max {self.lag_max}"]
         found += ["exactly once"] if self.exactly_once else []
+        found += ["workers at the source"] if self.sink else []
         found += [f"{self.workers} workers"] if self.workers > 1 else []
         found += ["transactions of some polls"] if self.exactly_once and self.interval else []
         found += ["both ways"] if self.both_ways else []
