@@ -17,6 +17,7 @@ import pathlib
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -114,11 +115,12 @@ def main(side: str, action: str, servers: str, topic: str, records: int, codec: 
 
 
 def batches_of(values: list[bytes], codec: str) -> list[bytes]:
-    """Batches as they come from another cluster's log."""
+    """Batches as they come from another cluster's log, of now: retention deletes older ones."""
+    now_ms = int(time.time() * 1000)
     compression = next(one for one in CompressionType if one.text == codec)
     groups = [values[begin : begin + RECORDS_A_BATCH] for begin in range(0, len(values) - RECORDS_A_BATCH, RECORDS_A_BATCH)]
     return [
-        bytes(build_batch([Record(offset, 0, None, value, []) for offset, value in enumerate(group)], compression=compression))
+        bytes(build_batch([Record(offset, now_ms, None, value, []) for offset, value in enumerate(group)], compression=compression))
         for group in groups
     ]
 
