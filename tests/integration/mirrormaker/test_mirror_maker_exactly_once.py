@@ -84,6 +84,8 @@ def test_kills_repeat_nothing_that_is_committed(tmp_path: Path) -> None:
             finally:
                 process.kill()
                 process.wait()
+        produce(a, "t", 60, partitions=PARTITIONS, first=sent, codec="lz4")  # for the last one to copy
+        sent += 60
         process = start(tmp_path, settings)
         try:
             until_more(b, sent - 1, process, log)
