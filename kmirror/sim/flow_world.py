@@ -31,7 +31,7 @@ EVERY_CLIENT = {"request.timeout.ms": "2500", "metadata.max.age.ms": "2000"}
 OF_A_KIND: Mapping[str, Mapping[str, str]] = {
     "admin": {"default.api.timeout.ms": "6000"},
     "consumer": {"default.api.timeout.ms": "6000", "fetch.max.wait.ms": "400", "fetch.min.bytes": "600"},
-    "producer": {},
+    "producer": {"linger.ms": "0"},
 }
 GROUP = {"heartbeat.interval.ms": "700", "session.timeout.ms": "6000", "rebalance.timeout.ms": "10000"}
 """The workers' own group."""

@@ -12,6 +12,7 @@ from typing import Any
 import confluent_kafka as ck
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.cli import transactions as tool
@@ -33,7 +34,7 @@ CONFIG = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
     "transaction.partition.verification.enable": "true",
 }
-TIMEOUT_S = 30
+TIMEOUT_S = REACHED_S
 
 
 @pytest.fixture(scope="module")

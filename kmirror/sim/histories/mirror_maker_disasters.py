@@ -17,7 +17,10 @@ from kmirror.sim.worker_process import WorkerProcess
 
 EXACT = FlowWorld(exactly_once=True, lag_max=0)
 OFFSETS = [TopicPartition(f"mm2-offsets.{SOURCE}.internal", number) for number in range(2)]
-KILLED_AFTER_MS = (0, 4, 8, 12)
+TRANSACTIONS = TopicPartition("__transaction_state", 0)
+KILLED_AFTER_MS = (0, 4, 8)
+STRAY_MS, SYNCED_MS = 100, 300
+"""What a life before has sent arrives within the first."""
 STALL_MS = 8_000
 CUT_OFF_MS = 1_800
 """Longer than both kinds of worker wait between two commits."""
@@ -33,21 +36,20 @@ def _stored(stage: FlowStage) -> int:
     return sum(not batch.is_control for partition in OFFSETS for batch in _log(stage, partition))
 
 
-def _copies(stage: FlowStage) -> int:
-    return sum(len(batch.values) for batch in _log(stage, TopicPartition(f"{SOURCE}.{ORDERS.topic}", ORDERS.partition)))
-
-
 async def _until_offsets_are_written(stage: FlowStage) -> None:
-    """Waits until records are copied, and then until source offsets are written once more."""
-    copied = _copies(stage)
-    await stage.until("records are copied", lambda: _copies(stage) > copied)
-    stored = _stored(stage)
-    await stage.until("source offsets are written", lambda: _stored(stage) > stored)
+    """Waits until the worker has written source offsets, its offset syncs have arrived, and source
+    offsets are written once more.
+    """
+    for pause_ms in (STRAY_MS, SYNCED_MS):
+        await stage.sleep_ms(pause_ms)
+        stored = _stored(stage)
+        await stage.until("source offsets are written", lambda stored=stored: _stored(stage) > stored)
 
 
 async def killed_in_a_transaction(stage: FlowStage) -> None:
     """The worker is killed several times just when it has written source offsets, or a few
-    milliseconds later, before or while it commits them.
+    milliseconds later, before or while it commits them; at last it cannot reach the broker that
+    would commit them.
     """
     worker, _ = await open_flows(stage, EXACT, 1)
     stage.crowds[SOURCE].start_producer(idempotent=True)
@@ -57,7 +59,10 @@ async def killed_in_a_transaction(stage: FlowStage) -> None:
         await stage.sleep_ms(delay_ms)
         worker.kill()
     worker.start()
-    await stage.settle()
+    await _until_offsets_are_written(stage)
+    coordinator = stage.fleets[TARGET].leader(TRANSACTIONS)
+    assert coordinator is not None, "nothing else goes wrong"
+    await _cut_off(stage, worker, coordinator)
     await end_flows(stage, EXACT)
 
 
