@@ -4,6 +4,8 @@ else goes wrong, so that each is short.
 
 from __future__ import annotations
 
+from functools import partial
+
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.sim.events import Batch
 from kmirror.sim.flow_checkers import check_flows
@@ -36,14 +38,18 @@ def _stored(stage: FlowStage) -> int:
     return sum(not batch.is_control for partition in OFFSETS for batch in _log(stage, partition))
 
 
+def _has_stored(stage: FlowStage, wanted: int) -> bool:
+    return _stored(stage) >= wanted
+
+
 async def _until_offsets_are_written(stage: FlowStage) -> None:
     """Waits until the worker has written source offsets, its offset syncs have arrived, and source
     offsets are written once more.
     """
     for pause_ms in (STRAY_MS, SYNCED_MS):
         await stage.sleep_ms(pause_ms)
-        stored = _stored(stage)
-        await stage.until("source offsets are written", lambda stored=stored: _stored(stage) > stored)
+        wanted = _stored(stage) + 1
+        await stage.until("source offsets are written", partial(_has_stored, stage, wanted))
 
 
 async def killed_in_a_transaction(stage: FlowStage) -> None:
