@@ -29,8 +29,11 @@ COMMON = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.min.session.timeout.ms": "200",
+    "log.retention.check.interval.ms": "86400000",
 }
-"""What both brokers are set to, so that DescribeConfigs can be compared, too."""
+"""What both brokers are set to, so that DescribeConfigs can be compared, too. Many records have times
+of long ago: no broker may begin to delete them on its own clock while they are compared.
+"""
 
 
 @pytest.fixture(scope="session")
