@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Kept to `--dist loadfile`; None leaves the choice to pytest-xdist."""
+    """Returns a scheduler for `--dist loadfile` alone; None leaves the choice to pytest-xdist."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling

@@ -34,8 +34,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=(
             "A process runs all flows of the file, or those to the targets of --clusters; processes with the same file share the work of each "
             "flow. Records are copied at least once, or exactly once with exactly.once.source.support=enabled. Not built: Connect's REST "
-            "interface, transforms; "
-            f"a file that asks for transforms is refused. Metrics and health are served over HTTP where {HTTP_LISTENER_CONFIG}=host:port says. SIGTERM or Ctrl-C end "
+            f"interface, transforms; a file that asks for transforms is refused. Metrics and health are served over HTTP where {HTTP_LISTENER_CONFIG}=host:port says. SIGTERM or Ctrl-C end "
             "it once what is on its way is written and its offsets are stored; a second signal ends it at once."
         ),
     )

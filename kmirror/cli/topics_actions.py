@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.reassignments import PartitionReassignment
-from kmirror.admin.results import ConfigEntry, ConfigResourceType, NewPartitions, NewTopic, PartitionDescription, TopicDescription
+from kmirror.admin.results import ConfigEntry, NewPartitions, NewTopic, PartitionDescription, TopicDescription
 from kmirror.cli.java_order import hash_map_order
 from kmirror.cli.tool_client import with_admin
 from kmirror.cli.tool_options import CommandError, print_json
@@ -80,7 +80,7 @@ class TopicCommand:
 
     async def _describe(self, admin: AdminClient) -> None:
         described = await self._described(admin)
-        configs = {name: in_java_order(await admin.describe_configs(ConfigResourceType.TOPIC, name)) for name in described}
+        configs = {name: in_java_order(_known(entries)) for name, entries in (await admin.describe_topic_configs(described)).items()}
         live = {node.id for node in (await admin.describe_cluster()).nodes}
         names = [TopicPartition(name, row.partition) for name, topic in described.items() for row in topic.partitions]
         try:
@@ -221,6 +221,12 @@ def in_java_order(entries: list[ConfigEntry]) -> list[ConfigEntry]:
     """Returns the entries in the order of Kafka's `Config`."""
     by_name = {entry.name: entry for entry in entries}
     return [by_name[name] for name in hash_map_order(by_name)]
+
+
+def _known(entries: list[ConfigEntry] | ApiException) -> list[ConfigEntry]:
+    if isinstance(entries, ApiException):
+        raise entries
+    return entries
 
 
 def ids(values: Iterable[int]) -> str:

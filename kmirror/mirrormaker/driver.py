@@ -6,10 +6,10 @@ workers of other nodes that have the same flow (`herder`); what runs is kept run
 says what is known of it.
 
 `mm2-offsets`, `mm2-configs` and `mm2-status` are in Kafka's formats, so Apache's MirrorMaker 2 goes on
-where this one ended, and this one where Apache's ended. One after the other: in one group at the same
-time, Apache's workers would give ours connectors, whose tasks only a leader may write. Not built:
-Connect's REST interface, so `dedicated.mode.enable.internal.rest` changes nothing. Nodes of kmirror
-need no REST to share a flow.
+where this one ended, and this one where Apache's ended. The two do not share a flow: a leader of
+Apache's would give ours connectors, whose tasks only the leader may write. Connect's REST interface is
+not built. Nodes of kmirror need none to share a flow, so `dedicated.mode.enable.internal.rest` changes
+nothing.
 
 A flow with MirrorSinkConnector has its worker at the source's cluster, and writes to the target (MC2).
 
@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from kmirror.admin.admin_client import AdminClient
 from kmirror.common.errors import ConfigError
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.mirrormaker.checkpoint_connector import MirrorCheckpointConnector
@@ -43,19 +42,18 @@ from kmirror.mirrormaker.echoes import KeepingFlow, echo_warnings
 from kmirror.mirrormaker.heartbeat_connector import MirrorHeartbeatConnector
 from kmirror.mirrormaker.heartbeats import MirrorHeartbeatTask
 from kmirror.mirrormaker.herder.distributed_herder import Connector, ConnectorPlan, DistributedHerder
-from kmirror.mirrormaker.internal_topics import create_compacted_topic
 from kmirror.mirrormaker.kept_running import Status, Work
-from kmirror.mirrormaker.mirror_maker_config import MirrorMakerConfig, Transform
+from kmirror.mirrormaker.mirror_maker_config import SOURCE_CONNECTOR, MirrorMakerConfig, Transform
 from kmirror.mirrormaker.mirror_metrics import MirrorCheckpointMetrics, MirrorSourceMetrics
 from kmirror.mirrormaker.replication_policy import IdentityReplicationPolicy
 from kmirror.mirrormaker.source_connector import MirrorSourceConnector
 from kmirror.mirrormaker.source_task import MirrorSourceTask
 from kmirror.mirrormaker.task_configs import checkpoint_task_config, heartbeat_task_config, source_task_config
 from kmirror.mirrormaker.task_transactions import REQUIRED_CONFIG, boundary_ms
-from kmirror.mirrormaker.worker_config import WorkerConfig, open_admin, refuse_what_is_not_built
+from kmirror.mirrormaker.worker_config import WorkerConfig, refuse_what_is_not_built
 from kmirror.runtime.api import Runtime, run_together
 
-SOURCE, CHECKPOINT, HEARTBEAT = "MirrorSourceConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector"
+CHECKPOINT, HEARTBEAT = "MirrorCheckpointConnector", "MirrorHeartbeatConnector"
 _WITHOUT_CHECKPOINTS: Final = "emit.checkpoints.enabled"
 _log = logging.getLogger(__name__)
 _NOT_SUPPORTED: Final = "This worker does not have exactly-once source support enabled."
@@ -78,98 +76,77 @@ class Flow:
         self._source_metrics = MirrorSourceMetrics(metrics, runtime.clock, flow)
         self._checkpoint_metrics = MirrorCheckpointMetrics(metrics, runtime.clock, flow)
         self._offsets: OffsetStorage | None = None
-        props = {name: config.connector_base_config(flow, name) for name in (SOURCE, HEARTBEAT, CHECKPOINT)}
-        for own in props.values():
-            refuse_what_is_not_built(transform(own))
+        raw = {name: config.connector_base_config(flow, name) for name in (SOURCE_CONNECTOR, HEARTBEAT, CHECKPOINT)}
+        resolved = {name: transform(props) for name, props in raw.items()}
+        for props in resolved.values():
+            refuse_what_is_not_built(props)
         plans = []
         if config.is_enabled(flow):
-            plans.append(self._source_plan(props[SOURCE]))
-        plans.append(self._heartbeat_plan(props[HEARTBEAT]))
-        checkpoints = transform(props[CHECKPOINT]).get(_WITHOUT_CHECKPOINTS, "true")
-        if config.is_enabled(flow) and checkpoints.strip().lower() != "false":
-            plans.append(self._checkpoint_plan(props[CHECKPOINT]))
-        self.herder = DistributedHerder(runtime, str(flow), self._worker, plans, prepare=self._prepare_offsets)
+            plans.append(self._source_plan(raw[SOURCE_CONNECTOR], resolved[SOURCE_CONNECTOR]))
+        plans.append(self._heartbeat_plan(raw[HEARTBEAT], resolved[HEARTBEAT]))
+        if config.is_enabled(flow) and resolved[CHECKPOINT].get(_WITHOUT_CHECKPOINTS, "true").strip().lower() != "false":
+            plans.append(self._checkpoint_plan(raw[CHECKPOINT], resolved[CHECKPOINT]))
+        self.herder = DistributedHerder(runtime, str(flow), self._worker, plans)
 
     async def stop(self) -> None:
         await self.herder.stop()
         if self._offsets is not None:
             await self._offsets.close()
 
-    # What runs: each connector, and each task, reads the properties that the workers agreed on
+    # Connectors, as the file has them and with its references resolved
 
-    def _source_plan(self, props: Mapping[str, str]) -> ConnectorPlan:
-        config = self._source_config(props)
+    def _source_plan(self, raw: Mapping[str, str], resolved: Mapping[str, str]) -> ConnectorPlan:
+        config = MirrorSourceConfig(resolved, self._profile)
         _raise_wrong(validate_source(config.originals))
         boundary_ms(config.originals, self._worker.offset_flush_interval_ms)
         if config.originals.get(REQUIRED_CONFIG, "").strip().lower() == "required" and not self._worker.is_exactly_once:
             raise ConfigError(f"Invalid value required for configuration {REQUIRED_CONFIG}: {_NOT_SUPPORTED}")
         make = partial(MirrorSourceConnector, self._runtime, config)
-        return _plan(config, props, make, self._source_task, is_source=True)
+        return _plan(config, raw, make, self._source_task, is_source=True)
 
-    def _checkpoint_plan(self, props: Mapping[str, str]) -> ConnectorPlan:
-        config = self._checkpoint_config(props)
+    def _checkpoint_plan(self, raw: Mapping[str, str], resolved: Mapping[str, str]) -> ConnectorPlan:
+        config = MirrorCheckpointConfig(resolved, self._profile)
         _raise_wrong(validate_checkpoint(config.originals))
-        return _plan(config, props, partial(MirrorCheckpointConnector, self._runtime, config), self._checkpoint_task)
+        return _plan(config, raw, partial(MirrorCheckpointConnector, self._runtime, config), self._checkpoint_task)
 
-    def _heartbeat_plan(self, props: Mapping[str, str]) -> ConnectorPlan:
-        config = self._heartbeat_config(props)
+    def _heartbeat_plan(self, raw: Mapping[str, str], resolved: Mapping[str, str]) -> ConnectorPlan:
+        config = MirrorHeartbeatConfig(resolved, self._profile)
+        return _plan(config, raw, lambda _: MirrorHeartbeatConnector(self._runtime, config), self._heartbeat_task)
 
-        def make(_: object) -> MirrorHeartbeatConnector:
-            return MirrorHeartbeatConnector(self._runtime, config)
-
-        return _plan(config, props, make, self._heartbeat_task)
-
-    def _source_config(self, props: Mapping[str, str]) -> MirrorSourceConfig:
-        return MirrorSourceConfig(self._transform(props), self._profile)
-
-    def _checkpoint_config(self, props: Mapping[str, str]) -> MirrorCheckpointConfig:
-        return MirrorCheckpointConfig(self._transform(props), self._profile)
-
-    def _heartbeat_config(self, props: Mapping[str, str]) -> MirrorHeartbeatConfig:
-        return MirrorHeartbeatConfig(self._transform(props), self._profile)
+    # Tasks, with the properties that the workers agreed on
 
     def _source_task(self, props: Mapping[str, str], index: int) -> Work:
         async def work(status: Status) -> None:
-            assert self._offsets is not None, "they are prepared before the worker joins its group"
-            config = source_task_config(self._source_config(props), self._worker, index)
-            await MirrorSourceTask(self._runtime, config, self._offsets, self._source_metrics).run(status.heard)
+            config = source_task_config(MirrorSourceConfig(self._transform(props), self._profile), self._worker, index)
+            await MirrorSourceTask(self._runtime, config, self._offset_storage(), self._source_metrics).run(status.heard)
 
         return work
 
     def _checkpoint_task(self, props: Mapping[str, str], index: int) -> Work:
         async def work(status: Status) -> None:
-            config = checkpoint_task_config(self._checkpoint_config(props), self._worker, index)
+            config = checkpoint_task_config(MirrorCheckpointConfig(self._transform(props), self._profile), self._worker, index)
             await MirrorCheckpointTask(self._runtime, config, self._checkpoint_metrics).run(status.heard)
 
         return work
 
     def _heartbeat_task(self, props: Mapping[str, str], _: int) -> Work:
         async def work(status: Status) -> None:
-            config = heartbeat_task_config(self._heartbeat_config(props), self._worker)
+            config = heartbeat_task_config(MirrorHeartbeatConfig(self._transform(props), self._profile), self._worker)
             await MirrorHeartbeatTask(self._runtime, config).run(status.heard)
 
         return work
 
-    async def _prepare_offsets(self) -> None:
-        """Makes the topic of source offsets, and what reads and writes it."""
-        worker, label = self._worker, f"{self.flow}|offsets"
-        admin: AdminClient = open_admin(self._runtime, worker.client("admin", f"{label}-admin"))
-        try:
-            await create_compacted_topic(
-                admin,
-                worker.offset_storage_topic,
-                partitions=worker.offset_storage_partitions,
-                replication_factor=worker.offset_storage_replication_factor,
-            )
-        finally:
-            admin.close()
+    def _offset_storage(self) -> OffsetStorage:
+        """One for all source tasks of the flow on this node."""
         if self._offsets is None:
+            worker, label = self._worker, f"{self.flow}|offsets"
             self._offsets = OffsetStorage(
                 self._runtime,
                 worker.offset_storage_topic,
                 consumer=worker.storage_consumer(f"{label}-consumer"),
                 producer=worker.client("producer", f"{label}-producer"),
             )
+        return self._offsets
 
 
 class MirrorMaker:
@@ -234,7 +211,7 @@ def _keeping_flows(config: MirrorMakerConfig, transform: Transform) -> Iterator[
     """
     for flow in filter(config.is_enabled, config.cluster_pairs()):
         try:
-            source = MirrorSourceConfig(transform(config.connector_base_config(flow, SOURCE)), config.profile)
+            source = MirrorSourceConfig(transform(config.connector_base_config(flow, SOURCE_CONNECTOR)), config.profile)
             topic_filter = source.topic_filter()
         except ConfigError:
             continue

@@ -1,7 +1,7 @@
 """Signs of life of a flow: its heartbeats, written into its target (Kafka's `MirrorHeartbeatTask`).
 
-The one task writes a heartbeat each emit.heartbeats.interval.seconds, also
-for a flow that copies nothing. The topic is copied like others, so that a cluster sees, in names like
+The one task writes a heartbeat each emit.heartbeats.interval.seconds, also for a flow that copies
+nothing. The topic is copied like others, so that a cluster sees, in names like
 `B.A.heartbeats`, whose flows reach it.
 """
 

@@ -100,7 +100,7 @@ class WorkerConfig(AbstractConfig):
         if self.is_exactly_once:
             if props.get("isolation.level", "read_committed") != "read_committed":
                 _log.warning(
-                    "[%s] isolation.level=%s is ignored: source offsets are read with read_committed", client_id, props["isolation.level"]
+                    "[%s] isolation.level=%s is ignored: this topic is read with read_committed", client_id, props["isolation.level"]
                 )
             props["isolation.level"] = "read_committed"
         return props

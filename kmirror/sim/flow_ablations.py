@@ -19,7 +19,7 @@ from typing import Any
 
 from kmirror.mirrormaker import cycles, task_configs
 from kmirror.mirrormaker.connect_offsets import OffsetStorage
-from kmirror.mirrormaker.herder.distributed_herder import Life
+from kmirror.mirrormaker.herder.distributed_herder import Worker
 from kmirror.mirrormaker.internal_topics import InternalTopicReader
 from kmirror.mirrormaker.legacy.consumer_wrapper import ConsumerWrapper
 from kmirror.mirrormaker.offset_sync_store import OffsetSyncStore
@@ -94,7 +94,7 @@ FLOW_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "offsets_after_acks": [(SubmittedRecords, "submit", _at_once)],
     "offsets_in_transaction": [(OffsetStorage, "write", _alone)],
     "offsets_read_committed": [(InternalTopicReader, "start", _of_all_transactions)],
-    "former_lives_fenced": [(task_configs, "transactional_id", _one_more_id), (Life, "on_lost", _unheard)],
+    "former_lives_fenced": [(task_configs, "transactional_id", _one_more_id), (Worker, "on_lost", _unheard)],
     "translated_behind": [(OffsetSyncStore, "translate_downstream", _by_the_newest)],
     "syncs_after_commit": [(TaskTransactions, "acknowledged", _before_commit)],
     "cycles_seen": [(cycles, "is_cycle", _unseen)],

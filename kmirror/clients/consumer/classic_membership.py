@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from kmirror.clients.cluster_client import GROUP, ClusterClient
-from kmirror.clients.consumer.classic_requests import MOVED, NO_GENERATION, ClassicMemberIdentity, ClassicRequests
+from kmirror.clients.consumer.classic_requests import AGAIN, GONE, NO_GENERATION, ClassicMemberIdentity, ClassicRequests
 from kmirror.clients.consumer.consumer_config import ConsumerConfig
 from kmirror.clients.consumer.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -47,8 +47,6 @@ from kmirror.runtime.supervision import Supervised
 from kmirror.wire.messages.join_group import JoinGroupResponse
 from kmirror.wire.primitives import ProtocolReadError
 
-GONE: Final = (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION)
-AGAIN: Final = (*MOVED, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.REBALANCE_IN_PROGRESS)
 COMMITTING: Final = (ClassicState.PREPARING, ClassicState.ASSIGNED, ClassicState.STABLE)
 
 

@@ -21,6 +21,9 @@ COORDINATOR_CONNECTION: Final = "coordinator"
 JOIN_SLACK_MS: Final = 5_000
 """How much longer than the rebalance timeout a JoinGroup is waited for, as in Kafka."""
 MOVED: Final = (Errors.NOT_COORDINATOR, Errors.COORDINATOR_NOT_AVAILABLE, Errors.NETWORK_EXCEPTION)
+GONE: Final = (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION)
+"""The coordinator does not know the member or its generation; it joins anew."""
+AGAIN: Final = (*MOVED, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.REBALANCE_IN_PROGRESS)
 NO_GENERATION: Final = -1
 
 

@@ -5,6 +5,6 @@ Start with `distributed_herder`, one worker. `worker_group_member` is its member
 `cluster_config_state` what the workers agree on, `connect_protocol` the bytes of the group protocol,
 `config_backing_store` and `status_backing_store` the topics.
 
-`driver` makes one `DistributedHerder` for each flow; nothing here imports from the rest of
-`mirrormaker` but its topics, jobs and worker configuration.
+`driver` makes one `DistributedHerder` for each flow. Connectors and tasks come from there as plans:
+nothing here knows what they copy.
 """

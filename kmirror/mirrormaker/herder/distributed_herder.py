@@ -21,7 +21,7 @@ shut out (KIP-618): the leader does it before it assigns, and notes it in the to
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -72,7 +72,7 @@ class Connector(Protocol):
 class ConnectorPlan:
     """A connector that the flow has. `properties` are as written in the file, references of config
     providers included; `make` gets what to call when the tasks are to be asked for again, `make_task`
-    a task's properties and number. `prepare` is awaited before the connector starts at this worker.
+    a task's properties and number.
     """
 
     name: str
@@ -85,19 +85,18 @@ class ConnectorPlan:
 
 
 class DistributedHerder:
-    """Keeps one worker of a flow running. `prepare` is awaited before it joins its group."""
+    """Keeps one worker of a flow running. It makes the topics of its group, that of source offsets
+    too, before it joins.
+    """
 
-    def __init__(
-        self, runtime: Runtime, name: str, worker: WorkerConfig, plans: Sequence[ConnectorPlan], *, prepare: Callable[[], Awaitable[object]]
-    ) -> None:
+    def __init__(self, runtime: Runtime, name: str, worker: WorkerConfig, plans: Sequence[ConnectorPlan]) -> None:
         self.name = name
         self._runtime = runtime
         self._worker = worker
         self._group_config = WorkerGroupConfig(worker.group_props(f"{name}|group"), runtime)
         self._plans = {plan.name: plan for plan in plans}
-        self._prepare = prepare
         self._life = KeptRunning(runtime, f"{name}|worker", self._live)
-        self._work: Life | None = None
+        self._work: Worker | None = None
 
     @property
     def statuses(self) -> list[Status]:
@@ -112,9 +111,8 @@ class DistributedHerder:
         await self._life.stop()
 
     async def _live(self, status: Status) -> None:
-        await self._prepare()
         await self._create_topics()
-        self._work = life = Life(self._runtime, self.name, self._worker, self._group_config, self._plans, status)
+        self._work = life = Worker(self._runtime, self.name, self._worker, self._group_config, self._plans, status)
         try:
             await life.run()
         finally:
@@ -125,16 +123,17 @@ class DistributedHerder:
         worker = self._worker
         admin = open_admin(self._runtime, worker.client("admin", f"{self.name}|worker-admin"))
         try:
-            factor = worker.config_storage_replication_factor
-            await create_compacted_topic(admin, worker.config_storage_topic, partitions=CONFIG_PARTITIONS, replication_factor=factor)
-            factor = worker.status_storage_replication_factor
-            partitions = worker.status_storage_partitions
-            await create_compacted_topic(admin, worker.status_storage_topic, partitions=partitions, replication_factor=factor)
+            for topic, partitions, factor in (
+                (worker.offset_storage_topic, worker.offset_storage_partitions, worker.offset_storage_replication_factor),
+                (worker.config_storage_topic, CONFIG_PARTITIONS, worker.config_storage_replication_factor),
+                (worker.status_storage_topic, worker.status_storage_partitions, worker.status_storage_replication_factor),
+            ):
+                await create_compacted_topic(admin, topic, partitions=partitions, replication_factor=factor)
         finally:
             admin.close()
 
 
-class Life:
+class Worker:
     """A worker from its start to its end. Implements `WorkerRebalanceListener`."""
 
     def __init__(

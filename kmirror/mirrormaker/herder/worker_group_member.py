@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from kmirror.clients.client_config import ClientConfig, common_config_def
 from kmirror.clients.cluster_client import GROUP, ClusterClient
-from kmirror.clients.consumer.classic_requests import MOVED, NO_GENERATION, ClassicMemberIdentity, ClassicRequests
+from kmirror.clients.consumer.classic_requests import AGAIN, GONE, NO_GENERATION, ClassicMemberIdentity, ClassicRequests
 from kmirror.clients.consumer.signal import Signal
 from kmirror.common.config import ConfigDef, ConfigType
 from kmirror.common.errors import ApiException, ConfigError, Errors, KmirrorError
@@ -25,8 +25,6 @@ from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.wire.messages.sync_group import SyncGroupRequestAssignment
 from kmirror.wire.primitives import ProtocolReadError
 
-GONE: Final = (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION)
-AGAIN: Final = (*MOVED, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.REBALANCE_IN_PROGRESS)
 LEAVE_TIMEOUT_MS: Final = 5_000
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

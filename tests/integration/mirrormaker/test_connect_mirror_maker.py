@@ -15,32 +15,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import confluent_kafka as ck
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
-from support.mirrormaker.embedded_flows import SETTINGS, Clusters, clusters, config_of, until
+from confluent_kafka.admin import AdminClient, NewPartitions
+from support.mirrormaker.embedded_flows import SETTINGS, Clusters, clusters, config_of, set_topic_config, until
 from support.mirrormaker.logs_compared import is_dense, make_topics, produce, read, until_copied
+from support.mirrormaker.mirror_makers import commit, committed, topics_of
 from support.waiting import REACHED_S
 
 from kmirror.mirrormaker.formats import Checkpoint, Heartbeat
 
 
-def topics_of(servers: str) -> dict[str, int]:
-    metadata = AdminClient({"bootstrap.servers": servers, "log_level": 0}).list_topics(timeout=REACHED_S)
-    return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
-
-
-def committed(servers: str, group: str, topic: str) -> int:
-    consumer = ck.Consumer({"bootstrap.servers": servers, "group.id": group, "log_level": 0})
-    (found,) = consumer.committed([ck.TopicPartition(topic, 0)], REACHED_S)
-    consumer.close()
-    return int(found.offset)
-
-
-def commit(servers: str, group: str, topic: str, offset: int) -> None:
-    consumer = ck.Consumer({"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False, "log_level": 0})
-    consumer.commit(offsets=[ck.TopicPartition(topic, 0, offset)], asynchronous=False)
-    consumer.close()
+def position(servers: str, group: str, topic: str) -> int:
+    """The group's offset in partition 0, -1 if it has none."""
+    return committed(servers, group, [(topic, 0)]).get((topic, 0), -1)
 
 
 async def test_flows_both_ways_copy_each_record_once_and_never_back() -> None:
@@ -83,11 +70,7 @@ async def test_topics_partitions_and_configs_follow_the_source() -> None:
             await until("more partitions", lambda: topics_of(both.b).get("A.later") == 5)
             produce(both.a, "later", 50, partitions=5, first=40)
             assert is_dense(await until_copied(both.a, "later", both.b, "A.later", 5))
-            change = ConfigEntry("retention.ms", "123456", incremental_operation=AlterConfigOpType.SET)
-            for future in admin.incremental_alter_configs(
-                [ConfigResource(ResourceType.TOPIC, "first", incremental_configs=[change])]
-            ).values():
-                future.result(REACHED_S)
+            await asyncio.to_thread(set_topic_config, both.a, "first", "retention.ms", "123456")
             await until("the changed config", lambda: config_of(both.b, "A.first", "retention.ms") == "123456")
 
 
@@ -97,14 +80,14 @@ async def test_a_group_that_moves_skips_no_record() -> None:
         produce(both.a, "orders", 300)
         async with both.mirrored():
             await until_copied(both.a, "orders", both.b, "A.orders")
-            for position in (40, 250, 300):
-                commit(both.a, "shop", "orders", position)
-                behind = 300 if position == 300 else 0
+            for offset in (40, 250, 300):
+                commit(both.a, "shop", {("orders", 0): offset})
+                behind = 300 if offset == 300 else 0
                 found = await until(
-                    f"{position} is translated", lambda: (at := committed(both.b, "shop", "A.orders")) > behind - 12 and at >= 0 and at
+                    f"{offset} is translated", lambda: (at := position(both.b, "shop", "A.orders")) > behind - 12 and at >= 0 and at
                 )
-                assert 0 < found <= position, "the group would skip records"
-            await until("the end of the log", lambda: committed(both.b, "shop", "A.orders") == 300)
+                assert 0 < found <= offset, "the group would skip records"
+            await until("the end of the log", lambda: position(both.b, "shop", "A.orders") == 300)
         checkpoints = [Checkpoint.deserialize_record(row.key, row.value) for _, row in read(both.b, "A.checkpoints.internal")[0]]
         ours = [one for one in checkpoints if one.consumer_group_id == "shop"]
         assert ours and all(one.downstream_offset <= one.upstream_offset for one in ours)
@@ -130,10 +113,10 @@ async def test_mc2_a_sink_keeps_its_state_at_the_source() -> None:
     with clusters(settings) as both:
         make_topics(both.a, {"t": 2})
         produce(both.a, "t", 100, partitions=2, codec="zstd")
-        commit(both.a, "shop", "t", 50)
+        commit(both.a, "shop", {("t", 0): 50})
         async with both.mirrored() as maker:
             await until_copied(both.a, "t", both.b, "A.t", 2)
-            await until("the group is translated", lambda: committed(both.b, "shop", "A.t") > 0)
+            await until("the group is translated", lambda: position(both.b, "shop", "A.t") > 0)
             await until("all run", lambda: not maker.reasons())
             assert "A->B|MirrorSinkConnector" in {status.name for status in maker.statuses()}
         produce(both.a, "t", 60, partitions=2, first=100)

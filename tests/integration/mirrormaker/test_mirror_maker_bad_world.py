@@ -17,13 +17,10 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     ResourcePatternType,
     ResourceType,
 )
-from support.mirrormaker.embedded_flows import Clusters, clusters, config_of, until
+from support.mirrormaker.embedded_flows import Clusters, clusters, config_of, set_topic_config, until
 from support.mirrormaker.logs_compared import QUIET, is_dense, make_topics, produce, read, rows, until_copied
 from support.mirrormaker.mirror_makers import commit, committed, count_of, topics_of
 from support.waiting import REACHED_S
@@ -62,14 +59,6 @@ def denied(kind: ResourceType, name: str, operation: AclOperation) -> list[AclBi
     allowed = AclBinding(kind, name, ResourcePatternType.LITERAL, "User:*", "*", AclOperation.ALL, AclPermissionType.ALLOW)
     refused = AclBinding(kind, name, ResourcePatternType.LITERAL, "User:*", "*", operation, AclPermissionType.DENY)
     return [allowed, refused]
-
-
-def set_topic_config(servers: str, topic: str, name: str, value: str) -> None:
-    client = admin(servers)
-    change = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[change])
-    for future in client.incremental_alter_configs([resource]).values():
-        future.result(REACHED_S)
 
 
 def tells(maker: MirrorMaker, *words: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from kmirror import EmbeddedCluster
 from kmirror.embedded import Security
@@ -92,3 +92,11 @@ def config_of(servers: str, topic: str, name: str) -> str:
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     (future,) = admin.describe_configs([resource]).values()
     return str(future.result(REACHED_S)[name].value)
+
+
+def set_topic_config(servers: str, topic: str, name: str, value: str) -> None:
+    client = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    change = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[change])
+    for future in client.incremental_alter_configs([resource]).values():
+        future.result(REACHED_S)
