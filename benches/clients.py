@@ -26,7 +26,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from benches import foreign
 from benches.data import RECORD_BYTES, json_records
 from benches.harness import Context, Row, median, median_ratio
-from benches.load import create_topic, delete_topic
+from benches.load import DIFFERENT_RECORDS, create_topic, delete_topic, send_all
 from kmirror.clients.consumer.kafka_consumer import KafkaConsumer
 from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
 from kmirror.common.topic_partition import TopicPartition as OurTopicPartition
@@ -39,7 +39,6 @@ from kmirror.runtime.asyncio_runtime import run as run_loop
 PARTITIONS: Final = 4
 BATCH_BYTES: Final = 100_000
 RECORDS_A_BATCH: Final = 90
-DIFFERENT_RECORDS: Final = 4_000
 CODECS: Final = ("none", "lz4")
 RECORDS, BATCHES, LIBRDKAFKA = "records", "batches", "librdkafka"
 SIDES: Final = (RECORDS, BATCHES, LIBRDKAFKA)
@@ -166,16 +165,7 @@ def produce_by_librdkafka(servers: str, topic: str, records: int, codec: str, va
     errors: list[Any] = []
     settings = PRODUCING | {"bootstrap.servers": servers, "compression.type": codec, "log_level": 0, "queue.buffering.max.kbytes": 32_768}
     producer = Producer(settings | {"delivery.report.only.error": True, "on_delivery": lambda error, _: errors.append(error)})
-    for number in range(records):
-        while True:
-            try:
-                producer.produce(topic, values[number % DIFFERENT_RECORDS], partition=number // 100 % PARTITIONS)
-                break
-            except BufferError:
-                producer.poll(0.05)
-        if number % 2_000 == 0:
-            producer.poll(0)
-    assert producer.flush(120) == 0, "not everything was acknowledged in two minutes"
+    send_all(producer, topic, PARTITIONS, records, values)
     assert not errors, errors[:3]
 
 

@@ -2,13 +2,15 @@
 RECORDS CODEC [BATCH]`, a process of its own.
 
 produce sends RECORDS records of 1,000 bytes round robin with acks=all, in batches of up to BATCH
-bytes before compression (default: librdkafka's), and ends when all are acknowledged; consume reads RECORDS records from the beginning without a group. Failure is a
-non-zero exit code.
+bytes before compression (default: librdkafka's), and ends when all are acknowledged; consume reads
+RECORDS records from the beginning without a group. Failure is a non-zero exit code.
 """
 
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
@@ -42,18 +44,41 @@ def produce(bootstrap_servers: str, topic: str, partitions: int, records: int, c
     if batch_size is not None:
         settings["batch.size"] = batch_size
     producer = Producer(_QUIET | {"bootstrap.servers": bootstrap_servers, "on_delivery": lambda error, _: errors.append(error)} | settings)
-    values = json_records(DIFFERENT_RECORDS)
+    send_all(producer, topic, partitions, records, json_records(DIFFERENT_RECORDS))
+    assert not [error for error in errors if error], errors[:3]
+
+
+def send_all(producer: Producer, topic: str, partitions: int, records: int, values: list[bytes]) -> None:
+    """Sends `values` again and again, a hundred records to each partition in turn, until all
+    `records` are acknowledged.
+    """
     for number in range(records):
         while True:
             try:
-                producer.produce(topic, values[number % DIFFERENT_RECORDS], partition=number // 100 % partitions)
+                producer.produce(topic, values[number % len(values)], partition=number // 100 % partitions)
                 break
             except BufferError:
                 producer.poll(0.05)
         if number % 2_000 == 0:
             producer.poll(0)
     assert producer.flush(120) == 0, "not everything was acknowledged in two minutes"
-    assert not [error for error in errors if error], errors[:3]
+
+
+def send_steadily(
+    bootstrap_servers: str, topic: str, seconds: int, records_a_second: int, value: Callable[[int], bytes], *, partitions: int = 1
+) -> None:
+    """Sends one record at a time, at a steady pace and without linger, round robin. `value` makes the
+    value of a record from its number.
+    """
+    producer = Producer(_QUIET | {"bootstrap.servers": bootstrap_servers, "linger.ms": 0, "acks": "1"})
+    began = time.monotonic()
+    for number in range(seconds * records_a_second):
+        pause = began + number / records_a_second - time.monotonic()
+        if pause > 0:
+            time.sleep(pause)
+        producer.produce(topic, value(number), partition=number % partitions)
+        producer.poll(0)
+    assert producer.flush(30) == 0, "the source does not keep up"
 
 
 def consume(bootstrap_servers: str, topic: str, partitions: int, records: int) -> None:

@@ -17,9 +17,10 @@ import sys
 import time
 from collections.abc import Iterator
 
-from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
 from benches.harness import Context, Row
+from benches.load import send_steadily
 from benches.mirror_source import mirrored
 
 RECORDS_A_SECOND = 1_000
@@ -60,15 +61,7 @@ def measure(source: str, destination: str, seconds: int) -> list[float]:
 
 def produce(bootstrap_servers: str, seconds: int) -> None:
     """A record every millisecond."""
-    producer = Producer({"bootstrap.servers": bootstrap_servers, "log_level": 0, "linger.ms": 0, "acks": "1"})
-    began = time.monotonic()
-    for number in range(seconds * RECORDS_A_SECOND):
-        pause = began + number / RECORDS_A_SECOND - time.monotonic()
-        if pause > 0:
-            time.sleep(pause)
-        producer.produce(TOPIC, b"%d" % number * 20, partition=0)
-        producer.poll(0)
-    assert producer.flush(30) == 0, "the source does not keep up"
+    send_steadily(bootstrap_servers, TOPIC, seconds, RECORDS_A_SECOND, lambda number: b"%d" % number * 20)
 
 
 if __name__ == "__main__":

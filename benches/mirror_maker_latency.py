@@ -23,11 +23,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from benches import foreign
 from benches.harness import Context, Row, median, wait_until
-from benches.load import create_topic
+from benches.load import create_topic, send_steadily
 from benches.mirror_maker_2 import APACHES, OURS, SETTINGS, program
 
 RECORDS_A_SECOND: Final = 500
@@ -118,18 +118,9 @@ def described(latencies: Latencies) -> str:
     return f"p50 {p50:.1f} ms, p99 {p99:.1f} ms, worst {worst:.0f} ms of {len(latencies)} records"
 
 
-def send(bootstrap_servers: str, topic: str, seconds: int) -> None:
-    """Records at a steady pace, round robin."""
-    producer = Producer({"bootstrap.servers": bootstrap_servers, "log_level": 0, "linger.ms": 0, "acks": "1"})
-    began = time.monotonic()
-    for number in range(seconds * RECORDS_A_SECOND):
-        pause = began + number / RECORDS_A_SECOND - time.monotonic()
-        if pause > 0:
-            time.sleep(pause)
-        producer.produce(topic, STAMP.pack(time.time()) + PAYLOAD, partition=number % PARTITIONS)
-        producer.poll(0)
-    assert producer.flush(30) == 0, "the source does not keep up"
+def stamped_value(_: int) -> bytes:
+    return STAMP.pack(time.time()) + PAYLOAD
 
 
 if __name__ == "__main__":
-    send(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    send_steadily(sys.argv[1], sys.argv[2], int(sys.argv[3]), RECORDS_A_SECOND, stamped_value, partitions=PARTITIONS)
