@@ -370,3 +370,11 @@ def plain_address(address: tuple[str, int] | tuple[str, int, int, int]) -> tuple
 
 def _slice_cut_short(run: _FileRun) -> EOFError:
     return EOFError(f"{run.slice.file.path} ends before position {run.position + run.remaining}, which was promised to a peer")
+
+
+def local_address() -> str:
+    """Returns the address that this machine's own name stands for (Java's `getLocalHost`)."""
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return "127.0.0.1"

@@ -154,3 +154,11 @@ class Herder(Protocol):
     def health(self) -> str | None:
         """Returns None for a worker that has joined its group and answers, or why it has not (KIP-1017)."""
         ...
+
+    def is_ready(self) -> bool:
+        """Whether the worker has started, that is, was in its group once (KIP-1017)."""
+        ...
+
+    async def set_cluster_logger_level(self, namespace: str, level: str) -> None:
+        """Changes the level of a logger at all workers (KIP-976)."""
+        ...
