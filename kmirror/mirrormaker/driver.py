@@ -6,10 +6,9 @@ workers of other nodes that have the same flow (`herder`); what runs is kept run
 says what is known of it.
 
 `mm2-offsets`, `mm2-configs` and `mm2-status` are in Kafka's formats, so Apache's MirrorMaker 2 goes on
-where this one ended, and this one where Apache's ended. The two do not share a flow: a leader of
-Apache's would give ours connectors, whose tasks only the leader may write. Connect's REST interface is
-not built. Nodes of kmirror need none to share a flow, so `dedicated.mode.enable.internal.rest` changes
-nothing.
+where this one ended, and this one where Apache's ended. With `dedicated.mode.enable.internal.rest=true`
+both share a flow: one HTTP server for all flows of the node lets the leader of each be told what tasks a
+connector wants (KIP-710). Nodes of kmirror alone need none to share a flow.
 
 A flow with MirrorSinkConnector has its worker at the source's cluster, and writes to the target (MC2).
 
@@ -20,43 +19,28 @@ Heartbeats and checkpoints are not: nobody counts them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kmirror.common.errors import ConfigError
 from kmirror.common.metrics import MetricsRegistry
-from kmirror.mirrormaker.checkpoint_connector import MirrorCheckpointConnector
-from kmirror.mirrormaker.checkpoint_task import MirrorCheckpointTask
-from kmirror.mirrormaker.connect_offsets import OffsetStorage
-from kmirror.mirrormaker.connector_config import (
-    MirrorCheckpointConfig,
-    MirrorConnectorConfig,
-    MirrorHeartbeatConfig,
-    MirrorSourceConfig,
-    validate_checkpoint,
-    validate_source,
-)
+from kmirror.mirrormaker.connector_config import CONNECTORS, MirrorSourceConfig
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.echoes import KeepingFlow, echo_warnings
-from kmirror.mirrormaker.heartbeat_connector import MirrorHeartbeatConnector
-from kmirror.mirrormaker.heartbeats import MirrorHeartbeatTask
-from kmirror.mirrormaker.herder.distributed_herder import Connector, ConnectorPlan, DistributedHerder
-from kmirror.mirrormaker.kept_running import Status, Work
+from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan
+from kmirror.mirrormaker.herder.distributed_herder import DistributedHerder
+from kmirror.mirrormaker.herder.leader_requests import HttpRequest, LeaderRequests
+from kmirror.mirrormaker.herder.worker import Peers
+from kmirror.mirrormaker.kept_running import Status
 from kmirror.mirrormaker.mirror_maker_config import SOURCE_CONNECTOR, MirrorMakerConfig, Transform
-from kmirror.mirrormaker.mirror_metrics import MirrorCheckpointMetrics, MirrorSourceMetrics
+from kmirror.mirrormaker.mirror_plans import CHECKPOINT, HEARTBEAT, MirrorPlans
 from kmirror.mirrormaker.replication_policy import IdentityReplicationPolicy
-from kmirror.mirrormaker.source_connector import MirrorSourceConnector
-from kmirror.mirrormaker.source_task import MirrorSourceTask
-from kmirror.mirrormaker.task_configs import checkpoint_task_config, heartbeat_task_config, source_task_config
-from kmirror.mirrormaker.task_transactions import REQUIRED_CONFIG, boundary_ms
 from kmirror.mirrormaker.worker_config import WorkerConfig, refuse_what_is_not_built
 from kmirror.runtime.api import Runtime, run_together
 
-CHECKPOINT, HEARTBEAT = "MirrorCheckpointConnector", "MirrorHeartbeatConnector"
+CONNECT_PROTOCOL_CONFIG: Final = "connect.protocol"
 _WITHOUT_CHECKPOINTS: Final = "emit.checkpoints.enabled"
 _log = logging.getLogger(__name__)
-_NOT_SUPPORTED: Final = "This worker does not have exactly-once source support enabled."
 
 
 class Flow:
@@ -68,85 +52,38 @@ class Flow:
         self, runtime: Runtime, config: MirrorMakerConfig, flow: SourceAndTarget, transform: Transform, metrics: MetricsRegistry
     ) -> None:
         self.flow = flow
-        self._runtime = runtime
-        self._profile = config.profile
-        self._transform = transform
-        self._worker = WorkerConfig(config.worker_config(flow, transform), is_sink=config.is_sink(flow))
-        refuse_what_is_not_built(self._worker.originals)
-        self._source_metrics = MirrorSourceMetrics(metrics, runtime.clock, flow)
-        self._checkpoint_metrics = MirrorCheckpointMetrics(metrics, runtime.clock, flow)
-        self._offsets: OffsetStorage | None = None
+        self._worker = worker = WorkerConfig(config.worker_config(flow, transform), is_sink=config.is_sink(flow))
+        refuse_what_is_not_built(worker.originals)
+        self._plans = MirrorPlans(runtime, str(flow), worker, metrics, transform, config.profile)
         raw = {name: config.connector_base_config(flow, name) for name in (SOURCE_CONNECTOR, HEARTBEAT, CHECKPOINT)}
         resolved = {name: transform(props) for name, props in raw.items()}
         for props in resolved.values():
             refuse_what_is_not_built(props)
-        plans = []
-        if config.is_enabled(flow):
-            plans.append(self._source_plan(raw[SOURCE_CONNECTOR], resolved[SOURCE_CONNECTOR]))
-        plans.append(self._heartbeat_plan(raw[HEARTBEAT], resolved[HEARTBEAT]))
+        names = [SOURCE_CONNECTOR] if config.is_enabled(flow) else []
+        names.append(HEARTBEAT)
         if config.is_enabled(flow) and resolved[CHECKPOINT].get(_WITHOUT_CHECKPOINTS, "true").strip().lower() != "false":
-            plans.append(self._checkpoint_plan(raw[CHECKPOINT], resolved[CHECKPOINT]))
-        self.herder = DistributedHerder(runtime, str(flow), self._worker, plans)
+            names.append(CHECKPOINT)
+        self.herder = DistributedHerder(runtime, str(flow), worker, [self._plans.plan(raw[name], name) for name in names], self._plan)
+
+    def reach(self, advertised_url: str, http_request: HttpRequest) -> None:
+        """Before the start: nodes that share the flow can ask each other."""
+        namespace = (self.flow.source, self.flow.target)
+        self.herder.reach(Peers(advertised_url, LeaderRequests(http_request, namespace)))
+        if self._worker.originals.get(CONNECT_PROTOCOL_CONFIG, "").strip().lower() != "eager":
+            _log.info(
+                "[%s] Nodes of Apache Kafka that share this flow must have connect.protocol=eager for the cluster of its workers; without it "
+                "they keep tasks that others get",
+                self.flow,
+            )
 
     async def stop(self) -> None:
         await self.herder.stop()
-        if self._offsets is not None:
-            await self._offsets.close()
+        await self._plans.close()
 
-    # Connectors, as the file has them and with its references resolved
-
-    def _source_plan(self, raw: Mapping[str, str], resolved: Mapping[str, str]) -> ConnectorPlan:
-        config = MirrorSourceConfig(resolved, self._profile)
-        _raise_wrong(validate_source(config.originals))
-        boundary_ms(config.originals, self._worker.offset_flush_interval_ms)
-        if config.originals.get(REQUIRED_CONFIG, "").strip().lower() == "required" and not self._worker.is_exactly_once:
-            raise ConfigError(f"Invalid value required for configuration {REQUIRED_CONFIG}: {_NOT_SUPPORTED}")
-        make = partial(MirrorSourceConnector, self._runtime, config)
-        return _plan(config, raw, make, self._source_task, is_source=True)
-
-    def _checkpoint_plan(self, raw: Mapping[str, str], resolved: Mapping[str, str]) -> ConnectorPlan:
-        config = MirrorCheckpointConfig(resolved, self._profile)
-        _raise_wrong(validate_checkpoint(config.originals))
-        return _plan(config, raw, partial(MirrorCheckpointConnector, self._runtime, config), self._checkpoint_task)
-
-    def _heartbeat_plan(self, raw: Mapping[str, str], resolved: Mapping[str, str]) -> ConnectorPlan:
-        config = MirrorHeartbeatConfig(resolved, self._profile)
-        return _plan(config, raw, lambda _: MirrorHeartbeatConnector(self._runtime, config), self._heartbeat_task)
-
-    # Tasks, with the properties that the workers agreed on
-
-    def _source_task(self, props: Mapping[str, str], index: int) -> Work:
-        async def work(status: Status) -> None:
-            config = source_task_config(MirrorSourceConfig(self._transform(props), self._profile), self._worker, index)
-            await MirrorSourceTask(self._runtime, config, self._offset_storage(), self._source_metrics).run(status.heard)
-
-        return work
-
-    def _checkpoint_task(self, props: Mapping[str, str], index: int) -> Work:
-        async def work(status: Status) -> None:
-            config = checkpoint_task_config(MirrorCheckpointConfig(self._transform(props), self._profile), self._worker, index)
-            await MirrorCheckpointTask(self._runtime, config, self._checkpoint_metrics).run(status.heard)
-
-        return work
-
-    def _heartbeat_task(self, props: Mapping[str, str], _: int) -> Work:
-        async def work(status: Status) -> None:
-            config = heartbeat_task_config(MirrorHeartbeatConfig(self._transform(props), self._profile), self._worker)
-            await MirrorHeartbeatTask(self._runtime, config).run(status.heard)
-
-        return work
-
-    def _offset_storage(self) -> OffsetStorage:
-        """One for all source tasks of the flow on this node."""
-        if self._offsets is None:
-            worker, label = self._worker, f"{self.flow}|offsets"
-            self._offsets = OffsetStorage(
-                self._runtime,
-                worker.offset_storage_topic,
-                consumer=worker.storage_consumer(f"{label}-consumer"),
-                producer=worker.client("producer", f"{label}-producer"),
-            )
-        return self._offsets
+    def _plan(self, properties: Mapping[str, str]) -> ConnectorPlan:
+        """Of a connector that another node has written."""
+        name = properties.get("name", "")
+        return self._plans.plan(properties, name if name in CONNECTORS else None)
 
 
 class MirrorMaker:
@@ -175,6 +112,16 @@ class MirrorMaker:
         for warning in echo_warnings(list(_keeping_flows(self.config, transform))):
             _log.warning("%s", warning)
 
+    @property
+    def herders(self) -> dict[tuple[str, str], DistributedHerder]:
+        """By the aliases of source and target."""
+        return {(flow.flow.source, flow.flow.target): flow.herder for flow in self.flows}
+
+    def reach(self, advertised_url: str, http_request: HttpRequest) -> None:
+        """Before the start: other nodes reach this one at `advertised_url`."""
+        for flow in self.flows:
+            flow.reach(advertised_url, http_request)
+
     def start(self) -> None:
         """Begins; a cluster that cannot be reached is tried again for ever."""
         for flow in self.flows:
@@ -192,18 +139,6 @@ class MirrorMaker:
         return [status.described() for status in self.statuses() if not status.is_well]
 
 
-def _plan(
-    config: MirrorConnectorConfig,
-    props: Mapping[str, str],
-    make: Callable[[Callable[[], object]], Connector],
-    make_task: Callable[[Mapping[str, str], int], Work],
-    *,
-    is_source: bool = False,
-) -> ConnectorPlan:
-    timeout_ms = config.get_int("admin.timeout.ms")
-    return ConnectorPlan(config.connector_name, config.entity_label, dict(props), make, make_task, timeout_ms, is_source)
-
-
 def _keeping_flows(config: MirrorMakerConfig, transform: Transform) -> Iterator[KeepingFlow]:
     """Yields the flows of the file that keep the names of topics, those of other nodes, too.
 
@@ -217,8 +152,3 @@ def _keeping_flows(config: MirrorMakerConfig, transform: Transform) -> Iterator[
             continue
         if isinstance(source.replication_policy, IdentityReplicationPolicy):
             yield KeepingFlow(flow, source.get_list("topics"), topic_filter)
-
-
-def _raise_wrong(wrong: Mapping[str, str]) -> None:
-    for message in wrong.values():
-        raise ConfigError(message)

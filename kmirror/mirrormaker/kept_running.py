@@ -32,6 +32,7 @@ class State(Enum):
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
     FAILED = "FAILED"
     STOPPED = "STOPPED"
 
@@ -44,13 +45,19 @@ class Status:
         self.state = State.UNASSIGNED
         self.error: str | None = None
         self.failures = 0
+        self._rests = False
         self._clock = clock
         self.since_ms = self.heard_ms = clock.monotonic_ms()
 
     def change(self, state: State, error: str | None = None) -> None:
-        self.state, self.error = state, error
+        self.state, self.error, self._rests = state, error, False
         self.since_ms = self.heard_ms = self._clock.monotonic_ms()
         self.failures += state is State.FAILED
+
+    def rest(self, state: State) -> None:
+        """Its users have paused or stopped it: it does nothing, and that is well."""
+        self.change(state)
+        self._rests = True
 
     def heard(self) -> None:
         """The work is alive."""
@@ -68,7 +75,7 @@ class Status:
 
     @property
     def is_well(self) -> bool:
-        return self.state is State.RUNNING and self._clock.monotonic_ms() - self.heard_ms <= SILENT_MS
+        return self._rests or (self.state is State.RUNNING and self._clock.monotonic_ms() - self.heard_ms <= SILENT_MS)
 
 
 Work = Callable[[Status], Coroutine[Any, Any, object]]

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -128,12 +128,23 @@ class _SentBatch:
 class MirrorSourceTask:
     """One task. `run` runs one life of it; a `Supervised` calls it again when it ends."""
 
-    def __init__(self, runtime: Runtime, config: SourceTaskConfig, offsets: OffsetStorage, metrics: MirrorSourceMetrics) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: SourceTaskConfig,
+        offsets: OffsetStorage,
+        metrics: MirrorSourceMetrics,
+        check: Callable[[], Awaitable[object]] | None = None,
+    ) -> None:
+        """`check` is called with a `transactional_id`, once the task's former lives are shut out, and
+        raises KmirrorError if the task must not begin.
+        """
         self.config = config
         self.progress = TaskProgress()
         self._runtime = runtime
         self._offsets = offsets
         self._metrics = metrics
+        self._check = check
 
     async def run(self, heard: Callable[[], object] = lambda: None) -> None:
         """Copies until it is cancelled; raises what the target refused. `heard` is called with each
@@ -141,7 +152,7 @@ class MirrorSourceTask:
         """
         life = _Life(self._runtime, self.config, self._offsets, self._metrics, self.progress)
         try:
-            await life.start()
+            await life.start(self._check)
             await life.copy(heard)
         finally:
             await life.end()
@@ -191,11 +202,13 @@ class _Life:
             most_ms=config.transaction_ms,
         )
 
-    async def start(self) -> None:
+    async def start(self, check: Callable[[], Awaitable[object]] | None) -> None:
         """Shuts out former lives if it must, and seeks behind the stored offsets."""
         config = self._config
         if self._transactions is not None:
             await self._producer.init_transactions()
+            if check is not None:
+                await check()
         await self._offsets.refresh()
         self._consumer.assign(config.partitions)
         uncommitted = 0

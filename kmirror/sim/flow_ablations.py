@@ -19,7 +19,7 @@ from typing import Any
 
 from kmirror.mirrormaker import cycles, task_configs
 from kmirror.mirrormaker.connect_offsets import OffsetStorage
-from kmirror.mirrormaker.herder.distributed_herder import Worker
+from kmirror.mirrormaker.herder.worker import Worker
 from kmirror.mirrormaker.internal_topics import InternalTopicReader
 from kmirror.mirrormaker.legacy.consumer_wrapper import ConsumerWrapper
 from kmirror.mirrormaker.offset_sync_store import OffsetSyncStore

@@ -3,29 +3,36 @@ former tasks must still be shut out (Connect's `KafkaConfigBackingStore`, `Clust
 
 Records are JSON without schemas, in one partition, compacted:
 
-    connector-<name>       {"properties": {...}}    what the connector is configured with; null deletes
-    task-<name>-<n>        {"properties": {...}}    counts when a commit follows
-    commit-<name>          {"tasks": n}             the tasks 0 to n-1 before it belong together
-    tasks-fencing-<name>   {"task-count": n}        the tasks before those of the last commit are shut out
+    connector-<name>          {"properties": {...}}    what the connector is configured with; null deletes
+    task-<name>-<n>           {"properties": {...}}    counts when a commit follows
+    commit-<name>             {"tasks": n}             the tasks 0 to n-1 before it belong together
+    tasks-fencing-<name>      {"task-count": n}        the tasks before those of the last commit are shut out
+    target-state-<name>       {"state": "PAUSED", "state.v2": "STOPPED"}      what its users want
+    restart-connector-<name>  {"include-tasks": true, "only-failed": false}   for workers that run then
 
 A commit without all its tasks, which compaction or a leader that died may leave, makes a connector
-inconsistent: it has no tasks until its connector writes them anew. Other keys (session keys, target
-states, restarts, loggers) are of no concern here, and are left alone.
+inconsistent: it has no tasks until its connector writes them anew. "state" is for workers before
+KIP-875, which do not know STOPPED. Other keys (session keys, loggers) are of no concern here, and are
+left alone.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
+from kmirror.mirrormaker.herder.herder import RestartRequest, TargetState
 
 CONNECTOR_PREFIX: Final = "connector-"
 TASK_PREFIX: Final = "task-"
 COMMIT_TASKS_PREFIX: Final = "commit-"
 TASK_COUNT_RECORD_PREFIX: Final = "tasks-fencing-"
+TARGET_STATE_PREFIX: Final = "target-state-"
+RESTART_PREFIX: Final = "restart-connector-"
 _log = logging.getLogger(__name__)
 
 Record = tuple[bytes, bytes | None]
@@ -36,9 +43,14 @@ def connector_record(connector: str, properties: Mapping[str, str]) -> Record:
     return _record(CONNECTOR_PREFIX + connector, {"properties": dict(properties)})
 
 
-def task_records(connector: str, tasks: list[dict[str, str]]) -> list[Record]:
+def removal_records(connector: str) -> list[Record]:
+    """Returns what deletes a connector. Its tasks go with it."""
+    return [((prefix + connector).encode(), None) for prefix in (CONNECTOR_PREFIX, TARGET_STATE_PREFIX)]
+
+
+def task_records(connector: str, tasks: Sequence[Mapping[str, str]]) -> list[Record]:
     """Returns the configs of all tasks, and the commit behind them."""
-    rows = [_record(f"{TASK_PREFIX}{connector}-{number}", {"properties": props}) for number, props in enumerate(tasks)]
+    rows = [_record(f"{TASK_PREFIX}{connector}-{number}", {"properties": dict(props)}) for number, props in enumerate(tasks)]
     return [*rows, _record(COMMIT_TASKS_PREFIX + connector, {"tasks": len(tasks)})]
 
 
@@ -46,8 +58,41 @@ def task_count_record(connector: str, count: int) -> Record:
     return _record(TASK_COUNT_RECORD_PREFIX + connector, {"task-count": count})
 
 
+def target_state_record(connector: str, state: TargetState) -> Record:
+    """Workers that do not know STOPPED pause the connector."""
+    old = TargetState.PAUSED if state is TargetState.STOPPED else state
+    return _record(TARGET_STATE_PREFIX + connector, {"state": old.value, "state.v2": state.value})
+
+
+def restart_record(request: RestartRequest) -> Record:
+    return _record(RESTART_PREFIX + request.connector, {"include-tasks": request.include_tasks, "only-failed": request.only_failed})
+
+
 def _record(key: str, value: Any) -> Record:
     return key.encode(), json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+@dataclass
+class ConfigChanges:
+    """What records have changed: the names of connectors that are new, gone, configured otherwise, that
+    have other tasks, or are wanted in another state; and restarts, the widest one of each connector.
+    """
+
+    added_or_removed: set[str] = field(default_factory=set)
+    connectors: set[str] = field(default_factory=set)
+    tasks: set[str] = field(default_factory=set)
+    target_states: set[str] = field(default_factory=set)
+    restarts: dict[str, RestartRequest] = field(default_factory=dict)
+
+    def restart(self, request: RestartRequest) -> None:
+        """Of two requests the one that restarts more counts (`RestartRequest.compareTo`)."""
+        known = self.restarts.get(request.connector)
+        if known is None or _impact(request) > _impact(known):
+            self.restarts[request.connector] = request
+
+
+def _impact(request: RestartRequest) -> int:
+    return 2 * (not request.only_failed) + request.include_tasks
 
 
 class ClusterConfigState:
@@ -56,10 +101,14 @@ class ClusterConfigState:
     def __init__(self) -> None:
         self.connectors: dict[str, dict[str, str]] = {}
         self.inconsistent: set[str] = set()
+        self.changes = ConfigChanges()
+        """Since somebody last put a new one there."""
         self._counts: dict[str, int] = {}
+        self._generations: dict[str, int] = {}
         self._tasks: dict[ConnectorTaskId, dict[str, str]] = {}
         self._deferred: dict[str, dict[int, dict[str, str]]] = {}
         self._pending_fencing: set[str] = set()
+        self._target_states: dict[str, TargetState] = {}
 
     def tasks(self, connector: str) -> list[ConnectorTaskId]:
         """Returns the tasks whose configs belong together; none if they are inconsistent."""
@@ -76,13 +125,22 @@ class ClusterConfigState:
             return None
         return [self._tasks[task] for task in self.tasks(connector)]
 
+    def task_generation(self, connector: str) -> int:
+        """Returns another number after each commit of the connector's tasks."""
+        return self._generations.get(connector, 0)
+
     def pending_fencing(self, connector: str) -> bool:
         """Whether tasks were committed after former ones were last shut out (KIP-618)."""
         return connector in self._pending_fencing
 
+    def target_state(self, connector: str) -> TargetState:
+        return self._target_states.get(connector, TargetState.STARTED)
+
     def handle_record(self, key: bytes | None, value: bytes | None) -> None:
         name = (key or b"").decode(errors="replace")
-        if name.startswith(CONNECTOR_PREFIX):
+        if name.startswith(TARGET_STATE_PREFIX):
+            self._target_state(name.removeprefix(TARGET_STATE_PREFIX), name, value)
+        elif name.startswith(CONNECTOR_PREFIX):
             self._connector(name.removeprefix(CONNECTOR_PREFIX), value)
         elif name.startswith(TASK_COUNT_RECORD_PREFIX):
             self._task_count(name.removeprefix(TASK_COUNT_RECORD_PREFIX), name, value)
@@ -90,13 +148,19 @@ class ClusterConfigState:
             self._task(name.removeprefix(TASK_PREFIX), name, value)
         elif name.startswith(COMMIT_TASKS_PREFIX):
             self._commit(name.removeprefix(COMMIT_TASKS_PREFIX), name, value)
+        elif name.startswith(RESTART_PREFIX):
+            self._restart(name.removeprefix(RESTART_PREFIX), name, value)
 
     def _connector(self, connector: str, value: bytes | None) -> None:
         if value is None:
+            if connector in self.connectors:
+                self.changes.added_or_removed.add(connector)
             self._remove(connector)
             return
         properties = _properties(CONNECTOR_PREFIX + connector, value)
         if properties is not None:
+            changed = self.changes.connectors if connector in self.connectors else self.changes.added_or_removed
+            changed.add(connector)
             self.connectors[connector] = properties
 
     def _remove(self, connector: str) -> None:
@@ -128,11 +192,33 @@ class ClusterConfigState:
         else:
             self.inconsistent.add(connector)
         self._counts[connector] = count
+        self._generations[connector] = self.task_generation(connector) + 1
         self._pending_fencing.add(connector)
+        self.changes.tasks.add(connector)
 
     def _task_count(self, connector: str, key: str, value: bytes | None) -> None:
         if _number(key, "task-count", value) is not None:
             self._pending_fencing.discard(connector)
+
+    def _target_state(self, connector: str, key: str, value: bytes | None) -> None:
+        before = self.target_state(connector)
+        if value is None:
+            self._target_states.pop(connector, None)
+        else:
+            parsed = _parsed(key, value)
+            state = parsed.get("state.v2") or parsed.get("state")
+            try:
+                self._target_states[connector] = TargetState(state)
+            except ValueError:
+                _log.error("Invalid target state for connector '%s': %s", connector, state)
+        if self.target_state(connector) is not before:
+            self.changes.target_states.add(connector)
+
+    def _restart(self, connector: str, key: str, value: bytes | None) -> None:
+        parsed = _parsed(key, value)
+        if parsed:
+            only_failed, include_tasks = parsed.get("only-failed") is True, parsed.get("include-tasks") is True
+            self.changes.restart(RestartRequest(connector, only_failed=only_failed, include_tasks=include_tasks))
 
 
 def _parsed(key: str, value: bytes | None) -> dict[str, Any]:

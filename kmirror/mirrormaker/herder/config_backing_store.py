@@ -1,35 +1,43 @@
 """The topic of configs, read and written (Connect's `KafkaConfigBackingStore`).
 
-The group's leader alone writes. With exactly-once support it writes in transactions of the id
-`connect-cluster-<group.id>`, as Apache's does: a leader that was replaced and does not know it is
+The group's leader alone writes what runs. With exactly-once support it writes in transactions of the
+id `connect-cluster-<group.id>`, as Apache's does: a leader that was replaced and does not know it is
 refused (PRODUCER_FENCED). Nobody waits for a transaction that a dead leader left open: the next leader
-aborts it.
+aborts it. Target states may be written by every worker, and are never a part of a transaction of the
+leader's.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
 from kmirror.mirrormaker.herder.cluster_config_state import (
     ClusterConfigState,
+    ConfigChanges,
     Record,
     connector_record,
+    removal_records,
+    restart_record,
+    target_state_record,
     task_count_record,
     task_records,
 )
+from kmirror.mirrormaker.herder.herder import RestartRequest, TargetState
 from kmirror.mirrormaker.internal_topics import POLL_MS, InternalTopicReader
 from kmirror.runtime.api import Runtime
 
 LEADERS_ID_PREFIX: Final = "connect-cluster-"
+FOLLOW_MS: Final = 100
+"""So long who writes may have to wait for who follows."""
 _log = logging.getLogger(__name__)
 
 
 class ConfigBackingStore:
-    """Owns consumers and a producer. `transactional_id` None writes without transactions."""
+    """Owns consumers and producers. `transactional_id` None writes without transactions."""
 
     def __init__(
         self, runtime: Runtime, topic: str, *, consumer: Mapping[str, str], producer: Mapping[str, str], transactional_id: str | None
@@ -41,6 +49,7 @@ class ConfigBackingStore:
         self._producer_props = {"linger.ms": "0", **producer}
         self._transactional_id = transactional_id
         self._producer: KafkaProducer | None = None
+        self._plain: KafkaProducer | None = None
         self._turn = asyncio.Lock()
         self._writing = asyncio.Lock()
 
@@ -50,14 +59,25 @@ class ConfigBackingStore:
         return self._reader.next_offset
 
     async def start(self) -> None:
-        """Reads the topic, which must exist, to its end."""
+        """Reads the topic, which must exist, to its end. Nothing of it counts as a change."""
         async with self._turn:
             await self._reader.start()
+        self.take_changes()
 
     async def refresh(self) -> None:
         """Reads on, to the topic's end."""
         async with self._turn:
             await self._reader.read_to_end()
+
+    async def follow(self) -> None:
+        """Reads what comes within FOLLOW_MS."""
+        async with self._turn:
+            await self._reader.read(FOLLOW_MS)
+
+    def take_changes(self) -> ConfigChanges:
+        """Returns what has changed since the last call."""
+        changes, self.state.changes = self.state.changes, ConfigChanges()
+        return changes
 
     async def claim_write_privileges(self) -> None:
         """For a worker that has become the leader: shuts out the leader before it."""
@@ -69,15 +89,33 @@ class ConfigBackingStore:
         if self._transactional_id is not None:
             await self._producer.init_transactions()
 
-    async def put_connector_config(self, connector: str, properties: Mapping[str, str]) -> None:
-        await self._write([connector_record(connector, properties)])
+    # The leader
 
-    async def put_task_configs(self, connector: str, tasks: list[dict[str, str]]) -> None:
+    async def put_connector_config(self, connector: str, properties: Mapping[str, str], target_state: TargetState | None = None) -> None:
+        states = [] if target_state is None else [target_state_record(connector, target_state)]
+        await self._write([*states, connector_record(connector, properties)])
+
+    async def remove_connector_config(self, connector: str) -> None:
+        await self._write(removal_records(connector))
+
+    async def put_task_configs(self, connector: str, tasks: Sequence[Mapping[str, str]]) -> None:
         await self._write(task_records(connector, tasks))
         _log.info("Wrote the configurations of %d tasks of %s", len(tasks), connector)
 
     async def put_task_count_record(self, connector: str, count: int) -> None:
         await self._write([task_count_record(connector, count)])
+
+    async def put_restart_request(self, request: RestartRequest) -> None:
+        await self._write([restart_record(request)])
+
+    # Every worker
+
+    async def put_target_state(self, connector: str, state: TargetState) -> None:
+        if self._plain is None:
+            self._plain = KafkaProducer(self._runtime, self._producer_props)
+        key, value = target_state_record(connector, state)
+        sent = await self._plain.send(ProducerRecord(self._topic, value, key=key, partition=0))
+        await self._read_past((await sent).offset)
 
     async def _write(self, records: list[Record]) -> None:
         """Returns when all are stored and read back."""
@@ -87,6 +125,9 @@ class ConfigBackingStore:
             except BaseException:
                 await self._close_producer()  # what was begun is aborted by the next one
                 raise
+        await self._read_past(last_offset)
+
+    async def _read_past(self, last_offset: int) -> None:
         async with self._turn:
             while self.offset <= last_offset:  # markers of a transaction are written after its commit
                 await self._reader.read(POLL_MS)
@@ -113,3 +154,5 @@ class ConfigBackingStore:
     async def close(self) -> None:
         await self._reader.close()
         await self._close_producer()
+        if self._plain is not None:
+            await self._plain.close(timeout_ms=0)

@@ -1,0 +1,47 @@
+"""What a worker needs to know of a connector: how it and its tasks are made from properties."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kmirror.mirrormaker.kept_running import Work
+from kmirror.mirrormaker.scheduler import Job
+
+Check = Callable[[], Awaitable[object]]
+"""Called by a task with exactly-once support, once its former lives are shut out and before it reads
+where it goes on. Raises KmirrorError if the task is no longer this worker's."""
+
+
+class Connector(Protocol):
+    """What a herder needs of a connector. `task_properties` are what each task has besides the
+    properties of the connector.
+    """
+
+    async def start(self) -> None: ...
+    def jobs(self) -> list[Job]: ...
+    def task_properties(self) -> Sequence[Mapping[str, str]]: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class ConnectorPlan:
+    """`properties` are as written, references of config providers included; `make` gets what to call
+    when the tasks are to be asked for again, `make_task` a task's properties, number and check.
+    """
+
+    name: str
+    properties: Mapping[str, str]
+    make: Callable[[Callable[[], object]], Connector]
+    make_task: Callable[[Mapping[str, str], int, Check], Work]
+    admin_timeout_ms: int = 60_000
+    is_source: bool = False
+
+
+MakePlan = Callable[[Mapping[str, str]], ConnectorPlan]
+"""Makes a plan from properties of the topic of configs. ConfigError for what cannot run here."""
+
+
+async def nothing_to_check() -> None:
+    pass

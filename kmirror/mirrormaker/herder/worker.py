@@ -1,0 +1,477 @@
+"""A worker from its start to its end: what it runs, and as the leader what all run (Connect's `Worker`,
+and the part of `DistributedHerder` that follows its group).
+
+Workers agree on what runs by the topic of configs. The leader of their group writes it: what the
+connectors are configured with (of a properties file, or what the REST interface was told), and what
+their tasks are, as each connector says. Whenever that changes the leader has the group assigned anew,
+and every worker runs the tasks it is given.
+
+    leader      connectors, task configs, shutting out former tasks, assignment
+    all         tasks
+
+Tasks stop before a worker joins again, so none runs twice; connectors stay with a leader that stays
+one. A worker that was alone in its group goes on copying while it joins: it is the leader again, and
+stops what others get before it assigns. Tasks whose configuration is the same go on then. The leader
+waits until each connector that starts has said what its tasks are, SETTLE_MS at most, before it has
+the group assigned anew.
+
+A leader of Apache's gives connectors to all workers. One that runs here tells the leader over HTTP what
+its tasks are (`leader_requests`), again and again while there is no leader that takes it.
+
+With exactly-once support, tasks of a new set of configs start only after all tasks before it were
+shut out (KIP-618): the leader does it before it assigns, and notes it in the topic. A worker that can
+ask the leader for it does so before each life of a task, since a leader of Apache's waits to be asked;
+and once the task's own former lives are shut out it looks whether the task is still its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from kmirror.admin.admin_client import AdminClient
+from kmirror.common.errors import ConfigError, KmirrorError
+from kmirror.mirrormaker.herder.cluster_config_state import ConfigChanges
+from kmirror.mirrormaker.herder.config_backing_store import LEADERS_ID_PREFIX, ConfigBackingStore
+from kmirror.mirrormaker.herder.connect_protocol import (
+    CONFIG_MISMATCH,
+    NO_ERROR,
+    NOT_USED,
+    Assignment,
+    ConnectorTaskId,
+    WorkerState,
+    assign_eagerly,
+    deserialize_metadata,
+    serialize_assignment,
+    serialize_metadata,
+)
+from kmirror.mirrormaker.herder.connector_plan import Connector, ConnectorPlan, MakePlan, nothing_to_check
+from kmirror.mirrormaker.herder.herder import RestartRequest, TargetState
+from kmirror.mirrormaker.herder.leader_requests import LeaderRequests
+from kmirror.mirrormaker.herder.status_backing_store import StatusBackingStore
+from kmirror.mirrormaker.herder.worker_group_member import WorkerGroupConfig, WorkerGroupMember
+from kmirror.mirrormaker.kept_running import KeptRunning, State, Status
+from kmirror.mirrormaker.scheduler import run_regularly
+from kmirror.mirrormaker.task_transactions import fence_former_tasks
+from kmirror.mirrormaker.worker_config import WorkerConfig, open_admin
+from kmirror.runtime.api import Runtime, TaskScope, run_together
+from kmirror.runtime.supervision import Supervised
+
+STATUS_INTERVAL_MS: Final = 1_000
+SETTLE_MS: Final = 3_000
+"""A connector whose source cannot be reached says nothing; tasks of others do not wait for it."""
+FIRST_RETRY_MS: Final = 250
+LONGEST_RETRY_MS: Final = 60_000
+"""Between requests to the leader, as Connect waits between them."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Peers:
+    """How workers of a group reach each other: `url` is this worker's own."""
+
+    url: str
+    leader: LeaderRequests
+
+
+@dataclass(frozen=True)
+class WorkerSetup:
+    """What makes a worker. `plans` are the connectors of a properties file, which the worker writes to
+    the topic of configs when it leads; with none it runs whatever the topic says. Without `peers` it
+    has no REST interface, and reads the topic only when its group is assigned anew.
+    """
+
+    name: str
+    worker_id: str
+    config: WorkerConfig
+    group: WorkerGroupConfig
+    plans: Mapping[str, ConnectorPlan]
+    make_plan: MakePlan
+    peers: Peers | None = None
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """A connector or task that was assigned, with what it was started for."""
+
+    properties: Mapping[str, str]
+    target_state: TargetState
+    kept: KeptRunning
+
+
+class Worker:
+    """Implements `WorkerRebalanceListener`."""
+
+    def __init__(self, runtime: Runtime, setup: WorkerSetup, status: Status) -> None:
+        self._runtime = runtime
+        self._name = name = setup.name
+        self._config = worker = setup.config
+        self._plans = setup.plans
+        self._make_plan = setup.make_plan
+        self._peers = setup.peers
+        self._url = NOT_USED if setup.peers is None else setup.peers.url
+        self.configs = ConfigBackingStore(
+            runtime,
+            worker.config_storage_topic,
+            consumer=worker.storage_consumer(f"{name}|configs-consumer"),
+            producer=worker.client("producer", f"{name}|configs-producer"),
+            transactional_id=f"{LEADERS_ID_PREFIX}{worker.group_id}" if worker.is_exactly_once else None,
+        )
+        producer = worker.client("producer", f"{name}|status-producer")
+        self._reports = StatusBackingStore(runtime, worker.status_storage_topic, producer=producer, worker_id=setup.worker_id)
+        self._member = WorkerGroupMember(runtime, setup.group, self, status.heard)
+        self._scope = TaskScope(runtime, f"{name}|worker")
+        self._connectors: dict[str, _Unit] = {}
+        self._tasks: dict[ConnectorTaskId, _Unit] = {}
+        self._made: dict[str, ConnectorPlan] = {}
+        self._changing = asyncio.Lock()
+        self._fencing = asyncio.Lock()
+        self._asked: set[str] = set()
+        self._changed_ms: int | None = None
+        self._assignment: Assignment | None = None
+        self._generation = 0
+        self._is_alone = False
+        self.leads = False
+        self.leader_url: str | None = None
+        """None while no leader is known."""
+
+    @property
+    def statuses(self) -> list[Status]:
+        return [unit.kept.status for unit in (*self._connectors.values(), *self._tasks.values())]
+
+    async def run(self) -> None:
+        await self.configs.start()
+        self._scope.spawn(Supervised(self._runtime, self._report, name=f"{self._name}|status").run(), name="status")
+        if self._peers is not None:
+            self._scope.spawn(Supervised(self._runtime, self._follow, name=f"{self._name}|configs").run(), name="configs")
+        await self._member.run()
+
+    async def end(self) -> None:
+        await self._give_up()
+        await self._scope.cancel()
+        await self._member.close()
+        await self.configs.close()
+        await self._reports.close()
+
+    # WorkerRebalanceListener
+
+    def metadata(self) -> bytes:
+        return serialize_metadata(WorkerState(self._url, self.configs.offset))
+
+    async def before_join(self) -> None:
+        self._changed_ms = None
+        if self.leads and self._is_alone:
+            return
+        async with self._changing:
+            if not self.leads:
+                self._assignment = None
+            await self._stop(list(self._tasks), [] if self.leads else list(self._connectors))
+
+    async def on_lost(self) -> None:
+        self.leads, self.leader_url = False, None
+        await self._give_up()
+
+    async def assign(self, member_id: str, members: Sequence[tuple[str, bytes]]) -> dict[str, bytes]:
+        if len(members) > 1:
+            async with self._changing:
+                await self._stop(list(self._tasks), [])
+        if not self.leads:
+            await self.configs.claim_write_privileges()
+            self.leads = True
+        self._is_alone = len(members) == 1
+        await self.configs.refresh()
+        await self._write_connectors()
+        state = self.configs.state
+        names = self._plans or state.connectors
+        await self._fence([name for name in names if self._is_source(name)])
+        tasks = [task for name in names for task in state.tasks(name)]
+        state.changes.added_or_removed.clear()
+        state.changes.tasks.clear()
+        assigned = assign_eagerly(member_id, self._url, self.configs.offset, [member for member, _ in members], names, tasks)
+        ahead = max(deserialize_metadata(metadata).offset for _, metadata in members)
+        if ahead > self.configs.offset:
+            mismatch = Assignment(member_id, self._url, ahead, error=CONFIG_MISMATCH)
+            assigned = dict.fromkeys(assigned, mismatch)
+        return {member: serialize_assignment(one) for member, one in assigned.items()}
+
+    async def on_assigned(self, assignment: Assignment, generation: int, *, leads: bool) -> None:
+        self._generation, self.leads, self.leader_url = generation, leads, assignment.leader_url
+        self._is_alone = self._is_alone and leads
+        if not self._has_read(assignment):
+            await self.configs.refresh()
+        if not self._has_read(assignment):
+            await self._give_up()
+            self._member.rejoin("the worker had not read the configs of its assignment")
+            return
+        _log.info(
+            "[%s] Joined group at generation %d: %d connectors, %d tasks%s",
+            self._name, generation, len(assignment.connectors), len(assignment.tasks), ", leads" if leads else "",
+        )  # fmt: skip
+        async with self._changing:
+            self._assignment = assignment
+            await self._run(assignment)
+
+    def _has_read(self, assignment: Assignment) -> bool:
+        return assignment.error == NO_ERROR and self.configs.offset >= assignment.offset
+
+    # The leader
+
+    async def _write_connectors(self) -> None:
+        """The leader's file says what the connectors are (Apache's `configureConnectors`)."""
+        for name, plan in self._plans.items():
+            if self.configs.state.connectors.get(name) != plan.properties:
+                await self.configs.put_connector_config(name, plan.properties)
+
+    async def write_tasks(self, connector: str, tasks: Sequence[Mapping[str, str]]) -> None:
+        """Writes what a connector's tasks are, if that is news; the group is then assigned anew."""
+        if self.configs.state.task_configs(connector) != list(tasks):
+            await self.configs.put_task_configs(connector, tasks)
+            self._changed_ms = self._changed_ms or self._runtime.clock.monotonic_ms()
+
+    async def fence(self, connector: str) -> None:
+        """Shuts out the tasks before those of the last commit, if that was not done yet."""
+        await self.configs.refresh()
+        await self._fence([connector])
+
+    async def _fence(self, connectors: Sequence[str]) -> None:
+        async with self._fencing:
+            state = self.configs.state
+            pending = [name for name in connectors if state.pending_fencing(name)]
+            if not self._config.is_exactly_once or not pending:
+                return
+            async with self._changing:
+                await self._stop([task for task in self._tasks if task.connector in pending], [])
+            admin: AdminClient = open_admin(self._runtime, self._config.client("admin", f"{self._name}|fencing-admin"))
+            try:
+                for name in pending:
+                    count = len(state.tasks(name))
+                    await fence_former_tasks(admin, self._config.group_id, name, max(count, 1))
+                    await self.configs.put_task_count_record(name, count)
+            finally:
+                admin.close()
+
+    def assign_changed_tasks(self) -> None:
+        """Has the group assigned anew, if tasks have changed and no connector is about to change more."""
+        if self._changed_ms is None:
+            return
+        waited_ms = self._runtime.clock.monotonic_ms() - self._changed_ms
+        if self._asked >= self._connectors.keys() or waited_ms >= SETTLE_MS:
+            self._changed_ms = None
+            self._member.rejoin("the tasks of connectors have changed")
+
+    # The topic of configs
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                await self.configs.follow()
+            except KmirrorError as error:
+                _log.warning("[%s] The topic of configs cannot be read: %s", self._name, error)
+                await self._runtime.sleep_ms(STATUS_INTERVAL_MS)
+                continue
+            await self._handle(self.configs.take_changes())
+
+    async def _handle(self, changes: ConfigChanges) -> None:
+        if changes.added_or_removed or changes.connectors or changes.target_states:
+            async with self._changing:
+                if self._assignment is not None:
+                    await self._run(self._assignment, same_tasks=True)
+        for request in changes.restarts.values():
+            async with self._changing:
+                await self._restart(request)
+        if self.leads and (changes.added_or_removed or changes.tasks):
+            self._changed_ms = self._changed_ms or self._runtime.clock.monotonic_ms()
+            self.assign_changed_tasks()
+
+    async def _restart(self, request: RestartRequest) -> None:
+        def is_wanted(unit: _Unit) -> bool:
+            return not request.only_failed or unit.kept.status.state is State.FAILED
+
+        connectors = {name: unit for name, unit in self._connectors.items() if name == request.connector and is_wanted(unit)}
+        tasks = {
+            task: unit
+            for task, unit in self._tasks.items()
+            if request.include_tasks and task.connector == request.connector and is_wanted(unit)
+        }
+        await self._stop(list(tasks), list(connectors))
+        for name, unit in connectors.items():
+            self._start_connector(name, unit.properties, unit.target_state)
+        for task, unit in tasks.items():
+            self._start_task(task, unit.properties, unit.target_state)
+
+    # Work
+
+    async def _run(self, assignment: Assignment, *, same_tasks: bool = False) -> None:
+        """Runs what is assigned; what runs already, with the same configuration, goes on. With
+        `same_tasks` other configs of tasks wait for the next assignment.
+        """
+        state = self.configs.state
+        connectors = {
+            name: (state.connectors[name], state.target_state(name)) for name in assignment.connectors if name in state.connectors
+        }
+        tasks = {
+            task: (self._tasks[task].properties if same_tasks else state.task_config(task), state.target_state(task.connector))
+            for task in assignment.tasks
+            if (task in self._tasks if same_tasks else task in state.tasks(task.connector))
+        }
+        ended = [task for task, unit in self._tasks.items() if tasks.get(task) != (unit.properties, unit.target_state)]
+        await self._stop(
+            ended, [name for name, unit in self._connectors.items() if connectors.get(name) != (unit.properties, unit.target_state)]
+        )
+        for name, (properties, target_state) in connectors.items():
+            if name not in self._connectors:
+                self._start_connector(name, properties, target_state)
+        for task, (properties, target_state) in tasks.items():
+            if task not in self._tasks:
+                self._start_task(task, properties, target_state)
+
+    def plan(self, connector: str) -> ConnectorPlan:
+        """ConfigError for a connector that cannot run here."""
+        properties = self.configs.state.connectors.get(connector, {})
+        known = self._plans.get(connector) or self._made.get(connector)
+        if known is None or known.properties != properties:
+            known = self._made[connector] = self._make_plan(properties)
+        return known
+
+    def _is_source(self, connector: str) -> bool:
+        try:
+            return self.plan(connector).is_source
+        except ConfigError:
+            return False
+
+    def _start_connector(self, name: str, properties: Mapping[str, str], target_state: TargetState) -> None:
+        self._asked.discard(name)
+
+        async def live(status: Status) -> None:
+            if target_state is not TargetState.STARTED:
+                self._asked.add(name)
+                await self._idle(status, target_state)
+            if not self.leads and self._peers is None:
+                raise self._no_way_to_the_leader()
+            await self._connector_lives(self.plan(name), status)
+
+        kept = KeptRunning(self._runtime, f"{self._name}|{name}", live)
+        self._connectors[name] = _Unit(properties, target_state, kept)
+        kept.start()
+
+    def _start_task(self, task: ConnectorTaskId, properties: Mapping[str, str], target_state: TargetState) -> None:
+        generation = self.configs.state.task_generation(task.connector)
+
+        async def live(status: Status) -> None:
+            if target_state is not TargetState.STARTED:
+                await self._idle(status, target_state)
+            plan, check = self.plan(task.connector), nothing_to_check
+            if plan.is_source and self._config.is_exactly_once:
+                await self._have_former_tasks_fenced(task.connector)
+                check = partial(self._check, task, generation)
+            await plan.make_task(properties, task.task, check)(status)
+
+        kept = KeptRunning(self._runtime, f"{self._name}|{task.connector}-task-{task.task}", live)
+        self._tasks[task] = _Unit(properties, target_state, kept)
+        kept.start()
+
+    async def _idle(self, status: Status, target_state: TargetState) -> None:
+        """A connector or task that its users have paused or stopped."""
+        status.rest(State.PAUSED if target_state is TargetState.PAUSED else State.STOPPED)
+        while True:
+            await self._runtime.sleep_ms(LONGEST_RETRY_MS)
+
+    async def _connector_lives(self, plan: ConnectorPlan, status: Status) -> None:
+        changed = False
+
+        def reconfigure() -> None:
+            nonlocal changed
+            changed = True
+
+        async def after() -> None:
+            nonlocal changed
+            if changed:
+                changed = False
+                await self._publish(plan, connector)
+
+        connector = plan.make(reconfigure)
+        try:
+            await connector.start()
+            status.heard()
+            await self._publish(plan, connector)
+            jobs, timeout_ms, label = connector.jobs(), plan.admin_timeout_ms, f"{self._name}|{plan.name}"
+            await run_regularly(self._runtime, label, jobs, timeout_ms=timeout_ms, heard=status.heard, after=after)
+        finally:
+            connector.close()
+
+    async def _publish(self, plan: ConnectorPlan, connector: Connector) -> None:
+        """Writes what the connector's tasks are, or has the leader write it, if that is news."""
+        tasks = [{**plan.properties, **own} for own in connector.task_properties()]
+        wait_ms = FIRST_RETRY_MS
+        while not self.leads:
+            if self._peers is None:
+                raise self._no_way_to_the_leader()
+            try:
+                await self.configs.refresh()
+                if self.configs.state.task_configs(plan.name) == tasks:
+                    break
+                await self._peers.leader.put_task_configs(self.leader_url or "", plan.name, tasks)
+                break
+            except KmirrorError as error:
+                _log.warning("[%s|%s] The leader does not take the configurations of tasks: %s", self._name, plan.name, error)
+            await self._runtime.sleep_ms(wait_ms)
+            wait_ms = min(2 * wait_ms, LONGEST_RETRY_MS)
+        else:
+            await self.write_tasks(plan.name, tasks)
+        self._asked.add(plan.name)
+        self.assign_changed_tasks()
+
+    def _no_way_to_the_leader(self) -> KmirrorError:
+        return KmirrorError(
+            f"the connector was given to this worker by another program, the leader of the group {self._config.group_id}, and the "
+            "configurations of its tasks can only be written by the leader; set dedicated.mode.enable.internal.rest=true and listeners for all "
+            "workers, or run one program alone"
+        )
+
+    async def _have_former_tasks_fenced(self, connector: str) -> None:
+        """The leader has done it, unless it is Apache's."""
+        if self.leads:
+            return
+        if self._peers is not None:
+            await self._peers.leader.fence(self.leader_url or "", connector)
+        elif self.configs.state.pending_fencing(connector):
+            raise KmirrorError(
+                f"the leader of the group {self._config.group_id} has not shut out the former tasks of {connector}, and cannot be asked for it; "
+                "if it is another program's, set dedicated.mode.enable.internal.rest=true and listeners for all workers"
+            )
+
+    async def _check(self, task: ConnectorTaskId, generation: int) -> None:
+        """A task that was fenced in between, and began again, may have become another worker's."""
+        if self._peers is None:
+            return
+        await self.configs.refresh()
+        if self.configs.state.task_generation(task.connector) != generation:
+            raise KmirrorError(f"the connector has other tasks by now, so {task} waits for them")
+        if self._assignment is None or task not in self._assignment.tasks:
+            raise KmirrorError(f"{task} is not assigned to this worker any more")
+
+    async def _give_up(self) -> None:
+        async with self._changing:
+            self._assignment = None
+            await self._stop(list(self._tasks), list(self._connectors))
+
+    async def _stop(self, tasks: Sequence[ConnectorTaskId], connectors: Sequence[str]) -> None:
+        """Connectors first, so that none starts another task."""
+        await run_together(self._runtime, f"{self._name} stops", [self._connectors[name].kept.stop() for name in connectors])
+        await run_together(self._runtime, f"{self._name} stops", [self._tasks[task].kept.stop() for task in tasks])
+        for name in connectors:
+            self._connectors.pop(name, None)
+        for task in tasks:
+            self._tasks.pop(task, None)
+
+    async def _report(self) -> None:
+        while True:
+            self.assign_changed_tasks()
+            running: dict[str | ConnectorTaskId, Status] = {name: unit.kept.status for name, unit in self._connectors.items()}
+            running |= {task: unit.kept.status for task, unit in self._tasks.items()}
+            await self._reports.put({of: (status.state, status.error) for of, status in running.items()}, self._generation)
+            await self._runtime.sleep_ms(STATUS_INTERVAL_MS)

@@ -1,0 +1,175 @@
+"""The connectors of a worker, made from properties: what a properties file or the REST interface says
+becomes a plan, which a herder runs.
+
+All connectors and tasks of a worker share one reader of source offsets, and the metrics of their flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from kmirror.common.errors import ConfigError
+from kmirror.common.metrics import MetricsRegistry
+from kmirror.mirrormaker.checkpoint_connector import MirrorCheckpointConnector
+from kmirror.mirrormaker.checkpoint_task import MirrorCheckpointTask
+from kmirror.mirrormaker.connect_offsets import OffsetStorage
+from kmirror.mirrormaker.connector_config import (
+    KAFKA_4,
+    PACKAGE,
+    MirrorCheckpointConfig,
+    MirrorConnectorConfig,
+    MirrorHeartbeatConfig,
+    MirrorSourceConfig,
+    validate_checkpoint,
+    validate_source,
+)
+from kmirror.mirrormaker.cycles import SourceAndTarget
+from kmirror.mirrormaker.heartbeat_connector import MirrorHeartbeatConnector
+from kmirror.mirrormaker.heartbeats import MirrorHeartbeatTask
+from kmirror.mirrormaker.herder.connector_plan import Check, Connector, ConnectorPlan
+from kmirror.mirrormaker.kept_running import Status, Work
+from kmirror.mirrormaker.mirror_maker_config import CONNECTOR_CLASS_CONFIG, SINK_CONNECTOR, SOURCE_CONNECTOR, Transform
+from kmirror.mirrormaker.mirror_metrics import MirrorCheckpointMetrics, MirrorSourceMetrics
+from kmirror.mirrormaker.source_connector import MirrorSourceConnector
+from kmirror.mirrormaker.source_task import MirrorSourceTask
+from kmirror.mirrormaker.task_configs import checkpoint_task_config, heartbeat_task_config, source_task_config
+from kmirror.mirrormaker.task_transactions import REQUIRED_CONFIG, boundary_ms
+from kmirror.mirrormaker.worker_config import WorkerConfig, refuse_what_is_not_built
+from kmirror.runtime.api import Runtime
+
+CHECKPOINT, HEARTBEAT = "MirrorCheckpointConnector", "MirrorHeartbeatConnector"
+_NOT_SUPPORTED = "This worker does not have exactly-once source support enabled."
+
+
+class MirrorPlans:
+    """Of one worker. `name` begins the ids of the clients that read and write source offsets. ConfigError
+    for settings that are wrong, or ask for what is not built.
+    """
+
+    def __init__(
+        self, runtime: Runtime, name: str, worker: WorkerConfig, metrics: MetricsRegistry, transform: Transform, profile: str = KAFKA_4
+    ) -> None:
+        self._runtime = runtime
+        self._name = name
+        self._worker = worker
+        self._registry = metrics
+        self._transform = transform
+        self._profile = profile
+        self._source_metrics: dict[SourceAndTarget, MirrorSourceMetrics] = {}
+        self._checkpoint_metrics: dict[SourceAndTarget, MirrorCheckpointMetrics] = {}
+        self._offsets: OffsetStorage | None = None
+
+    async def close(self) -> None:
+        if self._offsets is not None:
+            await self._offsets.close()
+
+    def plan(self, properties: Mapping[str, str], name: str | None = None) -> ConnectorPlan:
+        """`properties` are as written, references of config providers included. `name` is the simple name
+        of the class, if it is known otherwise.
+        """
+        resolved = self._transform(properties)
+        refuse_what_is_not_built(resolved)
+        name = name or connector_class(resolved)
+        if name == CHECKPOINT:
+            return self._checkpoint_plan(properties, resolved)
+        if name == HEARTBEAT:
+            return self._heartbeat_plan(properties, resolved)
+        return self._source_plan(properties, resolved)
+
+    # Connectors, as written and with references resolved
+
+    def _source_plan(self, raw: Mapping[str, str], resolved: Mapping[str, str]) -> ConnectorPlan:
+        config = MirrorSourceConfig(resolved, self._profile)
+        _raise_wrong(validate_source(config.originals))
+        boundary_ms(config.originals, self._worker.offset_flush_interval_ms)
+        if config.originals.get(REQUIRED_CONFIG, "").strip().lower() == "required" and not self._worker.is_exactly_once:
+            raise ConfigError(f"Invalid value required for configuration {REQUIRED_CONFIG}: {_NOT_SUPPORTED}")
+        make = partial(MirrorSourceConnector, self._runtime, config)
+        return _plan(config, raw, make, self._source_task, is_source=True)
+
+    def _checkpoint_plan(self, raw: Mapping[str, str], resolved: Mapping[str, str]) -> ConnectorPlan:
+        config = MirrorCheckpointConfig(resolved, self._profile)
+        _raise_wrong(validate_checkpoint(config.originals))
+        return _plan(config, raw, partial(MirrorCheckpointConnector, self._runtime, config), self._checkpoint_task)
+
+    def _heartbeat_plan(self, raw: Mapping[str, str], resolved: Mapping[str, str]) -> ConnectorPlan:
+        config = MirrorHeartbeatConfig(resolved, self._profile)
+        return _plan(config, raw, lambda _: MirrorHeartbeatConnector(self._runtime, config), self._heartbeat_task)
+
+    # Tasks, with the properties that the workers agreed on
+
+    def _source_task(self, props: Mapping[str, str], index: int, check: Check) -> Work:
+        async def work(status: Status) -> None:
+            source = MirrorSourceConfig(self._transform(props), self._profile)
+            config, metrics = source_task_config(source, self._worker, index), self._metrics_of_source(source.flow)
+            await MirrorSourceTask(self._runtime, config, self.offset_storage(), metrics, check).run(status.heard)
+
+        return work
+
+    def _checkpoint_task(self, props: Mapping[str, str], index: int, _: Check) -> Work:
+        async def work(status: Status) -> None:
+            checkpoint = MirrorCheckpointConfig(self._transform(props), self._profile)
+            config, metrics = checkpoint_task_config(checkpoint, self._worker, index), self._metrics_of_checkpoints(checkpoint.flow)
+            await MirrorCheckpointTask(self._runtime, config, metrics).run(status.heard)
+
+        return work
+
+    def _heartbeat_task(self, props: Mapping[str, str], _: int, __: Check) -> Work:
+        async def work(status: Status) -> None:
+            config = heartbeat_task_config(MirrorHeartbeatConfig(self._transform(props), self._profile), self._worker)
+            await MirrorHeartbeatTask(self._runtime, config).run(status.heard)
+
+        return work
+
+    def _metrics_of_source(self, flow: SourceAndTarget) -> MirrorSourceMetrics:
+        if flow not in self._source_metrics:
+            self._source_metrics[flow] = MirrorSourceMetrics(self._registry, self._runtime.clock, flow)
+        return self._source_metrics[flow]
+
+    def _metrics_of_checkpoints(self, flow: SourceAndTarget) -> MirrorCheckpointMetrics:
+        if flow not in self._checkpoint_metrics:
+            self._checkpoint_metrics[flow] = MirrorCheckpointMetrics(self._registry, self._runtime.clock, flow)
+        return self._checkpoint_metrics[flow]
+
+    def offset_storage(self) -> OffsetStorage:
+        if self._offsets is None:
+            worker, label = self._worker, f"{self._name}|offsets"
+            self._offsets = OffsetStorage(
+                self._runtime,
+                worker.offset_storage_topic,
+                consumer=worker.storage_consumer(f"{label}-consumer"),
+                producer=worker.client("producer", f"{label}-producer"),
+            )
+        return self._offsets
+
+
+def connector_class(properties: Mapping[str, str]) -> str:
+    """Returns the simple name of a connector's class. ConfigError, in Connect's words, for one that
+    there is not.
+    """
+    given = properties.get(CONNECTOR_CLASS_CONFIG, "").strip()
+    known = (SOURCE_CONNECTOR, SINK_CONNECTOR, CHECKPOINT, HEARTBEAT)
+    name = given.removeprefix(PACKAGE)
+    if name in known:
+        return name
+    available = ", ".join(PACKAGE + one for one in known)
+    raise ConfigError(
+        f"Failed to find any class that implements Connector and which name matches {given}, available connectors are: {available}"
+    )
+
+
+def _plan(
+    config: MirrorConnectorConfig,
+    props: Mapping[str, str],
+    make: Callable[[Callable[[], object]], Connector],
+    make_task: Callable[[Mapping[str, str], int, Check], Work],
+    *,
+    is_source: bool = False,
+) -> ConnectorPlan:
+    return ConnectorPlan(config.connector_name, dict(props), make, make_task, config.get_int("admin.timeout.ms"), is_source)
+
+
+def _raise_wrong(wrong: Mapping[str, str]) -> None:
+    for message in wrong.values():
+        raise ConfigError(message)
