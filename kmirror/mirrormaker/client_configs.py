@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kmirror.common.config import ConfigDef, ConfigType, Validator, between, valid_list, valid_string
+from kmirror.common.config import ConfigDef, ConfigType, Importance, Validator, between, valid_list, valid_string
 
 BOOTSTRAP_SERVERS_CONFIG: Final = "bootstrap.servers"
 SECURITY_PROTOCOL_CONFIG: Final = "security.protocol"
@@ -85,6 +85,14 @@ _SECURITY: Final[tuple[tuple[str, ConfigType, str | None, tuple[Any, ...] | None
 # fmt: on
 """Name, type, default as text, and the least and greatest number or the allowed words."""
 
+_HIGH: Final = ("password", "location", "ssl.keystore.key", "certificate")
+_LOW: Final = (
+    "sasl.kerberos.kinit", "sasl.kerberos.min", "sasl.kerberos.ticket", ".timeout.ms", "sasl.login.refresh", ".retry.backoff.", ".seconds",
+    "sasl.oauthbearer.expected", "sasl.oauthbearer.header", ".refresh.ms", "claim.name", "cipher", "identification", "engine", "manager",
+    "secure.random",
+)  # fmt: skip
+"""Parts of names by which Kafka's importance is told; the rest is of medium importance."""
+
 CLIENT_CONFIG_NAMES: Final = (BOOTSTRAP_SERVERS_CONFIG, SECURITY_PROTOCOL_CONFIG, *(row[0] for row in _SECURITY))
 _SECRET_WORDS: Final = ("sasl.jaas.config", "password", "passphrase", "secret", "ssl.keystore.key", "ssl.keystore.certificate.chain")
 HIDDEN: Final = "[hidden]"
@@ -101,8 +109,14 @@ def define_security(definition: ConfigDef) -> ConfigDef:
     )
     for name, kind, default, allowed in _SECURITY:
         validator = valid_list(duplicates_allowed=True) if kind is ConfigType.LIST else _validator(allowed)
-        definition.define(name, kind, default, "As in Kafka's clients.", validator=validator)
+        definition.define(name, kind, default, "As in Kafka's clients.", validator=validator, importance=_importance(name))
     return definition
+
+
+def _importance(name: str) -> Importance:
+    if name.startswith("ssl.") and any(part in name for part in _HIGH):
+        return Importance.HIGH
+    return Importance.LOW if any(part in name for part in _LOW) else Importance.MEDIUM
 
 
 def is_secret(name: str) -> bool:

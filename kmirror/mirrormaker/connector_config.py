@@ -74,10 +74,13 @@ class Property(NamedTuple):
 def _name(name: str, value: Any) -> None:
     if not value:
         raise invalid_value(name, value, "String may not be empty")
+    codes = [str(ord(character)) for character in value if ord(character) < 0x20 or 0x7F <= ord(character) < 0xA0]
+    if codes:
+        raise invalid_value(name, value, f"String may not contain control sequences but had the following ASCII chars: {', '.join(codes)}")
 
 
 _ENTRIES: Final = valid_list(duplicates_allowed=True)
-_HIGH: Final = Importance.HIGH
+_HIGH, _MEDIUM = Importance.HIGH, Importance.MEDIUM
 
 PROPERTIES: Final = (
     Property("name", "SCH", _STRING, NO_DEFAULT, "The connector's name, unique among those of its workers.", validator=_name, importance=_HIGH),
@@ -136,7 +139,7 @@ PROPERTIES: Final = (
     Property("offset.syncs.topic.retention.ms", "S", _LONG, NO_PROPERTY, "KIP-382's retention of offset syncs.", str(_MAX_LONG)),
     # What Connect defines for every connector.
     Property("tasks.max.enforce", "SCH", _BOOLEAN, "true", "Whether more tasks than tasks.max are an error."),
-    Property("connector.plugin.version", "SCH", _STRING, None, "Accepted; there is one version of the connector.", importance=Importance.MEDIUM),
+    Property("connector.plugin.version", "SCH", _STRING, None, "Accepted; there is one version of the connector.", importance=_MEDIUM),
     Property("key.converter", "SCH", _CLASS, None, "How keys become bytes; MirrorMaker's are bytes already."),
     Property("value.converter", "SCH", _CLASS, None, "How values become bytes; MirrorMaker's are bytes already."),
     Property("header.converter", "SCH", _CLASS, None, "How headers become bytes; MirrorMaker's are bytes already."),
@@ -147,11 +150,11 @@ PROPERTIES: Final = (
     Property("predicates", "SCH", _LIST, "", "Aliases of predicates of transformations."),
     Property("config.action.reload", "SCH", _STRING, "restart", "What a changed secret leads to.", validator=valid_string("none", "restart")),
     Property("config.providers", "SCH", _LIST, "", "Providers of secrets, by the names that references use."),
-    Property("errors.retry.timeout", "SCH", _LONG, "0", "How long a failed step is repeated (ms), -1 for ever."),
-    Property("errors.retry.delay.max.ms", "SCH", _LONG, "60000", "The longest pause between repetitions."),
-    Property("errors.tolerance", "SCH", _STRING, "none", "Whether a record that fails ends the task.", validator=valid_string("none", "all")),
-    Property("errors.log.enable", "SCH", _BOOLEAN, "false", "Whether failed records are logged."),
-    Property("errors.log.include.messages", "SCH", _BOOLEAN, "false", "Whether their contents are logged."),
+    Property("errors.retry.timeout", "SCH", _LONG, "0", "How long a failed step is repeated (ms), -1 for ever.", importance=_MEDIUM),
+    Property("errors.retry.delay.max.ms", "SCH", _LONG, "60000", "The longest pause between repetitions.", importance=_MEDIUM),
+    Property("errors.tolerance", "SCH", _STRING, "none", "Whether a record that fails ends the task.", validator=valid_string("none", "all"), importance=_MEDIUM),
+    Property("errors.log.enable", "SCH", _BOOLEAN, "false", "Whether failed records are logged.", importance=_MEDIUM),
+    Property("errors.log.include.messages", "SCH", _BOOLEAN, "false", "Whether their contents are logged.", importance=_MEDIUM),
 )  # fmt: skip
 
 

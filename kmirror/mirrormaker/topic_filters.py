@@ -24,9 +24,9 @@ GROUPS_DEFAULT: Final = ".*"
 GROUPS_EXCLUDE_DEFAULT: Final = "console-consumer-.*, connect-.*, __.*"
 CONFIG_PROPERTIES_EXCLUDE_CONFIG: Final = "config.properties.exclude"
 CONFIG_PROPERTIES_EXCLUDE_DEFAULT: Final = (
-    r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, message\.timestamp\.difference\.max\.ms, "
-    r"log\.message\.timestamp\.before\.max\.ms, log\.message\.timestamp\.after\.max\.ms, message\.timestamp\.type, "
-    r"unclean\.leader\.election\.enable, min\.insync\.replicas"
+    "follower.replication.throttled.replicas, leader.replication.throttled.replicas, message.timestamp.difference.max.ms, "
+    "log.message.timestamp.before.max.ms, log.message.timestamp.after.max.ms, message.timestamp.type, "
+    "unclean.leader.election.enable, min.insync.replicas"
 )
 USE_DEFAULTS_FROM_CONFIG: Final = "use.defaults.from"
 SOURCE, TARGET = "source", "target"

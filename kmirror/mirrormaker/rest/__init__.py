@@ -7,6 +7,7 @@
     rest_client            asks another worker
     request_forwarding     asks the worker that can, when this one cannot
     internal_resource      what workers ask of each other
+    connect_rest           a Connect worker: /, /connectors, /connector-plugins, /admin/loggers
 
 Resources know a `Herder` (`herder.herder`) and nothing of HTTP but these requests and answers.
 """

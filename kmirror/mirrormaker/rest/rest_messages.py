@@ -42,11 +42,16 @@ class RestRequest:
         values = self.query.get(name)
         return None if not values else values[0].lower() == "true"
 
-    def json(self) -> Any:
-        """Returns the body, None if there is none. HerderError 500, as of Connect, if it is not JSON."""
+    def json(self, *, numbers_as_text: bool = False) -> Any:
+        """Returns the body, None if there is none. HerderError 500, as of Connect, if it is not JSON.
+
+        `numbers_as_text`: numbers come as they are written.
+        """
         if not self.body.strip():
             return None
         try:
+            if numbers_as_text:
+                return json.loads(self.body, parse_int=str, parse_float=str, parse_constant=_no_number)
             return json.loads(self.body, parse_constant=_no_number)
         except ValueError as error:
             raise HerderError(INTERNAL_SERVER_ERROR, f"The body is not JSON: {error}") from error
