@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kmirror.cli.properties import read_properties
 from kmirror.cli.user_errors import exit_code
+from kmirror.mirrormaker.dedicated_rest import DedicatedRest
 from kmirror.mirrormaker.driver import MirrorMaker
 from kmirror.network.config_providers import ConfigProviders
 from kmirror.runtime import collector
@@ -33,9 +34,9 @@ def parser() -> argparse.ArgumentParser:
         description="Runs MirrorMaker 2 (KIP-382): copies topics, group offsets, configs and access rules between clusters.",
         epilog=(
             "A process runs all flows of the file, or those to the targets of --clusters; processes with the same file share the work of each "
-            "flow. Records are copied at least once, or exactly once with exactly.once.source.support=enabled. Not built: Connect's REST "
-            f"interface, transforms; a file that asks for transforms is refused. Metrics and health are served over HTTP where {HTTP_LISTENER_CONFIG}=host:port says. SIGTERM or Ctrl-C end "
-            "it once what is on its way is written and its offsets are stored; a second signal ends it at once."
+            "flow. Records are copied at least once, or exactly once with exactly.once.source.support=enabled. Not built: transforms; a file that "
+            f"asks for them is refused. Metrics and health are served over HTTP where {HTTP_LISTENER_CONFIG}=host:port says; processes of Apache "
+            "Kafka that share a flow need dedicated.mode.enable.internal.rest=true and listeners. SIGTERM or Ctrl-C end it once what is on its way is written and its offsets are stored; a second signal ends it at once."
         ),
     )
     made.add_argument("config", metavar="mm2.properties", type=Path, help="MM2 configuration file.")
@@ -63,6 +64,10 @@ async def serve(runtime: AsyncioRuntime, props: Mapping[str, str], clusters: lis
         http = NodeHttp(runtime, props[HTTP_LISTENER_CONFIG], maker.metrics, maker.reasons)
         await http.start()
         _log.info("Metrics and health are served on port %d", http.port)
+    rest = None
+    if maker.config.enable_internal_rest:
+        rest = DedicatedRest(runtime, providers.resolve(props))
+        await rest.start(maker)
     signals: asyncio.Queue[int] = asyncio.Queue()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, signals.put_nowait, number)
@@ -72,6 +77,8 @@ async def serve(runtime: AsyncioRuntime, props: Mapping[str, str], clusters: lis
     _log.info("Kafka MirrorMaker started with %s", ", ".join(str(flow.flow) for flow in maker.flows))
     await signals.get()
     _log.info("Kafka MirrorMaker stopping")
+    if rest is not None:
+        await rest.stop()
     stopping = runtime.spawn(maker.stop(), name="stop")
     forced = runtime.spawn(signals.get(), name="second-signal")
     forced.add_done_callback(lambda task: None if task.cancelled() else stopping.cancel())

@@ -113,9 +113,8 @@ class MirrorMaker:
             _log.warning("%s", warning)
 
     @property
-    def herders(self) -> dict[tuple[str, str], DistributedHerder]:
-        """By the aliases of source and target."""
-        return {(flow.flow.source, flow.flow.target): flow.herder for flow in self.flows}
+    def herders(self) -> dict[SourceAndTarget, DistributedHerder]:
+        return {flow.flow: flow.herder for flow in self.flows}
 
     def reach(self, advertised_url: str, http_request: HttpRequest) -> None:
         """Before the start: other nodes reach this one at `advertised_url`."""

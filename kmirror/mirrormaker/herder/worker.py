@@ -313,7 +313,7 @@ class Worker:
         connectors = {
             name: (state.connectors[name], state.target_state(name)) for name in assignment.connectors if name in state.connectors
         }
-        tasks = {
+        tasks: dict[ConnectorTaskId, tuple[Mapping[str, str], TargetState]] = {
             task: (self._tasks[task].properties if same_tasks else state.task_config(task), state.target_state(task.connector))
             for task in assignment.tasks
             if (task in self._tasks if same_tasks else task in state.tasks(task.connector))
@@ -325,9 +325,9 @@ class Worker:
         for name, (properties, target_state) in connectors.items():
             if name not in self._connectors:
                 self._start_connector(name, properties, target_state)
-        for task, (properties, target_state) in tasks.items():
+        for task, (props, target_state) in tasks.items():
             if task not in self._tasks:
-                self._start_task(task, properties, target_state)
+                self._start_task(task, props, target_state)
 
     def plan(self, connector: str) -> ConnectorPlan:
         """ConfigError for a connector that cannot run here."""

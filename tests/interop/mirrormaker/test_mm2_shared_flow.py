@@ -1,0 +1,129 @@
+"""A flow that Apache's MirrorMaker 2 and `connect-mirror-maker` share at the same time: both run tasks,
+whichever leads; connectors that Apache's leader gives to ours tell it what their tasks are (RE3); and
+when either is killed the other goes on, with nothing lost, or nothing twice.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from support.mirrormaker.logs_compared import make_topics, produce, read, rows
+from support.mirrormaker.mirror_makers import (
+    MirrorMakerProcess,
+    apache_mirror_maker_2,
+    our_mirror_maker_2,
+    properties,
+    topics_of,
+)
+
+from kmirror import EmbeddedCluster
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
+
+BROKER = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1", "group.min.session.timeout.ms": "1000"}
+PARTITIONS = 4
+SHARED = {
+    "dedicated.mode.enable.internal.rest": "true",
+    "listeners": "http://127.0.0.1:0",
+    "tasks.max": str(PARTITIONS),
+    "topics": "t, later",
+    "B.connect.protocol": "eager",
+    "B.session.timeout.ms": "3000",
+    "B.heartbeat.interval.ms": "500",
+}
+EXACTLY_ONCE = {"B.exactly.once.source.support": "enabled", "A.consumer.isolation.level": "read_committed"}
+APACHE, OURS = "apache", "ours"
+PROGRAMS = {APACHE: apache_mirror_maker_2, OURS: our_mirror_maker_2}
+OF_OURS = {"B.admin.client.id": "0-the-first-member"}
+"""Apache's leader deals connectors to the members by name: so ours gets the source connector."""
+JOINED = re.compile(r"\[A->B\] Joined group at generation \d+: (\d+) connectors, (\d+) tasks(, leads)?")
+
+
+class Shared:
+    """Clusters A and B, and programs that share the flow A->B."""
+
+    def __init__(self, folder: pathlib.Path, a: str, b: str, stack: ExitStack, settings: Mapping[str, str]) -> None:
+        self.a, self.b = a, b
+        self.written = 0
+        self._folder, self._stack, self._started = folder, stack, 0
+        self._props = properties(("A", "B"), (a, b), {**SHARED, **settings})
+
+    def start(self, program: str) -> MirrorMakerProcess:
+        self._started += 1
+        props = self._props | (OF_OURS if program == OURS else {})
+        return self._stack.enter_context(PROGRAMS[program](self._folder / f"{self._started}-{program}", props))
+
+    def copy_more(self, running: MirrorMakerProcess, what: str, count: int = 200) -> None:
+        """Writes records to all partitions, and waits until they have arrived."""
+        produce(self.a, "t", count, partitions=PARTITIONS, first=self.written, codec="lz4")
+        self.written += count
+        running.until(what, lambda: self._arrived("A.t") >= self.written)
+
+    def copy_another_topic(self, running: MirrorMakerProcess) -> None:
+        make_topics(self.a, {"later": PARTITIONS})
+        produce(self.a, "later", 40, partitions=PARTITIONS)
+        running.until("a new topic is copied", lambda: self._arrived("A.later") >= 40)
+
+    def _arrived(self, topic: str) -> int:
+        """So many different records have arrived."""
+        if topics_of(self.b).get(topic, 0) < PARTITIONS:
+            return 0
+        found = rows(read(self.b, topic, PARTITIONS, isolation="read_committed"))
+        return sum(len({row.timestamp for row in records}) for records in found.values())
+
+    def assert_copied(self, topic: str, *, exactly_once: bool) -> None:
+        written = rows(read(self.a, topic, PARTITIONS))
+        found = rows(read(self.b, f"A.{topic}", PARTITIONS, isolation="read_committed"))
+        if not exactly_once:
+            found = {number: list(dict.fromkeys(records)) for number, records in found.items()}
+        assert found == written
+
+
+def has_work(ours: MirrorMakerProcess, *, connectors: bool, leads: bool) -> Callable[[], bool]:
+    """Whether our worker was last given some, but not all tasks; and whether it leads."""
+
+    def found() -> bool:
+        joined = JOINED.findall(ours.log)
+        if not joined:
+            return False
+        last_connectors, tasks, leading = joined[-1]
+        return (int(last_connectors) > 0) == connectors and 0 < int(tasks) < PARTITIONS + 2 and bool(leading) == leads
+
+    return found
+
+
+@contextmanager
+def shared(folder: pathlib.Path, settings: Mapping[str, str]) -> Iterator[Shared]:
+    with EmbeddedCluster(config=BROKER) as source, EmbeddedCluster(config=BROKER) as target, ExitStack() as stack:
+        make_topics(source.bootstrap_servers, {"t": PARTITIONS})
+        yield Shared(folder, source.bootstrap_servers, target.bootstrap_servers, stack, settings)
+
+
+@pytest.mark.parametrize(
+    ("order", "exactly_once"),
+    [((APACHE, OURS), False), ((APACHE, OURS), True), ((OURS, APACHE), True)],
+    ids=["apache-leads-at-least-once", "apache-leads-exactly-once", "ours-leads-exactly-once"],
+)
+def test_both_run_tasks_and_either_may_be_killed(tmp_path: pathlib.Path, order: tuple[str, str], exactly_once: bool) -> None:
+    with shared(tmp_path, EXACTLY_ONCE if exactly_once else {}) as flow:
+        first = flow.start(order[0])
+        flow.copy_more(first, "the first copies")
+        second = flow.start(order[1])
+        ours = first if order[0] == OURS else second
+        ours.until("both have tasks", has_work(ours, connectors=True, leads=order[0] == OURS))
+        flow.copy_more(second, "both copy")
+        flow.copy_another_topic(second)
+        second.process.kill()
+        flow.copy_more(first, "the first goes on alone")
+        again = flow.start(order[1])
+        ours = first if order[0] == OURS else again
+        ours.until("both have tasks again", has_work(ours, connectors=True, leads=order[0] == OURS))
+        first.process.kill()
+        flow.copy_more(again, "the second goes on alone, and leads")
+        assert again.stop() in (0, 143), again.log[-4000:]
+        flow.assert_copied("t", exactly_once=exactly_once)
+        flow.assert_copied("later", exactly_once=exactly_once)
