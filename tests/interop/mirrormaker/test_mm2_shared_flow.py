@@ -26,6 +26,8 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
 BROKER = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1", "group.min.session.timeout.ms": "1000"}
 PARTITIONS = 4
+TASKS = PARTITIONS + 1
+"""And one for heartbeats; there are no groups to checkpoint."""
 SHARED = {
     "dedicated.mode.enable.internal.rest": "true",
     "listeners": "http://127.0.0.1:0",
@@ -34,6 +36,7 @@ SHARED = {
     "B.connect.protocol": "eager",
     "B.session.timeout.ms": "3000",
     "B.heartbeat.interval.ms": "500",
+    "B.task.shutdown.graceful.timeout.ms": "1000",
 }
 EXACTLY_ONCE = {"B.exactly.once.source.support": "enabled", "A.consumer.isolation.level": "read_committed"}
 APACHE, OURS = "apache", "ours"
@@ -83,15 +86,15 @@ class Shared:
         assert found == written
 
 
-def has_work(ours: MirrorMakerProcess, *, connectors: bool, leads: bool) -> Callable[[], bool]:
-    """Whether our worker was last given some, but not all tasks; and whether it leads."""
+def shares(ours: MirrorMakerProcess, *, leads: bool) -> Callable[[], bool]:
+    """Whether our worker was given a part of the tasks since now, and connectors; and whether it leads."""
+    before = len(JOINED.findall(ours.log))
 
     def found() -> bool:
-        joined = JOINED.findall(ours.log)
-        if not joined:
-            return False
-        last_connectors, tasks, leading = joined[-1]
-        return (int(last_connectors) > 0) == connectors and 0 < int(tasks) < PARTITIONS + 2 and bool(leading) == leads
+        return any(
+            int(connectors) and 0 < int(tasks) < TASKS and bool(leading) == leads
+            for connectors, tasks, leading in JOINED.findall(ours.log)[before:]
+        )
 
     return found
 
@@ -114,14 +117,14 @@ def test_both_run_tasks_and_either_may_be_killed(tmp_path: pathlib.Path, order: 
         flow.copy_more(first, "the first copies")
         second = flow.start(order[1])
         ours = first if order[0] == OURS else second
-        ours.until("both have tasks", has_work(ours, connectors=True, leads=order[0] == OURS))
+        ours.until("both have tasks", shares(ours, leads=order[0] == OURS))
         flow.copy_more(second, "both copy")
         flow.copy_another_topic(second)
         second.process.kill()
         flow.copy_more(first, "the first goes on alone")
         again = flow.start(order[1])
         ours = first if order[0] == OURS else again
-        ours.until("both have tasks again", has_work(ours, connectors=True, leads=order[0] == OURS))
+        ours.until("both have tasks again", shares(ours, leads=order[0] == OURS))
         first.process.kill()
         flow.copy_more(again, "the second goes on alone, and leads")
         assert again.stop() in (0, 143), again.log[-4000:]
