@@ -189,6 +189,11 @@ class MirrorConnectorConfig(AbstractConfig):
         return str(self.values["name"])
 
     @property
+    def is_sink(self) -> bool:
+        """Whether the connector has its worker at the source, and writes to another cluster (MC2)."""
+        return self.originals.get("connector.class", "").strip().removeprefix(PACKAGE) == "MirrorSinkConnector"
+
+    @property
     def enabled(self) -> bool:
         return self.get_bool("enabled")
 

@@ -27,7 +27,7 @@ from kmirror.mirrormaker.connector_config import (
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.heartbeat_connector import MirrorHeartbeatConnector
 from kmirror.mirrormaker.heartbeats import MirrorHeartbeatTask
-from kmirror.mirrormaker.herder.connector_plan import Check, Connector, ConnectorPlan
+from kmirror.mirrormaker.herder.connector_plan import Connector, ConnectorPlan, TaskContext
 from kmirror.mirrormaker.kept_running import Status, Work
 from kmirror.mirrormaker.mirror_maker_config import CONNECTOR_CLASS_CONFIG, SINK_CONNECTOR, SOURCE_CONNECTOR, Transform
 from kmirror.mirrormaker.mirror_metrics import MirrorCheckpointMetrics, MirrorSourceMetrics
@@ -86,7 +86,7 @@ class MirrorPlans:
         if config.originals.get(REQUIRED_CONFIG, "").strip().lower() == "required" and not self._worker.is_exactly_once:
             raise ConfigError(f"Invalid value required for configuration {REQUIRED_CONFIG}: {_NOT_SUPPORTED}")
         make = partial(MirrorSourceConnector, self._runtime, config)
-        return _plan(config, raw, make, self._source_task, is_source=True)
+        return _plan(config, raw, make, self._source_task, is_source=not config.is_sink)
 
     def _checkpoint_plan(self, raw: Mapping[str, str], resolved: Mapping[str, str]) -> ConnectorPlan:
         config = MirrorCheckpointConfig(resolved, self._profile)
@@ -99,15 +99,15 @@ class MirrorPlans:
 
     # Tasks, with the properties that the workers agreed on
 
-    def _source_task(self, props: Mapping[str, str], index: int, check: Check) -> Work:
+    def _source_task(self, props: Mapping[str, str], index: int, context: TaskContext) -> Work:
         async def work(status: Status) -> None:
             source = MirrorSourceConfig(self._transform(props), self._profile)
             config, metrics = source_task_config(source, self._worker, index), self._metrics_of_source(source.flow)
-            await MirrorSourceTask(self._runtime, config, self.offset_storage(), metrics, check).run(status.heard)
+            await MirrorSourceTask(self._runtime, config, self.offset_storage(), metrics, context).run(status.heard)
 
         return work
 
-    def _checkpoint_task(self, props: Mapping[str, str], index: int, _: Check) -> Work:
+    def _checkpoint_task(self, props: Mapping[str, str], index: int, _: TaskContext) -> Work:
         async def work(status: Status) -> None:
             checkpoint = MirrorCheckpointConfig(self._transform(props), self._profile)
             config, metrics = checkpoint_task_config(checkpoint, self._worker, index), self._metrics_of_checkpoints(checkpoint.flow)
@@ -115,9 +115,10 @@ class MirrorPlans:
 
         return work
 
-    def _heartbeat_task(self, props: Mapping[str, str], _: int, __: Check) -> Work:
+    def _heartbeat_task(self, props: Mapping[str, str], _: int, context: TaskContext) -> Work:
         async def work(status: Status) -> None:
             config = heartbeat_task_config(MirrorHeartbeatConfig(self._transform(props), self._profile), self._worker)
+            context.writes_to(config.topic)
             await MirrorHeartbeatTask(self._runtime, config).run(status.heard)
 
         return work
@@ -163,7 +164,7 @@ def _plan(
     config: MirrorConnectorConfig,
     props: Mapping[str, str],
     make: Callable[[Callable[[], object]], Connector],
-    make_task: Callable[[Mapping[str, str], int, Check], Work],
+    make_task: Callable[[Mapping[str, str], int, TaskContext], Work],
     *,
     is_source: bool = False,
 ) -> ConnectorPlan:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -38,6 +38,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.batch_copying import Copying, TargetRules, copying, in_runs, joined, packed, rewritten
 from kmirror.mirrormaker.connect_offsets import NOTHING_STORED, OffsetStorage, record_source
 from kmirror.mirrormaker.cycles import SourceAndTarget
+from kmirror.mirrormaker.herder.connector_plan import TaskContext
 from kmirror.mirrormaker.mirror_metrics import MirrorSourceMetrics
 from kmirror.mirrormaker.offset_sync_sender import OffsetSyncSender
 from kmirror.mirrormaker.offset_syncs import OFFSET_LAG_MAX_DEFAULT
@@ -56,6 +57,8 @@ FIRST_PAUSE_MS: Final = 100
 LONGEST_PAUSE_MS: Final = 5_000
 POLLS_OF_RECORDS: Final = 64
 """So often records are polled, after a message of format 0 or 1, until batches are tried again."""
+OWN_TASK: Final = TaskContext()
+"""Of a task without a worker."""
 _log = logging.getLogger(__name__)
 
 
@@ -134,25 +137,22 @@ class MirrorSourceTask:
         config: SourceTaskConfig,
         offsets: OffsetStorage,
         metrics: MirrorSourceMetrics,
-        check: Callable[[], Awaitable[object]] | None = None,
+        context: TaskContext = OWN_TASK,
     ) -> None:
-        """`check` is called with a `transactional_id`, once the task's former lives are shut out, and
-        raises KmirrorError if the task must not begin.
-        """
         self.config = config
         self.progress = TaskProgress()
         self._runtime = runtime
         self._offsets = offsets
         self._metrics = metrics
-        self._check = check
+        self._context = context
 
     async def run(self, heard: Callable[[], object] = lambda: None) -> None:
         """Copies until it is cancelled; raises what the target refused. `heard` is called with each
         poll of the source that was answered.
         """
-        life = _Life(self._runtime, self.config, self._offsets, self._metrics, self.progress)
+        life = _Life(self._runtime, self.config, self._offsets, self._metrics, self.progress, self._context)
         try:
-            await life.start(self._check)
+            await life.start()
             await life.copy(heard)
         finally:
             await life.end()
@@ -162,10 +162,17 @@ class _Life:
     """A task from its start to its end: clients, and what is on its way."""
 
     def __init__(
-        self, runtime: Runtime, config: SourceTaskConfig, offsets: OffsetStorage, metrics: MirrorSourceMetrics, progress: TaskProgress
+        self,
+        runtime: Runtime,
+        config: SourceTaskConfig,
+        offsets: OffsetStorage,
+        metrics: MirrorSourceMetrics,
+        progress: TaskProgress,
+        context: TaskContext,
     ) -> None:
         self._runtime = runtime
         self._config = config
+        self._context = context
         self._offsets = offsets
         self._metrics = metrics
         self._progress = progress
@@ -202,13 +209,12 @@ class _Life:
             most_ms=config.transaction_ms,
         )
 
-    async def start(self, check: Callable[[], Awaitable[object]] | None) -> None:
+    async def start(self) -> None:
         """Shuts out former lives if it must, and seeks behind the stored offsets."""
         config = self._config
         if self._transactions is not None:
             await self._producer.init_transactions()
-            if check is not None:
-                await check()
+            await self._context.check()
         await self._offsets.refresh()
         self._consumer.assign(config.partitions)
         uncommitted = 0
@@ -311,6 +317,7 @@ class _Life:
         if found is None:
             remote_topic = self._config.policy.format_remote_topic(self._config.flow.source, partition.topic)
             found = self._remotes[partition] = TopicPartition(remote_topic, partition.partition)
+            self._context.writes_to(remote_topic)
         return found
 
     async def _copy_batch(self, consumed: ConsumedBatch) -> None:

@@ -92,7 +92,9 @@ def source_task_config(config: MirrorSourceConfig, worker: WorkerConfig, index: 
         poll_timeout_ms=config.get_int("consumer.poll.timeout.ms"),
         offset_flush_interval_ms=worker.offset_flush_interval_ms,
         offset_flush_timeout_ms=worker.offset_flush_timeout_ms,
-        transactional_id=transactional_id(worker.group_id, config.connector_name, index) if worker.is_exactly_once else None,
+        transactional_id=transactional_id(worker.group_id, config.connector_name, index)
+        if worker.is_exactly_once and not config.is_sink
+        else None,
         transaction_ms=boundary_ms(config.originals, worker.offset_flush_interval_ms),
     )
 

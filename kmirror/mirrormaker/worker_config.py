@@ -86,6 +86,10 @@ class WorkerConfig(AbstractConfig):
         own = with_prefix(self.originals, f"{kind}.")
         return {"bootstrap.servers": ",".join(self.get_list("bootstrap.servers")), "client.id": client_id, **own}
 
+    def connector_client(self, kind: str, client_id: str) -> dict[str, str]:
+        """Returns the settings of a client that a connector of this worker has, before its own."""
+        return self.client(kind, client_id)
+
     def group_props(self, client_id: str) -> dict[str, str]:
         """Returns the settings of the worker's membership in its group."""
         own = {name: self.originals[name] for name in GROUP_CONFIGS if name in self.originals}
@@ -107,7 +111,8 @@ class WorkerConfig(AbstractConfig):
 
     def producer_of(self, config: MirrorConnectorConfig, client_id: str) -> dict[str, str]:
         """Returns the settings of the producer that writes what a connector copies."""
-        own = config.client_config("target", "producer", client_id) if self.is_sink else self.client("producer", client_id)
+        is_sink = self.is_sink or config.is_sink
+        own = config.client_config("target", "producer", client_id) if is_sink else self.connector_client("producer", client_id)
         props = PRODUCER_DEFAULTS | own | with_prefix(config.originals, "producer.override.")
         if props.get("enable.idempotence", "").strip().lower() == "false":
             props.setdefault("max.in.flight.requests.per.connection", "1")

@@ -9,11 +9,11 @@ Records are JSON without schemas, in one partition, compacted:
     tasks-fencing-<name>      {"task-count": n}        the tasks before those of the last commit are shut out
     target-state-<name>       {"state": "PAUSED", "state.v2": "STOPPED"}      what its users want
     restart-connector-<name>  {"include-tasks": true, "only-failed": false}   for workers that run then
+    logger-cluster-<name>     {"level": "DEBUG"}       the same (KIP-976)
 
 A commit without all its tasks, which compaction or a leader that died may leave, makes a connector
 inconsistent: it has no tasks until its connector writes them anew. "state" is for workers before
-KIP-875, which do not know STOPPED. Other keys (session keys, loggers) are of no concern here, and are
-left alone.
+KIP-875, which do not know STOPPED. Other keys (session keys) are of no concern here, and are left alone.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ COMMIT_TASKS_PREFIX: Final = "commit-"
 TASK_COUNT_RECORD_PREFIX: Final = "tasks-fencing-"
 TARGET_STATE_PREFIX: Final = "target-state-"
 RESTART_PREFIX: Final = "restart-connector-"
+LOGGER_PREFIX: Final = "logger-cluster-"
 _log = logging.getLogger(__name__)
 
 Record = tuple[bytes, bytes | None]
@@ -68,6 +69,10 @@ def restart_record(request: RestartRequest) -> Record:
     return _record(RESTART_PREFIX + request.connector, {"include-tasks": request.include_tasks, "only-failed": request.only_failed})
 
 
+def logger_record(namespace: str, level: str) -> Record:
+    return _record(LOGGER_PREFIX + namespace, {"level": level})
+
+
 def _record(key: str, value: Any) -> Record:
     return key.encode(), json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
@@ -75,7 +80,8 @@ def _record(key: str, value: Any) -> Record:
 @dataclass
 class ConfigChanges:
     """What records have changed: the names of connectors that are new, gone, configured otherwise, that
-    have other tasks, or are wanted in another state; and restarts, the widest one of each connector.
+    have other tasks, or are wanted in another state; restarts, the widest one of each connector; and
+    levels of loggers.
     """
 
     added_or_removed: set[str] = field(default_factory=set)
@@ -83,6 +89,7 @@ class ConfigChanges:
     tasks: set[str] = field(default_factory=set)
     target_states: set[str] = field(default_factory=set)
     restarts: dict[str, RestartRequest] = field(default_factory=dict)
+    logger_levels: dict[str, str] = field(default_factory=dict)
 
     def restart(self, request: RestartRequest) -> None:
         """Of two requests the one that restarts more counts (`RestartRequest.compareTo`)."""
@@ -150,6 +157,10 @@ class ClusterConfigState:
             self._commit(name.removeprefix(COMMIT_TASKS_PREFIX), name, value)
         elif name.startswith(RESTART_PREFIX):
             self._restart(name.removeprefix(RESTART_PREFIX), name, value)
+        elif name.startswith(LOGGER_PREFIX):
+            level = _parsed(name, value).get("level")
+            if isinstance(level, str):
+                self.changes.logger_levels[name.removeprefix(LOGGER_PREFIX)] = level
 
     def _connector(self, connector: str, value: bytes | None) -> None:
         if value is None:

@@ -3,8 +3,8 @@
 The group's leader alone writes what runs. With exactly-once support it writes in transactions of the
 id `connect-cluster-<group.id>`, as Apache's does: a leader that was replaced and does not know it is
 refused (PRODUCER_FENCED). Nobody waits for a transaction that a dead leader left open: the next leader
-aborts it. Target states may be written by every worker, and are never a part of a transaction of the
-leader's.
+aborts it. Target states and levels of loggers may be written by every worker, and are never a part of a
+transaction of the leader's.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kmirror.mirrormaker.herder.cluster_config_state import (
     ConfigChanges,
     Record,
     connector_record,
+    logger_record,
     removal_records,
     restart_record,
     target_state_record,
@@ -111,9 +112,15 @@ class ConfigBackingStore:
     # Every worker
 
     async def put_target_state(self, connector: str, state: TargetState) -> None:
+        await self._write_plain(target_state_record(connector, state))
+
+    async def put_logger_level(self, namespace: str, level: str) -> None:
+        await self._write_plain(logger_record(namespace, level))
+
+    async def _write_plain(self, record: Record) -> None:
         if self._plain is None:
             self._plain = KafkaProducer(self._runtime, self._producer_props)
-        key, value = target_state_record(connector, state)
+        key, value = record
         sent = await self._plain.send(ProducerRecord(self._topic, value, key=key, partition=0))
         await self._read_past((await sent).offset)
 

@@ -9,9 +9,20 @@ from typing import Protocol
 from kmirror.mirrormaker.kept_running import Work
 from kmirror.mirrormaker.scheduler import Job
 
-Check = Callable[[], Awaitable[object]]
-"""Called by a task with exactly-once support, once its former lives are shut out and before it reads
-where it goes on. Raises KmirrorError if the task is no longer this worker's."""
+
+async def _nothing_to_check() -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class TaskContext:
+    """What a task has of its worker. It calls `check` with exactly-once support, once its former lives are
+    shut out and before it reads where it goes on: KmirrorError if the task is no longer this worker's. It
+    calls `writes_to` with a topic before it first writes there.
+    """
+
+    check: Callable[[], Awaitable[object]] = _nothing_to_check
+    writes_to: Callable[[str], object] = lambda _: None
 
 
 class Connector(Protocol):
@@ -28,20 +39,16 @@ class Connector(Protocol):
 @dataclass(frozen=True)
 class ConnectorPlan:
     """`properties` are as written, references of config providers included; `make` gets what to call
-    when the tasks are to be asked for again, `make_task` a task's properties, number and check.
+    when the tasks are to be asked for again, `make_task` a task's properties, number and context.
     """
 
     name: str
     properties: Mapping[str, str]
     make: Callable[[Callable[[], object]], Connector]
-    make_task: Callable[[Mapping[str, str], int, Check], Work]
+    make_task: Callable[[Mapping[str, str], int, TaskContext], Work]
     admin_timeout_ms: int = 60_000
     is_source: bool = False
 
 
 MakePlan = Callable[[Mapping[str, str]], ConnectorPlan]
 """Makes a plan from properties of the topic of configs. ConfigError for what cannot run here."""
-
-
-async def nothing_to_check() -> None:
-    pass

@@ -3,21 +3,43 @@
 It makes the topics of its group, that of source offsets too, and then joins. A worker that fails, for
 example since its cluster is away, begins again; what it does while it lives is in `worker`.
 
-What other workers ask of this one over HTTP is answered here.
+What users and other workers ask over HTTP is answered here (`herder.Herder`): from the topics of configs
+and status, or by writing there. The leader alone writes what runs; a request for that goes to it. Who
+writes reads it back, and so do the other workers, which then do what it says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
 from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan, MakePlan
-from kmirror.mirrormaker.herder.herder import BAD_REQUEST, INTERNAL_SERVER_ERROR, NOT_FOUND, HerderError, RequestTargetError, TargetState
+from kmirror.mirrormaker.herder.herder import (
+    BAD_REQUEST,
+    CONFLICT,
+    INTERNAL_SERVER_ERROR,
+    NOT_FOUND,
+    ConnectorInfo,
+    ConnectorStateInfo,
+    HerderError,
+    RequestTargetError,
+    RestartRequest,
+    SourceOffset,
+    TargetState,
+    TaskInfo,
+    WorkerStatus,
+)
+from kmirror.mirrormaker.herder.source_offsets import check_offsets, read_offsets, write_offsets
+from kmirror.mirrormaker.herder.status_backing_store import StoredStatuses
 from kmirror.mirrormaker.herder.worker import Peers, Worker, WorkerSetup
 from kmirror.mirrormaker.herder.worker_group_member import WorkerGroupConfig
 from kmirror.mirrormaker.internal_topics import create_compacted_topic
-from kmirror.mirrormaker.kept_running import KeptRunning, Status
+from kmirror.mirrormaker.kept_running import KeptRunning, State, Status
+from kmirror.mirrormaker.mirror_maker_config import CONNECTOR_CLASS_CONFIG
+from kmirror.mirrormaker.task_transactions import transactional_id
 from kmirror.mirrormaker.worker_config import WorkerConfig, open_admin
 from kmirror.runtime.api import Runtime
 
@@ -25,26 +47,48 @@ CONFIG_PARTITIONS: Final = 1
 
 
 class DistributedHerder:
+    """`plans` are the connectors of a properties file; with none the topic of configs says what runs. A
+    config is stored once `validate` has not refused it with HerderError.
+    """
+
     def __init__(
-        self, runtime: Runtime, name: str, worker: WorkerConfig, plans: Sequence[ConnectorPlan], make_plan: MakePlan, *, worker_id: str = ""
+        self,
+        runtime: Runtime,
+        name: str,
+        worker: WorkerConfig,
+        plans: Sequence[ConnectorPlan],
+        make_plan: MakePlan,
+        *,
+        validate: Callable[[Mapping[str, str]], object] = lambda _: None,
+        tracks_topics: bool = False,
+        on_logger_level: Callable[[str, str], object] = lambda namespace, level: None,
     ) -> None:
         self.name = name
         self._runtime = runtime
         self._worker = worker
+        self._validate = validate
         self._setup = WorkerSetup(
             name,
-            worker_id or name,
+            name,
             worker,
             WorkerGroupConfig(worker.group_props(f"{name}|group"), runtime),
             {plan.name: plan for plan in plans},
             make_plan,
+            tracks_topics=tracks_topics,
+            on_logger_level=on_logger_level,
         )
         self._life = KeptRunning(runtime, f"{name}|worker", self._live)
         self._work: Worker | None = None
+        self._was_member = False
+        self._turn = asyncio.Lock()
 
     def reach(self, peers: Peers) -> None:
         """Before the start: workers of the group can ask each other."""
         self._setup = replace(self._setup, peers=peers)
+
+    def name_worker(self, worker_id: str) -> None:
+        """Before the start: what statuses call this worker."""
+        self._setup = replace(self._setup, worker_id=worker_id)
 
     @property
     def statuses(self) -> list[Status]:
@@ -64,6 +108,7 @@ class DistributedHerder:
         try:
             await life.run()
         finally:
+            self._was_member = self.is_ready()
             await life.end()
             self._work = None
 
@@ -79,6 +124,197 @@ class DistributedHerder:
                 await create_compacted_topic(admin, topic, partitions=partitions, replication_factor=factor)
         finally:
             admin.close()
+
+    # What there is
+
+    async def connectors(self) -> list[str]:
+        return list(self._settled().configs.state.connectors)
+
+    async def connector_info(self, connector: str) -> ConnectorInfo:
+        return self._info(self._settled(), connector)
+
+    async def task_infos(self, connector: str) -> list[TaskInfo]:
+        work = self._settled()
+        self._known(work, connector)
+        state = work.configs.state
+        return [TaskInfo(task, state.task_config(task)) for task in state.tasks(connector)]
+
+    def _info(self, work: Worker, connector: str) -> ConnectorInfo:
+        self._known(work, connector)
+        state = work.configs.state
+        return ConnectorInfo(connector, dict(state.connectors[connector]), state.tasks(connector))
+
+    async def connector_status(self, connector: str) -> ConnectorStateInfo:
+        stored = await self._statuses()
+        status = stored.connectors.get(connector)
+        if status is None:
+            raise HerderError(NOT_FOUND, f"No status found for connector {connector}")
+        return ConnectorStateInfo(connector, status, _tasks_of(stored, connector))
+
+    async def task_status(self, task: ConnectorTaskId) -> WorkerStatus:
+        status = (await self._statuses()).tasks.get(task)
+        if status is None:
+            raise HerderError(NOT_FOUND, f"No status found for task {task}")
+        return status
+
+    async def _statuses(self) -> StoredStatuses:
+        """What all workers have written, this one just now."""
+        work = self._living()
+        await work.report()
+        await work.reports.refresh()
+        return work.reports.stored
+
+    # What it is configured with
+
+    async def put_connector_config(
+        self, connector: str, config: Mapping[str, str], *, allow_replace: bool, target_state: TargetState | None = None
+    ) -> tuple[bool, ConnectorInfo]:
+        self._validate(config)
+        async with self._turn:
+            work = self._leader("Only the leader can set connector configs.")
+            exists = connector in work.configs.state.connectors
+            if exists and not allow_replace:
+                raise HerderError(CONFLICT, f"Connector {connector} already exists")
+            await work.configs.put_connector_config(connector, config, target_state)
+            return not exists, ConnectorInfo(connector, dict(config), work.configs.state.tasks(connector))
+
+    async def patch_connector_config(self, connector: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
+        work = self._leader("Only the leader can set connector configs.")
+        self._known(work, connector)
+        patched: dict[str, str | None] = {**work.configs.state.connectors[connector], **patch}
+        config = {name: value for name, value in patched.items() if value is not None}
+        return (await self.put_connector_config(connector, config, allow_replace=True))[1]
+
+    async def delete_connector_config(self, connector: str) -> None:
+        async with self._turn:
+            work = self._leader("Only the leader can delete connector configs.")
+            self._known(work, connector)
+            await work.configs.remove_connector_config(connector)
+
+    async def set_target_state(self, connector: str, state: TargetState) -> None:
+        async with self._turn:
+            work = self._living()
+            self._known(work, connector, f"Unknown connector {connector}")
+            if state is TargetState.STOPPED:
+                work = self._leader("Only the leader can transition connectors to the STOPPED state.")
+                await work.write_tasks(connector, [])  # first: without a state, the connector writes its tasks anew
+            await work.configs.put_target_state(connector, state)
+            work.assign_changed_tasks()
+
+    # Restarts
+
+    async def restart_connector(self, connector: str) -> None:
+        work = self._settled()
+        self._known(work, connector, f"Unknown connector: {connector}")
+        if not await work.restart_unit(connector):
+            self._refuse_unassigned(work, connector, "connector", "Only the leader can process restart requests.")
+
+    async def restart_task(self, task: ConnectorTaskId) -> None:
+        work = self._settled()
+        self._known(work, task.connector, f"Unknown connector: {task.connector}")
+        if task not in work.configs.state.tasks(task.connector):
+            raise HerderError(NOT_FOUND, f"Unknown task: {task}")
+        if not await work.restart_unit(task):
+            self._refuse_unassigned(work, task, "task", "Cannot restart task since it is not assigned to this member")
+
+    def _refuse_unassigned(self, work: Worker, of: str | ConnectorTaskId, what: str, not_leader: str) -> None:
+        if work.leads:
+            raise RequestTargetError(f"Cannot restart {what} since it is not assigned to this member", work.owner_url(of))
+        raise RequestTargetError(not_leader, work.leader_url)
+
+    async def restart_connector_and_tasks(self, request: RestartRequest) -> ConnectorStateInfo:
+        self._known(self._settled(), request.connector, f"Unknown connector: {request.connector}")
+        work = self._leader("Only the leader can process restart requests.")
+        stored = await self._statuses()
+        status = stored.connectors.get(request.connector)
+        tasks = _tasks_of(stored, request.connector)
+        await work.configs.put_restart_request(request)
+        if status is None:
+            raise HerderError(NOT_FOUND, f"Status for connector {request.connector} not found")
+
+        def after(before: WorkerStatus, *, is_included: bool = True) -> WorkerStatus:
+            is_wanted = is_included and (not request.only_failed or before.state == State.FAILED.value)
+            return replace(before, state=State.RESTARTING.value) if is_wanted else before
+
+        restarted = {number: after(one, is_included=request.include_tasks) for number, one in tasks.items()}
+        return ConnectorStateInfo(request.connector, after(status), restarted)
+
+    # Topics and offsets
+
+    async def connector_active_topics(self, connector: str) -> list[str]:
+        return (await self._statuses()).topics(connector)
+
+    async def reset_connector_active_topics(self, connector: str) -> None:
+        await self._statuses()
+        await self._living().reports.remove_active_topics(connector)
+
+    async def connector_offsets(self, connector: str) -> list[SourceOffset]:
+        self._known(self._living(), connector)
+        return await read_offsets(self._runtime, self._worker.offset_storage_topic, self._offsets_consumer(), connector)
+
+    async def alter_connector_offsets(self, connector: str, offsets: Sequence[SourceOffset]) -> str:
+        if not offsets:
+            raise HerderError(INTERNAL_SERVER_ERROR, "The offsets to be altered may not be null or empty")
+        return await self._modify_offsets(connector, offsets)
+
+    async def reset_connector_offsets(self, connector: str) -> str:
+        return await self._modify_offsets(connector, None)
+
+    async def _modify_offsets(self, connector: str, offsets: Sequence[SourceOffset] | None) -> str:
+        async with self._turn:
+            work = self._settled()
+            work = self._leader("Only the leader can process external offsets modification requests")
+            await work.configs.refresh()
+            self._require_stopped(work, connector)
+            exact = self._worker.is_exactly_once and work.is_source(connector)
+            if exact:
+                await work.fence(connector)
+                self._require_stopped(work, connector)
+            topic = self._worker.offset_storage_topic
+            if offsets is None:
+                offsets = [(source, None) for source, _ in await read_offsets(self._runtime, topic, self._offsets_consumer(), connector)]
+                done = "reset"
+            else:
+                check_offsets(work.configs.state.connectors[connector].get(CONNECTOR_CLASS_CONFIG, "").rpartition(".")[2], offsets)
+                done = "altered"
+            if offsets:
+                producer = self._worker.client("producer", f"{self.name}|{connector}-offsets-producer")
+                own = transactional_id(self._worker.group_id, connector, 0) if exact else None
+                await write_offsets(self._runtime, topic, producer, connector, offsets, own)
+            return f"The offsets for this connector have been {done} successfully"
+
+    def _require_stopped(self, work: Worker, connector: str) -> None:
+        self._known(work, connector)
+        state = work.configs.state
+        if state.target_state(connector) is not TargetState.STOPPED or state.tasks(connector):
+            raise HerderError(
+                BAD_REQUEST,
+                "Connectors must be in the STOPPED state before their offsets can be modified. This can be done "
+                f"for the specified connector by issuing a 'PUT' request to the '/connectors/{connector}/stop' endpoint",
+            )
+
+    def _offsets_consumer(self) -> dict[str, str]:
+        return self._worker.storage_consumer(f"{self.name}|offsets-reader")
+
+    # The worker
+
+    async def kafka_cluster_id(self) -> str:
+        admin = open_admin(self._runtime, self._worker.client("admin", f"{self.name}|worker-admin"))
+        try:
+            return (await admin.describe_cluster()).cluster_id or ""
+        finally:
+            admin.close()
+
+    def health(self) -> str | None:
+        if self._work is None or self._work.leader_url is None:
+            return self._life.status.described()
+        return None
+
+    def is_ready(self) -> bool:
+        return self._was_member or (self._work is not None and self._work.leader_url is not None)
+
+    async def set_cluster_logger_level(self, namespace: str, level: str) -> None:
+        await self._living().configs.put_logger_level(namespace, level)
 
     # Between workers
 
@@ -100,12 +336,24 @@ class DistributedHerder:
             raise HerderError(INTERNAL_SERVER_ERROR, f"The worker {self.name} is not running: {self._life.status.described()}")
         return self._work
 
+    def _settled(self) -> Worker:
+        work = self._living()
+        if work.expects_rebalance:
+            raise HerderError(
+                CONFLICT, "Cannot complete request momentarily due to stale configuration (typically caused by a concurrent config change)"
+            )
+        return work
+
     def _leader(self, refusal: str) -> Worker:
         work = self._living()
         if not work.leads:
             raise RequestTargetError(refusal, work.leader_url)
         return work
 
-    def _known(self, work: Worker, connector: str) -> None:
+    def _known(self, work: Worker, connector: str, refusal: str | None = None) -> None:
         if connector not in work.configs.state.connectors:
-            raise HerderError(NOT_FOUND, f"Connector {connector} not found")
+            raise HerderError(NOT_FOUND, refusal or f"Connector {connector} not found")
+
+
+def _tasks_of(stored: StoredStatuses, connector: str) -> dict[int, WorkerStatus]:
+    return {task.task: status for task, status in sorted(stored.tasks.items()) if task.connector == connector}

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -49,7 +49,7 @@ from kmirror.mirrormaker.herder.connect_protocol import (
     serialize_assignment,
     serialize_metadata,
 )
-from kmirror.mirrormaker.herder.connector_plan import Connector, ConnectorPlan, MakePlan, nothing_to_check
+from kmirror.mirrormaker.herder.connector_plan import Connector, ConnectorPlan, MakePlan, TaskContext
 from kmirror.mirrormaker.herder.herder import RestartRequest, TargetState
 from kmirror.mirrormaker.herder.leader_requests import LeaderRequests
 from kmirror.mirrormaker.herder.status_backing_store import StatusBackingStore
@@ -82,7 +82,8 @@ class Peers:
 class WorkerSetup:
     """What makes a worker. `plans` are the connectors of a properties file, which the worker writes to
     the topic of configs when it leads; with none it runs whatever the topic says. Without `peers` it
-    has no REST interface, and reads the topic only when its group is assigned anew.
+    has no REST interface, and reads the topic only when its group is assigned anew. With `tracks_topics`
+    the topic of status says which topics a connector writes to (KIP-558).
     """
 
     name: str
@@ -92,6 +93,8 @@ class WorkerSetup:
     plans: Mapping[str, ConnectorPlan]
     make_plan: MakePlan
     peers: Peers | None = None
+    tracks_topics: bool = False
+    on_logger_level: Callable[[str, str], object] = lambda namespace, level: None
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,8 @@ class Worker:
         self._plans = setup.plans
         self._make_plan = setup.make_plan
         self._peers = setup.peers
+        self._tracks_topics = setup.tracks_topics
+        self._on_logger_level = setup.on_logger_level
         self._url = NOT_USED if setup.peers is None else setup.peers.url
         self.configs = ConfigBackingStore(
             runtime,
@@ -122,7 +127,13 @@ class Worker:
             transactional_id=f"{LEADERS_ID_PREFIX}{worker.group_id}" if worker.is_exactly_once else None,
         )
         producer = worker.client("producer", f"{name}|status-producer")
-        self._reports = StatusBackingStore(runtime, worker.status_storage_topic, producer=producer, worker_id=setup.worker_id)
+        self.reports = StatusBackingStore(
+            runtime,
+            worker.status_storage_topic,
+            producer=producer,
+            consumer=worker.client("consumer", f"{name}|status-consumer"),
+            worker_id=setup.worker_id,
+        )
         self._member = WorkerGroupMember(runtime, setup.group, self, status.heard)
         self._scope = TaskScope(runtime, f"{name}|worker")
         self._connectors: dict[str, _Unit] = {}
@@ -133,6 +144,8 @@ class Worker:
         self._asked: set[str] = set()
         self._changed_ms: int | None = None
         self._assignment: Assignment | None = None
+        self._owners: dict[str | ConnectorTaskId, str] = {}
+        self._writes_to: dict[tuple[str, str], ConnectorTaskId] = {}
         self._generation = 0
         self._is_alone = False
         self.leads = False
@@ -151,11 +164,14 @@ class Worker:
         await self._member.run()
 
     async def end(self) -> None:
+        ended: list[str | ConnectorTaskId] = [*self._connectors, *self._tasks]
         await self._give_up()
         await self._scope.cancel()
+        if self._peers is not None:
+            await self.reports.put(dict.fromkeys(ended, (State.UNASSIGNED, None)), self._generation)
         await self._member.close()
         await self.configs.close()
-        await self._reports.close()
+        await self.reports.close()
 
     # WorkerRebalanceListener
 
@@ -187,11 +203,16 @@ class Worker:
         await self._write_connectors()
         state = self.configs.state
         names = self._plans or state.connectors
-        await self._fence([name for name in names if self._is_source(name)])
+        await self._fence([name for name in names if self.is_source(name)])
         tasks = [task for name in names for task in state.tasks(name)]
         state.changes.added_or_removed.clear()
         state.changes.tasks.clear()
         assigned = assign_eagerly(member_id, self._url, self.configs.offset, [member for member, _ in members], names, tasks)
+        self._owners = {}
+        for member, metadata in members:
+            url = deserialize_metadata(metadata).url
+            self._owners |= dict.fromkeys(assigned[member].connectors, url)
+            self._owners |= dict.fromkeys(assigned[member].tasks, url)
         ahead = max(deserialize_metadata(metadata).offset for _, metadata in members)
         if ahead > self.configs.offset:
             mismatch = Assignment(member_id, self._url, ahead, error=CONFIG_MISMATCH)
@@ -214,6 +235,8 @@ class Worker:
         async with self._changing:
             self._assignment = assignment
             await self._run(assignment)
+        if leads and self._peers is not None:
+            self._scope.spawn(self._forget_what_is_gone(), name="statuses")
 
     def _has_read(self, assignment: Assignment) -> bool:
         return assignment.error == NO_ERROR and self.configs.offset >= assignment.offset
@@ -265,6 +288,29 @@ class Worker:
 
     # The topic of configs
 
+    @property
+    def expects_rebalance(self) -> bool:
+        """Whether what is assigned is about to change."""
+        return self._changed_ms is not None or self._assignment is None
+
+    def owner_url(self, of: str | ConnectorTaskId) -> str | None:
+        """For the leader: who runs a connector or task."""
+        return self._owners.get(of)
+
+    async def _forget_what_is_gone(self) -> None:
+        """Removes the statuses of connectors and tasks that there are no longer."""
+        try:
+            await self.reports.refresh()
+        except KmirrorError as error:
+            _log.warning("[%s] The topic of status cannot be read: %s", self._name, error)
+            return
+        state, stored = self.configs.state, self.reports.stored
+        connectors = [name for name in stored.connectors if name not in state.connectors]
+        tasks = [task for task in stored.tasks if task not in state.tasks(task.connector)]
+        await self.reports.remove([*connectors, *tasks])
+        for name in connectors:
+            await self.reports.remove_active_topics(name)
+
     async def _follow(self) -> None:
         while True:
             try:
@@ -281,26 +327,41 @@ class Worker:
                 if self._assignment is not None:
                     await self._run(self._assignment, same_tasks=True)
         for request in changes.restarts.values():
-            async with self._changing:
-                await self._restart(request)
+            await self.restart(request)
+        for namespace, level in changes.logger_levels.items():
+            self._on_logger_level(namespace, level)
         if self.leads and (changes.added_or_removed or changes.tasks):
             self._changed_ms = self._changed_ms or self._runtime.clock.monotonic_ms()
             self.assign_changed_tasks()
 
-    async def _restart(self, request: RestartRequest) -> None:
+    async def restart(self, request: RestartRequest) -> None:
+        """Restarts what runs here of a connector and its tasks."""
+
         def is_wanted(unit: _Unit) -> bool:
             return not request.only_failed or unit.kept.status.state is State.FAILED
 
-        connectors = {name: unit for name, unit in self._connectors.items() if name == request.connector and is_wanted(unit)}
-        tasks = {
-            task: unit
-            for task, unit in self._tasks.items()
-            if request.include_tasks and task.connector == request.connector and is_wanted(unit)
-        }
-        await self._stop(list(tasks), list(connectors))
-        for name, unit in connectors.items():
+        async with self._changing:
+            connectors = [name for name, unit in self._connectors.items() if name == request.connector and is_wanted(unit)]
+            of_connector = [task for task in self._tasks if task.connector == request.connector]
+            tasks = [task for task in of_connector if request.include_tasks and is_wanted(self._tasks[task])]
+            await self._begin_again(connectors, tasks)
+
+    async def restart_unit(self, of: str | ConnectorTaskId) -> bool:
+        """Restarts one connector or task; returns whether it runs here."""
+        async with self._changing:
+            connectors = [name for name in self._connectors if name == of]
+            tasks = [task for task in self._tasks if task == of]
+            await self._begin_again(connectors, tasks)
+        return bool(connectors or tasks)
+
+    async def _begin_again(self, connectors: Sequence[str], tasks: Sequence[ConnectorTaskId]) -> None:
+        former = {name: self._connectors[name] for name in connectors}
+        former_tasks = {task: self._tasks[task] for task in tasks}
+        await self._stop(tasks, connectors)
+        await self.reports.announce(dict.fromkeys([*connectors, *tasks], (State.RESTARTING, None)), self._generation)
+        for name, unit in former.items():
             self._start_connector(name, unit.properties, unit.target_state)
-        for task, unit in tasks.items():
+        for task, unit in former_tasks.items():
             self._start_task(task, unit.properties, unit.target_state)
 
     # Work
@@ -337,7 +398,7 @@ class Worker:
             known = self._made[connector] = self._make_plan(properties)
         return known
 
-    def _is_source(self, connector: str) -> bool:
+    def is_source(self, connector: str) -> bool:
         try:
             return self.plan(connector).is_source
         except ConfigError:
@@ -364,11 +425,11 @@ class Worker:
         async def live(status: Status) -> None:
             if target_state is not TargetState.STARTED:
                 await self._idle(status, target_state)
-            plan, check = self.plan(task.connector), nothing_to_check
+            plan = self.plan(task.connector)
             if plan.is_source and self._config.is_exactly_once:
                 await self._have_former_tasks_fenced(task.connector)
-                check = partial(self._check, task, generation)
-            await plan.make_task(properties, task.task, check)(status)
+            context = TaskContext(partial(self._check, task, generation), partial(self._note_topic, task))
+            await plan.make_task(properties, task.task, context)(status)
 
         kept = KeptRunning(self._runtime, f"{self._name}|{task.connector}-task-{task.task}", live)
         self._tasks[task] = _Unit(properties, target_state, kept)
@@ -454,6 +515,10 @@ class Worker:
         if self._assignment is None or task not in self._assignment.tasks:
             raise KmirrorError(f"{task} is not assigned to this worker any more")
 
+    def _note_topic(self, task: ConnectorTaskId, topic: str) -> None:
+        if self._tracks_topics:
+            self._writes_to.setdefault((task.connector, topic), task)
+
     async def _give_up(self) -> None:
         async with self._changing:
             self._assignment = None
@@ -469,9 +534,18 @@ class Worker:
             self._tasks.pop(task, None)
 
     async def _report(self) -> None:
+        noted: set[tuple[str, str]] = set()
         while True:
             self.assign_changed_tasks()
-            running: dict[str | ConnectorTaskId, Status] = {name: unit.kept.status for name, unit in self._connectors.items()}
-            running |= {task: unit.kept.status for task, unit in self._tasks.items()}
-            await self._reports.put({of: (status.state, status.error) for of, status in running.items()}, self._generation)
+            await self.report()
+            for (connector, topic), task in list(self._writes_to.items()):
+                if (connector, topic) not in noted:
+                    noted.add((connector, topic))
+                    await self.reports.put_active_topic(topic, task)
             await self._runtime.sleep_ms(STATUS_INTERVAL_MS)
+
+    async def report(self) -> None:
+        """Writes what has changed about the work that runs here."""
+        running: dict[str | ConnectorTaskId, Status] = {name: unit.kept.status for name, unit in self._connectors.items()}
+        running |= {task: unit.kept.status for task, unit in self._tasks.items()}
+        await self.reports.put({of: (status.state, status.error) for of, status in running.items()}, self._generation)
