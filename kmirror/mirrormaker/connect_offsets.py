@@ -20,7 +20,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
 from kmirror.common.topic_partition import TopicPartition
@@ -68,6 +68,16 @@ def _json(data: bytes | None) -> Any:
         return None if data is None else json.loads(data)
     except ValueError:
         return None
+
+
+class SourceOffsets(Protocol):
+    """Where a worker's tasks go on reading: `OffsetStorage`, or a standalone worker's file."""
+
+    async def refresh(self) -> None: ...
+    def get(self, connector: str, source: SourcePartition) -> int: ...
+    async def write(
+        self, connector: str, offsets: list[tuple[SourcePartition, int]], transaction_of: KafkaProducer | None = None
+    ) -> None: ...
 
 
 class StoredOffsets:

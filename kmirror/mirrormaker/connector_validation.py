@@ -25,10 +25,11 @@ from kmirror.mirrormaker.connector_config import (
     validate_source,
 )
 from kmirror.mirrormaker.herder.herder import BAD_REQUEST, HerderError
-from kmirror.mirrormaker.mirror_maker_config import CONNECTOR_CLASS_CONFIG, SINK_CONNECTOR
+from kmirror.mirrormaker.mirror_maker_config import BYTE_ARRAY_CONVERTER, CONNECTOR_CLASS_CONFIG
 from kmirror.mirrormaker.property_names import current_names
 from kmirror.mirrormaker.replication_policy import POLICIES
 from kmirror.mirrormaker.worker_config import NOT_BUILT
+from kmirror.network.config_providers import ResolvedConfigs
 
 SOURCE, CHECKPOINT, HEARTBEAT = "MirrorSourceConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector"
 CLASSES: Final = {CHECKPOINT: "C", HEARTBEAT: "H", SOURCE: "S"}
@@ -143,12 +144,8 @@ def connector_class(config: Mapping[str, str | None]) -> str:
 
 
 def class_named(given: str) -> str | None:
-    """Returns the simple name for a full name, a simple one, or one without `Connector` at its end. The
-    sink (MC2) is a source connector, too.
-    """
+    """Returns the simple name for a full name, a simple one, or one without `Connector` at its end."""
     name = given.strip().removeprefix(PACKAGE)
-    if name == SINK_CONNECTOR:
-        return SOURCE
     return next((known for known in CLASSES if name in (known, known.removesuffix("Connector"))), None)
 
 
@@ -195,14 +192,24 @@ def key_info(key: ConfigKey) -> dict[str, Any]:
 
 
 def validate(
-    config: Mapping[str, str | None], resolve: Callable[[Mapping[str, str]], Mapping[str, str]], plan: Callable[[Mapping[str, str]], object]
+    config: Mapping[str, str | None],
+    resolve: Callable[[Mapping[str, str]], Mapping[str, str]],
+    plan: Callable[[Mapping[str, str]], object],
+    converters: Mapping[str, str],
 ) -> ConfigInfos:
-    """Checks a config; `resolve` replaces references of config providers, `plan` makes what would run.
-    HerderError 400 without a class.
+    """Checks a config; `resolve` replaces references of config providers, `plan` makes what would run,
+    `converters` are the worker's. HerderError 400 without a class.
+
+    What a reference stands for is not shown: the reference is.
     """
     name = connector_class(config)
     given = {one: value for one, value in config.items() if value is not None}
-    resolved = current_names(resolve(given))
+    try:
+        replaced = resolve(given)
+    except ConfigError as error:
+        raise HerderError(BAD_REQUEST, str(error)) from error
+    as_written = replaced.as_written if isinstance(replaced, ResolvedConfigs) else str
+    resolved = current_names(replaced)
     infos = {key.name: _checked(key, resolved) for key in _in_order(definitions(name))}
     for one in ("key", "value", "header"):
         infos[f"{one}.converter.plugin.version"].visible = f"{one}.converter" in resolved
@@ -214,6 +221,9 @@ def validate(
 
     for one in config.keys() - given.keys():
         wrong(one, NULL_VALUE)
+    for one, value in converters.items():
+        if one not in resolved and value.rpartition(".")[2] not in _KNOWN_CLASSES[one]:
+            wrong(one, f"{one} of the worker is {value}, but kmirror copies bytes as they are; give the connector {BYTE_ARRAY_CONVERTER}")
     if name != HEARTBEAT:
         for one, message in (validate_source if name == SOURCE else validate_checkpoint)(resolved).items():
             wrong(one, message)
@@ -223,7 +233,15 @@ def validate(
             plan(given)
         except ConfigError as error:
             infos[CONNECTOR_CLASS_CONFIG].errors.append(str(error))
+    _show_as_written(found, given, as_written)
     return found
+
+
+def _show_as_written(infos: ConfigInfos, given: Mapping[str, str], as_written: Callable[[str], str]) -> None:
+    for info in infos.configs:
+        info.errors = [as_written(error) for error in info.errors]
+        if "${" in given.get(info.name, "") and info.value not in (None, HIDDEN):
+            info.value = given[info.name]
 
 
 def require_valid(infos: ConfigInfos) -> None:
@@ -267,7 +285,7 @@ def _checked(key: ConfigKey, props: Mapping[str, str]) -> ConfigInfo:
 
 
 def _is_built(name: str, value: Any) -> None:
-    text = to_text(value, ConfigType.LIST) if isinstance(value, list) else str(value)
+    text = ",".join(value) if isinstance(value, list) else str(value)
     if name in NOT_BUILT and text != NOT_BUILT[name]:
         raise invalid_value(name, text, "kmirror copies records as they are; leave the property out, or run Apache Kafka's Connect")
     known = _KNOWN_CLASSES.get(name)

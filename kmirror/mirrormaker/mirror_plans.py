@@ -13,7 +13,7 @@ from kmirror.common.errors import ConfigError
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.mirrormaker.checkpoint_connector import MirrorCheckpointConnector
 from kmirror.mirrormaker.checkpoint_task import MirrorCheckpointTask
-from kmirror.mirrormaker.connect_offsets import OffsetStorage
+from kmirror.mirrormaker.connect_offsets import OffsetStorage, SourceOffsets
 from kmirror.mirrormaker.connector_config import (
     KAFKA_4,
     PACKAGE,
@@ -43,12 +43,20 @@ _NOT_SUPPORTED = "This worker does not have exactly-once source support enabled.
 
 
 class MirrorPlans:
-    """Of one worker. `name` begins the ids of the clients that read and write source offsets. ConfigError
-    for settings that are wrong, or ask for what is not built.
+    """Of one worker. `name` begins the ids of the clients that read and write source offsets, which are
+    elsewhere if `offsets` are given. ConfigError for settings that are wrong, or ask for what is not
+    built.
     """
 
     def __init__(
-        self, runtime: Runtime, name: str, worker: WorkerConfig, metrics: MetricsRegistry, transform: Transform, profile: str = KAFKA_4
+        self,
+        runtime: Runtime,
+        name: str,
+        worker: WorkerConfig,
+        metrics: MetricsRegistry,
+        transform: Transform,
+        profile: str = KAFKA_4,
+        offsets: SourceOffsets | None = None,
     ) -> None:
         self._runtime = runtime
         self._name = name
@@ -58,6 +66,7 @@ class MirrorPlans:
         self._profile = profile
         self._source_metrics: dict[SourceAndTarget, MirrorSourceMetrics] = {}
         self._checkpoint_metrics: dict[SourceAndTarget, MirrorCheckpointMetrics] = {}
+        self._given_offsets = offsets
         self._offsets: OffsetStorage | None = None
 
     async def close(self) -> None:
@@ -133,7 +142,9 @@ class MirrorPlans:
             self._checkpoint_metrics[flow] = MirrorCheckpointMetrics(self._registry, self._runtime.clock, flow)
         return self._checkpoint_metrics[flow]
 
-    def offset_storage(self) -> OffsetStorage:
+    def offset_storage(self) -> SourceOffsets:
+        if self._given_offsets is not None:
+            return self._given_offsets
         if self._offsets is None:
             worker, label = self._worker, f"{self._name}|offsets"
             self._offsets = OffsetStorage(

@@ -36,7 +36,7 @@ from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.batch_copying import Copying, TargetRules, copying, in_runs, joined, packed, rewritten
-from kmirror.mirrormaker.connect_offsets import NOTHING_STORED, OffsetStorage, record_source
+from kmirror.mirrormaker.connect_offsets import NOTHING_STORED, SourceOffsets, record_source
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.herder.connector_plan import TaskContext
 from kmirror.mirrormaker.mirror_metrics import MirrorSourceMetrics
@@ -135,7 +135,7 @@ class MirrorSourceTask:
         self,
         runtime: Runtime,
         config: SourceTaskConfig,
-        offsets: OffsetStorage,
+        offsets: SourceOffsets,
         metrics: MirrorSourceMetrics,
         context: TaskContext = OWN_TASK,
     ) -> None:
@@ -165,7 +165,7 @@ class _Life:
         self,
         runtime: Runtime,
         config: SourceTaskConfig,
-        offsets: OffsetStorage,
+        offsets: SourceOffsets,
         metrics: MirrorSourceMetrics,
         progress: TaskProgress,
         context: TaskContext,

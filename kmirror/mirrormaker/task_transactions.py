@@ -25,7 +25,7 @@ from kmirror.clients.kafka_producer import KafkaProducer
 from kmirror.common.errors import ApiException, ConfigError, Errors
 from kmirror.common.ports import Clock
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirrormaker.connect_offsets import OffsetStorage, record_source
+from kmirror.mirrormaker.connect_offsets import SourceOffsets, record_source
 
 SUPPORT_CONFIG: Final = "exactly.once.source.support"
 REQUIRED_CONFIG: Final = "exactly.once.support"
@@ -82,7 +82,7 @@ class TaskTransactions:
     """One life of a task. `acknowledged` is called, after a commit, for each batch in order."""
 
     def __init__(
-        self, producer: KafkaProducer, offsets: OffsetStorage, clock: Clock, *, connector: str, cluster: str, most_ms: int
+        self, producer: KafkaProducer, offsets: SourceOffsets, clock: Clock, *, connector: str, cluster: str, most_ms: int
     ) -> None:
         self._producer = producer
         self._offsets = offsets

@@ -109,7 +109,7 @@ class _Reader:
     def _referred(self) -> bytes:
         (handle,) = struct.unpack(">i", self.take(4))
         index = handle - _FIRST_HANDLE
-        found = self._handles[index] if 0 <= index < len(self._handles) else None
+        found: bytes | None = self._handles[index] if 0 <= index < len(self._handles) else None
         if found is None:
             raise JavaSerializationError(f"a HashMap refers to what is no byte array: 0x{handle:x}")
         return found

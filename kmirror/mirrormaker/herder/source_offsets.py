@@ -103,6 +103,8 @@ def check_offsets(connector_class: str, offsets: Sequence[SourceOffset]) -> None
     for source, offset in offsets:
         if offset is None:
             continue
+        if source is None:
+            raise _wrong("Source partitions may not be null")
         for name in TEXTS.get(connector_class, _OF_SOURCE):
             if not isinstance(_required(source, name), str):
                 raise _wrong(

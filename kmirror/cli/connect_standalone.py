@@ -1,0 +1,128 @@
+"""`connect-standalone`: one worker of Connect with MirrorMaker's connectors (Kafka's `ConnectStandalone`)."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kmirror.cli.connect_mirror_maker import LOG_DATE_FORMAT, LOG_FORMAT, STARTUP_ERROR
+from kmirror.cli.properties import read_properties
+from kmirror.cli.user_errors import exit_code
+from kmirror.common.errors import KmirrorError
+from kmirror.mirrormaker.connector_files import parse_connector_file
+from kmirror.mirrormaker.rest.entities import CreateRequest
+from kmirror.mirrormaker.standalone_worker import StandaloneWorker
+from kmirror.network.config_providers import ConfigProviders
+from kmirror.runtime import collector
+from kmirror.runtime.asyncio_runtime import AsyncioRuntime, run
+from kmirror.runtime.os_files import OsFileSystem
+from kmirror.server.node_http import HTTP_LISTENER_CONFIG, NodeHttp
+
+CONNECTOR_ERROR = 3
+"""As Apache's program ends for a connector of its command line that cannot be made."""
+_log = logging.getLogger(__name__)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="connect-standalone",
+        description="Runs MirrorMaker 2's connectors (KIP-382) in one worker of Connect, with Connect's REST interface.",
+        epilog=(
+            "The connectors are MirrorSourceConnector, MirrorCheckpointConnector and MirrorHeartbeatConnector; records go to the "
+            "bootstrap.servers of the worker. Source offsets are in the file offset.storage.file.filename, as Apache Kafka's program has it. "
+            "What the REST interface at `listeners` (http://:8083) changes is gone when the process ends. Metrics and health are served over "
+            f"HTTP where {HTTP_LISTENER_CONFIG}=host:port says. SIGTERM or Ctrl-C end it once what is on its way is written and its offsets "
+            "are stored; a second signal ends it at once."
+        ),
+    )
+    made.add_argument("worker", metavar="worker.properties", type=Path, help="Configuration file of the worker.")
+    made.add_argument("connectors", metavar="connector.properties", type=Path, nargs="*", help="Connectors: properties or JSON.")
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    return exit_code(lambda: _run(options.worker, options.connectors), failed="connect-standalone: ", failure_code=STARTUP_ERROR)
+
+
+def _run(path: Path, connectors: Sequence[Path]) -> int:
+    props = read_properties(path)
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, datefmt=LOG_DATE_FORMAT, stream=sys.stdout)
+    return run(lambda runtime: serve(runtime, props, connectors))
+
+
+async def serve(runtime: AsyncioRuntime, props: Mapping[str, str], connectors: Sequence[Path]) -> int:
+    """Runs until a signal; returns 0 after an orderly end, 1 after a second signal, 3 if a connector
+    cannot be made.
+    """
+    providers = ConfigProviders.from_props(props, OsFileSystem(), os.environ)
+    worker = StandaloneWorker(runtime, props, providers.resolve if providers.providers else dict)
+    signals: asyncio.Queue[int] = asyncio.Queue()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, signals.put_nowait, number)
+    http = None
+    if props.get(HTTP_LISTENER_CONFIG):
+        http = NodeHttp(runtime, props[HTTP_LISTENER_CONFIG], worker.metrics, worker.reasons)
+        await http.start()
+        _log.info("Metrics and health are served on port %d", http.port)
+    collector.collect_rarely()
+    try:
+        await worker.start()
+        collector.leave_alone_what_is_there()
+        if not await _create(worker, connectors):
+            await worker.stop()
+            return CONNECTOR_ERROR
+        worker.herder.mark_ready()
+        _log.info("Kafka Connect started at %s", worker.url)
+        await signals.get()
+        return await _stop(runtime, worker, signals)
+    finally:
+        if http is not None:
+            http.stop()
+
+
+async def _create(worker: StandaloneWorker, connectors: Sequence[Path]) -> bool:
+    for path in connectors:
+        try:
+            wanted = _read(path)
+            await worker.create(
+                wanted.name, {name: value for name, value in wanted.config.items() if value is not None}, wanted.initial_state
+            )
+        except KmirrorError as error:
+            _log.error("Failed to create connector for %s: %s", path, error)
+            return False
+        _log.info("Created connector %s", wanted.name)
+    return True
+
+
+def _read(path: Path) -> CreateRequest:
+    try:
+        return parse_connector_file(str(path), path.read_bytes())
+    except OSError as error:
+        raise KmirrorError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+async def _stop(runtime: AsyncioRuntime, worker: StandaloneWorker, signals: asyncio.Queue[int]) -> int:
+    _log.info("Kafka Connect stopping")
+    stopping = runtime.spawn(worker.stop(), name="stop")
+    forced = runtime.spawn(signals.get(), name="second-signal")
+    forced.add_done_callback(lambda task: None if task.cancelled() else stopping.cancel())
+    try:
+        await stopping
+    except asyncio.CancelledError:
+        _log.warning("Kafka Connect ends at once; what is not stored will be copied again")
+        return 1
+    finally:
+        forced.cancel()
+    _log.info("Kafka Connect stopped")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
