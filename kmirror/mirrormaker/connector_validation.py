@@ -216,7 +216,7 @@ def validate(
     unknown: dict[str, ConfigInfo] = {}
 
     def wrong(one: str, message: str) -> None:
-        found = infos.get(one) or unknown.setdefault(one, ConfigInfo(one, None, resolved.get(one)))
+        found = infos.get(one) or unknown.setdefault(one, ConfigInfo(one, None, None))
         found.errors.append(message)
 
     for one in config.keys() - given.keys():
@@ -276,9 +276,10 @@ def _checked(key: ConfigKey, props: Mapping[str, str]) -> ConfigInfo:
     except ConfigError as error:
         info.errors.append(str(error))
     info.value = HIDDEN if key.type is ConfigType.PASSWORD else to_text(typed, key.type)
-    for check in filter(None, (key.validator, _is_built if not info.errors else None)):
+    for check in filter(None, (key.validator, _is_built)):
         try:
-            check(key.name, typed)
+            if check is not _is_built or not info.errors:
+                check(key.name, typed)
         except ConfigError as error:
             info.errors.append(str(error))
     return info

@@ -2,7 +2,7 @@
 task's own share of the work (Kafka's `MirrorSourceTaskConfig`, `MirrorCheckpointTaskConfig`).
 
     task.class                  of Apache's MirrorMaker, for its workers
-    task.index                  the number of the task
+    task.index                  source and checkpoint task: the number of the task
     task.assigned.partitions    source task: `topic-partition`, separated by commas
     task.assigned.groups        checkpoint task: names of groups, separated by commas
 
@@ -46,7 +46,7 @@ def checkpoint_task_properties(index: int, groups: Sequence[str]) -> dict[str, s
 
 
 def heartbeat_task_properties() -> dict[str, str]:
-    return {TASK_CLASS: f"{PACKAGE}MirrorHeartbeatTask", TASK_INDEX: "0"}
+    return {TASK_CLASS: f"{PACKAGE}MirrorHeartbeatTask"}
 
 
 def assigned_partitions(props: Mapping[str, str]) -> list[TopicPartition]:
