@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from kmirror.common.config import ConfigDef, ConfigKey, ConfigType, Importance, at_least, invalid_value, parse_value, to_text, valid_string
@@ -195,10 +196,10 @@ def validate(
     config: Mapping[str, str | None],
     resolve: Callable[[Mapping[str, str]], Mapping[str, str]],
     plan: Callable[[Mapping[str, str]], object],
-    converters: Mapping[str, str],
+    converters: Mapping[str, str] = MappingProxyType({}),
 ) -> ConfigInfos:
     """Checks a config; `resolve` replaces references of config providers, `plan` makes what would run,
-    `converters` are the worker's. HerderError 400 without a class.
+    `converters` are the worker's, for connectors without their own. HerderError 400 without a class.
 
     What a reference stands for is not shown: the reference is.
     """

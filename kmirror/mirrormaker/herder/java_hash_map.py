@@ -42,7 +42,8 @@ def write_hash_map(entries: Mapping[bytes, bytes | None]) -> bytes:
     buckets = _LEAST_BUCKETS
     while len(entries) > buckets * _LOAD_FACTOR:
         buckets *= 2
-    parts = [_HEAD, struct.pack(">fi", _LOAD_FACTOR, int(buckets * _LOAD_FACTOR)), struct.pack(">BBii", 0x77, 8, buckets, len(entries))]
+    grows_at = int(buckets * _LOAD_FACTOR) if entries else 0
+    parts = [_HEAD, struct.pack(">fi", _LOAD_FACTOR, grows_at), struct.pack(">BBii", 0x77, 8, buckets, len(entries))]
     array_class = _ARRAY_CLASS
     for data in (one for entry in entries.items() for one in entry):
         if data is None:
