@@ -57,7 +57,9 @@ class RestClient:
             context = self._config.client_context(self._files) if url.startswith("https://") else True
             async with (
                 aiohttp.ClientSession() as session,
-                session.request(method, url, data=data, headers=sent, ssl=context, allow_redirects=False) as response,
+                session.request(
+                    method, url, data=data, headers=sent, ssl=context, allow_redirects=False, skip_auto_headers=("Content-Type",)
+                ) as response,
             ):
                 status, answer = response.status, await response.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:

@@ -47,7 +47,7 @@ class RestServer:
         self._router: Router | None = None
         self._admin_router: Router | None = None
         self._runners: list[web.ServerRunner] = []
-        self._ports: dict[Listener, int] = {}
+        self._ports: list[tuple[Listener, int]] = []
 
     async def start(self) -> None:
         """ConfigError if a listener cannot be opened."""
@@ -57,7 +57,11 @@ class RestServer:
         except (OSError, ConfigError) as error:
             await self.stop()
             raise ConfigError(f"Unable to initialize REST server: {error}") from error
-        _log.info("REST server listening at %s, advertising URL %s", ", ".join(map(self.url_of, self._ports)), self.advertised_url)
+        _log.info(
+            "REST server listening at %s, advertising URL %s",
+            ", ".join(self.url_of(listener) for listener, _ in self._ports),
+            self.advertised_url,
+        )
 
     def serve(self, routes: Iterable[Route], admin_routes: Iterable[Route] = ()) -> None:
         """Answers requests from now on. `admin_routes` are where `admin.listeners` says."""
@@ -88,7 +92,7 @@ class RestServer:
 
     def port_of(self, listener: Listener) -> int:
         """Returns the port that it has, once it listens."""
-        return self._ports.get(listener, listener.port)
+        return next((port for one, port in self._ports if one is listener), listener.port)
 
     def url_of(self, listener: Listener) -> str:
         return f"{listener.scheme}://{_in_url(listener.host or 'localhost')}:{self.port_of(listener)}/"
@@ -108,7 +112,7 @@ class RestServer:
             await runner.setup()
             site = web.TCPSite(runner, listener.host or None, listener.port, ssl_context=context)
             await site.start()
-            self._ports[listener] = int(runner.addresses[0][1])
+            self._ports.append((listener, int(runner.addresses[0][1])))
 
     async def _handle(self, request: web.BaseRequest, *, is_admin: bool) -> web.StreamResponse:
         parsed = await _read(request)

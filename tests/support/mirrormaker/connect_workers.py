@@ -9,7 +9,7 @@ import json
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -77,9 +77,6 @@ def worker_properties(folder: pathlib.Path, target: str, **settings: str) -> dic
     }
 
 
-StartWorker = Callable[..., Any]
-
-
 @contextmanager
 def apache_standalone(
     folder: pathlib.Path, props: Mapping[str, str], connectors: Sequence[Mapping[str, str]] = ()
@@ -92,16 +89,21 @@ def apache_standalone(
 
 @contextmanager
 def our_standalone(
-    folder: pathlib.Path, props: Mapping[str, str], connectors: Sequence[Mapping[str, str]] = ()
+    folder: pathlib.Path, props: Mapping[str, str], connectors: Sequence[Mapping[str, str]] = (), files: Sequence[pathlib.Path] = ()
 ) -> Iterator[ConnectProcess]:
+    """`files` are of connectors, too, as they are."""
     folder.mkdir(parents=True, exist_ok=True)
-    with _running(folder, props, connectors, [sys.executable, "-m", OUR_STANDALONE]) as made:
+    with _running(folder, props, connectors, [sys.executable, "-m", OUR_STANDALONE], files) as made:
         yield made
 
 
 @contextmanager
 def _running(
-    folder: pathlib.Path, props: Mapping[str, str], connectors: Sequence[Mapping[str, str]], command: list[str]
+    folder: pathlib.Path,
+    props: Mapping[str, str],
+    connectors: Sequence[Mapping[str, str]],
+    command: list[str],
+    files: Sequence[pathlib.Path] = (),
 ) -> Iterator[ConnectProcess]:
     address = f"127.0.0.1:{free_port()}"
     paths = [folder / "worker.properties", *(folder / f"connector-{number}.properties" for number in range(len(connectors)))]
@@ -109,7 +111,7 @@ def _running(
         path.write_text("".join(f"{name} = {value}\n" for name, value in one.items()))
     log = folder / "connect.log"
     with log.open("ab") as out:
-        process = subprocess.Popen([*command, *map(str, paths)], stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen([*command, *map(str, [*paths, *files])], stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
     try:
         yield ConnectProcess(process, log, address)
     finally:
