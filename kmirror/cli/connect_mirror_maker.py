@@ -8,8 +8,9 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from kmirror.cli.properties import read_properties
 from kmirror.cli.user_errors import exit_code
@@ -68,30 +69,41 @@ async def serve(runtime: AsyncioRuntime, props: Mapping[str, str], clusters: lis
     if maker.config.enable_internal_rest:
         rest = DedicatedRest(runtime, providers.resolve(props))
         await rest.start(maker)
+    maker.start()
+    _log.info("Kafka MirrorMaker started with %s", ", ".join(str(flow.flow) for flow in maker.flows))
+
+    async def stop() -> None:
+        if rest is not None:
+            await rest.stop()
+        await maker.stop()
+
+    try:
+        return await until_signalled(runtime, stop, "Kafka MirrorMaker")
+    finally:
+        if http is not None:
+            http.stop()
+
+
+async def until_signalled(runtime: AsyncioRuntime, stop: Callable[[], Coroutine[Any, Any, None]], name: str) -> int:
+    """Waits for SIGTERM or SIGINT and stops; returns 0, or 1 if a second signal ends it at once."""
     signals: asyncio.Queue[int] = asyncio.Queue()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, signals.put_nowait, number)
     collector.collect_rarely()
-    maker.start()
     collector.leave_alone_what_is_there()
-    _log.info("Kafka MirrorMaker started with %s", ", ".join(str(flow.flow) for flow in maker.flows))
     await signals.get()
-    _log.info("Kafka MirrorMaker stopping")
-    if rest is not None:
-        await rest.stop()
-    stopping = runtime.spawn(maker.stop(), name="stop")
+    _log.info("%s stopping", name)
+    stopping = runtime.spawn(stop(), name="stop")
     forced = runtime.spawn(signals.get(), name="second-signal")
     forced.add_done_callback(lambda task: None if task.cancelled() else stopping.cancel())
     try:
         await stopping
     except asyncio.CancelledError:
-        _log.warning("Kafka MirrorMaker ends at once; what is not stored will be copied again")
+        _log.warning("%s ends at once; what is not stored will be copied again", name)
         return 1
     finally:
         forced.cancel()
-        if http is not None:
-            http.stop()
-    _log.info("Kafka MirrorMaker stopped.")
+    _log.info("%s stopped.", name)
     return 0
 
 

@@ -25,6 +25,7 @@ from typing import Final
 from kmirror.common.errors import ConfigError
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.mirrormaker.connector_config import CONNECTORS, MirrorSourceConfig
+from kmirror.mirrormaker.connector_validation import CHECKPOINT, HEARTBEAT
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.echoes import KeepingFlow, echo_warnings
 from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan
@@ -33,7 +34,7 @@ from kmirror.mirrormaker.herder.leader_requests import HttpRequest, LeaderReques
 from kmirror.mirrormaker.herder.worker import Peers
 from kmirror.mirrormaker.kept_running import Status
 from kmirror.mirrormaker.mirror_maker_config import SOURCE_CONNECTOR, MirrorMakerConfig, Transform
-from kmirror.mirrormaker.mirror_plans import CHECKPOINT, HEARTBEAT, MirrorPlans
+from kmirror.mirrormaker.mirror_plans import MirrorPlans
 from kmirror.mirrormaker.replication_policy import IdentityReplicationPolicy
 from kmirror.mirrormaker.worker_config import WorkerConfig, refuse_what_is_not_built
 from kmirror.runtime.api import Runtime, run_together

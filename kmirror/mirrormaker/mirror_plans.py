@@ -16,7 +16,6 @@ from kmirror.mirrormaker.checkpoint_task import MirrorCheckpointTask
 from kmirror.mirrormaker.connect_offsets import OffsetStorage, SourceOffsets
 from kmirror.mirrormaker.connector_config import (
     KAFKA_4,
-    PACKAGE,
     MirrorCheckpointConfig,
     MirrorConnectorConfig,
     MirrorHeartbeatConfig,
@@ -24,12 +23,14 @@ from kmirror.mirrormaker.connector_config import (
     validate_checkpoint,
     validate_source,
 )
+from kmirror.mirrormaker.connector_validation import CHECKPOINT, HEARTBEAT, connector_class
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.heartbeat_connector import MirrorHeartbeatConnector
 from kmirror.mirrormaker.heartbeats import MirrorHeartbeatTask
 from kmirror.mirrormaker.herder.connector_plan import Connector, ConnectorPlan, TaskContext
+from kmirror.mirrormaker.herder.herder import HerderError
 from kmirror.mirrormaker.kept_running import Status, Work
-from kmirror.mirrormaker.mirror_maker_config import CONNECTOR_CLASS_CONFIG, SINK_CONNECTOR, SOURCE_CONNECTOR, Transform
+from kmirror.mirrormaker.mirror_maker_config import Transform
 from kmirror.mirrormaker.mirror_metrics import MirrorCheckpointMetrics, MirrorSourceMetrics
 from kmirror.mirrormaker.source_connector import MirrorSourceConnector
 from kmirror.mirrormaker.source_task import MirrorSourceTask
@@ -38,7 +39,6 @@ from kmirror.mirrormaker.task_transactions import REQUIRED_CONFIG, boundary_ms
 from kmirror.mirrormaker.worker_config import WorkerConfig, refuse_what_is_not_built
 from kmirror.runtime.api import Runtime
 
-CHECKPOINT, HEARTBEAT = "MirrorCheckpointConnector", "MirrorHeartbeatConnector"
 _NOT_SUPPORTED = "This worker does not have exactly-once source support enabled."
 
 
@@ -79,7 +79,11 @@ class MirrorPlans:
         """
         resolved = self._transform(properties)
         refuse_what_is_not_built(resolved)
-        name = name or connector_class(resolved)
+        if name is None:
+            try:
+                name = connector_class(resolved)
+            except HerderError as error:
+                raise ConfigError(str(error)) from error
         if name == CHECKPOINT:
             return self._checkpoint_plan(properties, resolved)
         if name == HEARTBEAT:
@@ -154,21 +158,6 @@ class MirrorPlans:
                 producer=worker.client("producer", f"{label}-producer"),
             )
         return self._offsets
-
-
-def connector_class(properties: Mapping[str, str]) -> str:
-    """Returns the simple name of a connector's class. ConfigError, in Connect's words, for one that
-    there is not.
-    """
-    given = properties.get(CONNECTOR_CLASS_CONFIG, "").strip()
-    known = (SOURCE_CONNECTOR, SINK_CONNECTOR, CHECKPOINT, HEARTBEAT)
-    name = given.removeprefix(PACKAGE)
-    if name in known:
-        return name
-    available = ", ".join(PACKAGE + one for one in known)
-    raise ConfigError(
-        f"Failed to find any class that implements Connector and which name matches {given}, available connectors are: {available}"
-    )
 
 
 def _plan(

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from kmirror.mirrormaker.connector_validation import connector_class
 from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
 from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan, MakePlan
 from kmirror.mirrormaker.herder.herder import (
@@ -38,7 +39,6 @@ from kmirror.mirrormaker.herder.worker import Peers, Worker, WorkerSetup
 from kmirror.mirrormaker.herder.worker_group_member import WorkerGroupConfig
 from kmirror.mirrormaker.internal_topics import create_compacted_topic
 from kmirror.mirrormaker.kept_running import KeptRunning, State, Status
-from kmirror.mirrormaker.mirror_maker_config import CONNECTOR_CLASS_CONFIG
 from kmirror.mirrormaker.task_transactions import transactional_id
 from kmirror.mirrormaker.worker_config import WorkerConfig, open_admin
 from kmirror.runtime.api import Runtime
@@ -275,7 +275,7 @@ class DistributedHerder:
                 offsets = [(source, None) for source, _ in await read_offsets(self._runtime, topic, self._offsets_consumer(), connector)]
                 done = "reset"
             else:
-                check_offsets(work.configs.state.connectors[connector].get(CONNECTOR_CLASS_CONFIG, "").rpartition(".")[2], offsets)
+                check_offsets(connector_class(work.configs.state.connectors[connector]), offsets)
                 done = "altered"
             if offsets:
                 producer = self._worker.client("producer", f"{self.name}|{connector}-offsets-producer")

@@ -1,0 +1,71 @@
+"""`connect-distributed`: a worker of a Connect cluster that runs MirrorMaker's connectors (Kafka's
+`ConnectDistributed`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kmirror.cli.connect_mirror_maker import LOG_DATE_FORMAT, LOG_FORMAT, STARTUP_ERROR, until_signalled
+from kmirror.cli.properties import read_properties
+from kmirror.cli.user_errors import exit_code
+from kmirror.mirrormaker.connect_worker import ConnectWorker
+from kmirror.network.config_providers import ConfigProviders
+from kmirror.runtime.asyncio_runtime import AsyncioRuntime, run
+from kmirror.runtime.os_files import OsFileSystem
+from kmirror.server.node_http import HTTP_LISTENER_CONFIG, NodeHttp
+
+_log = logging.getLogger(__name__)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="connect-distributed",
+        description="Runs MirrorMaker 2's connectors in a Kafka Connect cluster: MirrorSourceConnector, MirrorCheckpointConnector, "
+        "MirrorHeartbeatConnector, MirrorSinkConnector.",
+        epilog=(
+            "Connectors are made, changed and watched over Connect's REST interface (listeners, default http://:8083). Workers with the same "
+            "group.id and storage topics share the work; key.converter and value.converter must be ByteArrayConverter. Other connectors, sinks "
+            f"and transforms are not built. Metrics are served where {HTTP_LISTENER_CONFIG}=host:port says. SIGTERM or Ctrl-C end it once what "
+            "is on its way is written and its offsets are stored; a second signal ends it at once."
+        ),
+    )
+    made.add_argument("config", metavar="worker.properties", type=Path, help="The worker's configuration file.")
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    return exit_code(lambda: _run(options.config), failed="connect-distributed: ", failure_code=STARTUP_ERROR)
+
+
+def _run(path: Path) -> int:
+    props = read_properties(path)
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, datefmt=LOG_DATE_FORMAT, stream=sys.stdout)
+    return run(lambda runtime: serve(runtime, props))
+
+
+async def serve(runtime: AsyncioRuntime, props: Mapping[str, str]) -> int:
+    """Runs until a signal; returns 0 after an orderly end, 1 after a second signal."""
+    worker = ConnectWorker(runtime, props, transform=ConfigProviders.of_a_tool(props, OsFileSystem(), os.environ).resolve)
+    http = None
+    if props.get(HTTP_LISTENER_CONFIG):
+        http = NodeHttp(runtime, props[HTTP_LISTENER_CONFIG], worker.metrics, worker.reasons)
+        await http.start()
+        _log.info("Metrics and health are served on port %d", http.port)
+    try:
+        await worker.start()
+        _log.info("Kafka Connect worker started at %s", worker.advertised_url)
+        return await until_signalled(runtime, worker.stop, "Kafka Connect")
+    finally:
+        if http is not None:
+            http.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""A worker of a Connect cluster that runs MirrorMaker's connectors (Kafka's `ConnectDistributed`).
+
+Workers with the same `group.id` and the same three topics are a cluster, of ours, of Apache's, or both.
+What it runs is said over HTTP (`rest`), and stands in the topic of configs. The connectors are
+MirrorSourceConnector, MirrorCheckpointConnector, MirrorHeartbeatConnector and MirrorSinkConnector; they
+write to the worker's own cluster, `bootstrap.servers`, the sink to its target.
+
+    bootstrap.servers, group.id                                     required
+    config.storage.topic, offset.storage.topic, status.storage.topic      required
+    key.converter, value.converter                                  required: ByteArrayConverter
+    listeners, rest.advertised.*, ...                               `rest.rest_config`
+    exactly.once.source.support, session.timeout.ms, ...            as for `connect-mirror-maker`
+    security.protocol, sasl.*, ssl.*                                the worker's own clients
+    producer.*, consumer.*, admin.*                                 clients of connectors
+
+Keys and values are bytes already, so no other converter can be had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kmirror.common.errors import ConfigError
+from kmirror.common.metrics import MetricsRegistry
+from kmirror.mirrormaker.client_configs import CLIENT_CONFIG_NAMES
+from kmirror.mirrormaker.connector_validation import ConfigInfos, require_valid, validate
+from kmirror.mirrormaker.herder.distributed_herder import DistributedHerder
+from kmirror.mirrormaker.herder.leader_requests import LeaderRequests
+from kmirror.mirrormaker.herder.worker import Peers
+from kmirror.mirrormaker.mirror_maker_config import Transform
+from kmirror.mirrormaker.mirror_plans import MirrorPlans
+from kmirror.mirrormaker.rest.connect_rest import ConnectRest
+from kmirror.mirrormaker.worker_config import WorkerConfig, refuse_what_is_not_built
+from kmirror.runtime.api import Runtime
+
+REQUIRED: Final = (
+    "bootstrap.servers",
+    "group.id",
+    "config.storage.topic",
+    "offset.storage.topic",
+    "status.storage.topic",
+    "key.converter",
+    "value.converter",
+)
+CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+BYTES: Final = "ByteArrayConverter"
+HEADERS: Final = ("SimpleHeaderConverter", BYTES)
+"""Headers are copied as they are, whatever the worker says of them."""
+
+
+class ConnectWorkerConfig(WorkerConfig):
+    """ConfigError, in Kafka's words, for what is missing or wrong."""
+
+    def __init__(self, props: Mapping[str, str]) -> None:
+        for name in REQUIRED:
+            if not props.get(name, "").strip():
+                raise ConfigError(f'Missing required configuration "{name}" which has no default value.')
+        for name in CONVERTERS:
+            given = props.get(name, BYTES)
+            if given.strip().rpartition(".")[2] not in (HEADERS if name == "header.converter" else (BYTES,)):
+                raise ConfigError(
+                    f"Invalid value {given} for configuration {name}: kmirror's connectors copy bytes; "
+                    "use org.apache.kafka.connect.converters.ByteArrayConverter"
+                )
+        super().__init__(props)
+        refuse_what_is_not_built(self.originals)
+
+    def client(self, kind: str, client_id: str) -> dict[str, str]:
+        """Of the worker's own: what stands in the file without a prefix."""
+        own = {name: value for name, value in self.originals.items() if name in CLIENT_CONFIG_NAMES}
+        return own | {"bootstrap.servers": ",".join(self.get_list("bootstrap.servers")), "client.id": client_id}
+
+    def connector_client(self, kind: str, client_id: str) -> dict[str, str]:
+        return super().client(kind, client_id)
+
+
+class ConnectWorker:
+    """ConfigError, before anything begins, for a file that cannot be used."""
+
+    def __init__(self, runtime: Runtime, props: Mapping[str, str], *, transform: Transform = dict) -> None:
+        resolved = transform(props)
+        config = ConnectWorkerConfig(resolved)
+        self.metrics = MetricsRegistry(runtime.clock)
+        self._transform = transform
+        self._rest = ConnectRest(runtime, resolved)
+        self._plans = MirrorPlans(runtime, config.group_id, config, self.metrics, transform)
+        self.herder = DistributedHerder(
+            runtime,
+            config.group_id,
+            config,
+            [],
+            self._plans.plan,
+            validate=lambda given: require_valid(self._checked(given)),
+            tracks_topics=self._rest.config.tracks_topics,
+            on_logger_level=self._rest.loggers.set_level,
+        )
+
+    @property
+    def advertised_url(self) -> str:
+        return self._rest.advertised_url
+
+    async def start(self) -> None:
+        """ConfigError if a listener cannot be opened. A cluster that cannot be reached is tried again for ever."""
+        await self._rest.start()
+        url = self.advertised_url
+        self.herder.name_worker(url.partition("://")[2].rstrip("/"))
+        self.herder.reach(Peers(url, LeaderRequests(self._rest.client.http_request)))
+        self.herder.start()
+        self._rest.serve(self.herder, self._checked)
+
+    async def stop(self) -> None:
+        """Stops answering, then what runs here; tasks store their offsets."""
+        await self._rest.stop()
+        await self.herder.stop()
+        await self._plans.close()
+
+    def reasons(self) -> list[str]:
+        """Returns a line for the worker, each connector and each task that does not run; none if all do."""
+        return [status.described() for status in self.herder.statuses if not status.is_well]
+
+    def _checked(self, config: Mapping[str, str | None]) -> ConfigInfos:
+        return validate(config, self._transform, self._plans.plan)
