@@ -67,6 +67,7 @@ SETTLE_MS: Final = 3_000
 FIRST_RETRY_MS: Final = 250
 LONGEST_RETRY_MS: Final = 60_000
 """Between requests to the leader, as Connect waits between them."""
+NOTHING_READ: Final = -1
 _log = logging.getLogger(__name__)
 
 
@@ -176,7 +177,7 @@ class Worker:
     # WorkerRebalanceListener
 
     def metadata(self) -> bytes:
-        return serialize_metadata(WorkerState(self._url, self.configs.offset))
+        return serialize_metadata(WorkerState(self._url, self._offset))
 
     async def before_join(self) -> None:
         self._changed_ms = None
@@ -207,14 +208,14 @@ class Worker:
         tasks = [task for name in names for task in state.tasks(name)]
         state.changes.added_or_removed.clear()
         state.changes.tasks.clear()
-        assigned = assign_eagerly(member_id, self._url, self.configs.offset, [member for member, _ in members], names, tasks)
+        assigned = assign_eagerly(member_id, self._url, self._offset, [member for member, _ in members], names, tasks)
         self._owners = {}
         for member, metadata in members:
             url = deserialize_metadata(metadata).url
             self._owners |= dict.fromkeys(assigned[member].connectors, url)
             self._owners |= dict.fromkeys(assigned[member].tasks, url)
         ahead = max(deserialize_metadata(metadata).offset for _, metadata in members)
-        if ahead > self.configs.offset:
+        if ahead > self._offset:
             mismatch = Assignment(member_id, self._url, ahead, error=CONFIG_MISMATCH)
             assigned = dict.fromkeys(assigned, mismatch)
         return {member: serialize_assignment(one) for member, one in assigned.items()}
@@ -238,8 +239,15 @@ class Worker:
         if leads and self._peers is not None:
             self._scope.spawn(self._forget_what_is_gone(), name="statuses")
 
+    @property
+    def _offset(self) -> int:
+        """The end of the topic of configs, as the group is told. Apache's workers call that of a topic
+        without records -1, and join again and again if their leader does not.
+        """
+        return self.configs.offset if self._peers is None else self.configs.offset or NOTHING_READ
+
     def _has_read(self, assignment: Assignment) -> bool:
-        return assignment.error == NO_ERROR and self.configs.offset >= assignment.offset
+        return assignment.error == NO_ERROR and self._offset >= assignment.offset
 
     # The leader
 
