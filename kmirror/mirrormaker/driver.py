@@ -39,7 +39,6 @@ from kmirror.mirrormaker.replication_policy import IdentityReplicationPolicy
 from kmirror.mirrormaker.worker_config import WorkerConfig, refuse_what_is_not_built
 from kmirror.runtime.api import Runtime, run_together
 
-CONNECT_PROTOCOL_CONFIG: Final = "connect.protocol"
 _WITHOUT_CHECKPOINTS: Final = "emit.checkpoints.enabled"
 _log = logging.getLogger(__name__)
 
@@ -53,7 +52,7 @@ class Flow:
         self, runtime: Runtime, config: MirrorMakerConfig, flow: SourceAndTarget, transform: Transform, metrics: MetricsRegistry
     ) -> None:
         self.flow = flow
-        self._worker = worker = WorkerConfig(config.worker_config(flow, transform), is_sink=config.is_sink(flow))
+        worker = WorkerConfig(config.worker_config(flow, transform), is_sink=config.is_sink(flow))
         refuse_what_is_not_built(worker.originals)
         self._plans = MirrorPlans(runtime, str(flow), worker, metrics, transform, config.profile)
         raw = {name: config.connector_base_config(flow, name) for name in (SOURCE_CONNECTOR, HEARTBEAT, CHECKPOINT)}
@@ -70,12 +69,6 @@ class Flow:
         """Before the start: nodes that share the flow can ask each other."""
         namespace = (self.flow.source, self.flow.target)
         self.herder.reach(Peers(advertised_url, LeaderRequests(http_request, namespace)))
-        if self._worker.originals.get(CONNECT_PROTOCOL_CONFIG, "").strip().lower() != "eager":
-            _log.info(
-                "[%s] Nodes of Apache Kafka that share this flow must have connect.protocol=eager for the cluster of its workers; without it "
-                "they keep tasks that others get",
-                self.flow,
-            )
 
     async def stop(self) -> None:
         await self.herder.stop()

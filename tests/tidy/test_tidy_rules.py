@@ -14,7 +14,7 @@ import pytest
 from tools import state_diagram
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MIRROR_MAKER = ["RT", "CY", "IT", "RP", "FI", "OS", "CP", "SY", "MC", "CU", "DG"]
+MIRROR_MAKER = ["RT", "CY", "IT", "RP", "FI", "OS", "CP", "SY", "MC", "CU", "DG", "RE", "RU"]
 FAMILIES = [
     *MIRROR_MAKER,
     "A",
