@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import logging
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kmirror.cli.connect_mirror_maker import LOG_DATE_FORMAT, LOG_FORMAT, STARTUP_ERROR
+from kmirror.cli.connect_mirror_maker import LOG_DATE_FORMAT, LOG_FORMAT, STARTUP_ERROR, until_signalled
 from kmirror.cli.properties import read_properties
 from kmirror.cli.user_errors import exit_code
 from kmirror.common.errors import KmirrorError
@@ -19,7 +17,6 @@ from kmirror.mirrormaker.connector_files import parse_connector_file
 from kmirror.mirrormaker.rest.entities import CreateRequest
 from kmirror.mirrormaker.standalone_worker import StandaloneWorker
 from kmirror.network.config_providers import ConfigProviders
-from kmirror.runtime import collector
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime, run
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.server.node_http import HTTP_LISTENER_CONFIG, NodeHttp
@@ -63,25 +60,19 @@ async def serve(runtime: AsyncioRuntime, props: Mapping[str, str], connectors: S
     """
     providers = ConfigProviders.from_props(props, OsFileSystem(), os.environ)
     worker = StandaloneWorker(runtime, props, providers.resolve if providers.providers else dict)
-    signals: asyncio.Queue[int] = asyncio.Queue()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, signals.put_nowait, number)
     http = None
     if props.get(HTTP_LISTENER_CONFIG):
         http = NodeHttp(runtime, props[HTTP_LISTENER_CONFIG], worker.metrics, worker.reasons)
         await http.start()
         _log.info("Metrics and health are served on port %d", http.port)
-    collector.collect_rarely()
     try:
         await worker.start()
-        collector.leave_alone_what_is_there()
         if not await _create(worker, connectors):
             await worker.stop()
             return CONNECTOR_ERROR
         worker.herder.mark_ready()
         _log.info("Kafka Connect started at %s", worker.url)
-        await signals.get()
-        return await _stop(runtime, worker, signals)
+        return await until_signalled(runtime, worker.stop, "Kafka Connect")
     finally:
         if http is not None:
             http.stop()
@@ -106,22 +97,6 @@ def _read(path: Path) -> CreateRequest:
         return parse_connector_file(str(path), path.read_bytes())
     except OSError as error:
         raise KmirrorError(f"cannot read {path}: {error.strerror or error}") from error
-
-
-async def _stop(runtime: AsyncioRuntime, worker: StandaloneWorker, signals: asyncio.Queue[int]) -> int:
-    _log.info("Kafka Connect stopping")
-    stopping = runtime.spawn(worker.stop(), name="stop")
-    forced = runtime.spawn(signals.get(), name="second-signal")
-    forced.add_done_callback(lambda task: None if task.cancelled() else stopping.cancel())
-    try:
-        await stopping
-    except asyncio.CancelledError:
-        _log.warning("Kafka Connect ends at once; what is not stored will be copied again")
-        return 1
-    finally:
-        forced.cancel()
-    _log.info("Kafka Connect stopped")
-    return 0
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from kmirror.mirrormaker.checkpoints import (
 )
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.formats import Checkpoint, SchemaException
+from kmirror.mirrormaker.herder.connector_plan import TaskContext
 from kmirror.mirrormaker.internal_topics import InternalTopicReader
 from kmirror.mirrormaker.mirror_metrics import MirrorCheckpointMetrics
 from kmirror.mirrormaker.offset_sync_store import OffsetSyncStore
@@ -71,14 +72,17 @@ class CheckpointTaskConfig:
 class MirrorCheckpointTask:
     """One task. `run` runs one life of it. `heard` is called while it is alive."""
 
-    def __init__(self, runtime: Runtime, config: CheckpointTaskConfig, metrics: MirrorCheckpointMetrics) -> None:
+    def __init__(
+        self, runtime: Runtime, config: CheckpointTaskConfig, metrics: MirrorCheckpointMetrics, context: TaskContext | None = None
+    ) -> None:
         self.config = config
         self._runtime = runtime
         self._metrics = metrics
+        self._context = context or TaskContext()
 
     async def run(self, heard: Callable[[], object]) -> None:
         """Works until it is cancelled; raises what a checkpoint could not be written for."""
-        life = _Life(self._runtime, self.config, self._metrics)
+        life = _Life(self._runtime, self.config, self._metrics, self._context)
         try:
             await life.start()
             await life.work(heard)
@@ -89,10 +93,12 @@ class MirrorCheckpointTask:
 class _Life:
     """A task from its start to its end: clients, and the stores."""
 
-    def __init__(self, runtime: Runtime, config: CheckpointTaskConfig, metrics: MirrorCheckpointMetrics) -> None:
+    def __init__(self, runtime: Runtime, config: CheckpointTaskConfig, metrics: MirrorCheckpointMetrics, context: TaskContext) -> None:
         self._runtime = runtime
         self._config = config
         self._metrics = metrics
+        self._context = context
+        self._has_written = False
         self._name = f"{config.flow}|{config.connector}"
         self._scope = TaskScope(runtime, self._name)
         self._source: AdminClient = open_admin(runtime, config.source_admin)
@@ -208,6 +214,9 @@ class _Life:
             self._metrics.checkpoint_acknowledged(checkpoint.consumer_group_id, checkpoint.topic_partition, timestamp_ms)
 
         topic = self._config.checkpoints_topic
+        if not self._has_written:
+            self._has_written = True
+            self._context.writes_to(topic)
         record = ProducerRecord(topic, checkpoint.record_value, key=checkpoint.record_key, partition=0, timestamp=timestamp_ms)
         await self._producer.send(record, done)
 

@@ -26,7 +26,7 @@ from kmirror.mirrormaker.connector_config import (
     validate_source,
 )
 from kmirror.mirrormaker.herder.herder import BAD_REQUEST, HerderError
-from kmirror.mirrormaker.mirror_maker_config import BYTE_ARRAY_CONVERTER, CONNECTOR_CLASS_CONFIG
+from kmirror.mirrormaker.mirror_maker_config import BYTE_ARRAY_CONVERTER, CONNECTOR_CLASS_CONFIG, SINK_CONNECTOR
 from kmirror.mirrormaker.property_names import current_names
 from kmirror.mirrormaker.replication_policy import POLICIES
 from kmirror.mirrormaker.worker_config import NOT_BUILT
@@ -145,8 +145,12 @@ def connector_class(config: Mapping[str, str | None]) -> str:
 
 
 def class_named(given: str) -> str | None:
-    """Returns the simple name for a full name, a simple one, or one without `Connector` at its end."""
+    """Returns the simple name for a full name, a simple one, or one without `Connector` at its end. The
+    sink (MC2) is a source connector, too.
+    """
     name = given.strip().removeprefix(PACKAGE)
+    if name == SINK_CONNECTOR:
+        return SOURCE
     return next((known for known in CLASSES if name in (known, known.removesuffix("Connector"))), None)
 
 

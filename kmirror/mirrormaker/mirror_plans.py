@@ -120,11 +120,11 @@ class MirrorPlans:
 
         return work
 
-    def _checkpoint_task(self, props: Mapping[str, str], index: int, _: TaskContext) -> Work:
+    def _checkpoint_task(self, props: Mapping[str, str], index: int, context: TaskContext) -> Work:
         async def work(status: Status) -> None:
             checkpoint = MirrorCheckpointConfig(self._transform(props), self._profile)
             config, metrics = checkpoint_task_config(checkpoint, self._worker, index), self._metrics_of_checkpoints(checkpoint.flow)
-            await MirrorCheckpointTask(self._runtime, config, metrics).run(status.heard)
+            await MirrorCheckpointTask(self._runtime, config, metrics, context).run(status.heard)
 
         return work
 

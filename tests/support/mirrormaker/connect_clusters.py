@@ -1,81 +1,83 @@
-"""Apache Kafka's standalone worker of Connect and `connect-standalone`, each as a process, and requests to
-their REST interfaces.
+"""`connect-distributed`, ours or Apache's, as processes with one properties file each, and their REST
+interface.
 """
 
 from __future__ import annotations
 
-import http.client
 import json
 import pathlib
+import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
-from support.mirrormaker.mirror_makers import MirrorMakerProcess
-from support.peers.peers import TOOL_JVM, _log4j, free_port, java, kafka_classpath
-from support.waiting import REACHED_S
+from support.mirrormaker.mirror_makers import FAST, MirrorMakerProcess
+from support.peers.peers import TOOL_JVM, _log4j, java, kafka_classpath
 
-APACHE_STANDALONE = "org.apache.kafka.connect.cli.ConnectStandalone"
-OUR_STANDALONE = "kmirror.cli.connect_standalone"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+OUR_WORKER = "kmirror.cli.connect_distributed"
+APACHES_WORKER = "org.apache.kafka.connect.cli.ConnectDistributed"
+PACKAGE = "org.apache.kafka.connect.mirror."
+OFFSETS, CONFIGS, STATUS = "connect-offsets", "connect-configs", "connect-status"
+_URL = re.compile(r"advertis\w+ URL (http://[^\s/]+/)", re.IGNORECASE)
 
 
-class Answer(NamedTuple):
-    status: int
-    headers: dict[str, str]
-    """By names in small letters."""
-    body: bytes
+class ConnectWorkerProcess(MirrorMakerProcess):
+    """One running worker."""
 
-    def json(self) -> Any:
-        return json.loads(self.body)
+    @property
+    def url(self) -> str:
+        found: str = self.until("it listens", lambda: _URL.findall(self.log))[0]
+        return found
 
-
-class ConnectProcess(MirrorMakerProcess):
-    """A worker with its REST interface at `address`."""
-
-    def __init__(self, process: subprocess.Popen[bytes], log: pathlib.Path, address: str) -> None:
-        super().__init__(process, log)
-        self.address = address
-
-    def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
-        """A body that is no text is sent as JSON."""
-        return ask(self.address, method, path, body, headers)
-
-    def is_up(self) -> bool:
+    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Returns status and JSON, also of a refusal."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"}, method=method)
         try:
-            return self.ask("GET", "/health").status == 200
-        except OSError:
-            return False
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, _json(answer.read())
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                return refusal.code, _json(refusal.read())
+
+    def told(self, method: str, path: str, body: Any = None) -> Any:
+        """Asks until a rebalance is over; fails for another refusal."""
+
+        def ask() -> tuple[int, Any] | None:
+            status, answer = self.ask(method, path, body)
+            assert status < 300 or status == 409, (method, path, status, answer)
+            return (status, answer) if status < 300 else None
+
+        return self.until(f"{method} {path} is done", ask)[1]
+
+    def states(self, connector: str) -> tuple[str, list[str]]:
+        """State of the connector, and of its tasks."""
+        status, answer = self.ask("GET", f"connectors/{connector}/status")
+        return ("", []) if status != 200 else (answer["connector"]["state"], [task["state"] for task in answer["tasks"]])
 
 
-def ask(address: str, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
-    sent = dict(headers or {})
-    if body is not None:
-        sent.setdefault("Content-Type", "application/json")
-    data = body.encode() if isinstance(body, str) else body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-    connection = http.client.HTTPConnection(address, timeout=REACHED_S)
-    try:
-        connection.request(method, path, data, sent)
-        response = connection.getresponse()
-        return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, response.read())
-    finally:
-        connection.close()
+def _json(data: bytes) -> Any:
+    return json.loads(data) if data else None
 
 
-def worker_properties(folder: pathlib.Path, target: str, **settings: str) -> dict[str, str]:
-    """`settings` have underscores for dots."""
+def worker_properties(servers: str, settings: Mapping[str, str] | None = None) -> dict[str, str]:
     return {
-        "bootstrap.servers": target,
+        "bootstrap.servers": servers,
+        "group.id": "connect-cluster",
+        "offset.storage.topic": OFFSETS,
+        "config.storage.topic": CONFIGS,
+        "status.storage.topic": STATUS,
+        **{f"{kind}.storage.replication.factor": "1" for kind in ("offset", "config", "status")},
+        "offset.storage.partitions": "3",
+        "offset.flush.interval.ms": "500",
         "key.converter": BYTES,
         "value.converter": BYTES,
         "header.converter": BYTES,
-<<<<<<<< HEAD:tests/support/mirrormaker/connect_workers.py
-        "offset.storage.file.filename": str(folder / "connect.offsets"),
-        "offset.flush.interval.ms": "200",
-        **{name.replace("_", "."): value for name, value in settings.items()},
-========
         "listeners": "http://127.0.0.1:0",
         "session.timeout.ms": "3000",
         "heartbeat.interval.ms": "500",
@@ -95,47 +97,31 @@ def connector_config(kind: str, source: str, target: str, settings: Mapping[str,
         "target.cluster.bootstrap.servers": target,
         **{name: value for name, value in FAST.items() if not name.startswith(("offset.storage", "status.storage", "config.storage"))},
         **(settings or {}),
->>>>>>>> 8deed56f (connect-distributed: documents, rules, a cluster with Apache's worker):tests/support/mirrormaker/connect_clusters.py
     }
 
 
 @contextmanager
-def apache_standalone(
-    folder: pathlib.Path, props: Mapping[str, str], connectors: Sequence[Mapping[str, str]] = ()
-) -> Iterator[ConnectProcess]:
-    folder.mkdir(parents=True, exist_ok=True)
-    command = [java(), *TOOL_JVM, _log4j(folder, "out", "INFO"), "-cp", kafka_classpath(), APACHE_STANDALONE]
-    with _running(folder, props, connectors, command) as made:
+def our_worker(folder: pathlib.Path, props: Mapping[str, str]) -> Iterator[ConnectWorkerProcess]:
+    with _running(folder, props, [sys.executable, "-m", OUR_WORKER]) as made:
         yield made
 
 
 @contextmanager
-def our_standalone(
-    folder: pathlib.Path, props: Mapping[str, str], connectors: Sequence[Mapping[str, str]] = (), files: Sequence[pathlib.Path] = ()
-) -> Iterator[ConnectProcess]:
-    """`files` are of connectors, too, as they are."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with _running(folder, props, connectors, [sys.executable, "-m", OUR_STANDALONE], files) as made:
+def apaches_worker(folder: pathlib.Path, props: Mapping[str, str]) -> Iterator[ConnectWorkerProcess]:
+    command = [java(), *TOOL_JVM, _log4j(folder, "out", "INFO"), "-cp", kafka_classpath(), APACHES_WORKER]
+    with _running(folder, props, command) as made:
         yield made
 
 
 @contextmanager
-def _running(
-    folder: pathlib.Path,
-    props: Mapping[str, str],
-    connectors: Sequence[Mapping[str, str]],
-    command: list[str],
-    files: Sequence[pathlib.Path] = (),
-) -> Iterator[ConnectProcess]:
-    address = f"127.0.0.1:{free_port()}"
-    paths = [folder / "worker.properties", *(folder / f"connector-{number}.properties" for number in range(len(connectors)))]
-    for path, one in zip(paths, [{**props, "listeners": f"http://{address}"}, *connectors], strict=True):
-        path.write_text("".join(f"{name} = {value}\n" for name, value in one.items()))
-    log = folder / "connect.log"
+def _running(folder: pathlib.Path, props: Mapping[str, str], command: list[str]) -> Iterator[ConnectWorkerProcess]:
+    folder.mkdir(parents=True, exist_ok=True)
+    path, log = folder / "worker.properties", folder / "worker.log"
+    path.write_text("".join(f"{name} = {value}\n" for name, value in props.items()))
     with log.open("ab") as out:
-        process = subprocess.Popen([*command, *map(str, [*paths, *files])], stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen([*command, str(path)], stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
     try:
-        yield ConnectProcess(process, log, address)
+        yield ConnectWorkerProcess(process, log)
     finally:
         process.kill()
         process.wait()
