@@ -35,7 +35,13 @@ def test_the_public_surface_is_what_it_was() -> None:
     tools = "acls broker-api-versions cluster configs console-consumer console-producer consumer-groups consumer-perf-test delegation-tokens delete-records"
     tools += " dump-log features get-offsets leader-election log-diff log-dirs metadata-quorum mirror-maker mirrors producer-perf-test"
     tools += " reassign-partitions share-groups storage topics transactions"
-    assert sorted(scripts) == ["connect-distributed", "connect-mirror-maker", *(f"kafka-{tool}" for tool in tools.split()), "kmirror"]
+    assert sorted(scripts) == [
+        "connect-distributed",
+        "connect-mirror-maker",
+        "connect-standalone",
+        *(f"kafka-{tool}" for tool in tools.split()),
+        "kmirror",
+    ]
 
 
 def test_importing_kmirror_loads_nothing_heavy() -> None:
