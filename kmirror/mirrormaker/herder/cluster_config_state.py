@@ -111,7 +111,6 @@ class ClusterConfigState:
         self.changes = ConfigChanges()
         """Since somebody last put a new one there."""
         self._counts: dict[str, int] = {}
-        self._generations: dict[str, int] = {}
         self._tasks: dict[ConnectorTaskId, dict[str, str]] = {}
         self._deferred: dict[str, dict[int, dict[str, str]]] = {}
         self._pending_fencing: set[str] = set()
@@ -131,10 +130,6 @@ class ClusterConfigState:
         if connector in self.inconsistent or connector not in self._counts:
             return None
         return [self._tasks[task] for task in self.tasks(connector)]
-
-    def task_generation(self, connector: str) -> int:
-        """Returns another number after each commit of the connector's tasks."""
-        return self._generations.get(connector, 0)
 
     def pending_fencing(self, connector: str) -> bool:
         """Whether tasks were committed after former ones were last shut out (KIP-618)."""
@@ -203,7 +198,6 @@ class ClusterConfigState:
         else:
             self.inconsistent.add(connector)
         self._counts[connector] = count
-        self._generations[connector] = self.task_generation(connector) + 1
         self._pending_fencing.add(connector)
         self.changes.tasks.add(connector)
 

@@ -46,6 +46,8 @@ from kmirror.runtime.api import Runtime
 
 CONFIG_PARTITIONS: Final = 1
 CONNECT_PROTOCOL_CONFIG: Final = "connect.protocol"
+SETTLED_MS: Final = 60_000
+SETTLING_POLL_MS: Final = 50
 EAGER_PROTOCOL: Final = "eager"
 """The one that workers of kmirror speak; Apache's name for it in a file."""
 _log = logging.getLogger(__name__)
@@ -138,13 +140,13 @@ class DistributedHerder:
     # What there is
 
     async def connectors(self) -> list[str]:
-        return list(self._settled().configs.state.connectors)
+        return list((await self._settled()).configs.state.connectors)
 
     async def connector_info(self, connector: str) -> ConnectorInfo:
-        return self._info(self._settled(), connector)
+        return self._info(await self._settled(), connector)
 
     async def task_infos(self, connector: str) -> list[TaskInfo]:
-        work = self._settled()
+        work = await self._settled()
         self._known(work, connector)
         state = work.configs.state
         return [TaskInfo(task, state.task_config(task)) for task in state.tasks(connector)]
@@ -181,7 +183,7 @@ class DistributedHerder:
     ) -> tuple[bool, ConnectorInfo]:
         self._validate(config)
         async with self._turn:
-            work = self._leader("Only the leader can set connector configs.")
+            work = await self._leader("Only the leader can set connector configs.")
             exists = connector in work.configs.state.connectors
             if exists and not allow_replace:
                 raise HerderError(CONFLICT, f"Connector {connector} already exists")
@@ -189,7 +191,7 @@ class DistributedHerder:
             return not exists, ConnectorInfo(connector, dict(config), work.configs.state.tasks(connector))
 
     async def patch_connector_config(self, connector: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
-        work = self._leader("Only the leader can set connector configs.")
+        work = await self._leader("Only the leader can set connector configs.")
         self._known(work, connector)
         patched: dict[str, str | None] = {**work.configs.state.connectors[connector], **patch}
         config = {name: value for name, value in patched.items() if value is not None}
@@ -197,7 +199,7 @@ class DistributedHerder:
 
     async def delete_connector_config(self, connector: str) -> None:
         async with self._turn:
-            work = self._leader("Only the leader can delete connector configs.")
+            work = await self._leader("Only the leader can delete connector configs.")
             self._known(work, connector)
             await work.configs.remove_connector_config(connector)
 
@@ -206,7 +208,7 @@ class DistributedHerder:
             work = self._living()
             self._known(work, connector, f"Unknown connector {connector}")
             if state is TargetState.STOPPED:
-                work = self._leader("Only the leader can transition connectors to the STOPPED state.")
+                work = await self._leader("Only the leader can transition connectors to the STOPPED state.")
                 await work.write_tasks(connector, [])  # first: without a state, the connector writes its tasks anew
             await work.configs.put_target_state(connector, state)
             work.assign_changed_tasks()
@@ -214,17 +216,17 @@ class DistributedHerder:
     # Restarts
 
     async def restart_connector(self, connector: str) -> None:
-        work = self._settled()
+        work = await self._settled()
         self._known(work, connector, f"Unknown connector: {connector}")
-        if not await work.restart_unit(connector):
+        if not await work.restart([connector]):
             self._refuse_unassigned(work, connector, "connector", "Only the leader can process restart requests.")
 
     async def restart_task(self, task: ConnectorTaskId) -> None:
-        work = self._settled()
+        work = await self._settled()
         self._known(work, task.connector, f"Unknown connector: {task.connector}")
         if task not in work.configs.state.tasks(task.connector):
             raise HerderError(NOT_FOUND, f"Unknown task: {task}")
-        if not await work.restart_unit(task):
+        if not await work.restart([task]):
             self._refuse_unassigned(work, task, "task", "Cannot restart task since it is not assigned to this member")
 
     def _refuse_unassigned(self, work: Worker, of: str | ConnectorTaskId, what: str, not_leader: str) -> None:
@@ -233,8 +235,8 @@ class DistributedHerder:
         raise RequestTargetError(not_leader, work.leader_url)
 
     async def restart_connector_and_tasks(self, request: RestartRequest) -> ConnectorStateInfo:
-        self._known(self._settled(), request.connector, f"Unknown connector: {request.connector}")
-        work = self._leader("Only the leader can process restart requests.")
+        self._known(await self._settled(), request.connector, f"Unknown connector: {request.connector}")
+        work = await self._leader("Only the leader can process restart requests.")
         stored = await self._statuses()
         status = stored.connectors.get(request.connector)
         tasks = _tasks_of(stored, request.connector)
@@ -272,8 +274,8 @@ class DistributedHerder:
 
     async def _modify_offsets(self, connector: str, offsets: Sequence[SourceOffset] | None) -> str:
         async with self._turn:
-            work = self._settled()
-            work = self._leader("Only the leader can process external offsets modification requests")
+            await self._settled()  # nothing runs then that was stopped before
+            work = await self._leader("Only the leader can process external offsets modification requests")
             await work.configs.refresh()
             self._require_stopped(work, connector)
             exact = self._worker.is_exactly_once and work.is_source(connector)
@@ -316,12 +318,12 @@ class DistributedHerder:
             admin.close()
 
     def health(self) -> str | None:
-        if self._work is None or self._work.leader_url is None:
+        if self._work is None or not self._work.is_member:
             return self._life.status.described()
         return None
 
     def is_ready(self) -> bool:
-        return self._was_member or (self._work is not None and self._work.leader_url is not None)
+        return self._was_member or (self._work is not None and self._work.is_member)
 
     async def set_cluster_logger_level(self, namespace: str, level: str) -> None:
         await self._living().configs.put_logger_level(namespace, level)
@@ -329,7 +331,7 @@ class DistributedHerder:
     # Between workers
 
     async def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str]]) -> None:
-        work = self._leader("Only the leader may write task configurations.")
+        work = await self._leader("Only the leader may write task configurations.")
         self._known(work, connector)
         if configs and work.configs.state.target_state(connector) is TargetState.STOPPED:
             raise HerderError(BAD_REQUEST, f"Cannot submit non-empty set of task configs for stopped connector {connector}")
@@ -337,7 +339,7 @@ class DistributedHerder:
         work.assign_changed_tasks()
 
     async def fence_zombie_source_tasks(self, connector: str) -> None:
-        work = self._leader("Only the leader may perform zombie fencing.")
+        work = await self._leader("Only the leader may perform zombie fencing.")
         self._known(work, connector)
         await work.fence(connector)
 
@@ -346,19 +348,27 @@ class DistributedHerder:
             raise HerderError(INTERNAL_SERVER_ERROR, f"The worker {self.name} is not running: {self._life.status.described()}")
         return self._work
 
-    def _settled(self) -> Worker:
-        work = self._living()
-        if work.expects_rebalance:
-            raise HerderError(
-                CONFLICT, "Cannot complete request momentarily due to stale configuration (typically caused by a concurrent config change)"
-            )
-        return work
+    async def _settled(self) -> Worker:
+        """Waits until the group is assigned."""
+        return await self._until(lambda work: work.is_settled)
 
-    def _leader(self, refusal: str) -> Worker:
-        work = self._living()
+    async def _leader(self, refusal: str) -> Worker:
+        """Waits until it is known who leads."""
+        work = await self._until(lambda work: not work.joins)
         if not work.leads:
             raise RequestTargetError(refusal, work.leader_url)
         return work
+
+    async def _until(self, condition: Callable[[Worker], bool]) -> Worker:
+        deadline_ms = self._runtime.clock.monotonic_ms() + SETTLED_MS
+        while not condition(self._living()):
+            if self._runtime.clock.monotonic_ms() > deadline_ms:
+                raise HerderError(
+                    CONFLICT,
+                    "Cannot complete request momentarily due to stale configuration (typically caused by a concurrent config change)",
+                )
+            await self._runtime.sleep_ms(SETTLING_POLL_MS)
+        return self._living()
 
     def _known(self, work: Worker, connector: str, refusal: str | None = None) -> None:
         if connector not in work.configs.state.connectors:

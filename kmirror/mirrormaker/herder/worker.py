@@ -35,6 +35,7 @@ from typing import Final
 
 from kmirror.admin.admin_client import AdminClient
 from kmirror.common.errors import ConfigError, KmirrorError
+from kmirror.mirrormaker.herder.assigned_work import AssignedWork
 from kmirror.mirrormaker.herder.cluster_config_state import ConfigChanges
 from kmirror.mirrormaker.herder.config_backing_store import LEADERS_ID_PREFIX, ConfigBackingStore
 from kmirror.mirrormaker.herder.connect_protocol import (
@@ -50,15 +51,15 @@ from kmirror.mirrormaker.herder.connect_protocol import (
     serialize_metadata,
 )
 from kmirror.mirrormaker.herder.connector_plan import Connector, ConnectorPlan, MakePlan, TaskContext
-from kmirror.mirrormaker.herder.herder import RestartRequest, TargetState
+from kmirror.mirrormaker.herder.herder import TargetState
 from kmirror.mirrormaker.herder.leader_requests import LeaderRequests
 from kmirror.mirrormaker.herder.status_backing_store import StatusBackingStore
 from kmirror.mirrormaker.herder.worker_group_member import WorkerGroupConfig, WorkerGroupMember
-from kmirror.mirrormaker.kept_running import KeptRunning, State, Status
+from kmirror.mirrormaker.kept_running import State, Status
 from kmirror.mirrormaker.scheduler import run_regularly
 from kmirror.mirrormaker.task_transactions import fence_former_tasks
 from kmirror.mirrormaker.worker_config import WorkerConfig, open_admin
-from kmirror.runtime.api import Runtime, TaskScope, run_together
+from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.supervision import Supervised
 
 STATUS_INTERVAL_MS: Final = 1_000
@@ -67,6 +68,7 @@ SETTLE_MS: Final = 3_000
 FIRST_RETRY_MS: Final = 250
 LONGEST_RETRY_MS: Final = 60_000
 """Between requests to the leader, as Connect waits between them."""
+LAST_WORD_MS: Final = 5_000
 NOTHING_READ: Final = -1
 _log = logging.getLogger(__name__)
 
@@ -96,15 +98,6 @@ class WorkerSetup:
     peers: Peers | None = None
     tracks_topics: bool = False
     on_logger_level: Callable[[str, str], object] = lambda namespace, level: None
-
-
-@dataclass(frozen=True)
-class _Unit:
-    """A connector or task that was assigned, with what it was started for."""
-
-    properties: Mapping[str, str]
-    target_state: TargetState
-    kept: KeptRunning
 
 
 class Worker:
@@ -137,8 +130,7 @@ class Worker:
         )
         self._member = WorkerGroupMember(runtime, setup.group, self, status.heard)
         self._scope = TaskScope(runtime, f"{name}|worker")
-        self._connectors: dict[str, _Unit] = {}
-        self._tasks: dict[ConnectorTaskId, _Unit] = {}
+        self._work = AssignedWork(runtime, name, self._connector_life, self._task_life)
         self._made: dict[str, ConnectorPlan] = {}
         self._changing = asyncio.Lock()
         self._fencing = asyncio.Lock()
@@ -147,6 +139,9 @@ class Worker:
         self._assignment: Assignment | None = None
         self._owners: dict[str | ConnectorTaskId, str] = {}
         self._writes_to: dict[tuple[str, str], ConnectorTaskId] = {}
+        self._joins = True
+        self.is_member = False
+        """Whether the group has given it work since it last lost its place."""
         self._generation = 0
         self._is_alone = False
         self.leads = False
@@ -155,7 +150,7 @@ class Worker:
 
     @property
     def statuses(self) -> list[Status]:
-        return [unit.kept.status for unit in (*self._connectors.values(), *self._tasks.values())]
+        return list(self._work.statuses.values())
 
     async def run(self) -> None:
         await self.configs.start()
@@ -165,11 +160,11 @@ class Worker:
         await self._member.run()
 
     async def end(self) -> None:
-        ended: list[str | ConnectorTaskId] = [*self._connectors, *self._tasks]
+        ended = list(self._work.statuses)
         await self._give_up()
         await self._scope.cancel()
         if self._peers is not None:
-            await self.reports.put(dict.fromkeys(ended, (State.UNASSIGNED, None)), self._generation)
+            await self._report_unassigned(ended)
         await self._member.close()
         await self.configs.close()
         await self.reports.close()
@@ -180,22 +175,24 @@ class Worker:
         return serialize_metadata(WorkerState(self._url, self._offset))
 
     async def before_join(self) -> None:
-        self._changed_ms = None
+        self._changed_ms, self._joins = None, True
         if self.leads and self._is_alone:
             return
         async with self._changing:
-            if not self.leads:
+            if self.leads:
+                await self._work.stop_tasks()
+            else:
                 self._assignment = None
-            await self._stop(list(self._tasks), [] if self.leads else list(self._connectors))
+                await self._work.stop_all()
 
     async def on_lost(self) -> None:
-        self.leads, self.leader_url = False, None
+        self.leads, self.leader_url, self._joins, self.is_member = False, None, True, False
         await self._give_up()
 
     async def assign(self, member_id: str, members: Sequence[tuple[str, bytes]]) -> dict[str, bytes]:
         if len(members) > 1:
             async with self._changing:
-                await self._stop(list(self._tasks), [])
+                await self._work.stop_tasks()
         if not self.leads:
             await self.configs.claim_write_privileges()
             self.leads = True
@@ -221,7 +218,8 @@ class Worker:
         return {member: serialize_assignment(one) for member, one in assigned.items()}
 
     async def on_assigned(self, assignment: Assignment, generation: int, *, leads: bool) -> None:
-        self._generation, self.leads, self.leader_url = generation, leads, assignment.leader_url
+        self._generation, self.leads = generation, leads
+        self.leader_url = assignment.leader_url if assignment.leader_url != NOT_USED else None
         self._is_alone = self._is_alone and leads
         if not self._has_read(assignment):
             await self.configs.refresh()
@@ -235,7 +233,8 @@ class Worker:
         )  # fmt: skip
         async with self._changing:
             self._assignment = assignment
-            await self._run(assignment)
+            self._asked.difference_update(await self._work.run(assignment, self.configs.state))
+        self._joins, self.is_member = False, True
         if leads and self._peers is not None:
             self._scope.spawn(self._forget_what_is_gone(), name="statuses")
 
@@ -258,7 +257,11 @@ class Worker:
                 await self.configs.put_connector_config(name, plan.properties)
 
     async def write_tasks(self, connector: str, tasks: Sequence[Mapping[str, str]]) -> None:
-        """Writes what a connector's tasks are, if that is news; the group is then assigned anew."""
+        """Writes what a connector's tasks are, if that is news; the group is then assigned anew. A stopped
+        connector has none.
+        """
+        if tasks and self.configs.state.target_state(connector) is TargetState.STOPPED:
+            return
         if self.configs.state.task_configs(connector) != list(tasks):
             await self.configs.put_task_configs(connector, tasks)
             self._changed_ms = self._changed_ms or self._runtime.clock.monotonic_ms()
@@ -275,7 +278,7 @@ class Worker:
             if not self._config.is_exactly_once or not pending:
                 return
             async with self._changing:
-                await self._stop([task for task in self._tasks if task.connector in pending], [])
+                await self._work.stop_tasks(pending)
             admin: AdminClient = open_admin(self._runtime, self._config.client("admin", f"{self._name}|fencing-admin"))
             try:
                 for name in pending:
@@ -290,16 +293,21 @@ class Worker:
         if self._changed_ms is None:
             return
         waited_ms = self._runtime.clock.monotonic_ms() - self._changed_ms
-        if self._asked >= self._connectors.keys() or waited_ms >= SETTLE_MS:
-            self._changed_ms = None
+        if self._asked >= self._work.running or waited_ms >= SETTLE_MS:
+            self._changed_ms, self._joins = None, True
             self._member.rejoin("the tasks of connectors have changed")
 
     # The topic of configs
 
     @property
-    def expects_rebalance(self) -> bool:
-        """Whether what is assigned is about to change."""
-        return self._changed_ms is not None or self._assignment is None
+    def is_settled(self) -> bool:
+        """Whether what was assigned last is what runs, and no change of it is known."""
+        return not self._joins and self._changed_ms is None
+
+    @property
+    def joins(self) -> bool:
+        """Whether the group is being assigned anew."""
+        return self._joins
 
     def owner_url(self, of: str | ConnectorTaskId) -> str | None:
         """For the leader: who runs a connector or task."""
@@ -333,78 +341,35 @@ class Worker:
         if changes.added_or_removed or changes.connectors or changes.target_states:
             async with self._changing:
                 if self._assignment is not None:
-                    await self._run(self._assignment, same_tasks=True)
+                    self._asked.difference_update(await self._work.run(self._assignment, self.configs.state, same_tasks=True))
         for request in changes.restarts.values():
-            await self.restart(request)
+            await self.restart(self._work.wanted(request))
         for namespace, level in changes.logger_levels.items():
             self._on_logger_level(namespace, level)
         if self.leads and (changes.added_or_removed or changes.tasks):
             self._changed_ms = self._changed_ms or self._runtime.clock.monotonic_ms()
             self.assign_changed_tasks()
 
-    async def restart(self, request: RestartRequest) -> None:
-        """Restarts what runs here of a connector and its tasks."""
-
-        def is_wanted(unit: _Unit) -> bool:
-            return not request.only_failed or unit.kept.status.state is State.FAILED
-
+    async def restart(self, units: Sequence[str | ConnectorTaskId]) -> bool:
+        """Restarts connectors and tasks that run here; returns whether there are any."""
         async with self._changing:
-            connectors = [name for name, unit in self._connectors.items() if name == request.connector and is_wanted(unit)]
-            of_connector = [task for task in self._tasks if task.connector == request.connector]
-            tasks = [task for task in of_connector if request.include_tasks and is_wanted(self._tasks[task])]
-            await self._begin_again(connectors, tasks)
-
-    async def restart_unit(self, of: str | ConnectorTaskId) -> bool:
-        """Restarts one connector or task; returns whether it runs here."""
-        async with self._changing:
-            connectors = [name for name in self._connectors if name == of]
-            tasks = [task for task in self._tasks if task == of]
-            await self._begin_again(connectors, tasks)
-        return bool(connectors or tasks)
-
-    async def _begin_again(self, connectors: Sequence[str], tasks: Sequence[ConnectorTaskId]) -> None:
-        former = {name: self._connectors[name] for name in connectors}
-        former_tasks = {task: self._tasks[task] for task in tasks}
-        await self._stop(tasks, connectors)
-        await self.reports.announce(dict.fromkeys([*connectors, *tasks], (State.RESTARTING, None)), self._generation)
-        for name, unit in former.items():
-            self._start_connector(name, unit.properties, unit.target_state)
-        for task, unit in former_tasks.items():
-            self._start_task(task, unit.properties, unit.target_state)
+            found = [of for of in units if of in self._work.statuses]
+            if found:
+                restarting = self.reports.announce(dict.fromkeys(found, (State.RESTARTING, None)), self._generation)
+                self._scope.spawn(restarting, name="restarting")
+                await self._work.restart(found)
+        return bool(found)
 
     # Work
-
-    async def _run(self, assignment: Assignment, *, same_tasks: bool = False) -> None:
-        """Runs what is assigned; what runs already, with the same configuration, goes on. With
-        `same_tasks` other configs of tasks wait for the next assignment.
-        """
-        state = self.configs.state
-        connectors = {
-            name: (state.connectors[name], state.target_state(name)) for name in assignment.connectors if name in state.connectors
-        }
-        tasks: dict[ConnectorTaskId, tuple[Mapping[str, str], TargetState]] = {
-            task: (self._tasks[task].properties if same_tasks else state.task_config(task), state.target_state(task.connector))
-            for task in assignment.tasks
-            if (task in self._tasks if same_tasks else task in state.tasks(task.connector))
-        }
-        ended = [task for task, unit in self._tasks.items() if tasks.get(task) != (unit.properties, unit.target_state)]
-        await self._stop(
-            ended, [name for name, unit in self._connectors.items() if connectors.get(name) != (unit.properties, unit.target_state)]
-        )
-        for name, (properties, target_state) in connectors.items():
-            if name not in self._connectors:
-                self._start_connector(name, properties, target_state)
-        for task, (props, target_state) in tasks.items():
-            if task not in self._tasks:
-                self._start_task(task, props, target_state)
 
     def plan(self, connector: str) -> ConnectorPlan:
         """ConfigError for a connector that cannot run here."""
         properties = self.configs.state.connectors.get(connector, {})
-        known = self._plans.get(connector) or self._made.get(connector)
-        if known is None or known.properties != properties:
-            known = self._made[connector] = self._make_plan(properties)
-        return known
+        for known in (self._plans.get(connector), self._made.get(connector)):
+            if known is not None and known.properties == properties:
+                return known
+        made = self._made[connector] = self._make_plan(properties)
+        return made
 
     def is_source(self, connector: str) -> bool:
         try:
@@ -412,42 +377,16 @@ class Worker:
         except ConfigError:
             return False
 
-    def _start_connector(self, name: str, properties: Mapping[str, str], target_state: TargetState) -> None:
-        self._asked.discard(name)
+    async def _connector_life(self, name: str, status: Status) -> None:
+        if not self.leads and self._peers is None:
+            raise self._no_way_to_the_leader()
+        await self._connector_lives(self.plan(name), status)
 
-        async def live(status: Status) -> None:
-            if target_state is not TargetState.STARTED:
-                self._asked.add(name)
-                await self._idle(status, target_state)
-            if not self.leads and self._peers is None:
-                raise self._no_way_to_the_leader()
-            await self._connector_lives(self.plan(name), status)
-
-        kept = KeptRunning(self._runtime, f"{self._name}|{name}", live)
-        self._connectors[name] = _Unit(properties, target_state, kept)
-        kept.start()
-
-    def _start_task(self, task: ConnectorTaskId, properties: Mapping[str, str], target_state: TargetState) -> None:
-        generation = self.configs.state.task_generation(task.connector)
-
-        async def live(status: Status) -> None:
-            if target_state is not TargetState.STARTED:
-                await self._idle(status, target_state)
-            plan = self.plan(task.connector)
-            if plan.is_source and self._config.is_exactly_once:
-                await self._have_former_tasks_fenced(task.connector)
-            context = TaskContext(partial(self._check, task, generation), partial(self._note_topic, task))
-            await plan.make_task(properties, task.task, context)(status)
-
-        kept = KeptRunning(self._runtime, f"{self._name}|{task.connector}-task-{task.task}", live)
-        self._tasks[task] = _Unit(properties, target_state, kept)
-        kept.start()
-
-    async def _idle(self, status: Status, target_state: TargetState) -> None:
-        """A connector or task that its users have paused or stopped."""
-        status.rest(State.PAUSED if target_state is TargetState.PAUSED else State.STOPPED)
-        while True:
-            await self._runtime.sleep_ms(LONGEST_RETRY_MS)
+    async def _task_life(self, task: ConnectorTaskId, properties: Mapping[str, str], status: Status) -> None:
+        plan, check = self.plan(task.connector), partial(self._check, task, properties)
+        if plan.is_source and self._config.is_exactly_once:
+            await self._have_former_tasks_fenced(task.connector)
+        await plan.make_task(properties, task.task, TaskContext(check, partial(self._note_topic, task)))(status)
 
     async def _connector_lives(self, plan: ConnectorPlan, status: Status) -> None:
         changed = False
@@ -513,47 +452,46 @@ class Worker:
                 "if it is another program's, set dedicated.mode.enable.internal.rest=true and listeners for all workers"
             )
 
-    async def _check(self, task: ConnectorTaskId, generation: int) -> None:
+    async def _check(self, task: ConnectorTaskId, properties: Mapping[str, str]) -> None:
         """A task that was fenced in between, and began again, may have become another worker's."""
         if self._peers is None:
             return
         await self.configs.refresh()
-        if self.configs.state.task_generation(task.connector) != generation:
+        state = self.configs.state
+        if task not in state.tasks(task.connector) or state.task_config(task) != properties or state.pending_fencing(task.connector):
             raise KmirrorError(f"the connector has other tasks by now, so {task} waits for them")
         if self._assignment is None or task not in self._assignment.tasks:
             raise KmirrorError(f"{task} is not assigned to this worker any more")
 
     def _note_topic(self, task: ConnectorTaskId, topic: str) -> None:
         if self._tracks_topics:
-            self._writes_to.setdefault((task.connector, topic), task)
+            self._writes_to[task.connector, topic] = task
 
     async def _give_up(self) -> None:
         async with self._changing:
             self._assignment = None
-            await self._stop(list(self._tasks), list(self._connectors))
+            await self._work.stop_all()
 
-    async def _stop(self, tasks: Sequence[ConnectorTaskId], connectors: Sequence[str]) -> None:
-        """Connectors first, so that none starts another task."""
-        await run_together(self._runtime, f"{self._name} stops", [self._connectors[name].kept.stop() for name in connectors])
-        await run_together(self._runtime, f"{self._name} stops", [self._tasks[task].kept.stop() for task in tasks])
-        for name in connectors:
-            self._connectors.pop(name, None)
-        for task in tasks:
-            self._tasks.pop(task, None)
+    # Status
 
     async def _report(self) -> None:
-        noted: set[tuple[str, str]] = set()
         while True:
             self.assign_changed_tasks()
             await self.report()
-            for (connector, topic), task in list(self._writes_to.items()):
-                if (connector, topic) not in noted:
-                    noted.add((connector, topic))
-                    await self.reports.put_active_topic(topic, task)
+            noted, self._writes_to = self._writes_to, {}
+            for (_, topic), task in noted.items():
+                await self.reports.put_active_topic(topic, task)
             await self._runtime.sleep_ms(STATUS_INTERVAL_MS)
 
     async def report(self) -> None:
         """Writes what has changed about the work that runs here."""
-        running: dict[str | ConnectorTaskId, Status] = {name: unit.kept.status for name, unit in self._connectors.items()}
-        running |= {task: unit.kept.status for task, unit in self._tasks.items()}
-        await self.reports.put({of: (status.state, status.error) for of, status in running.items()}, self._generation)
+        statuses = self._work.statuses.items()
+        await self.reports.put({of: (status.state, status.error) for of, status in statuses}, self._generation)
+
+    async def _report_unassigned(self, ended: Sequence[str | ConnectorTaskId]) -> None:
+        """Whoever gets it next says RUNNING after this, for this worker is still a member."""
+        try:
+            async with asyncio.timeout(LAST_WORD_MS / 1000):
+                await self.reports.put(dict.fromkeys(ended, (State.UNASSIGNED, None)), self._generation)
+        except TimeoutError:
+            _log.warning("[%s] The cluster does not take the last statuses", self._name)

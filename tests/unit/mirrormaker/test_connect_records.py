@@ -83,10 +83,6 @@ class TestChanges:
             state.handle_record(key, value)
         assert (state.changes.added_or_removed, state.tasks(C)) == ({C}, [])
 
-    def test_another_commit_is_another_generation_of_tasks(self) -> None:
-        records = [connector_record(C, {"a": "b"}), *task_records(C, [{"t": "0"}])]
-        assert read(records).task_generation(C) != read([*records, *task_records(C, [{"t": "0"}])]).task_generation(C)
-
     @pytest.mark.parametrize(
         ("first", "second"),
         [((False, True), (True, True)), ((False, False), (True, True)), ((False, True), (False, False)), ((True, True), (True, False))],

@@ -1,0 +1,145 @@
+"""The connectors and tasks that were given to a worker, kept running (Connect's `Worker`).
+
+A unit, connector or task, is started for certain properties and a target state, and goes on as long as
+both stay so. A paused or stopped one has its unit, which does nothing. Nothing here knows the group: what
+to run comes as an assignment, together with what the topic of configs says then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kmirror.mirrormaker.herder.cluster_config_state import ClusterConfigState
+from kmirror.mirrormaker.herder.connect_protocol import Assignment, ConnectorTaskId
+from kmirror.mirrormaker.herder.herder import RestartRequest, TargetState
+from kmirror.mirrormaker.kept_running import KeptRunning, State, Status
+from kmirror.runtime.api import Runtime, run_together
+
+IDLE_MS: Final = 60_000
+
+ConnectorLife = Callable[[str, Status], Coroutine[Any, Any, object]]
+TaskLife = Callable[[ConnectorTaskId, Mapping[str, str], Status], Coroutine[Any, Any, object]]
+"""Gets the properties that the task was started for."""
+
+
+@dataclass(frozen=True)
+class _Unit:
+    properties: Mapping[str, str]
+    target_state: TargetState
+    kept: KeptRunning
+
+
+class AssignedWork:
+    """`connector_life` and `task_life` are what runs, each until it is cancelled. Calls that change what
+    runs must not overlap.
+    """
+
+    def __init__(self, runtime: Runtime, name: str, connector_life: ConnectorLife, task_life: TaskLife) -> None:
+        self._runtime = runtime
+        self._name = name
+        self._connector_life = connector_life
+        self._task_life = task_life
+        self._connectors: dict[str, _Unit] = {}
+        self._tasks: dict[ConnectorTaskId, _Unit] = {}
+
+    @property
+    def connectors(self) -> list[str]:
+        return list(self._connectors)
+
+    @property
+    def tasks(self) -> list[ConnectorTaskId]:
+        return list(self._tasks)
+
+    @property
+    def running(self) -> set[str]:
+        """The connectors that are wanted to run."""
+        return {name for name, unit in self._connectors.items() if unit.target_state is TargetState.STARTED}
+
+    @property
+    def statuses(self) -> dict[str | ConnectorTaskId, Status]:
+        """Connectors first."""
+        found: dict[str | ConnectorTaskId, Status] = {name: unit.kept.status for name, unit in self._connectors.items()}
+        return found | {task: unit.kept.status for task, unit in self._tasks.items()}
+
+    async def run(self, assignment: Assignment, state: ClusterConfigState, *, same_tasks: bool = False) -> list[str]:
+        """Runs what is assigned; what runs already, for the same, goes on. With `same_tasks` other configs
+        of tasks wait for the next assignment. Returns the connectors that were started.
+        """
+        connectors = {
+            name: (state.connectors[name], state.target_state(name)) for name in assignment.connectors if name in state.connectors
+        }
+        tasks: dict[ConnectorTaskId, tuple[Mapping[str, str], TargetState]] = {
+            task: (self._tasks[task].properties if same_tasks else state.task_config(task), state.target_state(task.connector))
+            for task in assignment.tasks
+            if (task in self._tasks if same_tasks else task in state.tasks(task.connector))
+        }
+        ended = [task for task, unit in self._tasks.items() if tasks.get(task) != (unit.properties, unit.target_state)]
+        others = [name for name, unit in self._connectors.items() if connectors.get(name) != (unit.properties, unit.target_state)]
+        await self.stop(ended, others)
+        started = [name for name in connectors if name not in self._connectors]
+        for name in started:
+            self._start_connector(name, *connectors[name])
+        for task, (properties, target_state) in tasks.items():
+            if task not in self._tasks:
+                self._start_task(task, properties, target_state)
+        return started
+
+    def wanted(self, request: RestartRequest) -> list[str | ConnectorTaskId]:
+        """Returns what a request restarts of what runs here."""
+        of_request = [name for name in self._connectors if name == request.connector]
+        tasks = [task for task in self._tasks if task.connector == request.connector] if request.include_tasks else []
+        statuses = self.statuses
+        found: Iterable[str | ConnectorTaskId] = (*of_request, *tasks)
+        return [of for of in found if not request.only_failed or statuses[of].state is State.FAILED]
+
+    async def restart(self, units: Sequence[str | ConnectorTaskId]) -> None:
+        connectors = {of: self._connectors[of] for of in units if isinstance(of, str) and of in self._connectors}
+        tasks = {of: self._tasks[of] for of in units if isinstance(of, ConnectorTaskId) and of in self._tasks}
+        await self.stop(list(tasks), list(connectors))
+        for name, unit in connectors.items():
+            self._start_connector(name, unit.properties, unit.target_state)
+        for task, unit in tasks.items():
+            self._start_task(task, unit.properties, unit.target_state)
+
+    async def stop_tasks(self, connectors: Sequence[str] | None = None) -> None:
+        """Stops the tasks of some connectors, or all."""
+        await self.stop([task for task in self._tasks if connectors is None or task.connector in connectors], [])
+
+    async def stop_all(self) -> None:
+        await self.stop(list(self._tasks), list(self._connectors))
+
+    async def stop(self, tasks: Sequence[ConnectorTaskId], connectors: Sequence[str]) -> None:
+        """Connectors first, so that none starts another task."""
+        await run_together(self._runtime, f"{self._name} stops", [self._connectors[name].kept.stop() for name in connectors])
+        await run_together(self._runtime, f"{self._name} stops", [self._tasks[task].kept.stop() for task in tasks])
+        for name in connectors:
+            self._connectors.pop(name, None)
+        for task in tasks:
+            self._tasks.pop(task, None)
+
+    def _start_connector(self, name: str, properties: Mapping[str, str], target_state: TargetState) -> None:
+        async def live(status: Status) -> None:
+            if target_state is not TargetState.STARTED:
+                await self._idle(status, target_state)
+            await self._connector_life(name, status)
+
+        kept = KeptRunning(self._runtime, f"{self._name}|{name}", live)
+        self._connectors[name] = _Unit(properties, target_state, kept)
+        kept.start()
+
+    def _start_task(self, task: ConnectorTaskId, properties: Mapping[str, str], target_state: TargetState) -> None:
+        async def live(status: Status) -> None:
+            if target_state is not TargetState.STARTED:
+                await self._idle(status, target_state)
+            await self._task_life(task, properties, status)
+
+        kept = KeptRunning(self._runtime, f"{self._name}|{task.connector}-task-{task.task}", live)
+        self._tasks[task] = _Unit(properties, target_state, kept)
+        kept.start()
+
+    async def _idle(self, status: Status, target_state: TargetState) -> None:
+        status.rest(State.PAUSED if target_state is TargetState.PAUSED else State.STOPPED)
+        while True:
+            await self._runtime.sleep_ms(IDLE_MS)
