@@ -6,18 +6,15 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kmirror.cli.connect_mirror_maker import LOG_DATE_FORMAT, LOG_FORMAT, STARTUP_ERROR, until_signalled
-from kmirror.cli.properties import read_properties
+from kmirror.cli.properties import read_properties, worker_references
 from kmirror.cli.user_errors import exit_code
 from kmirror.mirrormaker.connect_worker import ConnectWorker
-from kmirror.network.config_providers import ConfigProviders
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime, run
-from kmirror.runtime.os_files import OsFileSystem
 from kmirror.server.node_http import HTTP_LISTENER_CONFIG, NodeHttp
 
 _log = logging.getLogger(__name__)
@@ -52,7 +49,7 @@ def _run(path: Path) -> int:
 
 async def serve(runtime: AsyncioRuntime, props: Mapping[str, str]) -> int:
     """Runs until a signal; returns 0 after an orderly end, 1 after a second signal."""
-    worker = ConnectWorker(runtime, props, transform=ConfigProviders.of_a_tool(props, OsFileSystem(), os.environ).resolve)
+    worker = ConnectWorker(runtime, props, transform=worker_references(props))
     http = None
     if props.get(HTTP_LISTENER_CONFIG):
         http = NodeHttp(runtime, props[HTTP_LISTENER_CONFIG], worker.metrics, worker.reasons)

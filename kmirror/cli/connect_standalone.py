@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kmirror.cli.connect_mirror_maker import LOG_DATE_FORMAT, LOG_FORMAT, STARTUP_ERROR, until_signalled
-from kmirror.cli.properties import read_properties
+from kmirror.cli.properties import read_properties, worker_references
 from kmirror.cli.user_errors import exit_code
 from kmirror.common.errors import KmirrorError
 from kmirror.mirrormaker.connector_files import parse_connector_file
 from kmirror.mirrormaker.rest.entities import CreateRequest
 from kmirror.mirrormaker.standalone_worker import StandaloneWorker
-from kmirror.network.config_providers import ConfigProviders
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime, run
-from kmirror.runtime.os_files import OsFileSystem
 from kmirror.server.node_http import HTTP_LISTENER_CONFIG, NodeHttp
 
 CONNECTOR_ERROR = 3
@@ -58,8 +55,7 @@ async def serve(runtime: AsyncioRuntime, props: Mapping[str, str], connectors: S
     """Runs until a signal; returns 0 after an orderly end, 1 after a second signal, 3 if a connector
     cannot be made.
     """
-    providers = ConfigProviders.from_props(props, OsFileSystem(), os.environ)
-    worker = StandaloneWorker(runtime, props, providers.resolve if providers.providers else dict)
+    worker = StandaloneWorker(runtime, props, worker_references(props))
     http = None
     if props.get(HTTP_LISTENER_CONFIG):
         http = NodeHttp(runtime, props[HTTP_LISTENER_CONFIG], worker.metrics, worker.reasons)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kmirror.common.errors import ConfigError
-from kmirror.network.config_providers import is_provider_config, resolve_own
+from kmirror.network.config_providers import ConfigProviders, is_provider_config, resolve_own
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.java_properties import decode_properties
 
@@ -23,6 +24,16 @@ def read_properties(path: Path) -> dict[str, str]:
 def read_node_properties(path: Path) -> dict[str, str]:
     """Returns a node's properties, resolved by their own `config.providers`."""
     return resolve_own(read_properties(path), OsFileSystem(), os.environ)
+
+
+def worker_references(props: Mapping[str, str]) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
+    """Returns what replaces references in a Connect worker's properties, and in its connectors'.
+
+    Without `config.providers` they stay as they are, as in Kafka: who may use the REST interface is not
+    the user who runs the process, and could read any file.
+    """
+    providers = ConfigProviders.from_props(props, OsFileSystem(), os.environ)
+    return providers.resolve if providers.providers else dict
 
 
 def read_mirror_configs(path: Path) -> dict[str, str]:

@@ -49,7 +49,20 @@ HEADERS: Final = ("SimpleHeaderConverter", BYTES)
 """Headers are copied as they are, whatever the worker says of them."""
 
 
-class ConnectWorkerConfig(WorkerConfig):
+class ConnectClientsConfig(WorkerConfig):
+    """Of a worker whose file has settings of its own clients without a prefix, and those of connectors'
+    clients with one.
+    """
+
+    def client(self, kind: str, client_id: str) -> dict[str, str]:
+        own = {name: value for name, value in self.originals.items() if name in CLIENT_CONFIG_NAMES}
+        return own | {"bootstrap.servers": ",".join(self.get_list("bootstrap.servers")), "client.id": client_id}
+
+    def connector_client(self, kind: str, client_id: str) -> dict[str, str]:
+        return super().client(kind, client_id)
+
+
+class ConnectWorkerConfig(ConnectClientsConfig):
     """ConfigError, in Kafka's words, for what is missing or wrong."""
 
     def __init__(self, props: Mapping[str, str]) -> None:
@@ -65,14 +78,6 @@ class ConnectWorkerConfig(WorkerConfig):
                 )
         super().__init__(props)
         refuse_what_is_not_built(self.originals)
-
-    def client(self, kind: str, client_id: str) -> dict[str, str]:
-        """Of the worker's own: what stands in the file without a prefix."""
-        own = {name: value for name, value in self.originals.items() if name in CLIENT_CONFIG_NAMES}
-        return own | {"bootstrap.servers": ",".join(self.get_list("bootstrap.servers")), "client.id": client_id}
-
-    def connector_client(self, kind: str, client_id: str) -> dict[str, str]:
-        return super().client(kind, client_id)
 
 
 class ConnectWorker:

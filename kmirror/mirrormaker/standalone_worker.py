@@ -6,6 +6,7 @@ the REST interface (RU3; Connect's `ConnectStandalone`).
     offset.storage.file.filename        where source offsets are
     offset.flush.interval.ms            how often tasks store them (60000)
     listeners                           where the REST interface is (http://:8083)
+    security.protocol, sasl.*, ssl.*    the worker's own clients; producer.* and so on are the connectors'
     config.providers                    replace references in this file and in configs of connectors
 
 Without `config.providers` no reference is replaced: whoever may use the REST interface could read any
@@ -20,6 +21,7 @@ from urllib.parse import urlsplit
 
 from kmirror.common.config import NO_DEFAULT, ConfigDef, ConfigType
 from kmirror.common.metrics import MetricsRegistry
+from kmirror.mirrormaker.connect_worker import ConnectClientsConfig
 from kmirror.mirrormaker.herder.file_offset_storage import FileOffsetStorage
 from kmirror.mirrormaker.herder.herder import TargetState
 from kmirror.mirrormaker.herder.standalone_herder import StandaloneHerder
@@ -27,7 +29,6 @@ from kmirror.mirrormaker.mirror_maker_config import Transform
 from kmirror.mirrormaker.mirror_plans import MirrorPlans
 from kmirror.mirrormaker.rest.connect_rest import ConnectRest
 from kmirror.mirrormaker.task_transactions import SUPPORT_CONFIG
-from kmirror.mirrormaker.worker_config import WorkerConfig
 from kmirror.runtime.api import Runtime
 
 OFFSET_FILE_CONFIG: Final = "offset.storage.file.filename"
@@ -53,7 +54,7 @@ class StandaloneWorker:
         self._resolve = resolve
         self._props = dict(resolve(props))
         self._values = _definition().parse(self._props)
-        self._config = WorkerConfig({name: value for name, value in self._props.items() if name != SUPPORT_CONFIG} | _NO_TOPICS)
+        self._config = ConnectClientsConfig({name: value for name, value in self._props.items() if name != SUPPORT_CONFIG} | _NO_TOPICS)
         self._rest = ConnectRest(runtime, self._props)
         self._offsets = FileOffsetStorage(runtime.files, self._values[OFFSET_FILE_CONFIG])
         self._plans: MirrorPlans | None = None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.mirrormaker.connect_workers import OUR_STANDALONE, ConnectProcess, our_standalone, worker_properties
 from support.mirrormaker.logs_compared import make_topics, produce
-from support.mirrormaker.mirror_makers import count_of, topics_of
+from support.mirrormaker.mirror_makers import commit, count_of, topics_of
 
 from kmirror import EmbeddedCluster
 from kmirror.cli import connect_standalone
@@ -30,6 +30,13 @@ SOURCE = {
     "refresh.topics.interval.seconds": "1",
     "sync.topic.acls.enabled": "false",
     "consumer.poll.timeout.ms": "200",
+}
+CHECKPOINT = {
+    "connector.class": "MirrorCheckpointConnector",
+    "checkpoints.topic.replication.factor": "1",
+    "emit.checkpoints.interval.seconds": "1",
+    "refresh.groups.interval.seconds": "1",
+    "groups": "g",
 }
 HEARTBEAT = {"connector.class": "MirrorHeartbeatConnector", "heartbeats.topic.replication.factor": "1"}
 
@@ -115,6 +122,22 @@ def test_re2_a_connector_is_made_paused_stopped_and_removed_over_http(tmp_path: 
             produce(a, "t", 10, partitions=2, first=200)
             assert worker.stop() == 0
         assert count_of(b, "A.t", 2) == 210
+
+
+def test_re2_topics_that_a_connector_has_written_to(tmp_path: Path) -> None:
+    with EmbeddedCluster(config=BROKER) as source, EmbeddedCluster(config=BROKER) as target:
+        a, b = source.bootstrap_servers, target.bootstrap_servers
+        make_topics(a, {"t": 2})
+        produce(a, "t", 100, partitions=2)
+        commit(a, "g", {("t", 0): 10})
+        checkpoints = CHECKPOINT | reaching(a, b)
+        connectors = [{"name": "src", **SOURCE, **reaching(a, b)}, {"name": "cp", **checkpoints}]
+        with our_standalone(tmp_path, worker_properties(tmp_path, b), connectors) as worker:
+            worker.until("there are checkpoints", lambda: count_of(b, "A.checkpoints.internal", 1) > 0)
+            assert worker.ask("GET", "/connectors/cp/topics").json() == {"cp": {"topics": ["A.checkpoints.internal"]}}
+            assert worker.ask("PUT", "/connectors/cp/stop").status == 204
+            assert worker.ask("PUT", "/connectors/cp/topics/reset").status == 202
+            assert worker.ask("GET", "/connectors/cp/topics").json() == {"cp": {"topics": []}}
 
 
 def test_ru3_json_files_and_connectors_that_begin_stopped(tmp_path: Path) -> None:

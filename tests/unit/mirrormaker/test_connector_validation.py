@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kmirror.cli.properties import worker_references
 from kmirror.common.errors import ConfigError
 from kmirror.mirrormaker.connector_validation import ConfigInfos, class_named, require_valid, validate
 from kmirror.mirrormaker.herder.herder import HerderError
@@ -97,6 +98,15 @@ def test_re1_secrets_and_what_references_stand_for_are_not_shown(tmp_path: Path)
     assert "hidden-" not in str(shown)
     values = {config["value"]["name"]: config["value"]["value"] for config in shown["configs"]}
     assert (values["topics"], values["ssl.key.password"]) == (reference, "[hidden]")
+
+
+def test_re1_without_config_providers_no_reference_is_replaced(tmp_path: Path) -> None:
+    """Whoever may use the REST interface could read any file."""
+    (tmp_path / "f").write_text("a=hidden\n")
+    given = {"topics": f"${{file:{tmp_path}/f:a}}"}
+    assert worker_references({})(given) == given
+    file = {"config.providers": "file", "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider"}
+    assert worker_references(file)(given) == {"topics": "hidden"}
 
 
 def test_re1_what_only_the_plan_finds_is_an_error_too() -> None:
