@@ -54,6 +54,7 @@ class Router:
         self._resources: dict[tuple[str, ...], dict[str, Route]] = {}
         for route in routes:
             self._resources.setdefault(tuple(filter(None, route.path.split("/"))), {})[route.method] = route
+        self._fixed_first = sorted(self._resources, key=lambda path: [part.startswith("{") for part in path])
 
     async def answer(self, request: RestRequest) -> RestResponse:
         try:
@@ -82,8 +83,7 @@ class Router:
         return await route.handler(replace(request, params=params))
 
     def _resource(self, segments: list[str]) -> tuple[dict[str, Route], dict[str, str]]:
-        """Fixed names are before `{name}`."""
-        for path in sorted(self._resources, key=lambda path: [part.startswith("{") for part in path]):
+        for path in self._fixed_first:
             params = _matched(path, segments)
             if params is not None:
                 return self._resources[path], params

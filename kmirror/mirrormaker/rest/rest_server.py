@@ -110,7 +110,8 @@ class RestServer:
             runner = web.ServerRunner(web.Server(handle, access_log=None), shutdown_timeout=STOP_S)
             self._runners.append(runner)
             await runner.setup()
-            site = web.TCPSite(runner, listener.host or None, listener.port, ssl_context=context)
+            everywhere = None if listener.port else "0.0.0.0"  # a port that is chosen would be another one for IPv6
+            site = web.TCPSite(runner, listener.host or everywhere, listener.port, ssl_context=context)
             await site.start()
             self._ports.append((listener, int(runner.addresses[0][1])))
 

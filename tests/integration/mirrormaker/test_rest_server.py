@@ -117,10 +117,15 @@ def test_what_is_advertised() -> None:
     async def its_own(server: RestServer, _: RestClient) -> None:
         assert server.advertised_url == f"http://127.0.0.1:{server.port_of(server.config.listeners[0])}/"
 
+    async def everywhere(server: RestServer, client: RestClient) -> None:
+        """All interfaces, and a port that the system chooses."""
+        assert (await client.exchange(f"{server.advertised_url}told", "GET"))[0] == 201
+
     async def another(server: RestServer, _: RestClient) -> None:
         assert server.advertised_url == "http://connect.example:99/"
 
     serving({}, its_own)
+    serving({"listeners": "http://:0"}, everywhere)
     serving({"rest.advertised.host.name": "connect.example", "rest.advertised.port": "99"}, another)
 
 
