@@ -2,7 +2,7 @@
 task's own share of the work (Kafka's `MirrorSourceTaskConfig`, `MirrorCheckpointTaskConfig`).
 
     task.class                  of Apache's MirrorMaker, for its workers
-    task.index                  source and checkpoint task: the number of the task
+    task.index                  the number of the task; not of the heartbeat task
     task.assigned.partitions    source task: `topic-partition`, separated by commas
     task.assigned.groups        checkpoint task: names of groups, separated by commas
 
@@ -46,6 +46,9 @@ def checkpoint_task_properties(index: int, groups: Sequence[str]) -> dict[str, s
 
 
 def heartbeat_task_properties() -> dict[str, str]:
+    """As Apache's: there is one task, which has no number. Other properties would have the tasks of a flow
+    written anew whenever the other program's worker runs the connector.
+    """
     return {TASK_CLASS: f"{PACKAGE}MirrorHeartbeatTask"}
 
 
