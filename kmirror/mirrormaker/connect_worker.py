@@ -10,7 +10,7 @@ write to the worker's own cluster, `bootstrap.servers`, the sink to its target.
     key.converter, value.converter                                  required: ByteArrayConverter
     listeners, rest.advertised.*, ...                               `rest.rest_config`
     exactly.once.source.support, session.timeout.ms, ...            as for `connect-mirror-maker`
-    security.protocol, sasl.*, ssl.*                                the worker's own clients
+    security.protocol, sasl.*, ssl.*, client.id                     the worker's own clients
     producer.*, consumer.*, admin.*                                 clients of connectors
 
 Keys and values are bytes already, so no other converter can be had.
@@ -89,10 +89,11 @@ class ConnectWorker:
         self.metrics = MetricsRegistry(runtime.clock)
         self._transform = transform
         self._rest = ConnectRest(runtime, resolved)
-        self._plans = MirrorPlans(runtime, config.group_id, config, self.metrics, transform)
+        name = config.originals.get("client.id", "").strip() or config.group_id
+        self._plans = MirrorPlans(runtime, name, config, self.metrics, transform)
         self.herder = DistributedHerder(
             runtime,
-            config.group_id,
+            name,
             config,
             [],
             self._plans.plan,

@@ -29,6 +29,7 @@ from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
 SOURCE = "MirrorSourceConnector"
 PARTITIONS = 6
 SESSION = {"B.session.timeout.ms": "2000", "B.heartbeat.interval.ms": "500"}
+REST = {"dedicated.mode.enable.internal.rest": "true", "listeners": "http://127.0.0.1:0"}
 CONFIGS, STATUS = "mm2-configs.A.internal", "mm2-status.A.internal"
 KILLS = int(os.environ.get("KMIRROR_KILLS", "5"))
 
@@ -150,10 +151,12 @@ def test_a_worker_alone_goes_on_copying_while_its_tasks_change(tmp_path: Path) -
         assert is_dense(copied)
 
 
-@pytest.mark.parametrize("exactly_once", [False, True])
-def test_kills_and_stalls_of_workers_and_brokers_lose_nothing(tmp_path: Path, exactly_once: bool) -> None:
+@pytest.mark.parametrize(
+    ("exactly_once", "rest"), [(False, {}), (True, {}), (True, REST)], ids=["at-least-once", "exactly-once", "exactly-once-with-rest"]
+)
+def test_kills_and_stalls_of_workers_and_brokers_lose_nothing(tmp_path: Path, exactly_once: bool, rest: Mapping[str, str]) -> None:
     chance = random.Random(KILLS + exactly_once)
-    settings = {"B.exactly.once.source.support": "enabled"} if exactly_once else {}
+    settings = {**rest, "B.exactly.once.source.support": "enabled"} if exactly_once else {}
     with flow(tmp_path, {**settings, "B.offset.flush.interval.ms": "200"}) as made:
         workers = [made.start_worker() for _ in range(3)]
         with load(made.a.bootstrap_servers):

@@ -6,6 +6,7 @@ and offsets.
 from __future__ import annotations
 
 import pathlib
+from contextlib import ExitStack
 
 import pytest
 from support.mirrormaker.connect_clusters import ConnectWorkerProcess, apaches_worker, connector_config, our_worker, worker_properties
@@ -41,39 +42,54 @@ def workers_of_tasks(worker: ConnectWorkerProcess) -> set[str]:
 
 
 def test_a_connector_has_tasks_at_both_and_obeys_either(tmp_path: pathlib.Path) -> None:
-    with EmbeddedCluster(config=BROKER) as source, EmbeddedCluster(config=BROKER) as target:
+    with EmbeddedCluster(config=BROKER) as source, EmbeddedCluster(config=BROKER) as target, ExitStack() as stack:
         a, b = source.bootstrap_servers, target.bootstrap_servers
         make_topics(a, {"t": PARTITIONS})
         props = worker_properties(b, SETTINGS)
         config = connector_config(
-            "MirrorSourceConnector", a, b, {"topics": "t", "tasks.max": "4", "source.consumer.isolation.level": "read_committed"}
+            "MirrorSourceConnector", a, b, {"topics": "t, later", "tasks.max": "4", "source.consumer.isolation.level": "read_committed"}
         )
-        with our_worker(tmp_path / "ours", props) as ours:
-            ours.until("it is a member", lambda: "Joined group" in ours.log)
-            with apaches_worker(tmp_path / "apache", props) as apache:
-                apache.until("it answers", lambda: "Herder started" in apache.log)
-                apache.told("PUT", "connectors/mirror/config", config)
-                runs(apache, "RUNNING", 4)
-                copy_more(a, b, apache, "both copy")
-                apache.until("both have tasks", lambda: len(workers_of_tasks(ours)) == 2)
-                apache.told("PUT", "connectors/mirror/pause")
-                runs(ours, "PAUSED", 4)
-                ours.told("PUT", "connectors/mirror/resume")
-                runs(apache, "RUNNING", 4)
-                copy_more(a, b, apache, "both go on")
-                assert apache.told("GET", "connectors/mirror/tasks") == ours.told("GET", "connectors/mirror/tasks")
-                assert apache.told("GET", "connectors/mirror") == ours.told("GET", "connectors/mirror")
-                assert ours.stop() == 0, ours.log[-3000:]
-                runs(apache, "RUNNING", 4)
-                copy_more(a, b, apache, "Apache's goes on, and leads")
-                apache.told("PUT", "connectors/mirror/stop")
-                runs(apache, "STOPPED", 0)
-                offsets = apache.told("GET", "connectors/mirror/offsets")
-        with our_worker(tmp_path / "ours-again", props) as ours:
-            ours.until("it is a member", lambda: "Joined group" in ours.log)
-            runs(ours, "STOPPED", 0)
-            found = ours.told("GET", "connectors/mirror/offsets")
-            assert sorted(map(str, found["offsets"])) == sorted(map(str, offsets["offsets"]))
-            ours.told("PUT", "connectors/mirror/resume")
-            copy_more(a, b, ours, "ours goes on where Apache's stopped")
-            assert rows(read(b, "A.t", PARTITIONS, isolation="read_committed")) == rows(read(a, "t", PARTITIONS))
+        ours = stack.enter_context(our_worker(tmp_path / "ours", props))
+        ours.until("it is a member", lambda: "Joined group" in ours.log)
+        apache = stack.enter_context(apaches_worker(tmp_path / "apache", props))
+        apache.until("it answers", lambda: "Herder started" in apache.log)
+
+        # Ours leads.
+        apache.told("PUT", "connectors/mirror/config", config)
+        runs(apache, "RUNNING", 4)
+        copy_more(a, b, apache, "both copy")
+        apache.until("both have tasks", lambda: len(workers_of_tasks(ours)) == 2)
+        apache.told("PUT", "connectors/mirror/pause")
+        runs(ours, "PAUSED", 4)
+        ours.told("PUT", "connectors/mirror/resume")
+        runs(apache, "RUNNING", 4)
+        apache.told("POST", "connectors/mirror/restart?includeTasks=true")
+        runs(ours, "RUNNING", 4)
+        copy_more(a, b, apache, "both go on")
+        for what in ("", "/tasks", "/config", "/topics"):
+            assert apache.told("GET", f"connectors/mirror{what}") == ours.told("GET", f"connectors/mirror{what}")
+        assert ours.stop() == 0, ours.log[-3000:]
+
+        # Apache's leads, and gives the connector to ours: the first member by name.
+        runs(apache, "RUNNING", 4)
+        copy_more(a, b, apache, "Apache's goes on")
+        ours = stack.enter_context(our_worker(tmp_path / "ours-again", {**props, "client.id": "0-first"}))
+        ours.until("both have tasks again", lambda: " 1 connectors, 2 tasks (" in ours.log)
+        make_topics(a, {"later": 1})
+        produce(a, "later", 40)
+        ours.until("ours told Apache's of a new task", lambda: count_of(b, "A.later", 1) >= 40)
+        copy_more(a, b, ours, "both go on again")
+        ours.told("PUT", "connectors/mirror/stop")
+        runs(apache, "STOPPED", 0)
+        offsets = [worker.told("GET", "connectors/mirror/offsets")["offsets"] for worker in (apache, ours)]
+        assert sorted(map(str, offsets[0])) == sorted(map(str, offsets[1])) and len(offsets[0]) == PARTITIONS + 1
+        altered = {"offsets": [{"partition": {"cluster": "A", "topic": "later", "partition": 0}, "offset": {"offset": 29}}]}
+        ours.told("PATCH", "connectors/mirror/offsets", altered)
+
+        # Ours is left.
+        apache.process.kill()
+        ours.until("ours leads", lambda: "tasks, leads" in ours.log)
+        ours.told("PUT", "connectors/mirror/resume")
+        copy_more(a, b, ours, "ours goes on where Apache's stopped")
+        ours.until("ten records come again", lambda: count_of(b, "A.later", 1) >= 50)
+        assert rows(read(b, "A.t", PARTITIONS, isolation="read_committed")) == rows(read(a, "t", PARTITIONS))
