@@ -72,13 +72,11 @@ class CheckpointTaskConfig:
 class MirrorCheckpointTask:
     """One task. `run` runs one life of it. `heard` is called while it is alive."""
 
-    def __init__(
-        self, runtime: Runtime, config: CheckpointTaskConfig, metrics: MirrorCheckpointMetrics, context: TaskContext | None = None
-    ) -> None:
+    def __init__(self, runtime: Runtime, config: CheckpointTaskConfig, metrics: MirrorCheckpointMetrics, context: TaskContext) -> None:
         self.config = config
         self._runtime = runtime
         self._metrics = metrics
-        self._context = context or TaskContext()
+        self._context = context
 
     async def run(self, heard: Callable[[], object]) -> None:
         """Works until it is cancelled; raises what a checkpoint could not be written for."""

@@ -12,12 +12,12 @@ import pytest
 from support.mirrormaker.connect_clusters import ConnectWorkerProcess, connector_config, our_worker, worker_properties
 from support.mirrormaker.embedded_flows import BROKER
 from support.mirrormaker.logs_compared import make_topics, produce, read, rows
-from support.mirrormaker.mirror_makers import count_of, last_checkpoints
+from support.mirrormaker.mirror_makers import commit, count_of, last_checkpoints
 
 from kmirror import EmbeddedCluster
 
 PARTITIONS = 4
-SOURCE, HEARTBEAT = "MirrorSourceConnector", "MirrorHeartbeatConnector"
+SOURCE, HEARTBEAT, CHECKPOINT = "MirrorSourceConnector", "MirrorHeartbeatConnector", "MirrorCheckpointConnector"
 EXACTLY_ONCE = {"exactly.once.source.support": "enabled"}
 
 
@@ -173,10 +173,25 @@ def test_what_cannot_run_is_refused(tmp_path: Path) -> None:
             "Connector configuration is invalid and contains the following 2 error(s)",
         ), refused
         assert worker.told("GET", "connectors") == []
-        checkpoints = made.config("MirrorCheckpointConnector", groups="g")
-        worker.told("PUT", "connectors/checkpoints/config", checkpoints)
-        runs(worker, "checkpoints", "RUNNING", 0)
-        assert last_checkpoints(made.b, "A.checkpoints.internal") == {}
+
+
+def test_all_three_connectors_of_a_flow(tmp_path: Path) -> None:
+    with connect(tmp_path) as made:
+        worker = made.start()
+        produce(made.a, "t", 40, partitions=PARTITIONS)
+        commit(made.a, "g", {("t", 0): 5, ("t", 1): 10})
+        for kind in (SOURCE, HEARTBEAT, CHECKPOINT):
+            worker.told("PUT", f"connectors/{kind}/config", made.config(kind, topics="t", groups="g"))
+            runs(worker, kind, "RUNNING", 1)
+        assert sorted(worker.told("GET", "connectors")) == sorted((SOURCE, HEARTBEAT, CHECKPOINT))
+        worker.until("the group is checkpointed", lambda: len(last_checkpoints(made.b, "A.checkpoints.internal")) == 2)
+        worker.until("a heartbeat is there", lambda: count_of(made.b, "heartbeats", 1))
+        topics = {SOURCE: "A.t", HEARTBEAT: "heartbeats", CHECKPOINT: "A.checkpoints.internal"}
+        for kind, topic in topics.items():
+            worker.until(f"{kind} writes to {topic}", lambda kind=kind: worker.told("GET", f"connectors/{kind}/topics")[kind]["topics"])
+            assert worker.told("GET", f"connectors/{kind}/topics") == {kind: {"topics": [topic]}}
+        worker.told("PUT", f"connectors/{CHECKPOINT}/topics/reset")
+        assert worker.told("GET", f"connectors/{CHECKPOINT}/topics") == {CHECKPOINT: {"topics": []}}
 
 
 def test_a_sink_has_its_worker_at_the_source(tmp_path: Path) -> None:
