@@ -7,8 +7,8 @@ what users and other workers ask (`herder`). `worker_group_member` is its member
 `config_backing_store` and `status_backing_store` the topics, `source_offsets` where connectors go on,
 `leader_requests` what it asks the leader.
 
-A worker that shares nothing is a `standalone_herder`, with its offsets in a file
-(`file_offset_storage`, `java_hash_map`).
+A worker that shares nothing is a `standalone_herder`, with a `standalone_connector` each, and offsets in a
+file (`file_offset_storage`, `java_hash_map`).
 
 `driver` makes one `DistributedHerder` for each flow, `connect_worker` one for a Connect cluster;
 `standalone_worker` makes a `StandaloneHerder`. Connectors and tasks come from there as plans

@@ -4,24 +4,21 @@ Configs, states and the topics that were written to are in memory: they come fro
 command line, or through the REST interface, and are gone with the process. Source offsets are in a file
 (`file_offset_storage`).
 
-A connector runs in a `KeptRunning`, and so does each of its tasks. When the connector says that its
-tasks are others than those that run, these stop and the new ones start. Paused connectors keep their
-tasks, which do nothing; stopped ones have none. Changes of one connector are one after the other.
-
-A request that makes a connector waits until the connector has said what its tasks are, or has
-failed, for STARTED_MS at most: a cluster that cannot be reached does not hold up the answer.
+Changes of one connector are one after the other. A request that makes a connector waits until the
+connector (`standalone_connector`) has said what its tasks are, or has failed, but not for long: a
+cluster that cannot be reached does not hold up the answer.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NoReturn
+from functools import partial
+from typing import NoReturn
 
 from kmirror.mirrormaker.connector_validation import ConfigInfos, class_named, connector_class, require_valid, validate
 from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
-from kmirror.mirrormaker.herder.connector_plan import Connector, ConnectorPlan, TaskContext
+from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan
 from kmirror.mirrormaker.herder.file_offset_storage import FileOffsetStorage
 from kmirror.mirrormaker.herder.herder import (
     BAD_REQUEST,
@@ -38,31 +35,12 @@ from kmirror.mirrormaker.herder.herder import (
     WorkerStatus,
 )
 from kmirror.mirrormaker.herder.source_offsets import check_offsets
+from kmirror.mirrormaker.herder.standalone_connector import StandaloneConnector
 from kmirror.mirrormaker.kept_running import KeptRunning, State, Status
 from kmirror.mirrormaker.mirror_maker_config import Transform
 from kmirror.mirrormaker.mirror_plans import MirrorPlans
-from kmirror.mirrormaker.scheduler import run_regularly
 from kmirror.mirrormaker.worker_config import WorkerConfig, open_admin
 from kmirror.runtime.api import Runtime, run_together
-
-STARTED_MS: Final = 10_000
-_IDLE_MS: Final = 10_000
-RESTARTING: Final = "RESTARTING"
-_log = logging.getLogger(__name__)
-
-
-class _Connector:
-    """One connector: what is wanted, and what runs."""
-
-    def __init__(self, name: str, plan: ConnectorPlan, target_state: TargetState) -> None:
-        self.name = name
-        self.plan = plan
-        self.target_state = target_state
-        self.task_configs: list[dict[str, str]] = []
-        self.life: KeptRunning | None = None
-        self.tasks: list[KeptRunning] = []
-        self.settled = asyncio.Event()
-        """It has said what its tasks are, or has failed."""
 
 
 class StandaloneHerder:
@@ -90,18 +68,18 @@ class StandaloneHerder:
         self._set_logger_level = set_logger_level
         self._converters = converters
         self._is_ready = False
-        self._connectors: dict[str, _Connector] = {}
+        self._connectors: dict[str, StandaloneConnector] = {}
         self._topics: dict[str, set[str]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._cluster_id: str | None = None
 
     async def stop(self) -> None:
         """Tasks wait for what is on its way and store their offsets."""
-        await run_together(self._runtime, "the worker stops", [self._halt(one) for one in list(self._connectors.values())])
+        await run_together(self._runtime, "the worker stops", [one.halt() for one in list(self._connectors.values())])
 
     def statuses(self) -> list[Status]:
         """Of all connectors and tasks."""
-        return [kept.status for one in self._connectors.values() for kept in (one.life, *one.tasks) if kept is not None]
+        return [status for one in self._connectors.values() for status in one.statuses]
 
     def validate(self, config: Mapping[str, str | None]) -> ConfigInfos:
         return validate(config, self._resolve, self._plan, self._converters)
@@ -123,12 +101,14 @@ class StandaloneHerder:
             if former is not None and not allow_replace:
                 raise HerderError(CONFLICT, f"Connector {connector} already exists")
             wanted = target_state or (former.target_state if former is not None else TargetState.STARTED)
-            made = _Connector(connector, self._plan(config), wanted)
+            made = StandaloneConnector(
+                self._runtime, connector, self._plan(config), wanted, self._lock(connector), partial(self._writes_to, connector)
+            )
             if former is not None:
-                await self._halt(former)
+                await former.halt()
             self._connectors[connector] = made
-            self._start(made)
-        await self._settled(made)
+            made.start()
+        await made.settled()
         return former is None, self._info(made)
 
     async def patch_connector_config(self, connector: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
@@ -143,7 +123,7 @@ class StandaloneHerder:
 
     async def delete_connector_config(self, connector: str) -> None:
         async with self._lock(connector):
-            await self._halt(self._get(connector))
+            await self._get(connector).halt()
             del self._connectors[connector]
             self._topics.pop(connector, None)
 
@@ -155,7 +135,7 @@ class StandaloneHerder:
 
     async def connector_status(self, connector: str) -> ConnectorStateInfo:
         one = self._connectors.get(connector)
-        if one is None or one.life is None:
+        if one is None:
             raise HerderError(NOT_FOUND, f"No status found for connector {connector}")
         tasks = {number: self._status(kept) for number, kept in enumerate(one.tasks)}
         return ConnectorStateInfo(connector, self._status(one.life), tasks)
@@ -171,27 +151,21 @@ class StandaloneHerder:
             one = self._connectors.get(connector)
             if one is None:
                 raise HerderError(NOT_FOUND, f"Unknown connector {connector}")
-            if one.target_state is state:
-                return
-            await self._halt(one)
-            one.target_state = state
-            if state is TargetState.STOPPED:
-                one.task_configs = []
-            self._start(one)
+            if one.target_state is not state:
+                await one.change_state(state)
 
     async def restart_connector(self, connector: str) -> None:
         async with self._lock(connector):
             one = self._get(connector)
-            await self._halt_connector(one)
-            self._start_connector(one)
-        await self._settled(one)
+            await one.restart_connector()
+        await one.settled()
 
     async def restart_task(self, task: ConnectorTaskId) -> None:
         async with self._lock(task.connector):
             one = self._get(task.connector)
             if not 0 <= task.task < len(one.tasks):
                 raise HerderError(NOT_FOUND, f"Task {task} not found")
-            await self._restart_tasks(one, [task.task])
+            await one.restart_tasks([task.task])
 
     async def restart_connector_and_tasks(self, request: RestartRequest) -> ConnectorStateInfo:
         name = request.connector
@@ -202,10 +176,9 @@ class StandaloneHerder:
             connector, tasks = before.connector, dict(before.tasks)
             if _begins_again(connector, request):
                 connector = _restarting(connector)
-                await self._halt_connector(one)
-                self._start_connector(one)
+                await one.restart_connector()
             chosen = [number for number, status in tasks.items() if request.include_tasks and _begins_again(status, request)]
-            await self._restart_tasks(one, chosen)
+            await one.restart_tasks(chosen)
             return ConnectorStateInfo(name, connector, tasks | {number: _restarting(tasks[number]) for number in chosen})
 
     # Offsets and topics
@@ -264,118 +237,18 @@ class StandaloneHerder:
     def is_ready(self) -> bool:
         return self._is_ready
 
-    # Running
-
-    def _start(self, one: _Connector) -> None:
-        self._start_connector(one)
-        self._start_tasks(one)
-
-    def _start_connector(self, one: _Connector) -> None:
-        one.settled.clear()
-
-        async def live(status: Status) -> None:
-            try:
-                await self._connector_lives(one, status)
-            finally:
-                one.settled.set()
-
-        one.life = KeptRunning(self._runtime, one.name, live)
-        one.life.start()
-
-    async def _connector_lives(self, one: _Connector, status: Status) -> None:
-        if one.target_state is not TargetState.STARTED:
-            await self._rest(one, status)
-        changed = False
-
-        def reconfigure() -> None:
-            nonlocal changed
-            changed = True
-
-        async def after() -> None:
-            nonlocal changed
-            if changed:
-                changed = False
-                await self._publish(one, connector)
-
-        connector = one.plan.make(reconfigure)
-        try:
-            await connector.start()
-            status.heard()
-            await self._publish(one, connector)
-            jobs, timeout_ms = connector.jobs(), one.plan.admin_timeout_ms
-            await run_regularly(self._runtime, one.name, jobs, timeout_ms=timeout_ms, heard=status.heard, after=after)
-        finally:
-            connector.close()
-
-    async def _publish(self, one: _Connector, connector: Connector) -> None:
-        """Has other tasks run, if the connector wants others."""
-        tasks = [{**one.plan.properties, **own} for own in connector.task_properties()]
-        async with self._lock(one.name):
-            if tasks != one.task_configs:
-                await self._halt_tasks(one)
-                one.task_configs = tasks
-                self._start_tasks(one)
-        one.settled.set()
-
-    def _start_tasks(self, one: _Connector) -> None:
-        one.tasks = [self._task(one, number) for number in range(len(one.task_configs))]
-        for kept in one.tasks:
-            kept.start()
-
-    def _task(self, one: _Connector, number: int) -> KeptRunning:
-        async def live(status: Status) -> None:
-            if one.target_state is not TargetState.STARTED:
-                await self._rest(one, status)
-            context = TaskContext(writes_to=lambda topic: self._topics.setdefault(one.name, set()).add(topic))
-            await one.plan.make_task(one.task_configs[number], number, context)(status)
-
-        return KeptRunning(self._runtime, f"{one.name}-{number}", live)
-
-    async def _rest(self, one: _Connector, status: Status) -> None:
-        """A connector or task that its users have paused or stopped."""
-        status.rest(State.PAUSED if one.target_state is TargetState.PAUSED else State.STOPPED)
-        one.settled.set()
-        while True:
-            await self._runtime.sleep_ms(_IDLE_MS)
-
-    async def _restart_tasks(self, one: _Connector, numbers: Sequence[int]) -> None:
-        await run_together(self._runtime, f"tasks of {one.name} stop", [one.tasks[number].stop() for number in numbers])
-        for number in numbers:
-            one.tasks[number] = self._task(one, number)
-            one.tasks[number].start()
-
-    async def _halt(self, one: _Connector) -> None:
-        """The connector first, so that it starts no other task."""
-        await self._halt_connector(one)
-        await self._halt_tasks(one)
-
-    async def _halt_connector(self, one: _Connector) -> None:
-        if one.life is not None:
-            await one.life.stop()
-
-    async def _halt_tasks(self, one: _Connector) -> None:
-        await run_together(self._runtime, f"tasks of {one.name} stop", [kept.stop() for kept in one.tasks])
-        one.tasks = []
-
-    async def _settled(self, one: _Connector) -> None:
-        try:
-            async with asyncio.timeout(STARTED_MS / 1000):
-                await one.settled.wait()
-        except TimeoutError:
-            _log.warning("[%s] the connector has not started yet", one.name)
-
     # What is known
 
     def _plan(self, config: Mapping[str, str]) -> ConnectorPlan:
         return self._plans.plan(config, class_named(self._resolve(config).get("connector.class", "")))
 
-    def _get(self, connector: str) -> _Connector:
+    def _get(self, connector: str) -> StandaloneConnector:
         one = self._connectors.get(connector)
         if one is None:
             raise HerderError(NOT_FOUND, f"Connector {connector} not found")
         return one
 
-    def _get_stopped(self, connector: str) -> _Connector:
+    def _get_stopped(self, connector: str) -> StandaloneConnector:
         one = self._get(connector)
         if one.target_state is not TargetState.STOPPED:
             raise HerderError(
@@ -385,10 +258,13 @@ class StandaloneHerder:
             )
         return one
 
+    def _writes_to(self, connector: str, topic: str) -> None:
+        self._topics.setdefault(connector, set()).add(topic)
+
     def _lock(self, connector: str) -> asyncio.Lock:
         return self._locks.setdefault(connector, asyncio.Lock())
 
-    def _info(self, one: _Connector) -> ConnectorInfo:
+    def _info(self, one: StandaloneConnector) -> ConnectorInfo:
         tasks = [ConnectorTaskId(one.name, number) for number in range(len(one.task_configs))]
         return ConnectorInfo(one.name, one.plan.properties, tasks)
 
@@ -401,7 +277,7 @@ def _begins_again(status: WorkerStatus, request: RestartRequest) -> bool:
 
 
 def _restarting(status: WorkerStatus) -> WorkerStatus:
-    return WorkerStatus(RESTARTING, status.worker_id, status.trace)
+    return WorkerStatus(State.RESTARTING.value, status.worker_id, status.trace)
 
 
 def _not_supported(what: str) -> NoReturn:

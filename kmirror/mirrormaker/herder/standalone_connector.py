@@ -1,0 +1,166 @@
+"""One connector of a standalone worker, with its tasks: what is wanted, and what runs.
+
+The connector runs in a `KeptRunning`, and so does each task. When the connector says that its tasks are
+others than those that run, these stop and the new ones start. A paused connector keeps its tasks, which
+do nothing; a stopped one has none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from kmirror.mirrormaker.herder.connector_plan import Connector, ConnectorPlan, TaskContext
+from kmirror.mirrormaker.herder.herder import TargetState
+from kmirror.mirrormaker.kept_running import KeptRunning, State, Status
+from kmirror.mirrormaker.scheduler import run_regularly
+from kmirror.runtime.api import Runtime, run_together
+
+STARTED_MS: Final = 10_000
+_IDLE_MS: Final = 10_000
+_log = logging.getLogger(__name__)
+
+
+class StandaloneConnector:
+    """Whoever changes it holds `turn`, which it takes itself to start other tasks. `writes_to` is told of
+    topics that tasks are about to write to.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        name: str,
+        plan: ConnectorPlan,
+        target_state: TargetState,
+        turn: asyncio.Lock,
+        writes_to: Callable[[str], object],
+    ) -> None:
+        self.name = name
+        self.plan = plan
+        self.target_state = target_state
+        self.task_configs: list[dict[str, str]] = []
+        self.tasks: list[KeptRunning] = []
+        self._runtime = runtime
+        self._turn = turn
+        self._context = TaskContext(writes_to=writes_to)
+        self._settled = asyncio.Event()
+        """The connector has said what its tasks are, or has failed."""
+        self.life = self._new_life()
+
+    @property
+    def statuses(self) -> list[Status]:
+        """Of the connector, then of its tasks."""
+        return [self.life.status, *(kept.status for kept in self.tasks)]
+
+    def start(self) -> None:
+        self.life.start()
+        self._start_tasks()
+
+    async def halt(self) -> None:
+        """The connector first, so that it starts no other task; tasks store what they have copied."""
+        await self.life.stop()
+        await self._halt_tasks()
+
+    async def change_state(self, state: TargetState) -> None:
+        await self.halt()
+        self.target_state = state
+        if state is TargetState.STOPPED:
+            self.task_configs = []
+        self.life = self._new_life()
+        self.start()
+
+    async def restart_connector(self) -> None:
+        """The connector alone."""
+        await self.life.stop()
+        self.life = self._new_life()
+        self.life.start()
+
+    async def restart_tasks(self, numbers: Sequence[int]) -> None:
+        await run_together(self._runtime, f"tasks of {self.name} stop", [self.tasks[number].stop() for number in numbers])
+        for number in numbers:
+            self.tasks[number] = self._task(number)
+            self.tasks[number].start()
+
+    async def settled(self) -> None:
+        """Waits until the connector has said what its tasks are, or has failed; STARTED_MS at most."""
+        try:
+            async with asyncio.timeout(STARTED_MS / 1000):
+                await self._settled.wait()
+        except TimeoutError:
+            _log.warning("[%s] the connector has not started yet", self.name)
+
+    # The connector
+
+    def _new_life(self) -> KeptRunning:
+        self._settled.clear()
+
+        async def live(status: Status) -> None:
+            try:
+                await self._live(status)
+            finally:
+                self._settled.set()
+
+        return KeptRunning(self._runtime, self.name, live)
+
+    async def _live(self, status: Status) -> None:
+        if self.target_state is not TargetState.STARTED:
+            await self._rest(status)
+        changed = False
+
+        def reconfigure() -> None:
+            nonlocal changed
+            changed = True
+
+        async def after() -> None:
+            nonlocal changed
+            if changed:
+                changed = False
+                await self._publish(connector)
+
+        connector = self.plan.make(reconfigure)
+        try:
+            await connector.start()
+            status.heard()
+            await self._publish(connector)
+            jobs, timeout_ms = connector.jobs(), self.plan.admin_timeout_ms
+            await run_regularly(self._runtime, self.name, jobs, timeout_ms=timeout_ms, heard=status.heard, after=after)
+        finally:
+            connector.close()
+
+    async def _publish(self, connector: Connector) -> None:
+        """Has other tasks run, if the connector wants others."""
+        tasks = [{**self.plan.properties, **own} for own in connector.task_properties()]
+        async with self._turn:
+            if tasks != self.task_configs:
+                await self._halt_tasks()
+                self.task_configs = tasks
+                self._start_tasks()
+        self._settled.set()
+
+    # Tasks
+
+    def _start_tasks(self) -> None:
+        self.tasks = [self._task(number) for number in range(len(self.task_configs))]
+        for kept in self.tasks:
+            kept.start()
+
+    def _task(self, number: int) -> KeptRunning:
+        async def live(status: Status) -> None:
+            if self.target_state is not TargetState.STARTED:
+                await self._rest(status)
+            await self.plan.make_task(self.task_configs[number], number, self._context)(status)
+
+        return KeptRunning(self._runtime, f"{self.name}-{number}", live)
+
+    async def _rest(self, status: Status) -> None:
+        """Of a connector or task that its users have paused or stopped."""
+        status.rest(State.PAUSED if self.target_state is TargetState.PAUSED else State.STOPPED)
+        self._settled.set()
+        while True:
+            await self._runtime.sleep_ms(_IDLE_MS)
+
+    async def _halt_tasks(self) -> None:
+        await run_together(self._runtime, f"tasks of {self.name} stop", [kept.stop() for kept in self.tasks])
+        self.tasks = []
