@@ -33,6 +33,7 @@ from kmirror.network.security.ssl_factory import client_context, server_context
 
 LISTENERS_CONFIG: Final = "listeners"
 ADMIN_LISTENERS_CONFIG: Final = "admin.listeners"
+EXTENSIONS_CONFIG: Final = "rest.extension.classes"
 DEFAULT_LISTENER: Final = "http://:8083"
 HTTP, HTTPS = "http", "https"
 _LISTENER: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
@@ -94,6 +95,11 @@ class RestServerConfig(AbstractConfig):
 
     def __init__(self, props: Mapping[str, str], *, is_internal: bool = False) -> None:
         super().__init__(_definition(), props)
+        if props.get(EXTENSIONS_CONFIG, "").strip() and not is_internal:
+            raise ConfigError(
+                f"Invalid value {props[EXTENSIONS_CONFIG]} for configuration {EXTENSIONS_CONFIG}: kmirror has no REST extensions, so it would "
+                "answer whom an extension refuses; leave the property out"
+            )
         self.is_internal = is_internal
         self.listeners = [Listener.parse(text) for text in self.get_list(LISTENERS_CONFIG)]
         self.admin_listeners: list[Listener] | None = None

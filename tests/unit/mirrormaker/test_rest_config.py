@@ -53,6 +53,12 @@ def test_one_setting_of_the_listeners_own_leaves_all_others_out() -> None:
     assert config._ssl("admin.listeners.https.") == {"ssl.key.password": "b"}
 
 
+def test_an_extension_which_may_be_what_keeps_strangers_out_is_refused() -> None:
+    with pytest.raises(ConfigError, match="would answer whom an extension refuses"):
+        RestServerConfig({"rest.extension.classes": "com.example.Login"})
+    RestServerConfig({"rest.extension.classes": "com.example.Login"}, is_internal=True)  # Apache's has none there
+
+
 def test_header_rules_set_and_add() -> None:
     rules = parse_header_rules('add X-A: 1, "set X-B: a, b", add X-A: 2, SET x-c:d, setDate Expires: 1000')
     headers = [("X-B", "old")]
