@@ -17,10 +17,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from kmirror.admin.admin_client import AdminClient
-from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.mirrormaker.checkpoints import (
     EMPTY_GROUP_STATE,
@@ -29,6 +29,7 @@ from kmirror.mirrormaker.checkpoints import (
     checkpoints_for_group,
     group_offsets_to_sync,
 )
+from kmirror.mirrormaker.connect_offsets import SourceOffsets
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.formats import Checkpoint, SchemaException
 from kmirror.mirrormaker.herder.connector_plan import TaskContext
@@ -37,6 +38,7 @@ from kmirror.mirrormaker.mirror_metrics import MirrorCheckpointMetrics
 from kmirror.mirrormaker.offset_sync_store import OffsetSyncStore
 from kmirror.mirrormaker.replication_policy import ReplicationPolicy
 from kmirror.mirrormaker.scheduler import Job, run_regularly
+from kmirror.mirrormaker.source_records import RecordsConfig, SourceRecord, SourceRecordWriter
 from kmirror.mirrormaker.topic_filters import TopicFilter
 from kmirror.mirrormaker.worker_config import open_admin
 from kmirror.runtime.api import Runtime, TaskScope
@@ -52,7 +54,6 @@ _log = logging.getLogger(__name__)
 class CheckpointTaskConfig:
     """What a task needs. The mappings are settings of clients; times are ms, None for never."""
 
-    connector: str
     flow: SourceAndTarget
     policy: ReplicationPolicy
     topic_filter: TopicFilter
@@ -63,7 +64,7 @@ class CheckpointTaskConfig:
     target_admin: Mapping[str, str]
     checkpoints_consumer: Mapping[str, str]
     syncs_consumer: Mapping[str, str]
-    producer: Mapping[str, str]
+    records: RecordsConfig
     emit_interval_ms: int | None
     sync_interval_ms: int | None
     admin_timeout_ms: int = 60_000
@@ -72,15 +73,23 @@ class CheckpointTaskConfig:
 class MirrorCheckpointTask:
     """One task. `run` runs one life of it. `heard` is called while it is alive."""
 
-    def __init__(self, runtime: Runtime, config: CheckpointTaskConfig, metrics: MirrorCheckpointMetrics, context: TaskContext) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: CheckpointTaskConfig,
+        offsets: SourceOffsets,
+        metrics: MirrorCheckpointMetrics,
+        context: TaskContext,
+    ) -> None:
         self.config = config
         self._runtime = runtime
+        self._offsets = offsets
         self._metrics = metrics
         self._context = context
 
     async def run(self, heard: Callable[[], object]) -> None:
         """Works until it is cancelled; raises what a checkpoint could not be written for."""
-        life = _Life(self._runtime, self.config, self._metrics, self._context)
+        life = _Life(self._runtime, self.config, self._offsets, self._metrics, self._context)
         try:
             await life.start()
             await life.work(heard)
@@ -91,24 +100,31 @@ class MirrorCheckpointTask:
 class _Life:
     """A task from its start to its end: clients, and the stores."""
 
-    def __init__(self, runtime: Runtime, config: CheckpointTaskConfig, metrics: MirrorCheckpointMetrics, context: TaskContext) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: CheckpointTaskConfig,
+        offsets: SourceOffsets,
+        metrics: MirrorCheckpointMetrics,
+        context: TaskContext,
+    ) -> None:
         self._runtime = runtime
         self._config = config
         self._metrics = metrics
         self._context = context
         self._has_written = False
-        self._name = f"{config.flow}|{config.connector}"
+        self._name = f"{config.flow}|{config.records.connector}"
         self._scope = TaskScope(runtime, self._name)
         self._source: AdminClient = open_admin(runtime, config.source_admin)
         self._target: AdminClient = open_admin(runtime, config.target_admin)
-        self._producer = KafkaProducer(runtime, {"linger.ms": "0", **config.producer})
+        self._records = SourceRecordWriter(runtime, self._name, config.records, offsets)
         self._checkpoints = CheckpointStore(config.groups)
         self._syncs = OffsetSyncStore()
         self._syncs_reader = InternalTopicReader(runtime, config.syncs_consumer, config.offset_syncs_topic, self._handle_sync)
-        self._failure: Exception | None = None
 
     async def start(self) -> None:
         """Reads both topics to their ends."""
+        await self._records.start(self._context.check)
         read_ok = await self._read_checkpoints()
         self._syncs.start(initialization_must_read_to_end=not read_ok)
         await self._syncs_reader.start()
@@ -124,8 +140,7 @@ class _Life:
         ]
 
         def alive() -> None:
-            if self._failure is not None:
-                raise self._failure
+            self._records.raise_failure()
             heard()
 
         await run_regularly(self._runtime, self._name, jobs, timeout_ms=config.admin_timeout_ms, heard=alive)
@@ -133,7 +148,7 @@ class _Life:
     async def end(self) -> None:
         await self._scope.cancel()
         await self._syncs_reader.close()
-        await self._producer.close(timeout_ms=0)
+        await self._records.end()
         self._source.close()
         self._target.close()
 
@@ -202,21 +217,17 @@ class _Life:
             )
             self._checkpoints.update(found)
             for checkpoint in found:
-                await self._write(checkpoint, timestamp_ms)
+                await self._send(checkpoint, timestamp_ms)
+        await self._records.poll_ended()
 
-    async def _write(self, checkpoint: Checkpoint, timestamp_ms: int) -> None:
-        def done(_: object, error: Exception | None) -> None:
-            if error is not None:
-                self._failure = self._failure or error
-                return
-            self._metrics.checkpoint_acknowledged(checkpoint.consumer_group_id, checkpoint.topic_partition, timestamp_ms)
-
+    async def _send(self, checkpoint: Checkpoint, timestamp_ms: int) -> None:
+        written = partial(self._metrics.checkpoint_acknowledged, checkpoint.consumer_group_id, checkpoint.topic_partition, timestamp_ms)
         topic = self._config.checkpoints_topic
         if not self._has_written:
             self._has_written = True
             self._context.writes_to(topic)
-        record = ProducerRecord(topic, checkpoint.record_value, key=checkpoint.record_key, partition=0, timestamp=timestamp_ms)
-        await self._producer.send(record, done)
+        record = SourceRecord(checkpoint.connect_partition, topic, checkpoint.record_key, checkpoint.record_value, timestamp_ms)
+        await self._records.send(record, written)
 
     # Group offsets
 

@@ -1,9 +1,9 @@
 """Where each connector goes on reading: Kafka Connect's offset storage, `mm2-offsets.<x>.internal`.
 
 A record's key is the JSON list of the connector's name and the source partition, without blanks and
-with the names of the partition sorted; its value is `{"offset":n}`, n being the last offset that the
-target has (MC14). So keys are equal, byte for byte, to those of Apache's workers, and compaction
-keeps one record of both.
+with the names of the partition as a Java HashMap has them; its value is `{"offset":n}`, n being the
+last offset that the target has (MC14). So keys are equal, byte for byte, to those of Apache's workers,
+and compaction keeps one record of both.
 
     ["MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"t"}]    {"offset":41}
 
@@ -32,7 +32,8 @@ NOTHING_STORED: Final = -1
 _log = logging.getLogger(__name__)
 
 SourcePartition = Mapping[str, str | int]
-"""Connect's source partition: what a connector calls the place that it reads."""
+"""Connect's source partition: what a connector calls the place that it reads. Its names stand in the
+order in which Apache's workers write them."""
 
 
 def record_source(cluster: str, partition: TopicPartition) -> SourcePartition:
@@ -41,7 +42,7 @@ def record_source(cluster: str, partition: TopicPartition) -> SourcePartition:
 
 
 def offset_key(connector: str, source: SourcePartition) -> bytes:
-    return json.dumps([connector, dict(source)], separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
+    return json.dumps([connector, dict(source)], separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def offset_value(offset: int) -> bytes:
@@ -49,11 +50,15 @@ def offset_value(offset: int) -> bytes:
 
 
 def parse_key(key: bytes | None) -> bytes | None:
-    """Returns the key in our order of names, None if it is not a key of this topic."""
+    """Returns the key with the names in their sorted order, None if it is not a key of this topic."""
     parsed = _json(key)
     if isinstance(parsed, list) and len(parsed) == 2 and isinstance(parsed[0], str) and isinstance(parsed[1], dict):
-        return offset_key(parsed[0], parsed[1])
+        return _sorted_key(parsed[0], parsed[1])
     return None
+
+
+def _sorted_key(connector: str, source: Mapping[str, Any]) -> bytes:
+    return offset_key(connector, {name: source[name] for name in sorted(source)})
 
 
 def parse_value(value: bytes) -> int | None:
@@ -101,7 +106,7 @@ class StoredOffsets:
 
     def get(self, connector: str, source: SourcePartition) -> int:
         """NOTHING_STORED (-1) without an offset, as for a negative one."""
-        return max(self._offsets.get(offset_key(connector, source), NOTHING_STORED), NOTHING_STORED)
+        return max(self._offsets.get(_sorted_key(connector, source), NOTHING_STORED), NOTHING_STORED)
 
 
 class OffsetStorage:

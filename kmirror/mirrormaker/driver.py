@@ -12,8 +12,7 @@ connector wants (KIP-710). Nodes of kmirror alone need none to share a flow.
 
 A flow with MirrorSinkConnector has its worker at the source's cluster, and writes to the target (MC2).
 
-With exactly.once.source.support=enabled, records are copied in transactions (`task_transactions`).
-Heartbeats and checkpoints are not: nobody counts them.
+With exactly.once.source.support=enabled, all tasks write in transactions (`task_transactions`).
 """
 
 from __future__ import annotations

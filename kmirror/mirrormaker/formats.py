@@ -42,6 +42,11 @@ class Heartbeat(NamedTuple):
     timestamp: int
 
     @property
+    def connect_partition(self) -> tuple[tuple[str, str | int], ...]:
+        """The names and values of its source partition, in the order of Apache's workers."""
+        return ("sourceClusterAlias", self.source_cluster_alias), ("targetClusterAlias", self.target_cluster_alias)
+
+    @property
     def record_key(self) -> bytes:
         return _string("sourceClusterAlias", self.source_cluster_alias) + _string("targetClusterAlias", self.target_cluster_alias)
 
@@ -71,6 +76,12 @@ class Checkpoint(NamedTuple):
     upstream_offset: int
     downstream_offset: int
     metadata: str = ""
+
+    @property
+    def connect_partition(self) -> tuple[tuple[str, str | int], ...]:
+        """The names and values of its source partition, in the order of Apache's workers."""
+        topic, partition = self.topic_partition
+        return ("partition", partition), ("topic", topic), ("group", self.consumer_group_id)
 
     @property
     def record_key(self) -> bytes:

@@ -7,12 +7,14 @@ nothing. The topic is copied like others, so that a cluster sees, in names like
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
+from kmirror.mirrormaker.connect_offsets import SourceOffsets
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.formats import Heartbeat
+from kmirror.mirrormaker.herder.connector_plan import TaskContext
+from kmirror.mirrormaker.source_records import RecordsConfig, SourceRecord, SourceRecordWriter
 from kmirror.runtime.api import Runtime
 
 
@@ -20,28 +22,32 @@ from kmirror.runtime.api import Runtime
 class HeartbeatTaskConfig:
     flow: SourceAndTarget
     topic: str
-    producer: Mapping[str, str]
+    records: RecordsConfig
     interval_ms: int
 
 
 class MirrorHeartbeatTask:
     """One task. `run` runs one life of it. `heard` is called with each heartbeat."""
 
-    def __init__(self, runtime: Runtime, config: HeartbeatTaskConfig) -> None:
+    def __init__(self, runtime: Runtime, config: HeartbeatTaskConfig, offsets: SourceOffsets, context: TaskContext) -> None:
         self.config = config
         self._runtime = runtime
+        self._offsets = offsets
+        self._context = context
 
     async def run(self, heard: Callable[[], object]) -> None:
         """Works until it is cancelled; raises what a heartbeat could not be written for."""
-        config = self.config
-        producer = KafkaProducer(self._runtime, {"linger.ms": "0", **config.producer})
+        config, clock = self.config, self._runtime.clock
+        records = SourceRecordWriter(self._runtime, f"{config.flow}|{config.records.connector}", config.records, self._offsets)
         try:
+            await records.start(self._context.check)
+            self._context.writes_to(config.topic)
             while True:
-                now_ms = self._runtime.clock.time_ms()
-                beat = Heartbeat(config.flow.source, config.flow.target, now_ms)
-                record = ProducerRecord(config.topic, beat.record_value, key=beat.record_key, partition=0, timestamp=now_ms)
-                await (await producer.send(record))
+                beat = Heartbeat(config.flow.source, config.flow.target, clock.time_ms())
+                record = SourceRecord(beat.connect_partition, config.topic, beat.record_key, beat.record_value, beat.timestamp)
+                await records.send(record)
+                await records.poll_ended()
                 heard()
                 await self._runtime.sleep_ms(max(config.interval_ms, 1))
         finally:
-            await producer.close(timeout_ms=0)
+            await records.end()

@@ -124,15 +124,14 @@ class MirrorPlans:
         async def work(status: Status) -> None:
             checkpoint = MirrorCheckpointConfig(self._transform(props), self._profile)
             config, metrics = checkpoint_task_config(checkpoint, self._worker, index), self._metrics_of_checkpoints(checkpoint.flow)
-            await MirrorCheckpointTask(self._runtime, config, metrics, context).run(status.heard)
+            await MirrorCheckpointTask(self._runtime, config, self.offset_storage(), metrics, context).run(status.heard)
 
         return work
 
     def _heartbeat_task(self, props: Mapping[str, str], _: int, context: TaskContext) -> Work:
         async def work(status: Status) -> None:
             config = heartbeat_task_config(MirrorHeartbeatConfig(self._transform(props), self._profile), self._worker)
-            context.writes_to(config.topic)
-            await MirrorHeartbeatTask(self._runtime, config).run(status.heard)
+            await MirrorHeartbeatTask(self._runtime, config, self.offset_storage(), context).run(status.heard)
 
         return work
 
@@ -166,7 +165,7 @@ def _plan(
     make: Callable[[Callable[[], object]], Connector],
     make_task: Callable[[Mapping[str, str], int, TaskContext], Work],
     *,
-    is_source: bool = False,
+    is_source: bool = True,
 ) -> ConnectorPlan:
     return ConnectorPlan(config.connector_name, dict(props), make, make_task, config.get_int("admin.timeout.ms"), is_source)
 

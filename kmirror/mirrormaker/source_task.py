@@ -27,6 +27,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from kmirror.clients.consumer.consumer_types import ConsumedBatch, ConsumerRecords, FetchedBatches, WakeupException
@@ -198,14 +199,14 @@ class _Life:
         self._polls_of_records = 0
         self._started = False
 
-    def _made_transactions(self) -> TaskTransactions:
+    def _made_transactions(self) -> TaskTransactions[TopicPartition]:
         config = self._config
         return TaskTransactions(
             self._producer,
             self._offsets,
             self._runtime.clock,
             connector=config.connector,
-            cluster=config.flow.source,
+            source_of=partial(record_source, config.flow.source),
             most_ms=config.transaction_ms,
         )
 

@@ -20,8 +20,15 @@ from typing import Final
 from kmirror.common.errors import ConfigError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.checkpoint_task import CheckpointTaskConfig
-from kmirror.mirrormaker.connector_config import PACKAGE, MirrorCheckpointConfig, MirrorHeartbeatConfig, MirrorSourceConfig
+from kmirror.mirrormaker.connector_config import (
+    PACKAGE,
+    MirrorCheckpointConfig,
+    MirrorConnectorConfig,
+    MirrorHeartbeatConfig,
+    MirrorSourceConfig,
+)
 from kmirror.mirrormaker.heartbeats import HeartbeatTaskConfig
+from kmirror.mirrormaker.source_records import RecordsConfig
 from kmirror.mirrormaker.source_task import SourceTaskConfig
 from kmirror.mirrormaker.task_transactions import boundary_ms, transactional_id
 from kmirror.mirrormaker.worker_config import WorkerConfig
@@ -106,7 +113,6 @@ def checkpoint_task_config(config: MirrorCheckpointConfig, worker: WorkerConfig,
     """Of a task whose properties `config` was made from."""
     side = offset_syncs_side(config)
     return CheckpointTaskConfig(
-        connector=config.connector_name,
         flow=config.flow,
         policy=config.replication_policy,
         topic_filter=config.topic_filter(),
@@ -117,7 +123,7 @@ def checkpoint_task_config(config: MirrorCheckpointConfig, worker: WorkerConfig,
         target_admin=config.client_config("target", "admin", f"checkpoint-target-admin-{index}"),
         checkpoints_consumer=config.client_config("target", "consumer", f"checkpoints-target-consumer-{index}"),
         syncs_consumer=config.client_config(side, "consumer", f"offset-syncs-{side}-consumer-{index}"),
-        producer=worker.producer_of(config, f"connector-producer-{config.entity_label}-{index}"),
+        records=_records_config(config, worker, index),
         emit_interval_ms=config.interval_ms("emit.checkpoints"),
         sync_interval_ms=config.interval_ms("sync.group.offsets"),
         admin_timeout_ms=config.get_int("admin.timeout.ms"),
@@ -129,5 +135,15 @@ def heartbeat_task_config(config: MirrorHeartbeatConfig, worker: WorkerConfig) -
     interval_ms = config.interval_ms("emit.heartbeats")
     if interval_ms is None:
         raise ConfigError("heartbeats are disabled (emit.heartbeats.enabled, emit.heartbeats.interval.seconds)")
-    producer = worker.producer_of(config, f"connector-producer-{config.entity_label}-0")
-    return HeartbeatTaskConfig(config.flow, config.heartbeats_topic(), producer, interval_ms)
+    return HeartbeatTaskConfig(config.flow, config.heartbeats_topic(), _records_config(config, worker, 0), interval_ms)
+
+
+def _records_config(config: MirrorConnectorConfig, worker: WorkerConfig, index: int) -> RecordsConfig:
+    return RecordsConfig(
+        connector=config.connector_name,
+        producer=worker.producer_of(config, f"connector-producer-{config.entity_label}-{index}"),
+        flush_interval_ms=worker.offset_flush_interval_ms,
+        flush_timeout_ms=worker.offset_flush_timeout_ms,
+        transactional_id=transactional_id(worker.group_id, config.connector_name, index) if worker.is_exactly_once else None,
+        transaction_ms=boundary_ms(config.originals, worker.offset_flush_interval_ms),
+    )

@@ -17,15 +17,14 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.transactions import TransactionsFilter
 from kmirror.clients.kafka_producer import KafkaProducer
 from kmirror.common.errors import ApiException, ConfigError, Errors
 from kmirror.common.ports import Clock
-from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirrormaker.connect_offsets import SourceOffsets, record_source
+from kmirror.mirrormaker.connect_offsets import SourceOffsets, SourcePartition
 
 SUPPORT_CONFIG: Final = "exactly.once.source.support"
 REQUIRED_CONFIG: Final = "exactly.once.support"
@@ -33,6 +32,7 @@ BOUNDARY_CONFIG: Final = "transaction.boundary"
 BOUNDARY_INTERVAL_CONFIG: Final = "transaction.boundary.interval.ms"
 _CANNOT_LIST: Final = (Errors.UNSUPPORTED_VERSION, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, Errors.CLUSTER_AUTHORIZATION_FAILED)
 _log = logging.getLogger(__name__)
+Source = TypeVar("Source")
 
 
 def transactional_id(group_id: str, connector: str, task: int) -> str:
@@ -78,21 +78,30 @@ async def fence_former_tasks(admin: AdminClient, group_id: str, connector: str, 
     return len(ids)
 
 
-class TaskTransactions:
-    """One life of a task. `acknowledged` is called, after a commit, for each batch in order."""
+class TaskTransactions(Generic[Source]):
+    """One life of a task. `acknowledged` is called, after a commit, for each batch in order.
+    `source_of` returns the source partition of what the task knows its source by.
+    """
 
     def __init__(
-        self, producer: KafkaProducer, offsets: SourceOffsets, clock: Clock, *, connector: str, cluster: str, most_ms: int
+        self,
+        producer: KafkaProducer,
+        offsets: SourceOffsets,
+        clock: Clock,
+        *,
+        connector: str,
+        source_of: Callable[[Source], SourcePartition],
+        most_ms: int,
     ) -> None:
         self._producer = producer
         self._offsets = offsets
         self._clock = clock
         self._connector = connector
-        self._cluster = cluster
+        self._source_of = source_of
         self._most_ms = most_ms
         self._begun_ms: int | None = None
-        self._last_offsets: dict[TopicPartition, int] = {}
-        self._acknowledged: list[Callable[[], None]] = []
+        self._last_offsets: dict[Source, int] = {}
+        self._acknowledged: list[Callable[[], object]] = []
         self._is_ending = False
 
     @property
@@ -105,16 +114,18 @@ class TaskTransactions:
         return self._begun_ms is not None and self._clock.monotonic_ms() - self._begun_ms >= self._most_ms
 
     async def begin(self) -> None:
-        """Begins a transaction unless one is open."""
+        """Begins a transaction unless one is open. One whose commit was cancelled ends first."""
+        if self._is_ending:
+            await self.commit()
         if self._begun_ms is None:
             await self._producer.begin_transaction()
             self._begun_ms = self._clock.monotonic_ms()
 
-    def accepted(self, partition: TopicPartition, last_offset: int) -> None:
-        """The producer has accepted a batch of the source's `partition` up to `last_offset`."""
-        self._last_offsets[partition] = last_offset
+    def accepted(self, source: Source, last_offset: int) -> None:
+        """The producer has accepted a batch of `source` up to `last_offset`."""
+        self._last_offsets[source] = last_offset
 
-    def acknowledged(self, done: Callable[[], None]) -> None:
+    def acknowledged(self, done: Callable[[], object]) -> None:
         """The target has a batch; `done` waits for the commit."""
         self._acknowledged.append(done)
 
@@ -125,7 +136,7 @@ class TaskTransactions:
         if self._begun_ms is None:
             return
         if not self._is_ending:
-            rows = [(record_source(self._cluster, partition), offset) for partition, offset in self._last_offsets.items()]
+            rows = [(self._source_of(source), offset) for source, offset in self._last_offsets.items()]
             await self._offsets.write(self._connector, rows, self._producer)
             self._is_ending = True
         await self._producer.commit_transaction()

@@ -168,15 +168,12 @@ def last_checkpoints(servers: str, topic: str) -> dict[tuple[str, str], tuple[in
 
 
 def stored_offsets(servers: str, topic: str, partitions: int) -> dict[bytes, int | None]:
-    """What Connect's offsets topic says last of MirrorSourceConnector, by key."""
+    """What Connect's offsets topic says last of each source partition, by key."""
     found = {}
     for records in copied(servers, topic, partitions).values():
         for _, row in records:
-            if b"MirrorSourceConnector" not in row.key:
-                continue
-            key = parse_key(row.key)
-            assert key is not None and key == row.key, f"a key that another worker would not find: {row.key!r}"
-            found[key] = None if row.value is None else parse_value(row.value)
+            assert parse_key(row.key) is not None, f"not a key of this topic: {row.key!r}"
+            found[row.key] = None if row.value is None else parse_value(row.value)
     return found
 
 

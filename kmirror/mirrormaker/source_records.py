@@ -1,0 +1,172 @@
+"""Records that a task makes itself, heartbeats and checkpoints, and the source offsets that Connect
+stores for them (what Connect's `WorkerSourceTask` and `ExactlyOnceWorkerSourceTask` do for a task).
+
+Such a task goes on from nothing that it has stored. Connect stores an offset for its records all the
+same, 0 for each source partition, and so it is done here: who looks into `mm2-offsets` finds what
+Apache's program leaves there.
+
+    ["MirrorHeartbeatConnector",{"sourceClusterAlias":"A","targetClusterAlias":"B"}]      {"offset":0}
+    ["MirrorCheckpointConnector",{"partition":3,"topic":"A.t","group":"g"}]              {"offset":0}
+
+    at least once    records are sent; offsets of those that were written follow each
+                     offset.flush.interval.ms, and at the end
+    exactly once     records of one poll, and their offsets, are one transaction; another
+                     transaction.boundary has several polls in one
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
+from kmirror.common.errors import KmirrorError
+from kmirror.mirrormaker.connect_offsets import SourceOffsets, SourcePartition
+from kmirror.mirrormaker.task_transactions import TaskTransactions
+from kmirror.runtime.api import Runtime, TaskScope
+from kmirror.runtime.supervision import Supervised
+
+OFFSET: Final = 0
+"""Of every record (Kafka's `MirrorUtils.wrapOffset(0)`)."""
+_log = logging.getLogger(__name__)
+
+SourceKey = tuple[tuple[str, str | int], ...]
+"""A source partition's names and values, in the order in which they are written."""
+
+
+class SourceRecord(NamedTuple):
+    """A record for partition 0 of `topic`. `source` is its source partition, `timestamp` ms."""
+
+    source: SourceKey
+    topic: str
+    key: bytes
+    value: bytes
+    timestamp: int
+
+
+@dataclass(frozen=True)
+class RecordsConfig:
+    """`producer` are settings of a client. A `transactional_id` asks for exactly once, in transactions
+    that last `transaction_ms` (0: one each poll). Times are ms.
+    """
+
+    connector: str
+    producer: Mapping[str, str]
+    flush_interval_ms: int
+    flush_timeout_ms: int
+    transactional_id: str | None = None
+    transaction_ms: int = 0
+
+
+class SourceRecordWriter:
+    """One life of a task's writing. Owns a producer."""
+
+    def __init__(self, runtime: Runtime, name: str, config: RecordsConfig, offsets: SourceOffsets) -> None:
+        self._runtime = runtime
+        self._name = name
+        self._config = config
+        self._offsets = offsets
+        self._scope = TaskScope(runtime, f"{name}|records")
+        exact = {} if config.transactional_id is None else {"transactional.id": config.transactional_id, "enable.idempotence": "true"}
+        self._producer = KafkaProducer(runtime, {"linger.ms": "0", **config.producer, **exact})
+        self._transactions: TaskTransactions[SourceKey] | None = None
+        if config.transactional_id is not None:
+            self._transactions = TaskTransactions(
+                self._producer, offsets, runtime.clock, connector=config.connector, source_of=dict, most_ms=config.transaction_ms
+            )
+        self._written: dict[SourceKey, None] = {}
+        self._failure: Exception | None = None
+
+    async def start(self, check: Callable[[], Awaitable[object]]) -> None:
+        """Shuts out former lives if it must, and then calls `check`, which raises if another worker has
+        the task by now.
+        """
+        if self._transactions is not None:
+            await self._producer.init_transactions()
+            await check()
+        else:
+            self._scope.spawn(Supervised(self._runtime, self._commit_regularly, name=f"{self._name} commits").run(), name="commits")
+
+    async def send(self, record: SourceRecord, written: Callable[[], object] = lambda: None) -> None:
+        """Sends a record. `written` is called when it counts: once it is written, or committed."""
+        transactions = self._transactions
+
+        def done(_: object, error: Exception | None) -> None:
+            if error is not None:
+                self._failure = self._failure or error
+            elif transactions is not None:
+                transactions.acknowledged(written)
+            else:
+                self._written[record.source] = None
+                written()
+
+        made = ProducerRecord(record.topic, record.value, key=record.key, partition=0, timestamp=record.timestamp)
+        with self._noting_failure():
+            if transactions is not None:
+                await transactions.begin()
+            await self._producer.send(made, done)
+            if transactions is not None:
+                transactions.accepted(record.source, OFFSET)
+
+    async def poll_ended(self) -> None:
+        """Waits until everything that was sent is written, and commits a transaction that has lasted
+        long enough; raises why something was not written.
+        """
+        with self._noting_failure():
+            if self._transactions is None:
+                await self._producer.flush()
+            elif self._failure is None and self._transactions.is_due:
+                await self._transactions.commit()
+        self.raise_failure()
+
+    @contextmanager
+    def _noting_failure(self) -> Iterator[None]:
+        """What is raised here ends the task, also where a job of it only logs the error."""
+        try:
+            yield
+        except KmirrorError as error:
+            self._failure = self._failure or error
+            raise
+
+    def raise_failure(self) -> None:
+        """Raises why a record was not written, if one was not."""
+        if self._failure is not None:
+            raise self._failure
+
+    async def end(self) -> None:
+        """Waits for what is on its way, stores offsets, closes; never raises a KmirrorError."""
+        try:
+            async with asyncio.timeout(self._config.flush_timeout_ms / 1000):
+                if self._transactions is None:
+                    await self._producer.flush()
+                    await self._commit()
+                elif self._failure is None:
+                    await self._transactions.commit()
+        except (KmirrorError, TimeoutError) as error:
+            _log.warning("[%s] Not everything that was sent is known to be written: %s", self._name, error)
+        finally:
+            await self._scope.cancel()
+            # An open transaction is aborted, so that readers need not wait for its timeout.
+            await self._producer.close(timeout_ms=0 if self._transactions is None else self._config.flush_timeout_ms)
+
+    async def _commit_regularly(self) -> None:
+        while True:
+            await self._runtime.sleep_ms(self._config.flush_interval_ms)
+            try:
+                await self._commit()
+            except KmirrorError as error:
+                _log.warning("[%s] Failed to commit offsets, tries again: %s", self._name, error)
+
+    async def _commit(self) -> None:
+        """Stores an offset for each source partition that records were written of since the last time."""
+        written, self._written = self._written, {}
+        rows: list[tuple[SourcePartition, int]] = [(dict(source), OFFSET) for source in written]
+        try:
+            await self._offsets.write(self._config.connector, rows)
+        except BaseException:
+            self._written = written | self._written
+            raise
