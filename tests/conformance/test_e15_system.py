@@ -179,7 +179,7 @@ async def a_week(stage: MirrorStage) -> None:
             fleet = stage.fleets[passive if hour % 96 == 12 else active]
             server = fleet.broker_named(1 + hour // 24 % 3)
             server.crash()
-            await stage.sleep_ms(1_000)
+            await stage.sleep_ms(HOUR_MS)  # its session has ended by then
             server.start()
         if hour in (80, 110):
             await stage.until("all is mirrored", lambda: stage.equal(active, passive, ORDERS))

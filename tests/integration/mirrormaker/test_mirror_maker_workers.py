@@ -31,7 +31,7 @@ PARTITIONS = 6
 SESSION = {"B.session.timeout.ms": "2000", "B.heartbeat.interval.ms": "500"}
 REST = {"dedicated.mode.enable.internal.rest": "true", "listeners": "http://127.0.0.1:0"}
 CONFIGS, STATUS = "mm2-configs.A.internal", "mm2-status.A.internal"
-KILLS = int(os.environ.get("KMIRROR_KILLS", "5"))
+KILLS = int(os.environ.get("KMIRROR_KILLS", "4"))
 
 
 class Flow:
