@@ -20,6 +20,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, Protocol
 
 from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
@@ -32,8 +33,7 @@ NOTHING_STORED: Final = -1
 _log = logging.getLogger(__name__)
 
 SourcePartition = Mapping[str, str | int]
-"""Connect's source partition: what a connector calls the place that it reads. Its names stand in the
-order in which Apache's workers write them."""
+"""Connect's source partition: what a connector calls the place that it reads."""
 
 
 def record_source(cluster: str, partition: TopicPartition) -> SourcePartition:
@@ -42,7 +42,25 @@ def record_source(cluster: str, partition: TopicPartition) -> SourcePartition:
 
 
 def offset_key(connector: str, source: SourcePartition) -> bytes:
-    return json.dumps([connector, dict(source)], separators=(",", ":"), ensure_ascii=False).encode()
+    in_order = {name: source[name] for name in sorted(source, key=partial(_bucket, table_size=_table_size(len(source))))}
+    return json.dumps([connector, in_order], separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _bucket(name: str, table_size: int) -> int:
+    """Where a Java HashMap keeps a key (`String.hashCode`, `HashMap.hash`); it iterates by that."""
+    code = 0
+    units = name.encode("utf-16-be")
+    for high, low in zip(units[::2], units[1::2]):
+        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    return (code ^ code >> 16) & (table_size - 1)
+
+
+def _table_size(count: int) -> int:
+    """A HashMap begins with 16 places, and doubles them when three of four are taken."""
+    size = 16
+    while count > size * 3 // 4:
+        size *= 2
+    return size
 
 
 def offset_value(offset: int) -> bytes:
@@ -50,15 +68,11 @@ def offset_value(offset: int) -> bytes:
 
 
 def parse_key(key: bytes | None) -> bytes | None:
-    """Returns the key with the names in their sorted order, None if it is not a key of this topic."""
+    """Returns the key in the order of a HashMap, None if it is not a key of this topic."""
     parsed = _json(key)
     if isinstance(parsed, list) and len(parsed) == 2 and isinstance(parsed[0], str) and isinstance(parsed[1], dict):
-        return _sorted_key(parsed[0], parsed[1])
+        return offset_key(parsed[0], parsed[1])
     return None
-
-
-def _sorted_key(connector: str, source: Mapping[str, Any]) -> bytes:
-    return offset_key(connector, {name: source[name] for name in sorted(source)})
 
 
 def parse_value(value: bytes) -> int | None:
@@ -106,7 +120,7 @@ class StoredOffsets:
 
     def get(self, connector: str, source: SourcePartition) -> int:
         """NOTHING_STORED (-1) without an offset, as for a negative one."""
-        return max(self._offsets.get(_sorted_key(connector, source), NOTHING_STORED), NOTHING_STORED)
+        return max(self._offsets.get(offset_key(connector, source), NOTHING_STORED), NOTHING_STORED)
 
 
 class OffsetStorage:

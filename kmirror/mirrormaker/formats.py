@@ -43,7 +43,7 @@ class Heartbeat(NamedTuple):
 
     @property
     def connect_partition(self) -> tuple[tuple[str, str | int], ...]:
-        """The names and values of its source partition, in the order of Apache's workers."""
+        """The names and values of its source partition."""
         return ("sourceClusterAlias", self.source_cluster_alias), ("targetClusterAlias", self.target_cluster_alias)
 
     @property
@@ -79,7 +79,7 @@ class Checkpoint(NamedTuple):
 
     @property
     def connect_partition(self) -> tuple[tuple[str, str | int], ...]:
-        """The names and values of its source partition, in the order of Apache's workers."""
+        """The names and values of its source partition."""
         topic, partition = self.topic_partition
         return ("partition", partition), ("topic", topic), ("group", self.consumer_group_id)
 

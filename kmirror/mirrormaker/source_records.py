@@ -35,7 +35,7 @@ OFFSET: Final = 0
 _log = logging.getLogger(__name__)
 
 SourceKey = tuple[tuple[str, str | int], ...]
-"""A source partition's names and values, in the order in which they are written."""
+"""A source partition's names and values."""
 
 
 class SourceRecord(NamedTuple):

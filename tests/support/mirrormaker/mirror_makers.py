@@ -172,7 +172,7 @@ def stored_offsets(servers: str, topic: str, partitions: int) -> dict[bytes, int
     found = {}
     for records in copied(servers, topic, partitions).values():
         for _, row in records:
-            assert parse_key(row.key) is not None, f"not a key of this topic: {row.key!r}"
+            assert parse_key(row.key) == row.key, f"not a key of this topic, or not in its order: {row.key!r}"
             found[row.key] = None if row.value is None else parse_value(row.value)
     return found
 
