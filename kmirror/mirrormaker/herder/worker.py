@@ -454,8 +454,6 @@ class Worker:
 
     async def _check(self, task: ConnectorTaskId, properties: Mapping[str, str]) -> None:
         """A task that was fenced in between, and began again, may have become another worker's."""
-        if self._peers is None:
-            return
         await self.configs.refresh()
         state = self.configs.state
         if task not in state.tasks(task.connector) or state.task_config(task) != properties or state.pending_fencing(task.connector):

@@ -124,7 +124,6 @@ def test_each_leads_and_each_is_killed_and_nothing_comes_twice(tmp_path: pathlib
         apache = flow.start(APACHE)
         ours.until("ours leads, and Apache's has a part", expected)
         flow.copy_more(apache, "both copy again")
-        assert "tasks of MirrorHeartbeatConnector" not in ours.log, "what Apache's wrote was the same"
         assert ours.stop() == 0, ours.log[-4000:]
         flow.copy_more(apache, "Apache's is left")
         flow.assert_copied("t", exactly_once=True)

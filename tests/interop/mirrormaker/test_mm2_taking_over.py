@@ -76,4 +76,5 @@ def test_at_least_once_repeats_only_what_was_not_stored(tmp_path: pathlib.Path) 
         for number, start in enumerate((apache_mirror_maker_2, our_mirror_maker_2, apache_mirror_maker_2)):
             with start(tmp_path / str(number), settings) as program:
                 lap(program, a, b, number * 600, 600, is_killed=False)
+                assert "configurations of 1 tasks of MirrorHeartbeatConnector" not in program.log, "Apache's wrote the same"
         assert rows(read(b, "A.t", PARTITIONS)) == rows(read(a, "t", PARTITIONS))
