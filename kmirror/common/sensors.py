@@ -16,6 +16,7 @@ window`, a token bucket in debt after `debt / bound` seconds.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -66,12 +67,15 @@ class SampledStat:
         self._current = 0
 
     def record(self, config: MetricConfig, value: float, now_ms: int) -> None:
-        sample = self._current_sample(now_ms)
-        if now_ms - sample.start_ms >= config.time_window_ms:
-            sample = self._advance(config, now_ms)
+        sample = self._sample_for(config, now_ms)
         self.update(sample, value)
         sample.count += 1
         sample.last_event_ms = now_ms
+
+    def _sample_for(self, config: MetricConfig, now_ms: int) -> _Sample:
+        """The window that a value of this time goes into."""
+        sample = self._samples[self._current] if self._samples else self._current_sample(now_ms)
+        return self._advance(config, now_ms) if now_ms - sample.start_ms >= config.time_window_ms else sample
 
     def measure(self, config: MetricConfig, now_ms: int) -> float:
         self.purge(config, now_ms)
@@ -158,6 +162,15 @@ class AvgMinMax(Avg):
             sample.least = value
         if value > sample.greatest:
             sample.greatest = value
+
+    def record_all(self, config: MetricConfig, values: Sequence[float], now_ms: int) -> None:
+        """Records several values of one time."""
+        sample = self._sample_for(config, now_ms)
+        sample.value += sum(values)
+        sample.count += len(values)
+        sample.last_event_ms = now_ms
+        sample.least = min(sample.least, min(values))
+        sample.greatest = max(sample.greatest, max(values))
 
     def least(self, config: MetricConfig, now_ms: int) -> float:
         """NaN when the windows are empty."""

@@ -35,7 +35,7 @@ from typing import Any, Final
 
 from kmirror.common.errors import ConfigError
 from kmirror.common.exponential_backoff import ExponentialBackoff
-from kmirror.network.client_connection import ClientConnection, RequestMessage
+from kmirror.network.client_connection import ClientConnection
 from kmirror.network.client_errors import (
     AuthenticationError,
     DisconnectError,
@@ -44,6 +44,7 @@ from kmirror.network.client_errors import (
     UnsupportedVersionError,
 )
 from kmirror.network.client_metrics import ClientMetrics
+from kmirror.network.client_requests import RequestMessage
 from kmirror.network.client_security import ClientChannelBuilder, ClientSecurity
 from kmirror.network.frames import new_scratch
 from kmirror.runtime.api import ConnectionProtocol, Runtime, SocketBuffers
@@ -198,8 +199,9 @@ class NetworkClient:
         return await self._connected(peer, deadline_ms)
 
     def _idle_too_long(self, connection: ClientConnection) -> bool:
-        idle_ms = self._runtime.clock.monotonic_ms() - connection.last_active_ms
-        return connection.in_flight == 0 and idle_ms >= self._settings.connections_max_idle_ms
+        if connection.in_flight:
+            return False
+        return self._runtime.clock.monotonic_ms() - connection.last_active_ms >= self._settings.connections_max_idle_ms
 
     async def _connected(self, peer: Peer, deadline_ms: int) -> ClientConnection:
         """Connects. There is one attempt at a time for each peer, and all who wait share its

@@ -6,18 +6,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from kmirror.common.errors import ConfigError, Errors
-from kmirror.common.ports import Buffer, FileSlice
+from kmirror.common.ports import Buffer
 from kmirror.network.client_errors import AuthenticationError, DisconnectError, RequestTimeoutError, UnsupportedVersionError
 from kmirror.network.client_metrics import ClientMetrics
+from kmirror.network.client_requests import AwaitedRequest, PostedRequest, RequestMessage
 from kmirror.network.frames import FrameReader, InvalidReceiveError
 from kmirror.network.security.authentication_errors import SaslError, SslHandshakeError
 from kmirror.runtime.api import Connection, Runtime, TimerHandle
-from kmirror.wire.api_keys import API_TABLE, ApiKeys, Message
+from kmirror.wire.api_keys import API_TABLE, ApiKeys
 from kmirror.wire.framing import (
     FRAME_SIZE_BYTES,
     REQUEST_HEADER_FIELDS_BYTES,
@@ -43,60 +45,14 @@ of a TLS alert announces 352 MB, that of an HTTP response 1.2 GB.
 REAUTHENTICATION_WINDOW: Final = 0.85
 REAUTHENTICATION_JITTER: Final = 0.1
 NEVER_MS: Final = 1 << 62
+NO_REST: Final = -1
+LONGEST_REST_MS: Final = 100
+"""An answer waits in the socket for twice this time at most."""
 FLEXIBLE_REQUEST_HEADER: Final = 2
 """From this version on a request header ends with tags."""
-_CORRELATION_ID_BYTES: Final = 4
+_CORRELATION_ID = struct.Struct(">i")
+_CORRELATION_ID_BYTES: Final = _CORRELATION_ID.size
 _log = logging.getLogger(__name__)
-
-
-class RequestMessage(Message, Protocol):
-    """A generated request class."""
-
-    API_KEY: ClassVar[int]
-
-
-class _InFlight:
-    """A request whose response is awaited; `response` is done early if its caller gave up."""
-
-    __slots__ = ("api_key", "correlation_id", "response", "timer")
-
-    def __init__(self, correlation_id: int, api_key: int, response: asyncio.Future[memoryview], timer: TimerHandle) -> None:
-        self.correlation_id = correlation_id
-        self.api_key = api_key
-        self.response = response
-        self.timer = timer
-
-    def answered(self, frame: memoryview) -> None:
-        self.timer.cancel()
-        if not self.response.done():
-            self.response.set_result(frame)
-
-    def failed(self, error: Exception) -> None:
-        self.timer.cancel()
-        if not self.response.done():
-            self.response.set_exception(error)
-
-
-class _Posted:
-    """A request whose response is given to a function. `deadline_ms` is watched by one timer of the
-    connection.
-    """
-
-    __slots__ = ("answered", "api_key", "correlation_id", "deadline_ms", "failed")
-
-    def __init__(
-        self,
-        correlation_id: int,
-        api_key: int,
-        deadline_ms: int,
-        answered: Callable[[memoryview], None],
-        failed: Callable[[Exception], None],
-    ) -> None:
-        self.correlation_id = correlation_id
-        self.api_key = api_key
-        self.deadline_ms = deadline_ms
-        self.answered = answered
-        self.failed = failed
 
 
 class ClientConnection:
@@ -128,9 +84,17 @@ class ClientConnection:
         self._on_lost = on_lost
         self._reader = FrameReader(self._on_frame, max_size=MAX_FIRST_RESPONSE_BYTES, scratch=scratch, reuse_large_frames=True)
         self._connection: Connection | None = None
-        self._in_flight: deque[_InFlight | _Posted] = deque()
+        self._in_flight: deque[AwaitedRequest | PostedRequest] = deque()
         self._deadline_timer: TimerHandle | None = None
-        self._header_ends = tuple(request_header_end(client_id, is_flexible=flexible) for flexible in (False, True))
+        self.after_answers: Callable[[], None] | None = None
+        """Called when all that was received at a time is handled, if it held answers to posted requests;
+        must not raise."""
+        self._has_answers = False
+        self._rest_until = NO_REST
+        self._wakes_at = 1
+        self._has_read = False
+        self._rest_timer: TimerHandle | None = None
+        self._header_ends: dict[tuple[int, int], bytes] = {}
         self._next_correlation_id = 0
         self._error: DisconnectError | None = None
         self._ranges: dict[int, tuple[int, int]] = {}
@@ -154,7 +118,7 @@ class ClientConnection:
             and self._ready
             and self._room.is_set()
             and self._logging_in is None
-            and self._runtime.clock.monotonic_ms() < self._log_in_again_ms
+            and (self._log_in_again_ms == NEVER_MS or self._runtime.clock.monotonic_ms() < self._log_in_again_ms)
         )
 
     @property
@@ -172,10 +136,19 @@ class ClientConnection:
 
     def buffer_updated(self, size: int) -> None:
         self._metrics.read(size)
+        self.last_active_ms = self._runtime.clock.monotonic_ms()
+        self._has_read = True
         try:
             self._reader.buffer_updated(size)
         except InvalidReceiveError as error:
             self.lose(DisconnectError(f"{self.host}:{self.port} does not speak Kafka's protocol: {error}"))
+        if self._has_answers:
+            self._has_answers = False
+            self._rest_until = NO_REST
+            if self.after_answers is not None:
+                self.after_answers()
+            if self._rest_until != NO_REST or self._wakes_at > 1:
+                self._rest()
 
     def pause_writing(self) -> None:
         self._room.clear()
@@ -207,7 +180,7 @@ class ClientConnection:
         response: asyncio.Future[memoryview] = self._runtime.create_future()
         delay_ms = max(0, deadline_ms - self._runtime.clock.monotonic_ms())
         timer = self._runtime.call_later_ms(delay_ms, lambda: self._time_out(correlation_id))
-        self._in_flight.append(_InFlight(correlation_id, request.API_KEY, response, timer))
+        self._in_flight.append(AwaitedRequest(correlation_id, request.API_KEY, response, timer))
         return await response
 
     async def until_it_takes_posts(self, deadline_ms: int) -> None:
@@ -221,49 +194,94 @@ class ClientConnection:
         if self._error is not None:
             raise self._error
 
-    def post(
-        self,
-        api_key: int,
-        version: int,
-        body: Sequence[Buffer | FileSlice],
-        size: int,
-        *,
-        timeout_ms: int,
-        answered: Callable[[memoryview], None],
-        failed: Callable[[Exception], None],
-    ) -> None:
-        """Writes a request of `size` bytes that is encoded already, at once and in the order of the
-        calls. One of the two functions is called with the response frame, or with the error that
-        `exchange` would raise; neither may raise. Only while `takes_posts`.
-        """
+    def post(self, requests: Sequence[PostedRequest], *, timeout_ms: int) -> None:
+        """Writes requests at once, in their order. Only while `takes_posts`."""
         now_ms = self._runtime.clock.monotonic_ms()
-        correlation_id = self._write_encoded(api_key, version, body, size, now_ms)
-        self._in_flight.append(_Posted(correlation_id, api_key, now_ms + timeout_ms, answered, failed))
+        parts: list[Buffer] = []
+        sizes = []
+        for request in requests:
+            sizes.append(self._add_framed(request, parts))
+            request.body = ()
+            request.deadline_ms = now_ms + timeout_ms
+            self._in_flight.append(request)
+        self._metrics.wrote_all(sizes, now_ms)
+        self._write_parts(parts, now_ms)
         if self._deadline_timer is None:
             self._deadline_timer = self._runtime.call_later_ms(timeout_ms, self._check_deadlines)
 
-    def post_one_way(self, api_key: int, version: int, body: Sequence[Buffer | FileSlice], size: int) -> None:
-        """Writes a request that has no response (Produce with acks=0). Only while `takes_posts`."""
-        self._write_encoded(api_key, version, body, size, self._runtime.clock.monotonic_ms())
+    def rest_until(self, in_flight: int) -> None:
+        """Says, from `after_answers`, that there is nothing to do until no more than `in_flight` of
+        the requests are unanswered: answers before that may be read together. Holds until the next
+        answer is read.
+        """
+        self._rest_until = in_flight
 
-    def _write_encoded(self, api_key: int, version: int, body: Sequence[Buffer | FileSlice], size: int, now_ms: int) -> int:
+    def _rest(self) -> None:
+        """Asks for a wake-up when the last answer that is waited for begins to arrive.
+
+        The first answer in flight may have been read in part; so it does not count.
+        """
+        size = 1
+        if self._rest_until != NO_REST and self._error is None:
+            for index in range(1, len(self._in_flight) - self._rest_until):
+                request = self._in_flight[index]
+                if not isinstance(request, PostedRequest) or not request.least_answer_bytes:
+                    size = 1
+                    break
+                size += request.least_answer_bytes
+        self._wake_at(size)
+
+    def _wake_at(self, size: int) -> None:
+        if size == self._wakes_at or self._connection is None:
+            return
+        self._wakes_at = size if self._connection.wake_at(size) else 1
+        if self._wakes_at > 1 and self._rest_timer is None:
+            self._rest_timer = self._runtime.call_later_ms(LONGEST_REST_MS, self._check_rest)
+
+    def _check_rest(self) -> None:
+        """Reads what has come, if nothing was read for some time."""
+        self._rest_timer = None
+        if self._wakes_at == 1 or self._error is not None:
+            return
+        if not self._has_read:
+            self._wake_at(1)
+            return
+        self._has_read = False
+        self._rest_timer = self._runtime.call_later_ms(LONGEST_REST_MS, self._check_rest)
+
+    def post_one_way(self, request: PostedRequest) -> None:
+        """Writes a request that has no response (Produce with acks=0). Only while `takes_posts`."""
+        now_ms = self._runtime.clock.monotonic_ms()
+        parts: list[Buffer] = []
+        self._metrics.wrote(self._add_framed(request, parts), now_ms)
+        self._write_parts(parts, now_ms)
+
+    def _write_parts(self, parts: list[Buffer], now_ms: int) -> None:
         connection = self._connection
         assert connection is not None and self._error is None, "a request was posted on a connection that takes none"
-        correlation_id = self._take_correlation_id()
-        end = self._header_ends[api_spec(api_key).request_header_version(version) >= FLEXIBLE_REQUEST_HEADER]
-        size += REQUEST_HEADER_FIELDS_BYTES + len(end)
-        first = request_header_fields(size, api_key, version, correlation_id) + end
-        connection.write([first, *body])
         self.last_active_ms = now_ms
-        self._metrics.wrote(size + FRAME_SIZE_BYTES, now_ms)
-        return correlation_id
+        connection.write(parts)
+
+    def _add_framed(self, request: PostedRequest, parts: list[Buffer]) -> int:
+        """Adds a request behind its header; returns the frame's size."""
+        api_key, version, body = request.api_key, request.version, request.body
+        end = self._header_ends.get((api_key, version))
+        if end is None:
+            is_flexible = api_spec(api_key).request_header_version(version) >= FLEXIBLE_REQUEST_HEADER
+            end = self._header_ends[api_key, version] = request_header_end(self._client_id, is_flexible=is_flexible)
+        request.correlation_id = correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        size = REQUEST_HEADER_FIELDS_BYTES + len(end) + request.size
+        parts.append(b"".join((request_header_fields(size, api_key, version, correlation_id), end, body[0])))
+        parts += body[1:]
+        return size + FRAME_SIZE_BYTES
 
     def _check_deadlines(self) -> None:
         """Runs when the first posted request may be late; waits on for the next one otherwise."""
         self._deadline_timer = None
         now_ms = self._runtime.clock.monotonic_ms()
         for request in self._in_flight:
-            if isinstance(request, _Posted):
+            if isinstance(request, PostedRequest):
                 if request.deadline_ms <= now_ms:
                     self._time_out(request.correlation_id)
                 else:
@@ -279,6 +297,7 @@ class ClientConnection:
         if self._error is not None:
             raise self._error
         assert self._connection is not None, "a request was sent before the connection was made"
+        self._wake_at(1)
         correlation_id = self._take_correlation_id()
         header = RequestHeader(request.API_KEY, version, correlation_id, self._client_id)
         frame = encode_request(header, request)
@@ -288,7 +307,7 @@ class ClientConnection:
         return correlation_id
 
     def _on_frame(self, frame: memoryview) -> None:
-        correlation_id = int.from_bytes(frame[:_CORRELATION_ID_BYTES], "big", signed=True)
+        correlation_id: int = _CORRELATION_ID.unpack_from(frame)[0] if len(frame) >= _CORRELATION_ID_BYTES else -1
         if not self._in_flight or self._in_flight[0].correlation_id != correlation_id:
             expected = self._in_flight[0].correlation_id if self._in_flight else "none"
             self.lose(
@@ -296,8 +315,8 @@ class ClientConnection:
             )
             return
         request = self._in_flight.popleft()
-        self.last_active_ms = self._runtime.clock.monotonic_ms()
         self._metrics.responses += 1
+        self._has_answers = True
         request.answered(frame)
 
     def _time_out(self, correlation_id: int) -> None:
@@ -311,7 +330,7 @@ class ClientConnection:
             return
         name = ApiKeys(late.api_key).name
         timeout = RequestTimeoutError(f"{peer} did not answer {name} (correlation id {correlation_id}) in time")
-        if isinstance(late, _InFlight):
+        if isinstance(late, AwaitedRequest):
             late.failed(timeout)
             self.lose(lost)
         else:
@@ -329,9 +348,10 @@ class ClientConnection:
             self._connection.abort()
             self._metrics.closed()
         self._on_lost(self)
-        if self._deadline_timer is not None:
-            self._deadline_timer.cancel()
-            self._deadline_timer = None
+        for timer in (self._deadline_timer, self._rest_timer):
+            if timer is not None:
+                timer.cancel()
+        self._deadline_timer = self._rest_timer = None
         while self._in_flight:
             self._in_flight.popleft().failed(error)
 

@@ -13,10 +13,10 @@ bytes for the client, and `network-io` adds the writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kmirror.common.ports import Clock
-from kmirror.common.sensors import Avg, Max, MetricConfig
+from kmirror.common.sensors import AvgMinMax, MetricConfig
 
 WINDOW_MS = 30_000
 WINDOWS = 2
@@ -32,8 +32,7 @@ class ClientMetrics:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._config = MetricConfig()
-        self._request_sizes = (Avg(), Max())
-        self._login_times = (Avg(), Max())
+        self._request_sizes, self._login_times = AvgMinMax(), AvgMinMax()
         self.connections = 0
         self.connections_created = self.connections_closed = 0
         self.reads = self.requests = self.responses = 0
@@ -56,12 +55,15 @@ class ClientMetrics:
 
     def wrote(self, size: int, now_ms: int) -> None:
         """A request of `size` bytes was written."""
+        self.wrote_all([size], now_ms)
+
+    def wrote_all(self, sizes: Sequence[int], now_ms: int) -> None:
+        """Requests of these sizes were written at a time."""
         if now_ms - self._windows[-1][0] >= WINDOW_MS:
             self._begin_window(now_ms)
-        self.requests += 1
-        self.outgoing_bytes += size
-        for stat in self._request_sizes:
-            stat.record(self._config, size, now_ms)
+        self.requests += len(sizes)
+        self.outgoing_bytes += sum(sizes)
+        self._request_sizes.record_all(self._config, sizes, now_ms)
 
     def read(self, size: int) -> None:
         """`size` bytes were read: a part of a response, or several responses."""
@@ -77,8 +79,7 @@ class ClientMetrics:
             self.logins_without_end += not has_end
             return
         self.later_logins += 1
-        for stat in self._login_times:
-            stat.record(self._config, duration_ms, self._clock.monotonic_ms())
+        self._login_times.record(self._config, duration_ms, self._clock.monotonic_ms())
 
     def refused(self, *, again: bool) -> None:
         if again:
@@ -99,9 +100,9 @@ class ClientMetrics:
             yield f"{name}-total", total
             yield f"{name}-rate", (total - earlier) * 1000.0 / elapsed_ms
         yield "successful-authentication-no-reauth-total", self.logins_without_end
-        for name, stats in (("request-size", self._request_sizes), ("reauthentication-latency", self._login_times)):
-            for suffix, stat in zip(("avg", "max"), stats, strict=True):
-                yield f"{name}-{suffix}", stat.measure(self._config, now_ms)
+        for name, stat in (("request-size", self._request_sizes), ("reauthentication-latency", self._login_times)):
+            yield f"{name}-avg", stat.measure(self._config, now_ms)
+            yield f"{name}-max", stat.greatest(self._config, now_ms)
 
     def _totals(self) -> tuple[int, ...]:
         """The counts, in the order of RATED."""

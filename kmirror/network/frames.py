@@ -7,14 +7,15 @@ incomplete frame moves to a buffer of exactly that frame's size. From then on th
 into that buffer, so the kernel makes the only copy of a large frame.
 
 Fresh memory for a frame of megabytes costs about as much as receiving it, because the kernel maps
-and clears it page by page. A reader whose large frames are finished with before the next one comes
-(a fetcher's responses) therefore reuses the last frame's buffer if nothing refers to it any more.
+and clears it page by page. A reader whose large frames are finished with soon (a fetcher's responses)
+therefore keeps the buffers of the last ones and reuses the newest that nothing refers to any more.
 Whoever keeps a view of a frame keeps its buffer.
 """
 
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -23,10 +24,10 @@ from kmirror.common.errors import KmirrorError
 SIZE_BYTES: Final = 4
 SCRATCH_BYTES: Final = 1 << 16
 MIN_REUSED_BYTES: Final = 1 << 18
+MAX_KEPT_BYTES: Final = 1 << 23
+"""Together; the last frame's buffer is kept in any case."""
 MAX_UNUSED_SHARE: Final = 8
-"""A kept buffer serves frames down to this fraction of its size. For a smaller large frame it is
-replaced.
-"""
+"""A kept buffer serves frames down to this fraction of its size."""
 
 _SIZE = struct.Struct(">i")
 
@@ -54,7 +55,7 @@ class FrameReader:
         self, on_frame: Callable[[memoryview], None], *, max_size: int, scratch: memoryview, reuse_large_frames: bool = False
     ) -> None:
         self._keeps = reuse_large_frames
-        self._kept: bytearray | None = None
+        self._kept: deque[bytearray] = deque()
         self._on_frame = on_frame
         self._max_size = max_size
         self._scratch = scratch
@@ -77,7 +78,8 @@ class FrameReader:
         (`runtime.collector`), and a client may have announced a hundred megabytes.
         """
         self._stopped = True
-        self._frame = self._kept = None
+        self._frame = None
+        self._kept.clear()
 
     def set_max_size(self, max_size: int) -> None:
         """Applies to the frames that begin from now on."""
@@ -112,7 +114,9 @@ class FrameReader:
         scratch = self._scratch
         start = 0
         while end - start >= SIZE_BYTES and not self._stopped:
-            size = self._believed_size(start)
+            size: int = _SIZE.unpack_from(scratch, start)[0]
+            if not 0 < size <= self._max_size:
+                raise InvalidReceiveError(f"Invalid receive (size = {size}{f' larger than {self._max_size}' if size > 0 else ''})")
             start += SIZE_BYTES
             if end - start < size:
                 self._begin_frame(size, scratch[start:end])
@@ -120,7 +124,7 @@ class FrameReader:
             frame = memoryview(bytes(scratch[start : start + size]))
             start += size
             self._on_frame(frame)
-        self._size_prefix = bytes(scratch[start:end])
+        self._size_prefix = bytes(scratch[start:end]) if start < end else b""
 
     def _begin_frame(self, size: int, received: memoryview) -> None:
         frame = self._new_frame(size)
@@ -132,18 +136,17 @@ class FrameReader:
         if not self._keeps or size < MIN_REUSED_BYTES:
             return memoryview(bytearray(size))
         kept = self._kept
-        if kept is None or not size <= len(kept) <= MAX_UNUSED_SHARE * size or not _is_unused(kept):
-            kept = self._kept = bytearray(size)
-        return memoryview(kept)[:size]
-
-    def _believed_size(self, start: int) -> int:
-        """The size that a frame at scratch[start] announces."""
-        size: int = _SIZE.unpack_from(self._scratch, start)[0]
-        if size > self._max_size:
-            raise InvalidReceiveError(f"Invalid receive (size = {size} larger than {self._max_size})")
-        if size <= 0:
-            raise InvalidReceiveError(f"Invalid receive (size = {size})")
-        return size
+        for index in range(len(kept) - 1, -1, -1):
+            found = kept[index]
+            if size <= len(found) <= MAX_UNUSED_SHARE * size and _is_unused(found):
+                del kept[index]
+                break
+        else:
+            found = bytearray(size)
+        kept.append(found)
+        while len(kept) > 1 and sum(map(len, kept)) > MAX_KEPT_BYTES:
+            del kept[0]
+        return memoryview(found)[:size]
 
 
 def _is_unused(buffer: bytearray) -> bool:

@@ -71,6 +71,12 @@ class Connection(Protocol):
 
     def resume_reading(self) -> None: ...
 
+    def wake_at(self, size: int) -> bool:
+        """Asks to be told of received bytes only when at least `size` are there, from now on; the end
+        of the stream is always told. A hint: returns False where it means nothing.
+        """
+        ...
+
     def close(self) -> None:
         """Sends what is unsent, then closes; nothing more is received."""
         ...

@@ -93,6 +93,15 @@ class SocketConnection:
             self._reading = True
             self._loop.add_reader(self._descriptor, self._on_readable)
 
+    def wake_at(self, size: int) -> bool:
+        if self._closing:
+            return False
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+        except OSError:
+            return False
+        return True
+
     def _on_readable(self) -> None:
         finished = False
         try:

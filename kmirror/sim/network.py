@@ -349,6 +349,9 @@ class SimConnection:
 
     # Ending
 
+    def wake_at(self, size: int) -> bool:
+        return False
+
     def close(self) -> None:
         if not self._closing:
             self._closing = True

@@ -261,3 +261,46 @@ def test_blocking_work_runs_beside_the_loop():
         assert await runtime.run_blocking(threading.get_ident) != here
 
     run(main)
+
+
+def test_a_connection_is_woken_when_as_much_is_there_as_it_asked_for_or_at_the_end():
+    class Heard:
+        def __init__(self) -> None:
+            self.sizes: list[int] = []
+            self.lost = False
+
+        def connection_made(self, connection) -> None:
+            self.connection = connection
+
+        def get_buffer(self, size_hint: int) -> memoryview:
+            return memoryview(bytearray(1_000))
+
+        def buffer_updated(self, size: int) -> None:
+            self.sizes.append(size)
+
+        def connection_lost(self, error) -> None:
+            self.lost = True
+
+    async def main(runtime: AsyncioRuntime) -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        _, heard = await runtime.connect("127.0.0.1", listener.getsockname()[1], Heard)
+        peer, _address = listener.accept()
+        assert heard.connection.wake_at(30)
+        for _ in range(2):
+            peer.send(b"x" * 10)
+            await asyncio.sleep(0.05)
+        assert heard.sizes == [], "20 bytes are not told"
+        peer.send(b"x" * 10)
+        await until(lambda: heard.sizes == [30])
+        peer.send(b"x" * 7)
+        await asyncio.sleep(0.05)
+        assert heard.sizes == [30] and heard.connection.wake_at(1), "what is there is told when less is asked for"
+        await until(lambda: heard.sizes == [30, 7])
+        assert heard.connection.wake_at(30)
+        peer.send(b"x" * 5)
+        peer.close()
+        await until(lambda: heard.lost)
+        assert heard.sizes == [30, 7, 5] and not heard.connection.wake_at(2)
+        listener.close()
+
+    run(main)

@@ -152,6 +152,9 @@ class SslTransportLayer:
             self._below.resume_reading()
             self._runtime.call_soon(self._read_on)
 
+    def wake_at(self, size: int) -> bool:
+        return False
+
     def close(self) -> None:
         if self._closing:
             return

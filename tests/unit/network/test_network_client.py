@@ -6,6 +6,8 @@ import pytest
 from support.brokers.network_doubles import METADATA_RANGE, tiny_broker
 
 from kmirror.network.client import ClientSettings, DisconnectError, NetworkClient, RequestTimeoutError, UnsupportedVersionError
+from kmirror.network.client_connection import LONGEST_REST_MS
+from kmirror.network.client_requests import PostedRequest
 from kmirror.network.client_security import ClientSecurity
 from kmirror.network.socket_server import SocketServer
 from kmirror.runtime.api import TaskScope
@@ -235,22 +237,29 @@ def test_security_that_cannot_be_had_is_asked_for_again_and_never_left_out(bench
 def posted(bench, count=1, *, timeout_ms=5_000):
     """Posts Metadata requests; returns what came of each, in the order in which it came."""
     outcomes = []
-    out = Writer()
-    MetadataRequest().write(out, METADATA_RANGE[1])
     connection = bench.client.connection_for_posts("broker", PORT)
-    for number in range(count):
-        connection.post(
-            ApiKeys.METADATA,
-            METADATA_RANGE[1],
-            out.parts(),
-            out.size,
-            timeout_ms=timeout_ms,
-            answered=lambda frame, number=number: outcomes.append(
-                (number, read_response(ApiKeys.METADATA, METADATA_RANGE[1], frame)[1].cluster_id)
-            ),
-            failed=lambda error, number=number: outcomes.append((number, type(error))),
-        )
+    connection.post([Asked(number, outcomes) for number in range(count)], timeout_ms=timeout_ms)
     return outcomes
+
+
+class Asked(PostedRequest):
+    """A Metadata request."""
+
+    api_key = ApiKeys.METADATA
+    version = METADATA_RANGE[1]
+    least_answer_bytes = 0
+
+    def __init__(self, number, outcomes):
+        out = Writer()
+        MetadataRequest().write(out, self.version)
+        self.body, self.size = out.parts(), out.size
+        self.number, self.outcomes = number, outcomes
+
+    def answered(self, frame):
+        self.outcomes.append((self.number, read_response(ApiKeys.METADATA, self.version, frame)[1].cluster_id))
+
+    def failed(self, error):
+        self.outcomes.append((self.number, type(error)))
 
 
 def prepare(bench):
@@ -300,3 +309,72 @@ def test_posts_fail_when_their_connection_is_lost(bench):
     bench.world.node("broker").kill()
     bench.world.loop.run_for_us(100_000)
     assert outcomes == [(0, DisconnectError), (1, DisconnectError), (2, DisconnectError)]
+
+
+def resting(bench, count, rest_until=1):
+    """Posts requests of an owner that has nothing to do until most are answered. Returns the outcomes,
+    and the sizes at which the connection asked to be woken.
+    """
+    connection = bench.client.connection_for_posts("broker", PORT)
+    sizes = []
+    connection._connection.wake_at = lambda size: sizes.append(size) or True
+    connection.after_answers = lambda: connection.rest_until(rest_until)
+    outcomes = []
+    requests = [Asked(number, outcomes) for number in range(count)]
+    for number, request in enumerate(requests):
+        request.least_answer_bytes = 100 + number
+    connection.post(requests, timeout_ms=5_000)
+    return outcomes, sizes
+
+
+def reach_rest(bench, sizes):
+    for _ in range(10_000):
+        if sizes:
+            return
+        bench.world.loop.run_for_us(50)
+    raise AssertionError("the connection never rested")
+
+
+def test_answers_that_nobody_waits_for_may_be_read_together(bench):
+    """Of the first answer in flight a part may have been read: so it does not count."""
+    prepare(bench)
+    bench.delay_ms = 10
+    outcomes, sizes = resting(bench, 5)
+    bench.world.loop.run_for_us(1_000_000)
+    assert [number for number, _ in outcomes] == [0, 1, 2, 3, 4]
+    assert sizes == [1 + 102 + 103, 1 + 103, 1]
+
+
+def test_a_connection_that_rests_looks_again_when_nothing_comes(bench):
+    prepare(bench)
+    bench.delay_ms = 10
+    outcomes, sizes = resting(bench, 5)
+    reach_rest(bench, sizes)
+    bench.delay_ms = 10_000
+    resting_at = sizes[-1]
+    bench.world.loop.run_for_us(2_000 * LONGEST_REST_MS + 20_000)
+    assert resting_at > 1 and sizes[-1] == 1 and len(outcomes) == 2
+
+
+def test_a_request_that_is_awaited_ends_the_rest(bench):
+    prepare(bench)
+    bench.delay_ms = 10
+    _, sizes = resting(bench, 5)
+    reach_rest(bench, sizes)
+    resting_at = sizes[-1]
+    asked = bench.client_runtime.spawn(bench.client.send("broker", PORT, MetadataRequest(), timeout_ms=5_000), name="asked")
+    bench.world.loop.run_for_us(1)
+    assert resting_at > 1 and sizes[-1] == 1
+    bench.world.loop.run_for_us(1_000_000)
+    assert asked.result().cluster_id == "tester"
+
+
+def test_a_connection_rests_only_for_answers_whose_least_size_is_known(bench):
+    prepare(bench)
+    connection = bench.client.connection_for_posts("broker", PORT)
+    sizes = []
+    connection._connection.wake_at = lambda size: sizes.append(size) or True
+    connection.after_answers = lambda: connection.rest_until(1)
+    outcomes = posted(bench, 5)
+    bench.world.loop.run_for_us(1_000_000)
+    assert len(outcomes) == 5 and sizes == []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kmirror.network.frames import SCRATCH_BYTES, FrameReader, InvalidReceiveError, new_scratch
+from kmirror.network.frames import MAX_KEPT_BYTES, SCRATCH_BYTES, FrameReader, InvalidReceiveError, new_scratch
 
 
 def feed(reader: FrameReader, data: bytes, cuts: list[int]) -> None:
@@ -110,8 +110,8 @@ def test_a_closed_reader_holds_no_buffer(received, references):
 
 
 def test_the_buffer_of_a_large_frame_is_used_again_when_nobody_looks_at_it() -> None:
-    """A view on a frame keeps its bytes; a buffer nobody refers to takes the next frame, and one
-    far too large goes.
+    """A view on a frame keeps its bytes; a buffer nobody refers to takes the next frame, but none
+    that is far too small for it.
     """
     kept: list[memoryview] = []
     reader = FrameReader(kept.append, max_size=1 << 24, scratch=new_scratch(), reuse_large_frames=True)
@@ -138,8 +138,34 @@ def test_the_buffer_of_a_large_frame_is_used_again_when_nobody_looks_at_it() -> 
     feed_frame(4, 300_000)
     assert kept[0].obj is second
     kept.clear()
-    feed_frame(5, 8_000_000)
+    feed_frame(5, 5_000_000)
     largest = kept[0].obj
+    feed_frame(6, 400_000)
+    assert kept[1].obj is not largest and set(bytes(kept[0])) == {5}
     kept.clear()
-    feed_frame(6, 300_000)
-    assert kept[0].obj is not largest, "too large to be kept for so little"
+    feed_frame(7, 500_000)
+    assert kept[0].obj is not largest, "too large to be used for so little"
+    kept.clear()
+    feed_frame(8, 4_000_000)
+    assert kept[0].obj is largest
+
+
+def test_several_buffers_are_kept_up_to_a_limit() -> None:
+    kept: list[memoryview] = []
+    reader = FrameReader(kept.append, max_size=1 << 24, scratch=new_scratch(), reuse_large_frames=True)
+    size = MAX_KEPT_BYTES // 4
+    for fill in range(6):
+        data = size.to_bytes(4, "big") + bytes([fill]) * size
+        while data:
+            buffer = reader.get_buffer(-1)
+            taken = min(len(buffer), len(data))
+            buffer[:taken] = data[:taken]
+            data = data[taken:]
+            reader.buffer_updated(taken)
+        del buffer
+    buffers = [view.obj for view in kept]
+    assert [set(bytes(view)) for view in kept] == [{fill} for fill in range(6)] and len({id(one) for one in buffers}) == 6
+    held = [sys.getrefcount(one) for one in buffers]
+    kept.clear()
+    reader.close()
+    assert [before - sys.getrefcount(one) for before, one in zip(held, buffers, strict=True)] == [0, 0, 1, 1, 1, 1]
