@@ -43,7 +43,8 @@ class BufferPool:
 
     def give_back(self, size: int) -> None:
         self.free += size
-        self._grant()
+        if self._waiting:
+            self._grant()
 
     def fail_all(self, error: Exception) -> None:
         while self._waiting:

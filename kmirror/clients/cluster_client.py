@@ -50,7 +50,8 @@ from kmirror.network.client import (
     RequestTimeoutError,
     UnsupportedVersionError,
 )
-from kmirror.network.client_connection import ClientConnection, RequestMessage
+from kmirror.network.client_connection import ClientConnection
+from kmirror.network.client_requests import RequestMessage
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kmirror.wire.primitives import ProtocolReadError

@@ -27,7 +27,7 @@ The parts: `record_accumulator` (what waits), `transaction_manager` (sequences a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self, TypeVar
 
 from kmirror.clients.cluster_client import ClusterClient, PartitionInfo
@@ -37,6 +37,7 @@ from kmirror.clients.producer_batch import (
     FutureRecordMetadata,
     IllegalStateError,
     ProducerRecord,
+    Receipt,
     RecordMetadata,
     size_upper_bound,
 )
@@ -174,9 +175,29 @@ class KafkaProducer:
         self._sender.wake()
         return future
 
-    async def flush(self) -> None:
-        """Sends everything that was accepted before the call, and waits until all of it is done."""
+    async def send_run(self, partition: TopicPartition, batches: Sequence[RecordBatch], receipt: Receipt) -> None:
+        """Accepts whole batches in their order, as `send_batch` does each, or raises and accepts
+        none. `receipt` is called for each with its number in the run and what became of it, in any
+        order. Together they must not be larger than buffer.memory.
+        """
         self._ensure_open()
+        bodies = [body_of(batch) for batch in batches]
+        if not self.cluster.partition_count(partition.topic) > partition.partition:
+            await self._wait_on_metadata(partition.topic, partition.partition)
+        sizes = [batch.size_in_bytes for batch in batches]
+        self._ensure_size(max(sizes))
+        self._may_add(partition)
+        memory = sum(sizes)
+        if not self._accumulator.pool.try_take(memory):
+            await self._take_memory(memory)
+            self._may_add(partition)
+        self._accumulator.append_run(partition, bodies, receipt, now_ms=self._runtime.clock.monotonic_ms())
+        self._sender.wake()
+
+    async def flush(self) -> None:
+        """Sends everything that was accepted before the call, and waits until all of it is done. A
+        closed producer has nothing left, and returns at once, as Kafka's does.
+        """
         await self._flush()
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
@@ -395,8 +416,8 @@ class KafkaProducer:
         try:
             while waiting:
                 for batch in waiting:
-                    if not batch.result.done.done():
-                        await asyncio.shield(batch.result.done)
+                    if not batch.result.is_known:
+                        await asyncio.shield(batch.result.waiter())
                 waiting = [batch for batch in accumulator.incomplete if batch.is_part and batch.created_ms <= last_ms]
         finally:
             accumulator.flushing -= 1

@@ -2,7 +2,7 @@
 
 A producer that passes batches on makes one request for each 16 KB, so what a request costs counts.
 `produce_body` joins what stands between two batches into one piece, and takes the records by
-reference. `acknowledged_rows` reads an answer in which every partition was written. An answer that
+reference. `acknowledged` reads an answer in which every partition was written. An answer that
 says anything else (an error, a newer leader, unknown tags) is left to the generated reader.
 
     request   transactional id, acks, timeout, topics: [name or id, partitions: [index, batch]]
@@ -25,12 +25,22 @@ from kmirror.wire.primitives import READ_ERRORS, ProtocolReadError, Writer, enco
 FIRST_FLEXIBLE: Final = 9
 FIRST_WITH_IDS: Final = 13
 ID_BYTES: Final = 16
+_LONG_VARINT: Final = 0x80
 NO_ELEMENTS: Final = 1
 """The compact length of an array without elements."""
+_ONE_ELEMENT: Final = b"\2"
+_TAGS_OF_ONE: Final = b"\0\0\0"
+"""No tags of a partition, of its topic and of the request."""
 _INT32 = struct.Struct(">i")
 _TWO_INT32 = struct.Struct(">ii")
 _ACKS_AND_TIMEOUT = struct.Struct(">hi")
 _ANSWER_BEGIN = struct.Struct(">ib")
+_ANSWER_OF_ONE = struct.Struct(">i2s16sBihqqq9s")
+"""Correlation id, tags and topics + 1, an id, partitions + 1, the row without its end, the rest."""
+_BEGIN_OF_ONE: Final = b"\0\2"
+_END_OF_ONE: Final = b"\1\0\0" + bytes(6)
+_LEAST_ANSWER_BYTES: Final = 33
+"""Size, correlation id, one topic by its id, both counts, throttle time and tags."""
 _ROW = struct.Struct(">ihqqqBBB")
 """Index, error, base offset, append time, log start offset, errors + 1, text + 1, tags."""
 
@@ -43,15 +53,10 @@ class BatchOnWire(NamedTuple):
     payload: Buffer
 
 
-class AcknowledgedRow(NamedTuple):
-    """A batch that was written. `topic` is a name, or an id's bytes from version 13 on. Times are
-    ms.
-    """
-
-    topic: str | bytes
-    partition: int
-    base_offset: int
-    log_append_time_ms: int
+Key = tuple[str | bytes, int]
+"""A partition in a request: its topic's name, or the id's bytes from version 13 on, and its number."""
+Written = tuple[int, int]
+"""Where a batch was written: base offset, and the broker's time in ms or -1."""
 
 
 class ProduceBodies:
@@ -62,6 +67,7 @@ class ProduceBodies:
     def __init__(self, transactional_id: str | None, acks: int, timeout_ms: int) -> None:
         self._beginnings = tuple(_beginning(transactional_id, acks, timeout_ms, is_compact) for is_compact in (False, True))
         self._names: dict[tuple[str, bool], bytes] = {}
+        self._openings: dict[Key, tuple[int, bytes]] = {}
 
     def body(self, version: int, topics: Mapping[str | bytes, Sequence[BatchOnWire]]) -> tuple[list[Buffer], int]:
         """Returns the request behind its header, and its size in bytes. The first part is bytes.
@@ -91,6 +97,19 @@ class ProduceBodies:
             parts.append(pending)
         return parts, size + len(pending)
 
+    def body_of_one(self, version: int, key: Key, header: Buffer, payload: Buffer) -> tuple[list[Buffer], int]:
+        """Returns what `body` does for a request of one batch, sooner; for versions from
+        FIRST_FLEXIBLE on.
+        """
+        known = self._openings.get(key)
+        if known is None or known[0] != version:
+            topic, index = key
+            opening = self._beginnings[True] + _ONE_ELEMENT + self._name(topic, True) + _ONE_ELEMENT + _INT32.pack(index)
+            known = self._openings[key] = (version, opening)
+        length = len(header) + len(payload)
+        piece = b"".join((known[1], encode_unsigned_varint(length + 1), header))
+        return [piece, payload, _TAGS_OF_ONE], len(piece) + len(payload) + len(_TAGS_OF_ONE)
+
     def _name(self, topic: str | bytes, is_compact: bool) -> bytes:
         if isinstance(topic, bytes):
             return topic
@@ -118,42 +137,74 @@ def _name_bytes(topic: str, is_compact: bool) -> bytes:
     return out.to_bytes()
 
 
-def acknowledged_rows(version: int, frame: memoryview) -> tuple[list[AcknowledgedRow], int] | None:
-    """Reads the answer to a request of this version, from the correlation id on: the rows, and the
-    throttle time in ms. None if any row has more to say than that it was written, and for bytes that
-    make no sense: then the generated reader decides.
+def least_answer_bytes(version: int, batches: int) -> int:
+    """What the shortest answer to a request with so many batches takes, its size included; 0 if that
+    is not known.
+    """
+    return _LEAST_ANSWER_BYTES + batches * _ROW.size if version >= FIRST_WITH_IDS else 0
+
+
+def acknowledged(version: int, frame: memoryview, keys: Sequence[Key]) -> tuple[list[Written], int] | None:
+    """Reads the answer to a request of this version with these partitions, from the correlation id
+    on: where each batch was written, in their order, and the throttle time in ms.
+
+    None if any row has more to say than that it was written, if the rows are others than those of
+    the request, and for bytes that make no sense: then the generated reader decides.
     """
     if version < FIRST_FLEXIBLE:
         return None
+    if len(keys) == 1 and len(frame) == _ANSWER_OF_ONE.size and version >= FIRST_WITH_IDS:
+        _, begin, topic, count, index, error, base_offset, time_ms, _start, end = _ANSWER_OF_ONE.unpack(frame)
+        if keys[0] == (topic, index) and not error and begin == _BEGIN_OF_ONE and count == NO_ELEMENTS + 1 and end == _END_OF_ONE:
+            return [(base_offset, time_ms)], 0
     try:
-        return _read_rows(version, frame)
+        found = _read_rows(version, frame)
     except (*READ_ERRORS, ProtocolReadError, UnicodeDecodeError):
         return None
+    if found is None:
+        return None
+    answered, rows, throttle_ms = found
+    if answered != keys:  # in another order than the request
+        if len(answered) != len(keys):
+            return None
+        by_key = dict(zip(answered, rows, strict=True))
+        if any(key not in by_key for key in keys):
+            return None
+        rows = [by_key[key] for key in keys]
+    return rows, throttle_ms
 
 
-def _read_rows(version: int, frame: memoryview) -> tuple[list[AcknowledgedRow], int] | None:
+def _read_rows(version: int, frame: memoryview) -> tuple[list[Key], list[Written], int] | None:
     _, tags = _ANSWER_BEGIN.unpack_from(frame, 0)
     if tags:
         return None
-    rows: list[AcknowledgedRow] = []
+    keys: list[Key] = []
+    rows: list[Written] = []
     position = _ANSWER_BEGIN.size
-    topics, position = read_unsigned_varint(frame, position)
+    topics, position = _count(frame, position)
     for _ in range(topics - 1):
         topic: str | bytes
         if version >= FIRST_WITH_IDS:
             topic, position = bytes(frame[position : position + ID_BYTES]), position + ID_BYTES
         else:
-            length, position = read_unsigned_varint(frame, position)
+            length, position = _count(frame, position)
             topic, position = str(frame[position : position + length - 1], "utf-8"), position + length - 1
-        partitions, position = read_unsigned_varint(frame, position)
+        partitions, position = _count(frame, position)
         for _ in range(partitions - 1):
             index, error, base_offset, time_ms, _start, errors, text, tags = _ROW.unpack_from(frame, position)
             if error or errors != NO_ELEMENTS or text or tags:
                 return None
             position += _ROW.size
-            rows.append(AcknowledgedRow(topic, index, base_offset, time_ms))
+            keys.append((topic, index))
+            rows.append((base_offset, time_ms))
         if frame[position]:
             return None
         position += 1
     (throttle_ms,) = _INT32.unpack_from(frame, position)
-    return None if frame[position + _INT32.size] else (rows, throttle_ms)
+    return None if frame[position + _INT32.size] else (keys, rows, throttle_ms)
+
+
+def _count(frame: memoryview, position: int) -> tuple[int, int]:
+    """A compact length, and the position behind it."""
+    first = frame[position]
+    return (first, position + 1) if first < _LONG_VARINT else read_unsigned_varint(frame, position)

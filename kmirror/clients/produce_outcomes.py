@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from kmirror.clients.cluster_client import ClusterClient, Node, request_error
-from kmirror.clients.produce_frames import AcknowledgedRow, acknowledged_rows
+from kmirror.clients.produce_frames import acknowledged
 from kmirror.clients.produce_requests import ProduceInFlight
 from kmirror.clients.producer_batch import ProducerBatch
 from kmirror.clients.producer_config import ProducerConfig
@@ -23,6 +23,7 @@ from kmirror.clients.transaction_manager import TransactionManager
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Clock
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.record.record import NO_SEQUENCE
 from kmirror.wire.framing import read_response
 from kmirror.wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from kmirror.wire.primitives import ProtocolReadError
@@ -71,40 +72,34 @@ class ProduceOutcomes:
         for batch in batches:  # the login was refused
             self.fail(batch, found, has_definite_outcome=not batch.in_retry)
 
-    def settle(self, request: ProduceInFlight, frame: memoryview) -> None:
-        """Settles the batches of a request by its answer, from the correlation id on."""
-        acknowledged = acknowledged_rows(request.version, frame)
-        if acknowledged is not None and self._settle_rows(request, acknowledged[0]):
-            self._note_throttle(request.node, acknowledged[1])
-            return
+    def settle(self, request: ProduceInFlight, frame: memoryview) -> bool:
+        """Settles the batches of a request by its answer, from the correlation id on. Returns
+        whether the answer says no more than that all of them were written.
+        """
+        found = acknowledged(request.version, frame, request.keys)
+        if found is not None:
+            rows, throttle_ms = found
+            manager, complete = self._manager, self._accumulator.complete
+            for batch, (base_offset, time_ms) in zip(request.batches, rows, strict=True):
+                if manager is not None and batch.base_sequence != NO_SEQUENCE:
+                    manager.completed(batch, base_offset)
+                complete(batch, base_offset, time_ms)
+            if throttle_ms > 0:
+                self._note_throttle(request.node, throttle_ms)
+            return not throttle_ms
         try:
             response = read_response(ProduceRequest.API_KEY, request.version, frame)[1]
         except ProtocolReadError as error:
             self._settle_all(request.batches, ApiException(Errors.UNKNOWN_SERVER_ERROR, f"the answer cannot be read: {error}"))
-            return
+            return False
         assert isinstance(response, ProduceResponse), f"read_response gave {type(response).__name__}"
         self._note_throttle(request.node, response.throttle_time_ms)
         self._settle_response(request.batches, response)
+        return False
 
     def _note_throttle(self, node: Node, throttle_ms: int) -> None:
         if throttle_ms > 0:
             self.throttled_until_ms[node.id] = self._clock.monotonic_ms() + throttle_ms
-
-    def _settle_rows(self, request: ProduceInFlight, rows: list[AcknowledgedRow]) -> bool:
-        """Completes batches that were all written; False, with nothing done, if the rows are not
-        those of the batches.
-        """
-        keys = request.keys
-        if len(rows) != len(keys):
-            return False
-        if [row[:2] for row in rows] != keys:  # in another order than the request
-            found = {row[:2]: row for row in rows}
-            if any(key not in found for key in keys):
-                return False
-            rows = [found[key] for key in keys]
-        for batch, row in zip(request.batches, rows, strict=True):
-            self._complete(batch, row.base_offset, row.log_append_time_ms)
-        return True
 
     def _settle_response(self, batches: list[ProducerBatch], response: ProduceResponse) -> None:
         rows: dict[TopicPartition, PartitionProduceResponse] = {}

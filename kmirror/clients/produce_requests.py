@@ -7,39 +7,57 @@ not given it one) keeps its request at version 12. Below transactions of the sec
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from kmirror.clients.cluster_client import ClusterClient, Node
-from kmirror.clients.produce_frames import BatchOnWire, ProduceBodies
+from kmirror.clients.produce_frames import FIRST_WITH_IDS, BatchOnWire, Key, ProduceBodies, least_answer_bytes
 from kmirror.clients.producer_batch import ProducerBatch
 from kmirror.clients.producer_config import ProducerConfig
 from kmirror.clients.transaction_manager import TransactionManager
 from kmirror.common.errors import ApiException, Errors
-from kmirror.common.ports import Buffer
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
 from kmirror.network.client_connection import ClientConnection
+from kmirror.network.client_requests import PostedRequest
 from kmirror.wire.messages.produce import ProduceRequest
 
 LAST_PRODUCE_WITH_NAMES: Final = 12
 LAST_PRODUCE_BELOW_V2: Final = 11
 FIRST_PRODUCE_WITH_ZSTD: Final = 7
+LEAST_ANSWER_TO_ONE: Final = least_answer_bytes(FIRST_WITH_IDS, 1)
+_NO_ID: Final = Uuid.ZERO.raw
 
 
-class ProduceInFlight:
+class ProduceInFlight(PostedRequest):
     """One request on its way: its batches, and the topic and partition that each has in it. A topic
     is a name, or the bytes of an id.
     """
 
-    __slots__ = ("batches", "keys", "node", "version")
+    __slots__ = ("_ended", "batches", "connection", "keys", "node")
 
-    def __init__(self, node: Node, batches: list[ProducerBatch]) -> None:
+    api_key = ProduceRequest.API_KEY
+    keys: list[Key]
+
+    def __init__(self, node: Node, connection: ClientConnection, batches: list[ProducerBatch], ended: Ended) -> None:
+        """`ended` is called once, with the answer or with the error that came instead of it."""
         self.node = node
+        self.connection = connection
         self.batches = batches
-        self.version = -1
-        self.keys: list[tuple[str | bytes, int]] = []
+        self._ended = ended
+
+    def answered(self, frame: memoryview) -> None:
+        self._ended(self, frame, None)
+
+    def failed(self, error: Exception) -> None:
+        self._ended(self, None, error)
+
+
+Ended = Callable[[ProduceInFlight, memoryview | None, Exception | None], None]
 
 
 class ProduceRequests:
-    """Encodes requests; `version` is remembered for each broker's connection."""
+    """Encodes requests; the version is remembered for each broker's connection."""
 
     def __init__(self, config: ProducerConfig, cluster: ClusterClient, manager: TransactionManager | None) -> None:
         self._cluster = cluster
@@ -47,26 +65,38 @@ class ProduceRequests:
         self._bodies = ProduceBodies(config.transactional_id, config.acks, config.request_timeout_ms)
         self._versions: dict[int, tuple[ClientConnection, bool, int]] = {}
 
-    def encoded(self, request: ProduceInFlight, connection: ClientConnection) -> tuple[list[Buffer], int]:
-        """Returns the body's parts and its size, and notes the version and the keys.
-        UnsupportedVersionError, or an ApiException, for what this broker cannot be sent.
+    def encode(self, request: ProduceInFlight) -> None:
+        """Notes a request's version, its body and the keys. UnsupportedVersionError, or an
+        ApiException, for what this broker cannot be sent.
         """
-        version = self._version(request.node, connection)
+        version = self._version(request.node, request.connection)
         batches = request.batches
+        if len(batches) == 1 and version > LAST_PRODUCE_WITH_NAMES:
+            topic, number = batches[0].partition
+            key: Key = (self._cluster.metadata.topic_id(topic).raw, number)
+            if key[0] != _NO_ID:
+                request.version, request.keys, request.least_answer_bytes = version, [key], LEAST_ANSWER_TO_ONE
+                request.body, request.size = self._bodies.body_of_one(version, key, *batches[0].parts())
+                return
         if version > LAST_PRODUCE_WITH_NAMES and not all(self._cluster.topic_id(batch.partition.topic) for batch in batches):
             version = LAST_PRODUCE_WITH_NAMES
-        topics: dict[str | bytes, list[BatchOnWire]] = {}
-        for batch in batches:
-            if version < FIRST_PRODUCE_WITH_ZSTD and batch.is_zstd:
-                raise ApiException(
-                    Errors.UNSUPPORTED_COMPRESSION_TYPE, "Produce requests with version < 7 are not allowed to use ZStandard compression"
-                )
-            topic, partition = batch.partition
-            key = topic if version <= LAST_PRODUCE_WITH_NAMES else self._cluster.topic_id(topic).raw
-            topics.setdefault(key, []).append(batch.on_wire_as(partition))
-            request.keys.append((key, partition))
+        if version < FIRST_PRODUCE_WITH_ZSTD and any(batch.is_zstd for batch in batches):
+            raise ApiException(
+                Errors.UNSUPPORTED_COMPRESSION_TYPE, "Produce requests with version < 7 are not allowed to use ZStandard compression"
+            )
         request.version = version
-        return self._bodies.body(version, topics)
+        request.least_answer_bytes = least_answer_bytes(version, len(batches))
+        topics: dict[str | bytes, list[BatchOnWire]] = {}
+        request.keys = []
+        for batch in batches:
+            key = self._key(version, batch.partition)
+            topics.setdefault(key[0], []).append(BatchOnWire(key[1], *batch.parts()))
+            request.keys.append(key)
+        request.body, request.size = self._bodies.body(version, topics)
+
+    def _key(self, version: int, partition: TopicPartition) -> Key:
+        topic, number = partition
+        return (topic if version <= LAST_PRODUCE_WITH_NAMES else self._cluster.topic_id(topic).raw), number
 
     def _version(self, node: Node, connection: ClientConnection) -> int:
         """The version of requests on this connection."""

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from kmirror.clients.produce_frames import BatchOnWire
 from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import Buffer
 from kmirror.common.sentinels import NO_PARTITION_LEADER_EPOCH
@@ -31,6 +30,7 @@ MAX_RECORD_OVERHEAD: Final = 21
 """Kafka's `DefaultRecord.MAX_RECORD_OVERHEAD`: lengths, attributes and deltas at their longest."""
 RATIO_SAFETY: Final = 1.05
 NO_OFFSET: Final = -1
+_NO_ERRORS: Final[Mapping[int, Exception]] = {}
 _log = logging.getLogger(__name__)
 
 
@@ -88,18 +88,37 @@ class RecordMetadata:
 Callback = Callable[[RecordMetadata | None, Exception | None], object]
 
 
+Receipt = Callable[[int, int, Exception | None], object]
+"""Told of a batch that was sent in a run: its number in the run, the offset of its first record (-1 if
+the broker did not say), or what it failed with.
+"""
+
+
 class BatchResult:
-    """The outcome of one batch; `done` is completed when it is known."""
+    """The outcome of one batch. A future is made only if somebody waits for it."""
 
-    __slots__ = ("base_offset", "done", "error", "log_append_time", "partition", "record_errors")
+    __slots__ = ("_new_future", "_waiter", "base_offset", "error", "is_known", "log_append_time", "partition", "record_errors")
 
-    def __init__(self, partition: TopicPartition, done: asyncio.Future[None]) -> None:
+    def __init__(self, partition: TopicPartition, new_future: Callable[[], asyncio.Future[None]]) -> None:
         self.partition = partition
-        self.done = done
+        self.is_known = False
         self.base_offset = NO_OFFSET
         self.log_append_time = NO_TIMESTAMP
         self.error: Exception | None = None
-        self.record_errors: dict[int, Exception] = {}
+        self.record_errors: Mapping[int, Exception] = _NO_ERRORS
+        self._new_future = new_future
+        self._waiter: asyncio.Future[None] | None = None
+
+    def waiter(self) -> asyncio.Future[None]:
+        """Completed when the outcome is known; whoever gives up must not cancel it."""
+        if self._waiter is None:
+            self._waiter = self._new_future()
+        return self._waiter
+
+    def now_known(self) -> None:
+        self.is_known = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
 
 class FutureRecordMetadata:
@@ -116,13 +135,13 @@ class FutureRecordMetadata:
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         while True:
             result = self._result
-            if not result.done.done():
-                yield from asyncio.shield(result.done).__await__()
+            if not result.is_known:
+                yield from asyncio.shield(result.waiter()).__await__()
             if result is self._result:
                 return self.result()
 
     def done(self) -> bool:
-        return self._result.done.done()
+        return self._result.is_known
 
     def result(self) -> RecordMetadata:
         """The outcome of a record that is done; raises what it failed with."""
@@ -163,11 +182,11 @@ class JointResult:
     the lowest one, the error the first.
     """
 
-    def __init__(self, result: BatchResult, records: list[FutureRecordMetadata]) -> None:
+    def __init__(self, result: BatchResult, batch: ProducerBatch) -> None:
         self.open_parts = 0
         self._result = result
-        self._records = records
-        for record in records:
+        self._batch = batch
+        for record in batch.records:
             record.moved_to_result(result)
 
     def part_done(self, part: BatchResult) -> None:
@@ -178,9 +197,8 @@ class JointResult:
             joint.base_offset, joint.log_append_time = part.base_offset, part.log_append_time
         self.open_parts -= 1
         if not self.open_parts:
-            joint.done.set_result(None)
-            for record in self._records:
-                record.call_back()
+            joint.now_known()
+            self._batch.tell(joint)
 
 
 def size_upper_bound(key: Buffer | None, value: Buffer | None, headers: Sequence[Header]) -> int:
@@ -203,55 +221,76 @@ def _length_size(length: int) -> int:
     return 1 if length < 64 else ((length << 1).bit_length() + 6) // 7
 
 
-@dataclass(eq=False, slots=True)
 class ProducerBatch:
     """`memory` is what the batch takes of buffer.memory. Times are of the monotonic clock.
     `is_doubtful` says that the batch may have been written although it is still to be sent.
+    `last_sequence` counts only with a `base_sequence`.
+
+    A batch from elsewhere begins with its `body`. A producer that passes batches on makes one for
+    each 16 KB, so what most of them never have is an attribute of the class.
     """
 
-    partition: TopicPartition
-    result: BatchResult
-    created_ms: int
-    memory: int
-    limit: int = 0
-    codec: CompressionType = CompressionType.NONE
-    level: int | None = None
-    ratio: float = 1.0
     body: BatchBody | None = None
-    records: list[FutureRecordMetadata] = field(default_factory=list)
+    limit = 0
+    codec = CompressionType.NONE
+    level: int | None = None
+    ratio = 1.0
+    records: list[FutureRecordMetadata] | tuple[()] = ()
+    receipt: Receipt | None = None
+    number = 0
     producer: ProducerIdAndEpoch = NO_PRODUCER
-    base_sequence: int = NO_SEQUENCE
-    transactional: bool = False
-    attempts: int = 0
-    last_attempt_ms: int = 0
+    base_sequence = NO_SEQUENCE
+    last_sequence = NO_SEQUENCE
+    attempts = 0
+    last_attempt_ms = 0
     backoff_ms: float = 0
-    attempted_leader_epoch: int = -1
-    on_wire: bool = False
-    is_doubtful: bool = False
-    sequence_was_reset: bool = False
-    was_next: bool = False
+    attempted_leader_epoch = -1
+    on_wire = False
+    is_doubtful = False
+    sequence_was_reset = False
+    was_next = False
     """Whether nothing before it was open when it was sent last: then a broker that refuses its sequence
     does not wait for another batch."""
-    is_done: bool = False
-    is_part: bool = False
+    is_done = False
+    is_part = False
     joint: JointResult | None = None
-    _open: bytearray = field(default_factory=bytearray)
-    _base_timestamp: int = NO_TIMESTAMP
-    _max_timestamp: int = NO_TIMESTAMP
-    _count: int = 0
-    _size_before_last: int = 0
+    _open = bytearray()
+    _base_timestamp = NO_TIMESTAMP
+    _max_timestamp = NO_TIMESTAMP
+    _size_before_last = 0
 
-    @property
-    def record_count(self) -> int:
-        return self._count if self.body is None else self.body.record_count
+    def __init__(
+        self,
+        partition: TopicPartition,
+        result: BatchResult,
+        created_ms: int,
+        memory: int,
+        *,
+        body: BatchBody | None = None,
+        transactional: bool = False,
+    ) -> None:
+        self.partition = partition
+        self.result = result
+        self.created_ms = created_ms
+        self.memory = memory
+        self.transactional = transactional
+        self.record_count = 0
+        if body is not None:
+            self.body = body
+            self.record_count = body.record_count
+
+    def open_for_records(self, limit: int, codec: CompressionType, level: int | None, ratio: float = 1.0) -> ProducerBatch:
+        """Begins to collect records, up to `limit` bytes; returns itself. `ratio` is what
+        compression is expected to reach.
+        """
+        self.limit, self.codec, self.level, self.ratio = limit, codec, level, ratio
+        self.records = []
+        self._open = bytearray()
+        return self
 
     @property
     def has_sequence(self) -> bool:
         return self.base_sequence != NO_SEQUENCE
-
-    @property
-    def last_sequence(self) -> int:
-        return increment_sequence(self.base_sequence, self.record_count - 1)
 
     @property
     def in_retry(self) -> bool:
@@ -265,7 +304,7 @@ class ProducerBatch:
     def size_in_bytes(self) -> int:
         """Exact once closed; an estimate of the compressed size before."""
         if self.body is not None:
-            return self.body.size_in_bytes
+            return RECORD_BATCH_OVERHEAD + len(self.body.payload)
         if self.codec is CompressionType.NONE:
             return RECORD_BATCH_OVERHEAD + len(self._open)
         return RECORD_BATCH_OVERHEAD + int(len(self._open) * self.ratio * RATIO_SAFETY)
@@ -282,7 +321,7 @@ class ProducerBatch:
         size = len(self._open) - self._size_before_last
         if self.codec is not CompressionType.NONE:
             size = int(size * self.ratio * RATIO_SAFETY)
-        return size if self._count > 1 else size + RECORD_BATCH_OVERHEAD
+        return size if self.record_count > 1 else size + RECORD_BATCH_OVERHEAD
 
     def has_room_for(self, most: int, timestamp: int) -> bool:
         """Whether a record that takes `most` bytes at most (`size_upper_bound`) still fits; the
@@ -291,30 +330,31 @@ class ProducerBatch:
         if self.body is not None:
             return False
         size = self.size_in_bytes
-        if not self._count or size + most <= self.limit:
+        if not self.record_count or size + most <= self.limit:
             return True
-        body = most - MAX_RECORD_OVERHEAD + 1 + len(encode_varint(timestamp - self._base_timestamp)) + len(encode_varint(self._count))
+        body = most - MAX_RECORD_OVERHEAD + 1 + len(encode_varint(timestamp - self._base_timestamp)) + len(encode_varint(self.record_count))
         return size + body + len(encode_varint(body)) <= self.limit
 
     def append(
         self, timestamp: int, key: Buffer | None, value: Buffer | None, headers: Sequence[Header], callback: Callback | None
     ) -> FutureRecordMetadata:
-        if not self._count:
+        if not self.record_count:
             self._base_timestamp = self._max_timestamp = timestamp
         elif timestamp > self._max_timestamp:
             self._max_timestamp = timestamp
         self._size_before_last = len(self._open)
         write_record(
             self._open,
-            offset_delta=self._count,
+            offset_delta=self.record_count,
             timestamp_delta=timestamp - self._base_timestamp,
             key=key,
             value=value,
             headers=list(headers) if headers else [],
         )
-        future = FutureRecordMetadata(self.result, self._count, timestamp, callback)
+        future = FutureRecordMetadata(self.result, self.record_count, timestamp, callback)
+        assert isinstance(self.records, list), "records go into a batch that collects some"
         self.records.append(future)
-        self._count += 1
+        self.record_count += 1
         return future
 
     def close(self) -> float | None:
@@ -325,12 +365,13 @@ class ProducerBatch:
             return None
         payload = compress(self.codec, self._open, level=self.level)
         size = len(self._open)
-        self.body = BatchBody(payload, int(self.codec), self._base_timestamp, self._max_timestamp, self._count)
+        self.body = BatchBody(payload, int(self.codec), self._base_timestamp, self._max_timestamp, self.record_count)
         self._open = bytearray()
         return None if self.codec is CompressionType.NONE or not size else len(payload) / size
 
     def set_producer(self, producer: ProducerIdAndEpoch, base_sequence: int) -> None:
         self.producer, self.base_sequence = producer, base_sequence
+        self.last_sequence = increment_sequence(base_sequence, self.record_count - 1)
 
     def reset_producer(self, producer: ProducerIdAndEpoch, base_sequence: int) -> None:
         """Gives a batch that was sent before another producer and sequence."""
@@ -338,15 +379,12 @@ class ProducerBatch:
         self.sequence_was_reset = True
         self.is_doubtful = False
 
-    def on_wire_as(self, index: int) -> BatchOnWire:
-        """Header and records, as they go into a request to partition `index`."""
+    def parts(self) -> tuple[bytes, Buffer]:
+        """Header and records, as they go into a request."""
         body = self.body
         assert body is not None, "a batch is closed before it is sent"
         producer_id, epoch = self.producer
-        header = producer_header(
-            body, producer_id=producer_id, producer_epoch=epoch, base_sequence=self.base_sequence, transactional=self.transactional
-        )
-        return BatchOnWire(index, header, body.payload)
+        return producer_header(body, producer_id, epoch, self.base_sequence, self.transactional), body.payload
 
     def unpacked(self) -> RecordBatch:
         """The closed batch as one to read records from."""
@@ -371,27 +409,38 @@ class ProducerBatch:
         return RecordBatch(bytes(header) + bytes(body.payload))
 
     def complete(self, base_offset: int, log_append_time: int) -> None:
-        self.result.base_offset, self.result.log_append_time = base_offset, log_append_time
+        result = self.result
+        result.base_offset, result.log_append_time = base_offset, log_append_time
         self._finish()
 
-    def fail(self, error: Exception, record_errors: dict[int, Exception] | None = None) -> None:
-        self.result.error, self.result.record_errors = error, record_errors or {}
+    def fail(self, error: Exception, record_errors: Mapping[int, Exception] | None = None) -> None:
+        self.result.error, self.result.record_errors = error, record_errors or _NO_ERRORS
         self._finish()
 
     def split_done(self) -> None:
         """Ends the batch without an outcome of its own: its records have moved to other batches."""
         self.is_done = True
-        if not self.result.done.done():
-            self.result.done.set_result(None)
+        self.result.now_known()
 
     def _finish(self) -> None:
         self.is_done = True
-        if not self.result.done.done():
-            self.result.done.set_result(None)
-        for record in self.records:
-            record.call_back()
+        result = self.result
+        result.now_known()
         if self.joint is not None:
-            self.joint.part_done(self.result)
+            self.joint.part_done(result)
+        else:
+            self.tell(result)
+
+    def tell(self, result: BatchResult) -> None:
+        """Tells those who sent the batch, or its records, how it went."""
+        if self.records:
+            for record in self.records:
+                record.call_back()
+        if self.receipt is not None:
+            try:
+                self.receipt(self.number, result.base_offset, result.error)
+            except Exception:  # noqa: BLE001 - as in `call_back`
+                _log.exception("Error executing user-provided callback on message for topic-partition '%s'", self.partition)
 
 
 class IllegalStateError(KmirrorError):

@@ -8,7 +8,12 @@ a task of its own; its batches stay in their queues meanwhile. A broker has at m
 max.in.flight.requests.per.connection requests at a time.
 
 What comes back settles each batch (`produce_outcomes`). What can leave then leaves at once, without
-a turn of the task in between.
+a turn of the task in between, and what leaves at once to one broker leaves in one write.
+
+Bursts. With a backlog of batches from elsewhere, each as large as it will ever be, a request for each
+answer costs a turn, a write and a wake-up of the broker for each 16 KB. So the next requests wait
+until most of those in flight are answered, and leave together; the rest keeps the broker busy
+meanwhile (BUSY_SHARE). The connection may leave those answers in the socket until all are there.
 
 Order. With sequences, the broker and the manager keep it. Without them, and with one request in
 flight, a partition's batch that is to be sent again stands first in its queue. With more requests in
@@ -22,6 +27,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from kmirror.clients.cluster_client import ClusterClient, LeaderAndEpoch, Node
@@ -36,9 +42,11 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.network.client import UnsupportedVersionError
 from kmirror.network.client_connection import ClientConnection
 from kmirror.runtime.api import Runtime, TaskScope
-from kmirror.wire.messages.produce import ProduceRequest
 
 PRODUCE_CONNECTION: Final = "produce"
+BUSY_SHARE: Final = 4
+"""With a backlog, a fourth of the requests that may be in flight keeps the broker busy until the next
+ones leave."""
 _log = logging.getLogger(__name__)
 
 
@@ -67,7 +75,10 @@ class Sender:
         self._start_work = start_work
         self._woken = asyncio.Event()
         self._in_flight: dict[int, int] = {}
-        self._on_wire: dict[ProducerBatch, None] = {}
+        self._on_wire: dict[ProduceInFlight, None] = {}
+        self._last: dict[int, ProduceInFlight] = {}
+        self._has_news = False
+        """Whether an answer said more than that everything was written."""
         self._finding_leaders = False
         self._muted: dict[TopicPartition, None] = {}
         self._keeps_order = config.max_in_flight == 1
@@ -98,8 +109,9 @@ class Sender:
         """Starts everything that can be done now; returns when to look again."""
         now_ms = self._runtime.clock.monotonic_ms()
         manager = self._manager
-        self._expire(now_ms)
-        if manager is not None:
+        if now_ms >= self._next_expiry():
+            self._expire(now_ms)
+        if manager is not None and not manager.is_quiet:
             manager.resolve()
             if manager.has_fatal_error:
                 self.abort_queued(manager.last_error or ApiException(Errors.UNKNOWN_SERVER_ERROR), also_sent=True)
@@ -109,15 +121,14 @@ class Sender:
             elif manager.state is State.ABORTABLE_ERROR:
                 error = manager.last_error or ApiException(Errors.UNKNOWN_SERVER_ERROR)
                 self.abort_queued(error)
-        self._start_work()
-        next_ms = NEVER_MS
+            self._start_work()
         while True:
             ready = self._accumulator.ready(now_ms, self._cluster.metadata.leader, self._may_send)
-            next_ms = ready.next_ms
             if ready.unknown:
                 self._find_leaders(ready.unknown)
             if not self._send_ready(ready.partitions, now_ms):
                 break
+        next_ms = ready.next_ms
         for until_ms in self._outcomes.throttled_until_ms.values():
             if until_ms > now_ms:
                 next_ms = min(next_ms, until_ms)
@@ -129,20 +140,20 @@ class Sender:
         return self._manager is None or self._manager.may_send_to(partition)
 
     def _send_ready(self, partitions: dict[int, tuple[LeaderAndEpoch, list[TopicPartition]]], now_ms: int) -> bool:
-        """Writes at most one request to each broker; returns whether more may follow at once."""
+        """Writes to each broker what it may have in flight; returns whether more may follow at
+        once.
+        """
         may_go_on = False
-        take = _anything if self._manager is None else self._manager.take
         for node_id, (leader, ready) in partitions.items():
-            if self._in_flight.get(node_id, 0) >= self._config.max_in_flight or self._outcomes.throttled_until_ms.get(node_id, 0) > now_ms:
+            room = self._config.max_in_flight - self._in_flight.get(node_id, 0)
+            if room <= 0 or self._outcomes.throttled_until_ms.get(node_id, 0) > now_ms:
                 continue
             connection = self._cluster.connection_for_posts(leader.leader, connection_key=PRODUCE_CONNECTION)
             if connection is None:
                 self._prepare(leader.leader, ready)
                 continue
-            drained = self._accumulator.drain(node_id, ready, take)
-            if drained:
-                self._send(leader, connection, drained)
-                may_go_on = may_go_on or self._in_flight[node_id] < self._config.max_in_flight
+            sent = self._send(leader, connection, ready, room)
+            may_go_on = may_go_on or 0 < sent < room
         return may_go_on
 
     # Brokers that nothing can be written to
@@ -176,53 +187,94 @@ class Sender:
 
     # Requests
 
-    def _send(self, leader: LeaderAndEpoch, connection: ClientConnection, batches: list[ProducerBatch]) -> None:
-        """Writes one request; batches that this broker's versions do not allow are settled."""
+    def _send(self, leader: LeaderAndEpoch, connection: ClientConnection, ready: list[TopicPartition], room: int) -> int:
+        """Writes at most `room` requests; several only of batches from elsewhere, whose queues need
+        not be looked at again in between. Returns how many.
+        """
+        accumulator, take = self._accumulator, _anything if self._manager is None else self._manager.take
+        requests: list[ProduceInFlight] = []
+        count = 0
+        node_id = leader.leader.id
+        try:
+            while count < room:
+                batches = accumulator.drain(node_id, ready, take, only_whole=count > 0)
+                if not batches:
+                    break
+                count += 1
+                request = self._request(leader, connection, batches)
+                if request is not None:
+                    requests.append(request)
+        finally:
+            if requests:
+                if connection.after_answers is None:
+                    connection.after_answers = partial(self._after_answers, node_id)
+                connection.post(requests, timeout_ms=self._config.request_timeout_ms)
+                self._last[node_id] = requests[-1]
+        return count
+
+    def _request(self, leader: LeaderAndEpoch, connection: ClientConnection, batches: list[ProducerBatch]) -> ProduceInFlight | None:
+        """Makes one request. None if there is nothing to wait for: batches that this broker's
+        versions do not allow are settled, and so is what no answer comes to.
+        """
         node = leader.leader
         for batch in batches:
             batch.on_wire = True
             batch.attempted_leader_epoch = leader.epoch
-            self._on_wire[batch] = None
             if self._keeps_order:
                 self._muted[batch.partition] = None
         self._in_flight[node.id] = self._in_flight.get(node.id, 0) + 1
-        request = ProduceInFlight(node, batches)
+        request = ProduceInFlight(node, connection, batches, self._ended)
+        self._on_wire[request] = None
         try:
-            body, size = self._requests.encoded(request, connection)
+            self._requests.encode(request)
         except (UnsupportedVersionError, ApiException) as error:
             self._over(request, refusal=error)
-            return
+            return None
         if self._config.acks == 0:
-            connection.post_one_way(ProduceRequest.API_KEY, request.version, body, size)
+            connection.post_one_way(request)
             self._over(request)
-            return
-        connection.post(
-            ProduceRequest.API_KEY,
-            request.version,
-            body,
-            size,
-            timeout_ms=self._config.request_timeout_ms,
-            answered=lambda frame: self._answered(request, frame),
-            failed=lambda error: self._unanswered(request, error),
-        )
+            return None
+        return request
 
     # Answers
 
-    def _answered(self, request: ProduceInFlight, frame: memoryview) -> None:
-        """The broker has answered."""
-        self._over(request, frame=frame)
-        self._go_on()
+    def _ended(self, request: ProduceInFlight, frame: memoryview | None, error: Exception | None) -> None:
+        """The broker has answered. Or the connection was lost, or the answer did not come in
+        time.
+        """
+        if frame is None:
+            self._over(request, refusal=error)
+            self.wake()
+        elif not self._over(request, frame=frame):
+            self._has_news = True
 
-    def _unanswered(self, request: ProduceInFlight, error: Exception) -> None:
-        """The connection was lost, or the answer did not come in time."""
-        self._over(request, refusal=error)
-        self.wake()
+    def _after_answers(self, node_id: int) -> None:
+        """All answers of a broker that have come are handled."""
+        if self._has_news or not self._waits_for_more(node_id):
+            self._has_news = False
+            self._go_on()
+            self._waits_for_more(node_id)
 
-    def _over(self, request: ProduceInFlight, *, frame: memoryview | None = None, refusal: Exception | None = None) -> None:
-        """A request has come to its end. Without an answer and an error, none was expected."""
+    def _waits_for_more(self, node_id: int) -> bool:
+        """Whether the next requests to a broker leave only after further answers; see the module's
+        docstring.
+        """
+        most, last = self._config.max_in_flight, self._last[node_id]
+        if self._in_flight[node_id] <= most // BUSY_SHARE:
+            return False
+        if self._accumulator.whole_behind(last.batches[0].partition) < most:
+            return False
+        last.connection.rest_until(most // BUSY_SHARE)
+        return True
+
+    def _over(self, request: ProduceInFlight, *, frame: memoryview | None = None, refusal: Exception | None = None) -> bool:
+        """A request has come to its end. Without an answer and an error, none was expected. Returns
+        whether an answer says that everything was written, and nothing else.
+        """
+        plainly = False
         try:
             if frame is not None:
-                self._outcomes.settle(request, frame)
+                plainly = self._outcomes.settle(request, frame)
             elif refusal is not None:
                 self._outcomes.settle_unanswered(request.batches, refusal)
             else:
@@ -234,10 +286,13 @@ class Sender:
                 self._outcomes.fail(batch, error, has_definite_outcome=False)
         finally:
             self._in_flight[request.node.id] -= 1
+            del self._on_wire[request]
             for batch in request.batches:
                 batch.on_wire = False
-                self._on_wire.pop(batch, None)
-                self._muted.pop(batch.partition, None)
+            if self._keeps_order:
+                for batch in request.batches:
+                    self._muted.pop(batch.partition, None)
+        return plainly
 
     def _go_on(self) -> None:
         """Sends what can be sent now. The task takes over if that fails, or if it has to look again
@@ -254,10 +309,9 @@ class Sender:
             self.wake()
 
     def _expire(self, now_ms: int) -> None:
-        if now_ms < self._next_expiry():
-            return
         late = self._accumulator.expired(now_ms)
-        late += [batch for batch in self._on_wire if not batch.is_done and now_ms - batch.created_ms >= self._config.delivery_timeout_ms]
+        limit_ms = now_ms - self._config.delivery_timeout_ms
+        late += [batch for request in self._on_wire for batch in request.batches if not batch.is_done and batch.created_ms <= limit_ms]
         for batch in late:
             was_sent = batch.in_retry or batch.on_wire
             if self._manager is not None and was_sent and batch.has_sequence:

@@ -18,13 +18,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from kmirror.clients.buffer_pool import BufferPool
 from kmirror.clients.cluster_metadata import LeaderAndEpoch
-from kmirror.clients.producer_batch import BatchResult, Callback, FutureRecordMetadata, JointResult, ProducerBatch, size_upper_bound
+from kmirror.clients.producer_batch import (
+    BatchResult,
+    Callback,
+    FutureRecordMetadata,
+    JointResult,
+    ProducerBatch,
+    Receipt,
+    size_upper_bound,
+)
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
@@ -129,55 +137,53 @@ class RecordAccumulator:
         now_ms: int,
     ) -> FutureRecordMetadata:
         """Begins a batch with a record; `memory` was taken from the pool."""
-        batch = self._new_batch(partition, now_ms, memory, limit=max(self._batch_size, memory if memory > self._batch_size else 0))
+        batch = ProducerBatch(
+            partition, BatchResult(partition, self._new_future), now_ms, memory, transactional=self._transactional
+        ).open_for_records(max(self._batch_size, memory), self._codec, self._level, self._ratios.get(partition.topic, 1.0))
+        self._queue_of(partition).append(batch)
+        self.incomplete[batch] = None
         return batch.append(timestamp, key, value, headers, callback)
 
     def append_batch(
         self, partition: TopicPartition, body: BatchBody, callback: Callback | None, *, memory: int, now_ms: int
     ) -> FutureRecordMetadata:
         """Queues a batch from elsewhere; `memory` was taken from the pool."""
-        batch = self._new_batch(partition, now_ms, memory, limit=0)
-        batch.body = body
-        future = FutureRecordMetadata(batch.result, 0, body.max_timestamp, callback)
-        batch.records.append(future)
+        result = BatchResult(partition, self._new_future)
+        batch = ProducerBatch(partition, result, now_ms, memory, body=body, transactional=self._transactional)
+        future = FutureRecordMetadata(result, 0, body.max_timestamp, callback)
+        batch.records = [future]
+        self._queue_of(partition).append(batch)
+        self.incomplete[batch] = None
         return future
 
-    def _new_batch(self, partition: TopicPartition, now_ms: int, memory: int, *, limit: int) -> ProducerBatch:
-        batch = ProducerBatch(
-            partition,
-            BatchResult(partition, self._new_future()),
-            now_ms,
-            memory,
-            limit=limit,
-            codec=self._codec,
-            level=self._level,
-            ratio=self._ratios.get(partition.topic, 1.0),
-            transactional=self._transactional,
-        )
+    def append_run(self, partition: TopicPartition, bodies: Iterable[BatchBody], receipt: Receipt, *, now_ms: int) -> None:
+        """Queues batches from elsewhere, in order. Their sizes were taken from the pool; `receipt`
+        is called for each.
+        """
+        queue, incomplete, new_future, transactional = self._queue_of(partition), self.incomplete, self._new_future, self._transactional
+        for number, body in enumerate(bodies):
+            size = len(body.payload) + RECORD_BATCH_OVERHEAD
+            batch = ProducerBatch(partition, BatchResult(partition, new_future), now_ms, size, body=body, transactional=transactional)
+            batch.receipt, batch.number = receipt, number
+            queue.append(batch)
+            incomplete[batch] = None
+
+    def _queue_of(self, partition: TopicPartition) -> deque[ProducerBatch]:
         queue = self.queues.get(partition)
         if queue is None:
             queue = self.queues[partition] = deque()
-        queue.append(batch)
-        self.incomplete[batch] = None
-        return batch
+        return queue
 
     # Out
 
     def ready(self, now_ms: int, leader_of: LeaderOf, may_send: Callable[[TopicPartition], bool]) -> Ready:
         """Which partitions have a batch to send, by leader."""
         found = Ready()
-        everything = self.flushing > 0 or self.closed or self.pool.queued > 0
         for partition, queue in self.queues.items():
-            first = queue[0]
             if not may_send(partition):
                 continue
             leader = leader_of(partition)
-            if first.attempts and (leader is None or leader.epoch <= first.attempted_leader_epoch):
-                ready_ms = first.last_attempt_ms + int(first.backoff_ms)
-            elif everything or first.attempts or len(queue) > 1 or first.is_full:
-                ready_ms = now_ms
-            else:
-                ready_ms = first.created_ms + self._linger_ms
+            ready_ms = self._ready_ms(queue, leader)
             if ready_ms > now_ms:
                 found.next_ms = min(found.next_ms, ready_ms)
             elif leader is None:
@@ -186,9 +192,29 @@ class RecordAccumulator:
                 found.partitions.setdefault(leader.leader.id, (leader, []))[1].append(partition)
         return found
 
-    def drain(self, node_id: int, partitions: Sequence[TopicPartition], take: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+    def _ready_ms(self, queue: deque[ProducerBatch], leader: LeaderAndEpoch | None) -> int:
+        """When the first batch of a queue may leave; 0 for at once."""
+        first = queue[0]
+        if first.attempts:
+            if leader is None or leader.epoch <= first.attempted_leader_epoch:
+                return first.last_attempt_ms + int(first.backoff_ms)
+        elif len(queue) == 1 and not (first.is_full or self.flushing > 0 or self.closed or self.pool.queued > 0):
+            return first.created_ms + self._linger_ms
+        return 0
+
+    def whole_behind(self, partition: TopicPartition) -> int:
+        """How many batches wait in a queue that begins with one from elsewhere, sent for the first
+        time.
+        """
+        queue = self.queues.get(partition)
+        return len(queue) if queue and queue[0].body is not None and not queue[0].attempts else 0
+
+    def drain(
+        self, node_id: int, partitions: Sequence[TopicPartition], take: Callable[[ProducerBatch], bool], *, only_whole: bool = False
+    ) -> list[ProducerBatch]:
         """Takes the batches of one request out of their queues. `take` says whether a batch may go
-        now, and prepares it.
+        now, and prepares it. With `only_whole`, only batches from elsewhere that were not sent yet
+        go: these are always ready.
         """
         drained: list[ProducerBatch] = []
         size = 0
@@ -199,14 +225,21 @@ class RecordAccumulator:
             if not queue:
                 continue
             first = queue[0]
-            if drained and size + first.size_in_bytes > self._max_request_size:
+            if only_whole and (first.body is None or first.attempts):
+                continue
+            more = first.size_in_bytes
+            if drained and size + more > self._max_request_size:
                 turn += index
                 break
             if not take(first):
                 continue
-            self._pop(partition)
-            self._close(first)
-            size += first.size_in_bytes
+            queue.popleft()
+            if not queue:
+                del self.queues[partition]
+            if first.body is None:
+                self._close(first)
+                more = first.size_in_bytes
+            size += more
             drained.append(first)
         else:
             turn += 1
@@ -239,7 +272,7 @@ class RecordAccumulator:
 
     def _insert(self, partition: TopicPartition, batches: list[ProducerBatch]) -> None:
         """Queues batches that were drained before: first of all, or where their sequence belongs."""
-        queue = self.queues.setdefault(partition, deque())
+        queue = self._queue_of(partition)
         position = 0
         if batches[0].has_sequence:
             while position < len(queue) and queue[position].has_sequence and _is_before(queue[position], batches[0]):
@@ -267,6 +300,7 @@ class RecordAccumulator:
             part = parts[-1]
             future = part.append(record.timestamp, record.key, record.value, record.headers, None)
             if of_records:
+                assert isinstance(part.records, list), "a part collects records"
                 part.records[-1] = batch.records[record.offset].moved_to(future)
         if not of_records:
             _join(batch, parts, self._new_future)
@@ -286,26 +320,20 @@ class RecordAccumulator:
         return parts
 
     def _part_of(self, batch: ProducerBatch, limit: int) -> ProducerBatch:
-        return ProducerBatch(
-            batch.partition,
-            BatchResult(batch.partition, self._new_future()),
-            batch.created_ms,
-            0,
-            limit=limit,
-            codec=CompressionType(batch.body.codec) if batch.body is not None else self._codec,
-            level=self._level,
-            transactional=batch.transactional,
-            attempts=batch.attempts,
-            is_part=True,
-        )
+        result = BatchResult(batch.partition, self._new_future)
+        part = ProducerBatch(batch.partition, result, batch.created_ms, 0, transactional=batch.transactional)
+        part.attempts, part.is_part = batch.attempts, True
+        return part.open_for_records(limit, CompressionType(batch.body.codec) if batch.body is not None else self._codec, self._level)
 
     # Done
 
     def complete(self, batch: ProducerBatch, base_offset: int, log_append_time: int = NO_TIMESTAMP) -> None:
-        if self._over(batch):
+        if not batch.is_done:
+            del self.incomplete[batch]
+            self.pool.give_back(batch.memory)
             batch.complete(base_offset, log_append_time)
 
-    def fail(self, batch: ProducerBatch, error: Exception, record_errors: dict[int, Exception] | None = None) -> None:
+    def fail(self, batch: ProducerBatch, error: Exception, record_errors: Mapping[int, Exception] | None = None) -> None:
         if self._over(batch):
             batch.fail(error, record_errors)
 
@@ -354,7 +382,7 @@ def _join(batch: ProducerBatch, parts: list[ProducerBatch], new_future: Callable
     """Makes the send of a batch from elsewhere wait for all of its parts."""
     joint = batch.joint
     if joint is None:
-        joint = JointResult(BatchResult(batch.partition, new_future()), batch.records)
+        joint = JointResult(BatchResult(batch.partition, new_future), batch)
     joint.open_parts += len(parts) - (batch.joint is not None)
     for part in parts:
         part.records = []

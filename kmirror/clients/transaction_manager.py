@@ -32,7 +32,7 @@ from typing import Final
 from kmirror.clients.producer_batch import NO_PRODUCER, IllegalStateError, ProducerBatch, ProducerIdAndEpoch
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.record.record import NO_SEQUENCE, increment_sequence
+from kmirror.record.record import NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
 
 MAX_EPOCH: Final = 2**15 - 1
 NO_ACKED_OFFSET: Final = -1
@@ -89,6 +89,11 @@ class PartitionEntry:
     last_acked_offset: int = NO_ACKED_OFFSET
     in_flight: list[ProducerBatch] = field(default_factory=list)
 
+    def is_next(self, batch: ProducerBatch) -> bool:
+        """Whether the batch follows what was acknowledged last."""
+        last = self.last_acked_sequence
+        return batch.base_sequence == (0 if last == NO_SEQUENCE else increment_sequence(last, 1))
+
 
 class TransactionManager:
     """One producer's. `transactional_id` None: only idempotent."""
@@ -127,6 +132,15 @@ class TransactionManager:
     @property
     def is_completing(self) -> bool:
         return self.state in (State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing but sending is to be done: there is an id, no error, and no question open."""
+        return (
+            (self.state is State.READY or self.state is State.IN_TRANSACTION)
+            and self.producer.producer_id > NO_PRODUCER_ID
+            and not (self.epoch_bump_required or self._unresolved or self.new_partitions)
+        )
 
     # States
 
@@ -247,34 +261,40 @@ class TransactionManager:
 
     def take(self, batch: ProducerBatch) -> bool:
         """Whether a batch may be sent now; gives it a sequence if it has none."""
-        entry = self.entry(batch.partition)
-        if batch.partition in self._to_rewrite and not batch.is_doubtful:
+        entry = self._entries.get(batch.partition)
+        if entry is None:
+            entry = self.entry(batch.partition)
+        if self._to_rewrite and batch.partition in self._to_rewrite and not batch.is_doubtful:
             return False
         if batch.has_sequence:
-            batch.was_next = self._is_next(batch)
+            batch.was_next = entry.is_next(batch)
             return not entry.in_flight or entry.in_flight[0] is batch
         if entry.producer != self.producer:
             if entry.in_flight:
                 return False
             entry.producer, entry.next_sequence = self.producer, 0
             entry.last_acked_sequence, entry.last_acked_offset = NO_SEQUENCE, NO_ACKED_OFFSET
-        if batch.partition in self._unresolved:
+        if self._unresolved and batch.partition in self._unresolved:
             return False
         if entry.in_flight and entry.last_acked_sequence == NO_SEQUENCE:
             # A broker that does not know the producer takes any sequence for the first. If the first batch
             # came too early (the topic is new), the second would be written, and the first never.
             return False
         batch.set_producer(entry.producer, entry.next_sequence)
-        entry.next_sequence = increment_sequence(entry.next_sequence, batch.record_count)
+        entry.next_sequence = increment_sequence(batch.last_sequence, 1)
         entry.in_flight.append(batch)
-        batch.was_next = self._is_next(batch)
+        batch.was_next = entry.is_next(batch)
         return True
 
     def completed(self, batch: ProducerBatch, base_offset: int) -> None:
         """The batch was written."""
         entry = self.entry(batch.partition)
-        self._settle(entry, batch)
-        if batch.producer != entry.producer:
+        in_flight = entry.in_flight
+        if in_flight and in_flight[0] is batch:
+            del in_flight[0]
+        else:
+            self._settle(entry, batch)
+        if batch.producer is not entry.producer and batch.producer != entry.producer:
             return
         if entry.last_acked_sequence == NO_SEQUENCE or (batch.last_sequence - entry.last_acked_sequence) & 0x7FFFFFFF < 1 << 30:
             entry.last_acked_sequence = batch.last_sequence
@@ -399,10 +419,6 @@ class TransactionManager:
             sequence = increment_sequence(sequence, batch.record_count)
         entry.producer, entry.next_sequence = producer, sequence
         entry.last_acked_sequence, entry.last_acked_offset = NO_SEQUENCE, NO_ACKED_OFFSET
-
-    def _is_next(self, batch: ProducerBatch) -> bool:
-        last = self.entry(batch.partition).last_acked_sequence
-        return batch.base_sequence == (0 if last == NO_SEQUENCE else increment_sequence(last, 1))
 
     @staticmethod
     def _settle(entry: PartitionEntry, batch: ProducerBatch) -> None:

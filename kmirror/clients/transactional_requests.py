@@ -22,7 +22,7 @@ from kmirror.clients.producer_batch import ProducerIdAndEpoch
 from kmirror.clients.transaction_manager import TransactionManager
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.network.client_connection import RequestMessage
+from kmirror.network.client_requests import RequestMessage
 from kmirror.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kmirror.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kmirror.wire.messages.end_txn import EndTxnRequest

@@ -12,6 +12,7 @@ old base timestamp stays right, because the records' deltas are against it.
 
 from __future__ import annotations
 
+import struct
 from typing import Final, NamedTuple
 
 from kmirror.common.crc32c import crc32c
@@ -19,18 +20,21 @@ from kmirror.common.ports import Buffer
 from kmirror.common.sentinels import NO_PARTITION_LEADER_EPOCH
 from kmirror.record.record import invalid_record
 from kmirror.record.record_batch import (
-    ATTRIBUTES_POSITION,
     COMPRESSION_MASK,
-    CRC_POSITION,
+    CONTROL_FLAG,
     CURRENT_MAGIC,
-    HEADER,
+    LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD,
     RECORD_BATCH_OVERHEAD,
     TRANSACTIONAL_FLAG,
     RecordBatch,
 )
 
-_CRC_BYTES: Final = ATTRIBUTES_POSITION - CRC_POSITION
+_UNSEALED: Final = struct.Struct(">qiibI")
+"""What stands before the sealed part: base offset, length, leader epoch, magic, CRC."""
+_SEALED: Final = struct.Struct(">hiqqqhii")
+"""The header from the attributes on, which the CRC covers."""
+_NOT_SENT: Final = CONTROL_FLAG | LOG_APPEND_TIME_FLAG
 
 
 class BatchBody(NamedTuple):
@@ -51,29 +55,21 @@ class BatchBody(NamedTuple):
         return RECORD_BATCH_OVERHEAD + len(self.payload)
 
 
-def producer_header(body: BatchBody, *, producer_id: int, producer_epoch: int, base_sequence: int, transactional: bool) -> bytearray:
+def producer_header(body: BatchBody, producer_id: int, producer_epoch: int, base_sequence: int, transactional: bool) -> bytes:
     """Returns the 61 bytes that go before `body.payload`, with base offset 0 and the right CRC."""
-    header = bytearray(RECORD_BATCH_OVERHEAD)
-    HEADER.pack_into(
-        header,
-        0,
-        0,
-        len(body.payload) + RECORD_BATCH_OVERHEAD - LOG_OVERHEAD,
-        NO_PARTITION_LEADER_EPOCH,
-        CURRENT_MAGIC,
-        0,
-        body.codec | TRANSACTIONAL_FLAG if transactional else body.codec,
-        body.record_count - 1,
-        body.base_timestamp,
-        body.max_timestamp,
+    payload, codec, base_timestamp, max_timestamp, record_count = body
+    sealed = _SEALED.pack(
+        codec | TRANSACTIONAL_FLAG if transactional else codec,
+        record_count - 1,
+        base_timestamp,
+        max_timestamp,
         producer_id,
         producer_epoch,
         base_sequence,
-        body.record_count,
+        record_count,
     )
-    crc = crc32c(body.payload, crc32c(memoryview(header)[ATTRIBUTES_POSITION:]))
-    header[CRC_POSITION:ATTRIBUTES_POSITION] = crc.to_bytes(_CRC_BYTES, "big")
-    return header
+    length = len(payload) + RECORD_BATCH_OVERHEAD - LOG_OVERHEAD
+    return _UNSEALED.pack(0, length, NO_PARTITION_LEADER_EPOCH, CURRENT_MAGIC, crc32c(payload, crc32c(sealed))) + sealed
 
 
 def body_of(batch: RecordBatch) -> BatchBody:
@@ -84,13 +80,14 @@ def body_of(batch: RecordBatch) -> BatchBody:
     (LogAppendTime), which would become other times. Gaps between the first and the last record that
     the header does not show are not seen here.
     """
+    attributes, record_count = batch.attributes, batch.record_count
+    if batch.magic == CURRENT_MAGIC and record_count > 0 and batch.last_offset_delta == record_count - 1 and not attributes & _NOT_SENT:
+        payload = batch.memory[RECORD_BATCH_OVERHEAD:]
+        return BatchBody(payload, attributes & COMPRESSION_MASK, batch.base_timestamp, batch.max_timestamp, record_count)
     if batch.magic != CURRENT_MAGIC:
         raise invalid_record(f"a batch of magic {batch.magic} cannot be sent as it is")
     if batch.is_control:
         raise invalid_record("a control batch cannot be sent by a producer")
-    if batch.record_count < 1 or batch.last_offset_delta != batch.record_count - 1:
-        raise invalid_record(f"a batch of {batch.record_count} records and last offset delta {batch.last_offset_delta} has gaps")
-    if batch.timestamp_type:
-        raise invalid_record("a batch with LogAppendTime cannot be sent as it is")
-    payload = batch.memory[RECORD_BATCH_OVERHEAD:]
-    return BatchBody(payload, batch.attributes & COMPRESSION_MASK, batch.base_timestamp, batch.max_timestamp, batch.record_count)
+    if record_count < 1 or batch.last_offset_delta != record_count - 1:
+        raise invalid_record(f"a batch of {record_count} records and last offset delta {batch.last_offset_delta} has gaps")
+    raise invalid_record("a batch with LogAppendTime cannot be sent as it is")

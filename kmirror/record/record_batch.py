@@ -107,9 +107,10 @@ class RecordBatch:
     record_count: int
 
     def __init__(self, buffer: Buffer, position: int = 0) -> None:
-        view = memoryview(buffer)
-        if len(view) - position < RECORD_BATCH_OVERHEAD:
-            raise _too_small(len(view) - position)
+        view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
+        there = len(view) - position
+        if there < RECORD_BATCH_OVERHEAD:
+            raise _too_small(there)
         (
             self.base_offset,
             length,
@@ -126,10 +127,10 @@ class RecordBatch:
             self.record_count,
         ) = HEADER.unpack_from(view, position)
         size = length + LOG_OVERHEAD
-        if not RECORD_BATCH_OVERHEAD <= size <= len(view) - position:
+        if not RECORD_BATCH_OVERHEAD <= size <= there:
             if size < RECORD_BATCH_OVERHEAD:
                 raise _too_small(size)
-            raise corrupt_message(f"Record batch is corrupt (it claims {size} bytes and {len(view) - position} are there)")
+            raise corrupt_message(f"Record batch is corrupt (it claims {size} bytes and {there} are there)")
         self.size_in_bytes = size
         self.memory = view[position : position + size]
 
@@ -185,7 +186,7 @@ class RecordBatch:
         return crc32c(self.memory[ATTRIBUTES_POSITION:])
 
     def is_valid(self) -> bool:
-        return self.compute_crc() == self.crc
+        return crc32c(self.memory[ATTRIBUTES_POSITION:]) == self.crc
 
     def ensure_valid(self) -> None:
         """Raises CORRUPT_MESSAGE unless the CRC is right."""
@@ -258,7 +259,8 @@ def next_batch_size(buffer: Buffer, position: int, *, end: int | None = None) ->
             _check_length(int.from_bytes(buffer[position + 8 : position + 12], "big", signed=True))
         return None
     length: int = _LENGTH_AND_MAGIC.unpack_from(buffer, position)[0]
-    _check_length(length)
+    if length < MIN_LEGACY_RECORD_SIZE:
+        _check_length(length)
     return length + LOG_OVERHEAD if length + LOG_OVERHEAD <= remaining else None
 
 

@@ -290,6 +290,8 @@ def read_tagged_fields(buffer: Buffer, position: int) -> tuple[TaggedFields, int
 def encode_unsigned_varint(value: int) -> bytes:
     if value < 0x80:
         return _SMALL_VARINTS[value]
+    if 0x4000 <= value < 0x200000:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     encoded = bytearray()
     while value >= 0x80:
         encoded.append(value & 0x7F | 0x80)

@@ -29,7 +29,7 @@ from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record import Record
-from kmirror.record.record_batch import RecordBatch
+from kmirror.record.record_batch import CONTROL_FLAG, RecordBatch
 from kmirror.wire.messages.fetch import PartitionData
 
 NOTHING: Final[Iterator[Record]] = iter(())
@@ -85,6 +85,7 @@ class CompletedFetch:
         begin, found, size = self.next_fetch_offset, list[ConsumedBatch](), 0
         try:
             self._raise_error()
+            row, partition = self.row, self.partition
             while not found or size < max_bytes:
                 batch = self._batch if self._records is not None else self._next_batch()
                 self._records = None
@@ -93,30 +94,20 @@ class CompletedFetch:
                 if not isinstance(batch, RecordBatch):
                     raise ApiException(
                         Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-                        f"{self.partition} has messages of format v{batch.magic} at offset {batch.base_offset}; batches need v2",
+                        f"{partition} has messages of format v{batch.magic} at offset {batch.base_offset}; batches need v2",
                     )
-                if batch.next_offset > self.next_fetch_offset:
-                    found.append(self._consumed(batch))
+                position, next_offset = self.next_fetch_offset, batch.base_offset + batch.last_offset_delta + 1
+                if next_offset > position:
+                    is_control = batch.attributes & CONTROL_FLAG != 0
+                    offsets = (row.high_watermark, row.last_stable_offset, row.log_start_offset)
+                    found.append(ConsumedBatch(partition, batch, position, next_offset, *offsets, is_control))
                     size += batch.size_in_bytes
-                    self.next_fetch_offset = batch.next_offset
+                    self.next_fetch_offset = next_offset
         except KmirrorError as error:
             self._remember(error, is_first=not found)
         if not found and self.next_fetch_offset == begin:
             return None
         return FetchedBatches(self.partition, found, begin, self.next_fetch_offset, self.row.high_watermark, self.row.log_start_offset)
-
-    def _consumed(self, batch: RecordBatch) -> ConsumedBatch:
-        row = self.row
-        return ConsumedBatch(
-            self.partition,
-            batch,
-            self.next_fetch_offset,
-            batch.next_offset,
-            row.high_watermark,
-            row.last_stable_offset,
-            row.log_start_offset,
-            batch.is_control,
-        )
 
     def fetch_records(self, max_records: int) -> list[ConsumerRecord]:
         """The next records, at most that many."""
@@ -155,7 +146,7 @@ class CompletedFetch:
             self._batch = batch
             if batch.partition_leader_epoch >= 0:
                 self.last_epoch = batch.partition_leader_epoch
-            if self._check_crcs:
+            if self._check_crcs and not (isinstance(batch, RecordBatch) and batch.is_valid()):
                 self._ensure_valid(batch)
             if self._read_committed and isinstance(batch, RecordBatch) and batch.has_producer_id and self._is_aborted(batch):
                 self.next_fetch_offset = max(self.next_fetch_offset, batch.next_offset)

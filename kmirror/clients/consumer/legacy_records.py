@@ -113,9 +113,12 @@ def iter_any_batches(buffer: Buffer) -> Iterator[RecordBatch | LegacyBatch]:
     position = 0
     while (size := next_batch_size(view, position)) is not None:
         magic = view[position + 16]
-        if magic > CURRENT_MAGIC:
+        if magic == CURRENT_MAGIC:
+            yield RecordBatch(view, position)
+        elif magic > CURRENT_MAGIC:
             raise corrupt_message(f"Invalid magic found in record: {magic - 256 if magic > 127 else magic}")
-        yield RecordBatch(view, position) if magic == CURRENT_MAGIC else LegacyBatch(view[position : position + size])
+        else:
+            yield LegacyBatch(view[position : position + size])
         position += size
 
 

@@ -358,6 +358,147 @@ def test_a_batch_from_elsewhere_that_is_too_large_for_the_broker_is_split_and_wa
     cluster.run(producer.close())
 
 
+def run_of(*counts, start=0, **options):
+    """Batches of so many records each."""
+    batches = []
+    for count in counts:
+        batches.append(RecordBatch(bytes(batch_of(count, start=start, **options))))
+        start += count
+    return batches
+
+
+@pytest.mark.parametrize("highest", [3, 8, 9, 12, 13])
+def test_a_run_is_written_in_order_and_each_batch_is_told(cluster, highest):
+    """A backlog leaves in bursts; never more requests are on their way than is allowed."""
+    cluster.ranges[ApiKeys.PRODUCE] = (3, highest)
+    producer = producer_of(cluster)
+    told, in_flight = [], []
+    handle = cluster.logs._append
+
+    def append(*arguments, **options):
+        in_flight.append(len(producer._sender._on_wire))
+        return handle(*arguments, **options)
+
+    cluster.logs._append = append
+
+    async def story():
+        for number in range(3):
+            batches = run_of(*[7] * 50, start=350 * number)
+            await producer.send_run(P0, batches, lambda *outcome, number=number: told.append((number, *outcome)))
+        await producer.flush()
+
+    cluster.run(story())
+    assert told == [(number, index, 350 * number + 7 * index, None) for number in range(3) for index in range(50)]
+    assert cluster.logs.values("t") == expected(1050)
+    assert [one.base_sequence for one in cluster.logs.log("t").batches] == list(range(0, 1050, 7))
+    assert max(in_flight) == 5
+    cluster.run(producer.close())
+
+
+def test_a_run_is_accepted_as_a_whole_or_not_at_all(cluster):
+    producer = producer_of(cluster, max_request_size=2_000)
+    told = []
+    large = run_of(1, start=4) + [RecordBatch(build_batch([Record(0, 1000, None, b"v" * 3_000, [])]))]
+    with pytest.raises(ApiException, match="larger than 2000"):
+        cluster.run(producer.send_run(P0, large, lambda *outcome: told.append(outcome)))
+    with pytest.raises(ApiException, match="control batch"):
+        cluster.run(producer.send_run(P0, run_of(2) + run_of(1, is_control=True), lambda *outcome: told.append(outcome)))
+    cluster.run(producer.flush())
+    assert told == [] and cluster.logs.values("t") == []
+    cluster.run(producer.close())
+
+
+def test_a_run_waits_for_memory_and_gives_it_back(cluster):
+    batches = run_of(*[30] * 6)
+    size = sum(batch.size_in_bytes for batch in batches)
+    producer = producer_of(cluster, buffer_memory=size + 10, max_block_ms=5_000)
+    told = []
+
+    async def story():
+        for _ in range(3):
+            await producer.send_run(P0, batches, lambda *outcome: told.append(outcome))
+        await producer.flush()
+
+    cluster.run(story())
+    assert [offset for _, offset, _ in told] == list(range(0, 540, 30))
+    assert producer._accumulator.pool.free == size + 10
+    cluster.run(producer.close())
+
+
+def test_batches_of_a_run_that_are_too_large_for_the_broker_are_split_and_told_once(cluster):
+    cluster.logs.log("t").max_batch_bytes = 500
+    producer = producer_of(cluster)
+    told = []
+
+    async def story():
+        await producer.send_run(P0, run_of(3, 100, 100, 3), lambda *outcome: told.append(outcome))
+        await producer.flush()
+
+    cluster.run(story())
+    assert sorted(told) == [(0, 0, None), (1, 3, None), (2, 103, None), (3, 203, None)]
+    assert cluster.logs.values("t") == expected(206)
+    cluster.run(producer.close())
+
+
+def test_batches_of_a_run_fail_with_their_own_errors_and_a_receipt_that_raises_stops_nothing(cluster, caplog):
+    producer = producer_of(cluster)
+    refused = [False]
+
+    def fault(node_id, partition, batch):
+        is_bad = b"000005" in bytes(batch.memory)
+        refused[0] = refused[0] or is_bad
+        return Errors.INVALID_RECORD if is_bad else None
+
+    cluster.logs.fault = fault
+    told = {}
+
+    def receipt(number, offset, error):
+        told[number] = error if error is None else error.error
+        raise ValueError("the application's fault")
+
+    async def story():
+        await producer.send_run(P0, run_of(*[1] * 12), receipt)
+        await producer.flush()
+
+    cluster.run(story())
+    assert told == {number: Errors.INVALID_RECORD if number == 5 else None for number in range(12)}
+    assert sorted(cluster.logs.values("t")) == sorted(expected(5) + expected(6, start=6))
+    assert caplog.text.count("Error executing user-provided callback") == 12
+    cluster.run(producer.close())
+
+
+def test_brokers_do_not_wait_for_each_other_when_a_backlog_leaves_in_bursts(cluster):
+    """The second broker's answers came while the first one's were waited for."""
+    times = {0: [], 1: []}
+
+    async def answer(node_id, request):
+        times[node_id].append(cluster.runtime.clock.monotonic_ms())
+        if node_id == 0:
+            await cluster.runtime.sleep_ms(1_000)
+        return cluster.logs._produce(node_id, request)
+
+    cluster.handlers[ApiKeys.PRODUCE] = answer
+    producer = producer_of(cluster)
+
+    async def story():
+        for number in (0, 1):
+            await producer.send_run(TopicPartition("t", number), run_of(*[1] * 60), lambda *_: None)
+        await producer.flush()
+
+    cluster.run(story())
+    assert len(times[1]) == 60 and times[1][-1] - times[1][0] < 5_000
+    cluster.run(producer.close())
+
+
+def test_a_closed_producer_has_nothing_to_flush(cluster):
+    """Java's `flush` does not look whether the producer is closed."""
+    producer = producer_of(cluster)
+    cluster.run(send_all(producer, 3))
+    cluster.run(producer.close())
+    cluster.run(producer.flush())
+    assert cluster.logs.values("t") == expected(3)
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kmirror.clients.produce_frames import AcknowledgedRow, BatchOnWire, ProduceBodies, acknowledged_rows
+from kmirror.clients.produce_frames import FIRST_FLEXIBLE, BatchOnWire, ProduceBodies, acknowledged, least_answer_bytes
 from kmirror.common.uuid import Uuid
 from kmirror.wire.framing import encode_response
 from kmirror.wire.messages.produce import (
@@ -56,6 +56,17 @@ def test_a_request_is_what_the_generated_module_writes(version, transactional_id
     assert size == out.size
 
 
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= FIRST_FLEXIBLE])
+@given(st.none() | st.text(max_size=150), st.text("abcü.-", min_size=1, max_size=200), st.lists(BATCHES, min_size=1, max_size=4))
+def test_a_request_of_one_batch_is_the_same_made_sooner(version, transactional_id, name, batches):
+    bodies = ProduceBodies(transactional_id, -1, 30_000)
+    topic = id_of(name).raw if version >= FIRST_WITH_IDS else name
+    for batch in batches:  # what the first one leaves behind serves those after it
+        parts, size = bodies.body_of_one(version, (topic, batch.partition), batch.header, batch.payload)
+        expected, expected_size = bodies.body(version, {topic: [batch]})
+        assert (b"".join(parts), size) == (b"".join(expected), expected_size)
+
+
 ROWS = st.builds(lambda index, offset, time_ms: (index, offset, time_ms), st.integers(0, 99), st.integers(0, 2**62), st.integers(-1, 2**62))
 ANSWERS = st.dictionaries(
     st.text("abcü", min_size=1, max_size=140), st.lists(ROWS, min_size=1, max_size=4, unique_by=lambda row: row[0]), max_size=4
@@ -88,13 +99,29 @@ def answer_of(version: int, topics, throttle_ms: int = 0, **more) -> ProduceResp
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 9])
 @given(ANSWERS, st.integers(0, 2**31 - 1))
 def test_an_answer_that_all_was_written_is_read(version, topics, throttle_ms):
-    found = acknowledged_rows(version, frame_of(version, answer_of(version, topics, throttle_ms)))
-    expected = [
-        AcknowledgedRow(id_of(name).raw if version >= FIRST_WITH_IDS else name, index, offset, time_ms)
+    frame = frame_of(version, answer_of(version, topics, throttle_ms))
+    expected = {
+        (id_of(name).raw if version >= FIRST_WITH_IDS else name, index): (offset, time_ms)
         for name, rows in topics.items()
         for index, offset, time_ms in rows
-    ]
-    assert found == (expected, throttle_ms)
+    }
+    keys = list(expected)
+    assert acknowledged(version, frame, keys) == (list(expected.values()), throttle_ms)
+    assert acknowledged(version, frame, keys[::-1]) == (list(expected.values())[::-1], throttle_ms), "in the order of the request"
+    assert acknowledged(version, frame, [*keys, ("other", 1)]) is None
+    if keys:
+        assert acknowledged(version, frame, [*keys[:-1], (keys[-1][0], keys[-1][1] + 1_000)]) is None
+    assert len(frame) + 4 >= least_answer_bytes(version, len(keys)) or len(topics) != 1
+
+
+@given(st.text("abcü", min_size=1, max_size=140), ROWS, st.integers(0, 1))
+def test_an_answer_to_one_batch_is_read(name, row, throttle_ms):
+    frame = frame_of(13, answer_of(13, {name: [row]}, throttle_ms))
+    key = (id_of(name).raw, row[0])
+    assert acknowledged(13, frame, [key]) == ([row[1:]], throttle_ms)
+    assert acknowledged(13, frame, [(key[0], key[1] + 1)]) is None
+    assert acknowledged(13, frame, [(bytes(16), key[1])]) is None
+    assert len(frame) + 4 == least_answer_bytes(13, 1)
 
 
 @pytest.mark.parametrize(
@@ -109,16 +136,20 @@ def test_an_answer_that_all_was_written_is_read(version, topics, throttle_ms):
     ],
 )
 def test_an_answer_with_more_to_say_is_left_to_the_generated_reader(more):
-    assert acknowledged_rows(12, frame_of(12, answer_of(12, {"t": [(0, 5, -1)]}, **more))) is None
+    for version in (12, 13):
+        key = (id_of("t").raw if version >= FIRST_WITH_IDS else "t", 0)
+        assert acknowledged(version, frame_of(version, answer_of(version, {"t": [(0, 5, -1)]}, **more)), [key]) is None
 
 
 @given(st.integers(9, 13), st.binary(max_size=120))
 def test_garbage_is_left_to_the_generated_reader_and_raises_nothing(version, garbage):
-    acknowledged_rows(version, memoryview(garbage))
+    acknowledged(version, memoryview(garbage), [(bytes(16), 0)])
 
 
 @given(st.integers(0, 100))
 def test_a_torn_answer_is_left_to_the_generated_reader(cut):
-    whole = frame_of(13, answer_of(13, {"t": [(0, 5, -1), (1, 6, -1)]}))
-    if cut < len(whole):
-        assert acknowledged_rows(13, whole[:cut]) is None
+    topic = id_of("t").raw
+    for rows in ([(0, 5, -1), (1, 6, -1)], [(0, 5, -1)]):
+        whole = frame_of(13, answer_of(13, {"t": rows}))
+        if cut < len(whole):
+            assert acknowledged(13, whole[:cut], [(topic, row[0]) for row in rows]) is None

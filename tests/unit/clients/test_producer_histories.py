@@ -18,6 +18,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.record.builder import build_batch
 from kmirror.record.record import Record
+from kmirror.record.record_batch import RecordBatch
 
 PARTITIONS = 3
 FAULTS = [
@@ -31,6 +32,28 @@ FAULTS = [
     Errors.MESSAGE_TOO_LARGE,
 ]
 OF_CONTENT = (Errors.INVALID_RECORD, Errors.MESSAGE_TOO_LARGE)
+
+
+class Told:
+    """What became of a batch of a run, in the shape of a future."""
+
+    def __init__(self) -> None:
+        self.offset = -1
+        self._error: Exception | None = None
+        self._is_done = False
+
+    def tell(self, offset: int, error: Exception | None) -> None:
+        assert not self._is_done, "a batch has one outcome"
+        self.offset, self._error, self._is_done = offset, error, True
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def error(self) -> Exception | None:
+        return self._error
+
+    def result(self) -> Told:
+        return self
 
 
 class History:
@@ -76,6 +99,18 @@ class History:
                 self.move_a_leader()
             elif roll < 0.1:
                 await self.cluster.runtime.sleep_ms(self.dice.choice([1, 20, 300]))
+            elif roll < 0.2:
+                runs = []
+                for _ in range(self.dice.randint(1, 14)):
+                    count = self.dice.randint(1, 20)
+                    runs.append([b"%06d" % (counter + index) for index in range(count)])
+                    counter += count
+                told = [Told() for _ in runs]
+                self.sent[number] += zip(runs, told, strict=True)
+                batches = [
+                    RecordBatch(build_batch([Record(index, 1000, None, value, []) for index, value in enumerate(run)])) for run in runs
+                ]
+                await producer.send_run(TopicPartition("t", number), batches, lambda index, *outcome, told=told: told[index].tell(*outcome))
             elif roll < 0.3:
                 count = self.dice.randint(1, 20)
                 values = [b"%06d" % (counter + index) for index in range(count)]
