@@ -44,6 +44,9 @@ TINY_RECORDS: Final = 4
 """What is no larger costs more as a batch of its own than its records cost when they are packed anew."""
 
 
+RUN_BYTES: Final = 1 << 20
+
+
 class Copying(Enum):
     PASS_ON = 1
     REWRITE = 2
@@ -52,13 +55,14 @@ class Copying(Enum):
 
 class TargetRules(NamedTuple):
     """What the target's producer is configured with. Sizes are bytes. `codec` is None unless
-    compression.type is set.
+    compression.type is set; `run_bytes` is how much is given to the producer at a time.
     """
 
     max_request_size: int = 1_048_576
     codec: CompressionType | None = None
     level: int | None = None
     batch_size: int = 16_384
+    run_bytes: int = RUN_BYTES
 
 
 class BatchFacts(Protocol):
@@ -89,6 +93,10 @@ class NewBatch(NamedTuple):
     upstream_offsets: Sequence[int]
 
 
+Run = tuple[Copying, Sequence[ConsumedBatch]]
+"""Neighbours with one fate."""
+
+
 def copying(batch: BatchFacts, position: int, rules: TargetRules) -> Copying:
     """Decides; the module's docstring has the reasons. `position` is the next offset that the
     target has not.
@@ -110,31 +118,44 @@ def copying(batch: BatchFacts, position: int, rules: TargetRules) -> Copying:
     return Copying.PASS_ON
 
 
-def in_runs(batches: Sequence[ConsumedBatch], rules: TargetRules) -> Iterator[Sequence[ConsumedBatch]]:
-    """Splits what came of one partition into runs: tiny batches with one codec that are to be one
-    batch at the target, and single batches.
+def in_runs(batches: Sequence[ConsumedBatch], rules: TargetRules) -> Iterator[Run]:
+    """Splits what came of one partition into runs with one fate: batches to pass on, up to
+    `rules.run_bytes` together; several tiny batches of one codec, that are to be one batch at the
+    target (REWRITE); any other batch alone.
     """
-    if len(batches) == 1:
-        yield batches
-        return
     run: list[ConsumedBatch] = []
     size = 0
+    is_run_tiny = False
+    came_alone = len(batches) == 1
     for consumed in batches:
         batch = consumed.batch
-        is_tiny = batch.record_count <= TINY_RECORDS and batch.size_in_bytes <= TINY_BYTES
-        if not is_tiny or batch.magic != CURRENT_MAGIC or copying(batch, consumed.position, rules) is Copying.LEAVE_OUT:
+        what = copying(batch, consumed.position, rules)
+        more = batch.size_in_bytes
+        is_tiny = batch.record_count <= TINY_RECORDS and more <= TINY_BYTES and not came_alone and batch.magic == CURRENT_MAGIC
+        if what is Copying.LEAVE_OUT or (what is Copying.REWRITE and not is_tiny):
             if run:
-                yield run
-            yield [consumed]
+                yield _fate(run, is_run_tiny, rules), run
+            yield what, [consumed]
             run, size = [], 0
             continue
-        if run and (size + batch.size_in_bytes > rules.batch_size or batch.compression != run[0].batch.compression):
-            yield run
+        if run and (
+            is_tiny is not is_run_tiny
+            or size + more > (rules.batch_size if is_tiny else rules.run_bytes)
+            or (is_tiny and batch.compression != run[0].batch.compression)
+        ):
+            yield _fate(run, is_run_tiny, rules), run
             run, size = [], 0
+        is_run_tiny = is_tiny
         run.append(consumed)
-        size += batch.size_in_bytes
+        size += more
     if run:
-        yield run
+        yield _fate(run, is_run_tiny, rules), run
+
+
+def _fate(run: list[ConsumedBatch], is_tiny: bool, rules: TargetRules) -> Copying:
+    if is_tiny and len(run) == 1:
+        return copying(run[0].batch, run[0].position, rules)
+    return Copying.REWRITE if is_tiny else Copying.PASS_ON
 
 
 def joined(run: Sequence[ConsumedBatch], rules: TargetRules, now_ms: int) -> list[NewBatch]:

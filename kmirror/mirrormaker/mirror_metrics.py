@@ -15,7 +15,7 @@ of a batch's newest record, and bytes are the batch's (as compressed as it is) i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kmirror.common.metrics import MetricName, MetricsRegistry, Value
@@ -40,6 +40,10 @@ class Spread:
     def record(self, value: float, now_ms: int) -> None:
         self._last = value
         self._values.record(_CONFIG, value, now_ms)
+
+    def record_all(self, values: Sequence[float], now_ms: int) -> None:
+        self._last = values[-1]
+        self._values.record_all(_CONFIG, values, now_ms)
 
     def read(self, now_ms: int) -> Iterator[tuple[str, float]]:
         yield self._name, self._last
@@ -84,19 +88,21 @@ class MirrorSourceMetrics:
         self._partitions: dict[TopicPartition, _PartitionMetrics] = {}
         registry.add_collector(self._collect)
 
-    def read_batch(self, remote: TopicPartition, size: int, timestamp_ms: int) -> None:
-        """A batch was read from the source; sizes are bytes."""
-        now_ms = self._clock.monotonic_ms()
+    def batches_read(self, remote: TopicPartition, size: int, newest_ms: Sequence[int]) -> None:
+        """Batches of `size` bytes together were read from the source; `newest_ms` are the times of
+        their newest records.
+        """
+        now_ms, time_ms = self._clock.monotonic_ms(), self._clock.time_ms()
         metrics = self._of(remote)
         metrics.bytes.record(size, now_ms)
-        metrics.age.record(self._clock.time_ms() - timestamp_ms, now_ms)
+        metrics.age.record_all([time_ms - one for one in newest_ms], now_ms)
 
-    def batch_acknowledged(self, remote: TopicPartition, count: int, timestamp_ms: int) -> None:
-        """The target has a batch of `count` records."""
-        now_ms = self._clock.monotonic_ms()
+    def batches_acknowledged(self, remote: TopicPartition, count: int, newest_ms: Sequence[int]) -> None:
+        """The target has batches of `count` records together."""
+        now_ms, time_ms = self._clock.monotonic_ms(), self._clock.time_ms()
         metrics = self._of(remote)
         metrics.records.record(count, now_ms)
-        metrics.latency.record(self._clock.time_ms() - timestamp_ms, now_ms)
+        metrics.latency.record_all([time_ms - one for one in newest_ms], now_ms)
 
     def _of(self, remote: TopicPartition) -> _PartitionMetrics:
         found = self._partitions.get(remote)

@@ -1,7 +1,7 @@
 """Writes the offset syncs of one source task, in their order.
 
 The writer of the rules (`offset_syncs`) says which syncs are due. They wait in a queue for a task
-that gives them to the producer; with its linger.ms several leave in one request. A sync that fails
+that gives them to the producer; those that became due together are one batch. A sync that fails
 is logged and not sent again, as in Kafka: a later one says more.
 """
 
@@ -10,13 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 
-from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord, RecordMetadata
+from kmirror.clients.kafka_producer import KafkaProducer
+from kmirror.clients.producer_batch import NO_OFFSET
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.batch_offset_syncs import BatchOffsetSyncWriter
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.formats import OffsetSync
+from kmirror.record.builder import RecordBatchBuilder
+from kmirror.record.record_batch import RecordBatch
 from kmirror.runtime.api import Runtime
 
 _log = logging.getLogger(__name__)
@@ -27,18 +31,20 @@ class OffsetSyncSender:
 
     def __init__(self, runtime: Runtime, flow: SourceAndTarget, topic: str, producer: Mapping[str, str], offset_lag_max: int) -> None:
         self._flow = flow
-        self._topic = topic
+        self._partition = TopicPartition(topic, 0)
+        self._clock = runtime.clock
         self._producer = KafkaProducer(runtime, producer)
         self._syncs = BatchOffsetSyncWriter(offset_lag_max)
         self._queue: list[OffsetSync] = []
         self._waiting = asyncio.Event()
 
-    def acknowledged(self, partition: TopicPartition, upstream: Sequence[int], metadata: RecordMetadata) -> None:
-        """The target has records; `upstream` are their offsets at the source."""
-        if not metadata.has_offset:
-            _log.error("RecordMetadata has no offset -- can't sync offsets for %s.", metadata.topic)
+    def acknowledged(self, partition: TopicPartition, upstream: Sequence[int], downstream: int) -> None:
+        """The target has records; `upstream` are their offsets at the source, and `downstream` is that
+        of the first one at the target, -1 if it did not say.
+        """
+        if downstream < 0:
+            _log.error("RecordMetadata has no offset -- can't sync offsets for %s.", partition.topic)
             return
-        downstream = metadata.offset
         for first, count in _runs(upstream):
             self._add(self._syncs.batch_acknowledged(partition, first, downstream, count))
             downstream += count
@@ -69,19 +75,25 @@ class OffsetSyncSender:
 
     async def _send_queued(self) -> None:
         while self._queue:
-            await self._send(self._queue.pop(0))
+            syncs, self._queue = self._queue, []
+            try:
+                await self._producer.send_run(self._partition, [self._batch_of(syncs)], partial(self._done, syncs))
+            except KmirrorError as error:
+                self._done(syncs, 0, NO_OFFSET, error)
 
-    async def _send(self, sync: OffsetSync) -> None:
-        def done(_: RecordMetadata | None, error: Exception | None) -> None:
+    def _batch_of(self, syncs: Sequence[OffsetSync]) -> RecordBatch:
+        config = self._producer.config
+        builder = RecordBatchBuilder(compression=config.compression, compression_level=config.compression_level)
+        now_ms = self._clock.time_ms()
+        for number, sync in enumerate(syncs):
+            builder.append(number, now_ms, sync.record_key, sync.record_value, [])
+        return RecordBatch(builder.build())
+
+    def _done(self, syncs: Sequence[OffsetSync], _number: int, _offset: int, error: Exception | None) -> None:
+        for sync in syncs:
             self._syncs.sync_acknowledged()
             if error is not None:
                 _log.error("[%s] Failure sending offset sync %s: %s", self._flow, sync, error)
-
-        record = ProducerRecord(self._topic, sync.record_value, key=sync.record_key, partition=0)
-        try:
-            await self._producer.send(record, done)
-        except KmirrorError as error:
-            done(None, error)
 
 
 def _runs(offsets: Sequence[int]) -> list[tuple[int, int]]:

@@ -1,7 +1,7 @@
 """Copies partitions of the source to the target (Kafka's `MirrorSourceTask`, and what Connect's
 `WorkerSourceTask` does around it).
 
-    source ── poll_batches ──> copying: pass on / rewrite / leave out ── send_batch ──> target
+    source ── poll_batches ──> copying: pass on / rewrite / leave out ── send_run ──> target
                                                                             │ acknowledged
                              offset syncs (OS1, OS2) <── OffsetSyncSender ───────┤
                              stored offsets (MC14)   <── SubmittedRecords <──────┘ each offset.flush.interval.ms
@@ -32,18 +32,18 @@ from typing import Final
 
 from kmirror.clients.consumer.consumer_types import ConsumedBatch, ConsumerRecords, FetchedBatches, WakeupException
 from kmirror.clients.consumer.kafka_consumer import KafkaConsumer
-from kmirror.clients.kafka_producer import KafkaProducer, RecordMetadata
+from kmirror.clients.kafka_producer import KafkaProducer
 from kmirror.common.errors import ApiException, Errors, KmirrorError
-from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirrormaker.batch_copying import Copying, TargetRules, copying, in_runs, joined, packed, rewritten
+from kmirror.mirrormaker.batch_copying import RUN_BYTES, Copying, NewBatch, TargetRules, in_runs, joined, packed, rewritten
 from kmirror.mirrormaker.connect_offsets import NOTHING_STORED, SourceOffsets, record_source
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.herder.connector_plan import TaskContext
 from kmirror.mirrormaker.mirror_metrics import MirrorSourceMetrics
 from kmirror.mirrormaker.offset_sync_sender import OffsetSyncSender
-from kmirror.mirrormaker.offset_syncs import OFFSET_LAG_MAX_DEFAULT
+from kmirror.mirrormaker.offset_syncs import MAX_OUTSTANDING_OFFSET_SYNCS, OFFSET_LAG_MAX_DEFAULT
 from kmirror.mirrormaker.replication_policy import ReplicationPolicy
+from kmirror.mirrormaker.sent_runs import SentBatch, SentRun, Written, neighbours
 from kmirror.mirrormaker.submitted_records import Submitted, SubmittedRecords
 from kmirror.mirrormaker.task_transactions import TaskTransactions
 from kmirror.record.compression import CompressionType
@@ -60,6 +60,11 @@ POLLS_OF_RECORDS: Final = 64
 """So often records are polled, after a message of format 0 or 1, until batches are tried again."""
 OWN_TASK: Final = TaskContext()
 """Of a task without a worker."""
+MOST_RUNS: Final = 2
+"""So many runs of RUN_BYTES may be on their way, and two more for each partition. What waits longer has
+left the processor's caches by the time it is sent."""
+NOTED_TOGETHER: Final = 24
+"""So many batches that the target has are noted together while as many are on their way."""
 _log = logging.getLogger(__name__)
 
 
@@ -100,33 +105,6 @@ class TaskProgress:
     last_poll_ms: int | None = None
     last_commit_ms: int | None = None
     positions: dict[TopicPartition, int] = field(default_factory=dict)
-
-
-class _SentBatch:
-    """A batch on its way: `upstream` are its records' offsets at the source."""
-
-    __slots__ = ("_life", "newest_ms", "partition", "remote", "size", "submitted", "upstream")
-
-    def __init__(
-        self,
-        life: _Life,
-        partition: TopicPartition,
-        remote: TopicPartition,
-        upstream: Sequence[int],
-        newest_ms: int,
-        size: int,
-        submitted: Submitted | None,
-    ) -> None:
-        self._life = life
-        self.partition = partition
-        self.remote = remote
-        self.upstream = upstream
-        self.newest_ms = newest_ms
-        self.size = size
-        self.submitted = submitted
-
-    def done(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
-        self._life.done(self, metadata, error)
 
 
 class MirrorSourceTask:
@@ -178,7 +156,7 @@ class _Life:
         self._metrics = metrics
         self._progress = progress
         self._scope = TaskScope(runtime, f"{config.flow}|{config.connector}")
-        self._consumer = KafkaConsumer(runtime, config.consumer)
+        self._consumer = KafkaConsumer(runtime, {"receive.buffer.bytes": "-1", **config.consumer})
         exact = {} if config.transactional_id is None else {"transactional.id": config.transactional_id, "enable.idempotence": "true"}
         self._producer = KafkaProducer(runtime, {"linger.ms": "0", **config.producer, **exact})
         self._transactions = None if config.transactional_id is None else self._made_transactions()
@@ -188,12 +166,20 @@ class _Life:
         settings = self._producer.config
         codec = settings.compression if "compression.type" in config.producer else None
         self._rules = TargetRules(
-            settings.max_request_size, codec, None if codec is None else settings.compression_level, settings.batch_size
+            settings.max_request_size,
+            codec,
+            None if codec is None else settings.compression_level,
+            settings.batch_size,
+            min(RUN_BYTES, settings.buffer_memory // 4),
         )
         self._submitted = SubmittedRecords()
         self._remotes: dict[TopicPartition, TopicPartition] = {}
+        self._on_way = 0
         self._on_way_bytes = 0
-        self._most_on_way_bytes = settings.buffer_memory // 2
+        self._unnoted: dict[SentRun, list[Written]] = {}
+        self._unnoted_count = self._unnoted_records = 0
+        self._most_unnoted_records = config.offset_lag_max * MAX_OUTSTANDING_OFFSET_SYNCS
+        self._most_on_way_bytes = min(settings.buffer_memory // 2, RUN_BYTES * (MOST_RUNS + 2 * len(config.partitions)))
         self._drained: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
         self._polls_of_records = 0
@@ -241,6 +227,7 @@ class _Life:
         while True:
             if self._failure is not None:
                 raise self._failure
+            self._note_written()
             try:
                 fetched = await self._poll()
             except WakeupException:
@@ -266,8 +253,13 @@ class _Life:
                 await self._copy_records(partition, fetched)
             return
         for answer in fetched:
-            for run in in_runs(answer.batches, self._rules):
-                await (self._copy_batch(run[0]) if len(run) == 1 else self._copy_joined(run))
+            for what, run in in_runs(answer.batches, self._rules):
+                if what is Copying.LEAVE_OUT:
+                    self._progress.batches_left_out += len(run)
+                elif what is Copying.PASS_ON:
+                    await self._pass_on(run)
+                else:
+                    await self._rewrite(run)
             self._progress.positions[answer.partition] = answer.next_offset
 
     async def end(self) -> None:
@@ -321,31 +313,26 @@ class _Life:
             self._context.writes_to(remote_topic)
         return found
 
-    async def _copy_batch(self, consumed: ConsumedBatch) -> None:
-        batch, partition = consumed.batch, consumed.partition
-        what = copying(batch, consumed.position, self._rules)
-        if what is Copying.LEAVE_OUT:
-            self._progress.batches_left_out += 1
-            return
-        remote = self._remote(partition)
-        self._metrics.read_batch(remote, batch.size_in_bytes, batch.max_timestamp)
-        if what is Copying.PASS_ON:
-            self._progress.batches_passed_on += 1
-            await self._send(partition, remote, batch, range(batch.base_offset, batch.last_offset + 1), batch.max_timestamp)
-            return
-        self._progress.batches_rewritten += 1
-        for new in rewritten(batch, consumed.position, self._rules, self._runtime.clock.time_ms()):
-            await self._send(partition, remote, new.data, new.upstream_offsets, batch.max_timestamp)
+    async def _pass_on(self, run: Sequence[ConsumedBatch]) -> None:
+        batches = [consumed.batch for consumed in run]
+        self._progress.batches_passed_on += len(run)
+        newest_ms = self._note_read(run)
+        await self._send(run[0].partition, batches, [range(one.base_offset, one.next_offset) for one in batches], newest_ms)
 
-    async def _copy_joined(self, run: Sequence[ConsumedBatch]) -> None:
-        """Tiny batches, as one."""
-        partition, remote = run[0].partition, self._remote(run[0].partition)
-        for consumed in run:
-            self._metrics.read_batch(remote, consumed.batch.size_in_bytes, consumed.batch.max_timestamp)
+    async def _rewrite(self, run: Sequence[ConsumedBatch]) -> None:
+        """One batch, or tiny ones as one."""
         self._progress.batches_rewritten += len(run)
-        newest_ms = max(consumed.batch.max_timestamp for consumed in run)
-        for new in joined(run, self._rules, self._runtime.clock.time_ms()):
-            await self._send(partition, remote, new.data, new.upstream_offsets, newest_ms)
+        newest_ms = max(self._note_read(run))
+        now_ms = self._runtime.clock.time_ms()
+        first = run[0]
+        new = rewritten(first.batch, first.position, self._rules, now_ms) if len(run) == 1 else joined(run, self._rules, now_ms)
+        await self._send_new(first.partition, new, newest_ms)
+
+    def _note_read(self, run: Sequence[ConsumedBatch]) -> list[int]:
+        """Returns the times of the batches' newest records."""
+        newest_ms = [consumed.batch.max_timestamp for consumed in run]
+        self._metrics.batches_read(self._remote(run[0].partition), sum([consumed.batch.size_in_bytes for consumed in run]), newest_ms)
+        return newest_ms
 
     async def _copy_records(self, partition: TopicPartition, fetched: ConsumerRecords) -> None:
         records = [
@@ -353,31 +340,46 @@ class _Life:
         ]
         remote = self._remote(partition)
         newest_ms = max(record.timestamp for record in records)
-        for new in packed(records, self._rules.codec or CompressionType.NONE, self._rules, self._runtime.clock.time_ms()):
-            self._metrics.read_batch(remote, len(new.data), newest_ms)
-            self._progress.batches_rewritten += 1
-            await self._send(partition, remote, new.data, new.upstream_offsets, newest_ms)
+        new = packed(records, self._rules.codec or CompressionType.NONE, self._rules, self._runtime.clock.time_ms())
+        self._metrics.batches_read(remote, sum(len(one.data) for one in new), [newest_ms])
+        self._progress.batches_rewritten += len(new)
+        await self._send_new(partition, new, newest_ms)
         self._progress.positions[partition] = records[-1].offset + 1
 
+    async def _send_new(self, partition: TopicPartition, new: Sequence[NewBatch], newest_ms: int) -> None:
+        for one in new:
+            await self._send(partition, [RecordBatch(one.data)], [one.upstream_offsets], [newest_ms])
+
     async def _send(
-        self, partition: TopicPartition, remote: TopicPartition, batch: RecordBatch | Buffer, upstream: Sequence[int], newest_ms: int
+        self, partition: TopicPartition, batches: Sequence[RecordBatch], upstreams: Sequence[Sequence[int]], newest_ms: Sequence[int]
     ) -> None:
+        """Gives batches to the producer. `upstreams` are the offsets of each one's records at the
+        source, `newest_ms` the times of their newest records.
+        """
         transactions = self._transactions
         if self._on_way_bytes > self._most_on_way_bytes:
             await self._until_drained()
-        size = batch.size_in_bytes if isinstance(batch, RecordBatch) else len(batch)
-        submitted = self._submitted.submit(partition, upstream[-1]) if transactions is None else None
-        sent = _SentBatch(self, partition, remote, upstream, newest_ms, size, submitted)
+        submitted: Sequence[Submitted | None]
+        if transactions is None:
+            submitted = self._submitted.submit(partition, [upstream[-1] for upstream in upstreams])
+        else:
+            submitted = [None] * len(batches)
+        sizes = [batch.size_in_bytes for batch in batches]
+        remote = self._remote(partition)
+        run = SentRun(partition, remote, list(map(SentBatch, upstreams, newest_ms, sizes, submitted)))
+        size = sum(sizes)
+        self._on_way += len(batches)
         self._on_way_bytes += size
         try:
             if transactions is not None:
                 await transactions.begin()
-            await self._producer.send_batch(remote, batch, sent.done)
+            await self._producer.send_run(remote, batches, partial(self.done, run))
         except BaseException:
+            self._on_way -= len(batches)
             self._on_way_bytes -= size
             raise
         if transactions is not None:
-            transactions.accepted(partition, upstream[-1])
+            transactions.accepted(partition, upstreams[-1][-1])
 
     async def _until_drained(self) -> None:
         """Waits until half of what is on its way has arrived, so that batches leave in bursts and
@@ -389,28 +391,47 @@ class _Life:
         finally:
             self._drained = None
 
-    def done(self, sent: _SentBatch, metadata: RecordMetadata | None, error: Exception | None) -> None:
-        """The producer is done with a batch."""
+    def done(self, run: SentRun, number: int, offset: int, error: Exception | None) -> None:
+        """The producer is done with a batch. With many more on their way, what the target has is
+        noted for several at once, as long as no more syncs become due together than may leave
+        together.
+        """
+        sent = run.batches[number]
+        self._on_way -= 1
         self._on_way_bytes -= sent.size
         if self._drained is not None and self._on_way_bytes * 2 <= self._most_on_way_bytes and not self._drained.done():
             self._drained.set_result(None)
-        if metadata is None:
-            self._fail(sent.remote, error)
-        elif self._transactions is None:
-            self._written(sent, metadata)
+        if error is not None:
+            self._fail(run.remote, error)
         else:
-            self._transactions.acknowledged(lambda: self._written(sent, metadata))
+            self._unnoted_count += 1
+            self._unnoted_records += len(sent.upstream)
+            self._unnoted.setdefault(run, []).append((sent, offset))
+        if self._unnoted_count >= NOTED_TOGETHER or self._on_way < NOTED_TOGETHER or self._unnoted_records >= self._most_unnoted_records:
+            self._note_written()
 
-    def _written(self, sent: _SentBatch, metadata: RecordMetadata) -> None:
-        """The target has a batch, and its transaction is committed."""
-        count = len(sent.upstream)
-        if sent.submitted is not None:
-            self._submitted.acknowledge(sent.partition, sent.submitted)
+    def _note_written(self) -> None:
+        """Notes what the target has."""
+        if not self._unnoted_count:
+            return
+        unnoted, self._unnoted, self._unnoted_count, self._unnoted_records = self._unnoted, {}, 0, 0
+        for run, written in unnoted.items():
+            if self._transactions is None:
+                self._written(run, written)
+            else:
+                self._transactions.acknowledged(partial(self._written, run, written))
+
+    def _written(self, run: SentRun, written: list[Written]) -> None:
+        """The target has batches, and their transaction is committed."""
+        if self._transactions is None:
+            self._submitted.acknowledge(run.partition, [sent.submitted for sent, _ in written if sent.submitted is not None])
+        count = sum([len(sent.upstream) for sent, _ in written])
         self._progress.records += count
         self._progress.last_acknowledged_ms = self._runtime.clock.monotonic_ms()
-        self._metrics.batch_acknowledged(sent.remote, count, sent.newest_ms)
+        self._metrics.batches_acknowledged(run.remote, count, [sent.newest_ms for sent, _ in written])
         if self._syncs is not None:
-            self._syncs.acknowledged(sent.partition, sent.upstream, metadata)
+            for upstream, offset in neighbours(written):
+                self._syncs.acknowledged(run.partition, upstream, offset)
 
     async def _end_transaction(self) -> None:
         """Commits the open transaction, then lets delayed offset syncs go (OS2)."""
@@ -439,6 +460,7 @@ class _Life:
     async def commit(self) -> None:
         """Stores what the target has, then lets delayed offset syncs go (OS2)."""
         config = self._config
+        self._note_written()
         offsets = self._submitted.take_committable()
         if offsets:
             try:

@@ -9,6 +9,7 @@ a stored offset never skips a record that the target lacks (MC12).
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from kmirror.common.topic_partition import TopicPartition
 
@@ -35,18 +36,22 @@ class SubmittedRecords:
         """Batches that were not acknowledged."""
         return sum(1 for waiting in self._waiting.values() for one in waiting if not one.acknowledged)
 
-    def submit(self, partition: TopicPartition, last_offset: int) -> Submitted:
-        """A batch of the source's partition goes out, up to `last_offset`."""
-        one = Submitted(last_offset)
-        self._waiting.setdefault(partition, deque()).append(one)
-        return one
+    def submit(self, partition: TopicPartition, last_offsets: Iterable[int]) -> list[Submitted]:
+        """Batches of the source's partition go out; each ends with one of `last_offsets`."""
+        run = [Submitted(offset) for offset in last_offsets]
+        self._waiting.setdefault(partition, deque()).extend(run)
+        return run
 
-    def acknowledge(self, partition: TopicPartition, one: Submitted) -> None:
-        """The target has it."""
-        one.acknowledged = True
+    def acknowledge(self, partition: TopicPartition, written: Iterable[Submitted]) -> None:
+        """The target has these."""
+        for one in written:
+            one.acknowledged = True
         waiting = self._waiting[partition]
+        last = None
         while waiting and waiting[0].acknowledged:
-            self._committable[partition] = waiting.popleft().last_offset
+            last = waiting.popleft()
+        if last is not None:
+            self._committable[partition] = last.last_offset
         if not waiting:
             del self._waiting[partition]
 

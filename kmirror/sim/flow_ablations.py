@@ -29,9 +29,9 @@ from kmirror.sim.mirror_ablations import Replacement
 
 
 def _at_once(submit: Any) -> Any:
-    def run(self: SubmittedRecords, partition: Any, last_offset: int) -> Any:
-        self._committable[partition] = last_offset
-        return submit(self, partition, last_offset)
+    def run(self: SubmittedRecords, partition: Any, last_offsets: Sequence[int]) -> Any:
+        self._committable[partition] = last_offsets[-1]
+        return submit(self, partition, last_offsets)
 
     return run
 

@@ -186,24 +186,48 @@ def records(begin: int, count: int, size: int = 10) -> list[Record]:
 def test_tiny_batches_that_come_together_are_joined() -> None:
     """Each went in a request of its own, so that a slow target got hardly more of them than came in."""
     tiny = consumed(*(records(number, 1) for number in range(100)))
-    assert list(in_runs(tiny, RULES)) == [tiny]
-    assert list(in_runs(tiny[:1], RULES)) == [tiny[:1]], "one that comes alone is passed on"
+    assert list(in_runs(tiny, RULES)) == [(Copying.REWRITE, tiny)]
+    assert list(in_runs(tiny[:1], RULES)) == [(Copying.PASS_ON, tiny[:1])], "one that comes alone is passed on"
     (new,) = joined(tiny, RULES, NOW_MS)
     made = RecordBatch(new.data)
     assert list(new.upstream_offsets) == list(range(100))
     expected = [(number, one.timestamp, one.key, one.value, one.headers) for number, one in enumerate(records(0, 100))]
     assert [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in made.records()] == expected
     few = TargetRules(batch_size=3 * tiny[0].batch.size_in_bytes)
-    assert [len(run) for run in in_runs(tiny[:8], few)] == [3, 3, 2]
+    assert [len(run) for _, run in in_runs(tiny[:8], few)] == [3, 3, 2]
 
 
 def test_what_is_not_tiny_or_not_of_the_same_codec_stays_apart() -> None:
     first, large, many = consumed(records(0, 2), records(2, 3, size=1_000), records(5, 9))
     (other,) = consumed(records(14, 1), codec=CompressionType.LZ4)
     (last,) = consumed(records(15, 1))
-    assert list(in_runs([first, large, many, last], RULES)) == [[first], [large], [many], [last]]
-    assert list(in_runs([first, other, last], RULES)) == [[first], [other], [last]]
-    assert list(in_runs([first, last], RULES)) == [[first, last]]
+    pass_on = Copying.PASS_ON
+    assert list(in_runs([first, large, many, last], RULES)) == [(pass_on, [first]), (pass_on, [large, many]), (pass_on, [last])]
+    assert list(in_runs([first, other, last], RULES)) == [(pass_on, [first]), (pass_on, [other]), (pass_on, [last])]
+    assert list(in_runs([first, last], RULES)) == [(Copying.REWRITE, [first, last])]
+
+
+def test_what_is_passed_on_goes_in_runs_of_a_size() -> None:
+    batches = consumed(*(records(100 + 9 * number, 9) for number in range(7)))
+    size = batches[0].batch.size_in_bytes
+    few = TargetRules(run_bytes=3 * size + 40)
+    assert [(what, len(run)) for what, run in in_runs(batches, few)] == [(Copying.PASS_ON, 3), (Copying.PASS_ON, 3), (Copying.PASS_ON, 1)]
+    assert [run for _, run in in_runs(batches, few)] == [batches[:3], batches[3:6], batches[6:]]
+    none = TargetRules(run_bytes=0)
+    assert [len(run) for _, run in in_runs(batches, none)] == [1] * 7, "a batch that is too large goes alone"
+
+
+def test_a_run_ends_before_what_is_not_passed_on() -> None:
+    batches = consumed(*(records(9 * number, 9) for number in range(5)))
+    batches[2] = batches[2]._replace(position=20)
+    copied = batches[4]._replace(position=99)
+    found = list(in_runs([*batches[:4], copied], RULES))
+    assert found == [
+        (Copying.PASS_ON, batches[:2]),
+        (Copying.REWRITE, [batches[2]]),
+        (Copying.PASS_ON, [batches[3]]),
+        (Copying.LEAVE_OUT, [copied]),
+    ]
 
 
 def test_joined_batches_begin_at_the_position() -> None:
@@ -215,14 +239,15 @@ def test_joined_batches_begin_at_the_position() -> None:
 
 def test_an_offset_is_stored_when_everything_before_it_was_acknowledged() -> None:
     records = SubmittedRecords()
-    first, second, third = (records.submit(T0, offset) for offset in (4, 9, 14))
-    records.acknowledge(T0, second)
+    first, second = records.submit(T0, (4, 9))
+    (third,) = records.submit(T0, (14,))
+    records.acknowledge(T0, [second])
     assert records.take_committable() == {}
-    records.acknowledge(T0, first)
+    records.acknowledge(T0, [first])
     assert records.in_flight == 1
     taken = records.take_committable()
     assert taken == {T0: 9}
-    records.acknowledge(T0, third)
+    records.acknowledge(T0, [third])
     records.give_back(taken)
     assert records.take_committable() == {T0: 14}
     records.give_back({T0: 14})
