@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -18,8 +19,12 @@ FILE = Path(__file__).with_name("mm2.properties")
 
 
 def fetch(path: str) -> dict[str, dict[str, float]]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=LIMIT_S) as answer:
-        return json.load(answer)
+    """What is served there; /health answers 503 while something does not run, with the reasons."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=LIMIT_S) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        return json.load(error)
 
 
 def partitions_of_tasks() -> list[str]:
@@ -49,8 +54,8 @@ with clusters("A", "B") as (a, b):
     with mirror_maker(FILE, [a, b]) as program:
         copied(a, "orders", b, "A.orders")
         port = int(until("the port is known", lambda: re.search(r"served on port (\d+)", program.log))[1])
-        until("everything runs", lambda: fetch("/health")["ready"])
         until("both tasks have their partitions", lambda: partitions_of_tasks() == ["2", "3"])
+        until("everything runs", lambda: fetch("/health")["ready"])
         print(f"/health: {json.dumps(fetch('/health'))}")
 
         rows = []
