@@ -14,10 +14,10 @@ from kmirror.cli.consumer_groups_describe import MemberTable, OffsetRow, offsets
 from kmirror.cli.consumer_groups_reset import ResetOffsets, parse_partitions
 from kmirror.cli.group_results import described, print_deletion, print_error
 from kmirror.cli.java_names import java_exception
-from kmirror.cli.java_order import hash_map_order
 from kmirror.cli.tool_client import with_admin
 from kmirror.cli.tool_options import UsageError, print_json
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.java_order import hash_map_order
 from kmirror.common.topic_partition import TopicPartition
 
 STATES = ("Empty", "Stable", "PreparingRebalance", "Assigning", "Reconciling", "CompletingRebalance", "Dead")

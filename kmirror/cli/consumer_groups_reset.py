@@ -19,9 +19,9 @@ from pathlib import Path
 from kmirror.admin.admin_client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, AdminClient
 from kmirror.admin.groups import OffsetAndMetadata
 from kmirror.admin.records import all_or_raise
-from kmirror.cli.java_order import hash_map_order, topic_partition_order
 from kmirror.cli.tool_options import UsageError, print_json
 from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.java_order import hash_map_order, topic_partition_order
 from kmirror.common.topic_partition import TopicPartition
 
 Offsets = dict[TopicPartition, int]

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from kmirror.cli.java_names import java_exception
-from kmirror.cli.java_order import hash_map_order
 from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.common.java_order import hash_map_order
 
 T = TypeVar("T")
 

@@ -68,9 +68,9 @@ def parse_partitions(text: str) -> list[TopicPartition]:
 def run(options: argparse.Namespace) -> int:
     from kmirror.admin.reassignments import ElectionType
     from kmirror.cli.java_names import java_exception
-    from kmirror.cli.java_order import topic_partition_order
     from kmirror.cli.tool_client import with_admin
     from kmirror.common.errors import Errors
+    from kmirror.common.java_order import topic_partition_order
 
     kind = ElectionType[options.election_type.upper()]
     wanted: list[TopicPartition] | None = None

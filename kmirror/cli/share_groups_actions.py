@@ -13,10 +13,10 @@ from kmirror.admin.share_groups import ShareGroupDescription, ShareMemberDescrip
 from kmirror.cli.consumer_groups_reset import Offsets, end_offsets, named_partitions, offsets_at_time, parse_datetime_ms, reset_table
 from kmirror.cli.group_results import described, print_deletion, print_error
 from kmirror.cli.java_names import java_exception
-from kmirror.cli.java_order import hash_map_order, topic_partition_order
 from kmirror.cli.tool_client import with_admin
 from kmirror.cli.tool_options import CommandError, UsageError, print_json
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.java_order import hash_map_order, topic_partition_order
 from kmirror.common.topic_partition import TopicPartition
 
 STATES = {"empty": "Empty", "stable": "Stable", "dead": "Dead"}

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.reassignments import PartitionReassignment
 from kmirror.admin.results import ConfigEntry, NewPartitions, NewTopic, PartitionDescription, TopicDescription
-from kmirror.cli.java_order import hash_map_order
 from kmirror.cli.tool_client import with_admin
 from kmirror.cli.tool_options import CommandError, print_json
 from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.java_order import hash_map_order
 from kmirror.common.topic_partition import INTERNAL_TOPICS, TopicPartition
 from kmirror.common.uuid import Uuid
 

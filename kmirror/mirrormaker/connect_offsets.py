@@ -20,10 +20,10 @@ import asyncio
 import json
 import logging
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Final, Protocol
 
 from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
+from kmirror.common.java_order import hash_map_order
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.internal_topics import InternalTopicReader
 from kmirror.runtime.api import Runtime
@@ -42,25 +42,8 @@ def record_source(cluster: str, partition: TopicPartition) -> SourcePartition:
 
 
 def offset_key(connector: str, source: SourcePartition) -> bytes:
-    in_order = {name: source[name] for name in sorted(source, key=partial(_bucket, table_size=_table_size(len(source))))}
+    in_order = {name: source[name] for name in hash_map_order(source)}
     return json.dumps([connector, in_order], separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def _bucket(name: str, table_size: int) -> int:
-    """Where a Java HashMap keeps a key (`String.hashCode`, `HashMap.hash`); it iterates by that."""
-    code = 0
-    units = name.encode("utf-16-be")
-    for high, low in zip(units[::2], units[1::2]):
-        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
-    return (code ^ code >> 16) & (table_size - 1)
-
-
-def _table_size(count: int) -> int:
-    """A HashMap begins with 16 places, and doubles them when three of four are taken."""
-    size = 16
-    while count > size * 3 // 4:
-        size *= 2
-    return size
 
 
 def offset_value(offset: int) -> bytes:

@@ -27,7 +27,6 @@ from kmirror.cli.delete_records import parse_offsets
 from kmirror.cli.feature_versions import feature_dependencies, version_mapping
 from kmirror.cli.get_offsets import parse_rule, parse_time
 from kmirror.cli.java_names import java_exception_name
-from kmirror.cli.java_order import hash_map_order, topic_partition_order
 from kmirror.cli.leader_election import parse_partitions as parse_election
 from kmirror.cli.librdkafka import error_text, translate
 from kmirror.cli.line_reader import LineReader, LineRecord
@@ -48,6 +47,7 @@ from kmirror.cli.tool_options import CommandError, UsageError
 from kmirror.cli.topics_actions import TopicReport, matching, parse_configs, parse_replica_assignment
 from kmirror.common.acl import AclOperation
 from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.java_order import hash_map_order, topic_partition_order
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 

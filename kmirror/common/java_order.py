@@ -1,7 +1,7 @@
 """The order in which Java's HashMap iterates over its keys.
 
-Kafka's tools print some lists in this order, so we must do the same to be equal byte for byte. A
-key goes to bucket `(h ^ h >>> 16) & (size - 1)` of a table whose size doubles from 16 when it is
+Kafka's tools print some lists in this order, and Connect writes keys of source offsets in it, so we
+must do the same to be equal byte for byte. A key goes to bucket `(h ^ h >>> 16) & (size - 1)` of a table whose size doubles from 16 when it is
 more than three quarters full. The iteration goes through the buckets in order, and through a
 bucket's keys in the order of their insertion.
 """
