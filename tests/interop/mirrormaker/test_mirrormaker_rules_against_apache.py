@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from support.peers.peers import TOOL_JVM, java, kafka_classpath, require
-from support.waiting import REACHED_S
+from support.waiting import PROGRAM_S, REACHED_S
 
 from kmirror.admin.groups import OffsetAndMetadata
 from kmirror.common.errors import KmirrorError
@@ -59,7 +59,7 @@ def apache(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sequence[Quest
         script = "".join("\t".join(map(str, question)) + "\n" for question in questions)
         assert script.count("\n") == len(questions)
         command = [java(), *TOOL_JVM, "-cp", f"{classes}{os.pathsep}{kafka_classpath()}", MAIN_CLASS]
-        done = subprocess.run(command, input=script, capture_output=True, text=True, encoding="utf-8", timeout=REACHED_S, check=False)
+        done = subprocess.run(command, input=script, capture_output=True, text=True, encoding="utf-8", timeout=PROGRAM_S, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
         answers = [line for line in done.stdout.split("\n")[:-1] if not line.startswith(("SLF4J", "log4j", "ERROR StatusLogger"))]
         assert len(answers) == len(questions), done.stdout[:2000]
