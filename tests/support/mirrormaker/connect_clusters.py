@@ -46,11 +46,13 @@ class ConnectWorkerProcess(MirrorMakerProcess):
                 return refusal.code, _json(refusal.read())
 
     def told(self, method: str, path: str, body: Any = None) -> Any:
-        """Asks until a rebalance is over; fails for another refusal."""
+        """Asks until a rebalance is over; fails for another refusal. Apache's worker answers 404 with
+        nothing else until it has its resources, which is a moment after its herder has started.
+        """
 
         def ask() -> tuple[int, Any] | None:
             status, answer = self.ask(method, path, body)
-            assert status < 300 or status == 409, (method, path, status, answer)
+            assert status < 300 or status == 409 or (status, answer) == (404, None), (method, path, status, answer)
             return (status, answer) if status < 300 else None
 
         return self.until(f"{method} {path} is done", ask)[1]
