@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from support.mirrormaker.mirror_makers import FAST, MirrorMakerProcess
+from support.mirrormaker.mirror_makers import FAST, SERVICE_LOAD, MirrorMakerProcess
 from support.peers.peers import TOOL_JVM, _log4j, java, kafka_classpath
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -111,7 +111,7 @@ def our_worker(folder: pathlib.Path, props: Mapping[str, str]) -> Iterator[Conne
 @contextmanager
 def apaches_worker(folder: pathlib.Path, props: Mapping[str, str]) -> Iterator[ConnectWorkerProcess]:
     command = [java(), *TOOL_JVM, _log4j(folder, "out", "INFO"), "-cp", kafka_classpath(), APACHES_WORKER]
-    with _running(folder, props, command) as made:
+    with _running(folder, {**props, **SERVICE_LOAD}, command) as made:
         yield made
 
 

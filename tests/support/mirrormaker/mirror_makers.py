@@ -40,6 +40,8 @@ FAST: Mapping[str, str] = {
 }
 """Settings for tests, understood alike by both programs."""
 
+SERVICE_LOAD: Mapping[str, str] = {"plugin.discovery": "service_load"}
+"""Without it each worker of Apache's looks into each jar for plugins, which takes seconds of CPU."""
 APACHE_PROGRAM = "org.apache.kafka.connect.mirror.MirrorMaker"
 OUR_PROGRAM = "kmirror.cli.connect_mirror_maker"
 
@@ -81,6 +83,7 @@ def properties(flow: tuple[str, str], servers: tuple[str, str], settings: Mappin
         f"{target}->{source}.enabled": "false",
         f"{target}->{source}.emit.heartbeats.enabled": "false",
         f"{target}.offset.flush.interval.ms": "500",
+        **{f"{prefix}{name}": value for prefix in ("", f"{source}.", f"{target}.") for name, value in SERVICE_LOAD.items()},
         **FAST,
         **settings,
     }
