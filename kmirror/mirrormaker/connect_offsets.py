@@ -20,6 +20,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
@@ -42,8 +43,14 @@ def record_source(cluster: str, partition: TopicPartition) -> SourcePartition:
 
 
 def offset_key(connector: str, source: SourcePartition) -> bytes:
-    in_order = {name: source[name] for name in hash_map_order(source)}
+    in_order = {name: source[name] for name in _hash_map_order(tuple(source))}
     return json.dumps([connector, in_order], separators=(",", ":"), ensure_ascii=False).encode()
+
+
+@lru_cache(maxsize=16)
+def _hash_map_order(names: tuple[str, ...]) -> list[str]:
+    """Each kind of source has the same names in all its keys."""
+    return hash_map_order(names)
 
 
 def offset_value(offset: int) -> bytes:
@@ -52,7 +59,7 @@ def offset_value(offset: int) -> bytes:
 
 def parse_key(key: bytes | None) -> bytes | None:
     """Returns the key in the order of a HashMap, None if it is not a key of this topic."""
-    parsed = _json(key)
+    parsed = parse_json(key)
     if isinstance(parsed, list) and len(parsed) == 2 and isinstance(parsed[0], str) and isinstance(parsed[1], dict):
         return offset_key(parsed[0], parsed[1])
     return None
@@ -60,12 +67,13 @@ def parse_key(key: bytes | None) -> bytes | None:
 
 def parse_value(value: bytes) -> int | None:
     """Returns the offset, None if the value has none."""
-    parsed = _json(value)
+    parsed = parse_json(value)
     offset = parsed.get(OFFSET_KEY) if isinstance(parsed, dict) else None
     return offset if isinstance(offset, int) and not isinstance(offset, bool) else None
 
 
-def _json(data: bytes | None) -> Any:
+def parse_json(data: bytes | None) -> Any:
+    """None for what is no JSON."""
     try:
         return None if data is None else json.loads(data)
     except ValueError:

@@ -26,14 +26,14 @@ from kmirror.mirrormaker.connector_config import (
     validate_source,
 )
 from kmirror.mirrormaker.herder.herder import BAD_REQUEST, HerderError
-from kmirror.mirrormaker.mirror_maker_config import BYTE_ARRAY_CONVERTER, CONNECTOR_CLASS_CONFIG, SINK_CONNECTOR
+from kmirror.mirrormaker.mirror_maker_config import BYTE_ARRAY_CONVERTER, CONNECTOR_CLASS_CONFIG, SINK_CONNECTOR, SOURCE_CONNECTOR
 from kmirror.mirrormaker.property_names import current_names
 from kmirror.mirrormaker.replication_policy import POLICIES
 from kmirror.mirrormaker.worker_config import NOT_BUILT
 from kmirror.network.config_providers import ResolvedConfigs
 
-SOURCE, CHECKPOINT, HEARTBEAT = "MirrorSourceConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector"
-CLASSES: Final = {CHECKPOINT: "C", HEARTBEAT: "H", SOURCE: "S"}
+CHECKPOINT, HEARTBEAT = "MirrorCheckpointConnector", "MirrorHeartbeatConnector"
+CLASSES: Final = {CHECKPOINT: "C", HEARTBEAT: "H", SOURCE_CONNECTOR: "S"}
 """The connectors that there are, and their letters in `connector_config`'s table."""
 GROUPS: Final = ("Common", "Transforms", "Predicates", "Error Handling", "Topic Creation", "Exactly Once Support", "offsets.topic")
 
@@ -150,7 +150,7 @@ def class_named(given: str) -> str | None:
     """
     name = given.strip().removeprefix(PACKAGE)
     if name == SINK_CONNECTOR:
-        return SOURCE
+        return SOURCE_CONNECTOR
     return next((known for known in CLASSES if name in (known, known.removesuffix("Connector"))), None)
 
 
@@ -230,7 +230,7 @@ def validate(
         if one not in resolved and value.rpartition(".")[2] not in _KNOWN_CLASSES[one]:
             wrong(one, f"{one} of the worker is {value}, but kmirror copies bytes as they are; give the connector {BYTE_ARRAY_CONVERTER}")
     if name != HEARTBEAT:
-        for one, message in (validate_source if name == SOURCE else validate_checkpoint)(resolved).items():
+        for one, message in (validate_source if name == SOURCE_CONNECTOR else validate_checkpoint)(resolved).items():
             wrong(one, message)
     found = ConfigInfos(str(config[CONNECTOR_CLASS_CONFIG]), [*unknown.values(), *infos.values()])
     if not found.errors:

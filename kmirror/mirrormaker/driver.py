@@ -62,7 +62,8 @@ class Flow:
         names.append(HEARTBEAT)
         if config.is_enabled(flow) and resolved[CHECKPOINT].get(_WITHOUT_CHECKPOINTS, "true").strip().lower() != "false":
             names.append(CHECKPOINT)
-        self.herder = DistributedHerder(runtime, str(flow), worker, [self._plans.plan(raw[name], name) for name in names], self._plan)
+        plans = [self._plans.plan_resolved(raw[name], resolved[name], name) for name in names]
+        self.herder = DistributedHerder(runtime, str(flow), worker, plans, self._plan)
 
     def reach(self, advertised_url: str, http_request: HttpRequest) -> None:
         """Before the start: nodes that share the flow can ask each other."""

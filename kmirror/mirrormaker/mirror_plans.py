@@ -84,6 +84,10 @@ class MirrorPlans:
                 name = connector_class(resolved)
             except HerderError as error:
                 raise ConfigError(str(error)) from error
+        return self.plan_resolved(properties, resolved, name)
+
+    def plan_resolved(self, properties: Mapping[str, str], resolved: Mapping[str, str], name: str) -> ConnectorPlan:
+        """... of properties whose references are `resolved`, and that ask for nothing that is not built."""
         if name == CHECKPOINT:
             return self._checkpoint_plan(properties, resolved)
         if name == HEARTBEAT:
@@ -99,7 +103,7 @@ class MirrorPlans:
         if config.originals.get(REQUIRED_CONFIG, "").strip().lower() == "required" and not self._worker.is_exactly_once:
             raise ConfigError(f"Invalid value required for configuration {REQUIRED_CONFIG}: {_NOT_SUPPORTED}")
         make = partial(MirrorSourceConnector, self._runtime, config)
-        return _plan(config, raw, make, self._source_task, is_source=not config.is_sink)
+        return _plan(config, raw, make, self._source_task)
 
     def _checkpoint_plan(self, raw: Mapping[str, str], resolved: Mapping[str, str]) -> ConnectorPlan:
         config = MirrorCheckpointConfig(resolved, self._profile)
@@ -164,10 +168,10 @@ def _plan(
     props: Mapping[str, str],
     make: Callable[[Callable[[], object]], Connector],
     make_task: Callable[[Mapping[str, str], int, TaskContext], Work],
-    *,
-    is_source: bool = True,
 ) -> ConnectorPlan:
-    return ConnectorPlan(config.connector_name, dict(props), make, make_task, config.get_int("admin.timeout.ms"), is_source)
+    return ConnectorPlan(
+        config.connector_name, dict(props), make, make_task, config.get_int("admin.timeout.ms"), is_source=not config.is_sink
+    )
 
 
 def _raise_wrong(wrong: Mapping[str, str]) -> None:

@@ -1,9 +1,9 @@
 """Records that a task makes itself, heartbeats and checkpoints, and the source offsets that Connect
 stores for them (what Connect's `WorkerSourceTask` and `ExactlyOnceWorkerSourceTask` do for a task).
 
-Such a task goes on from nothing that it has stored. Connect stores an offset for its records all the
-same, 0 for each source partition, and so it is done here: who looks into `mm2-offsets` finds what
-Apache's program leaves there.
+Such a task reads no stored offsets when it starts. Connect stores an offset for its records all the
+same, 0 for each source partition. These tasks do so too, so `mm2-offsets` holds what Apache's program
+leaves there.
 
     ["MirrorHeartbeatConnector",{"sourceClusterAlias":"A","targetClusterAlias":"B"}]      {"offset":0}
     ["MirrorCheckpointConnector",{"partition":3,"topic":"A.t","group":"g"}]              {"offset":0}

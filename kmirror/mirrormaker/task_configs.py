@@ -102,9 +102,7 @@ def source_task_config(config: MirrorSourceConfig, worker: WorkerConfig, index: 
         poll_timeout_ms=config.get_int("consumer.poll.timeout.ms"),
         offset_flush_interval_ms=worker.offset_flush_interval_ms,
         offset_flush_timeout_ms=worker.offset_flush_timeout_ms,
-        transactional_id=transactional_id(worker.group_id, config.connector_name, index)
-        if worker.is_exactly_once and not config.is_sink
-        else None,
+        transactional_id=_transactional_id(config, worker, index),
         transaction_ms=boundary_ms(config.originals, worker.offset_flush_interval_ms),
     )
 
@@ -138,12 +136,18 @@ def heartbeat_task_config(config: MirrorHeartbeatConfig, worker: WorkerConfig) -
     return HeartbeatTaskConfig(config.flow, config.heartbeats_topic(), _records_config(config, worker, 0), interval_ms)
 
 
+def _transactional_id(config: MirrorConnectorConfig, worker: WorkerConfig, index: int) -> str | None:
+    """None for a task that copies at least once."""
+    is_exactly_once = worker.is_exactly_once and not config.is_sink
+    return transactional_id(worker.group_id, config.connector_name, index) if is_exactly_once else None
+
+
 def _records_config(config: MirrorConnectorConfig, worker: WorkerConfig, index: int) -> RecordsConfig:
     return RecordsConfig(
         connector=config.connector_name,
         producer=worker.producer_of(config, f"connector-producer-{config.entity_label}-{index}"),
         flush_interval_ms=worker.offset_flush_interval_ms,
         flush_timeout_ms=worker.offset_flush_timeout_ms,
-        transactional_id=transactional_id(worker.group_id, config.connector_name, index) if worker.is_exactly_once else None,
+        transactional_id=_transactional_id(config, worker, index),
         transaction_ms=boundary_ms(config.originals, worker.offset_flush_interval_ms),
     )

@@ -142,3 +142,12 @@ def open_admin(runtime: Runtime, props: Mapping[str, str]) -> AdminClient:
         timeout_ms=config.get_int("default.api.timeout.ms"),
         security=config.security,
     )
+
+
+async def kafka_cluster_id(runtime: Runtime, props: Mapping[str, str]) -> str:
+    """Returns the id of the cluster that these settings of an admin client lead to; empty if it has none."""
+    admin = open_admin(runtime, props)
+    try:
+        return (await admin.describe_cluster()).cluster_id or ""
+    finally:
+        admin.close()

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from kmirror.mirrormaker.herder.cluster_config_state import ClusterConfigState
 from kmirror.mirrormaker.herder.connect_protocol import Assignment, ConnectorTaskId
+from kmirror.mirrormaker.herder.connector_life import idle
 from kmirror.mirrormaker.herder.herder import RestartRequest, TargetState
-from kmirror.mirrormaker.kept_running import KeptRunning, State, Status
+from kmirror.mirrormaker.kept_running import KeptRunning, Status
 from kmirror.runtime.api import Runtime, run_together
-
-IDLE_MS: Final = 60_000
 
 ConnectorLife = Callable[[str, Status], Coroutine[Any, Any, object]]
 TaskLife = Callable[[ConnectorTaskId, Mapping[str, str], Status], Coroutine[Any, Any, object]]
@@ -92,7 +91,7 @@ class AssignedWork:
         tasks = [task for task in self._tasks if task.connector == request.connector] if request.include_tasks else []
         statuses = self.statuses
         found: Iterable[str | ConnectorTaskId] = (*of_request, *tasks)
-        return [of for of in found if not request.only_failed or statuses[of].state is State.FAILED]
+        return [of for of in found if request.concerns(statuses[of].state.value)]
 
     async def restart(self, units: Sequence[str | ConnectorTaskId]) -> None:
         connectors = {of: self._connectors[of] for of in units if isinstance(of, str) and of in self._connectors}
@@ -122,7 +121,7 @@ class AssignedWork:
     def _start_connector(self, name: str, properties: Mapping[str, str], target_state: TargetState) -> None:
         async def live(status: Status) -> None:
             if target_state is not TargetState.STARTED:
-                await self._idle(status, target_state)
+                await idle(self._runtime, status, target_state)
             await self._connector_life(name, status)
 
         kept = KeptRunning(self._runtime, f"{self._name}|{name}", live)
@@ -132,14 +131,9 @@ class AssignedWork:
     def _start_task(self, task: ConnectorTaskId, properties: Mapping[str, str], target_state: TargetState) -> None:
         async def live(status: Status) -> None:
             if target_state is not TargetState.STARTED:
-                await self._idle(status, target_state)
+                await idle(self._runtime, status, target_state)
             await self._task_life(task, properties, status)
 
         kept = KeptRunning(self._runtime, f"{self._name}|{task.connector}-task-{task.task}", live)
         self._tasks[task] = _Unit(properties, target_state, kept)
         kept.start()
-
-    async def _idle(self, status: Status, target_state: TargetState) -> None:
-        status.rest(State.PAUSED if target_state is TargetState.PAUSED else State.STOPPED)
-        while True:
-            await self._runtime.sleep_ms(IDLE_MS)

@@ -39,15 +39,16 @@ class Connector(Protocol):
 @dataclass(frozen=True)
 class ConnectorPlan:
     """`properties` are as written, references of config providers included; `make` gets what to call
-    when the tasks are to be asked for again, `make_task` a task's properties, number and context.
+    when the tasks are to be asked for again, `make_task` a task's properties, number and context. Tasks of
+    a plan that `is_source` write to the worker's own cluster, so they can do it exactly once.
     """
 
     name: str
     properties: Mapping[str, str]
     make: Callable[[Callable[[], object]], Connector]
     make_task: Callable[[Mapping[str, str], int, TaskContext], Work]
-    admin_timeout_ms: int = 60_000
-    is_source: bool = False
+    admin_timeout_ms: int
+    is_source: bool
 
 
 MakePlan = Callable[[Mapping[str, str]], ConnectorPlan]

@@ -33,15 +33,18 @@ from kmirror.mirrormaker.herder.herder import (
     TargetState,
     TaskInfo,
     WorkerStatus,
+    after_restart,
+    not_stopped,
+    patched,
 )
 from kmirror.mirrormaker.herder.source_offsets import check_offsets, read_offsets, write_offsets
 from kmirror.mirrormaker.herder.status_backing_store import StoredStatuses
 from kmirror.mirrormaker.herder.worker import Peers, Worker, WorkerSetup
 from kmirror.mirrormaker.herder.worker_group_member import WorkerGroupConfig
 from kmirror.mirrormaker.internal_topics import create_compacted_topic
-from kmirror.mirrormaker.kept_running import KeptRunning, State, Status
+from kmirror.mirrormaker.kept_running import KeptRunning, Status
 from kmirror.mirrormaker.task_transactions import transactional_id
-from kmirror.mirrormaker.worker_config import WorkerConfig, open_admin
+from kmirror.mirrormaker.worker_config import WorkerConfig, kafka_cluster_id, open_admin
 from kmirror.runtime.api import Runtime
 
 CONFIG_PARTITIONS: Final = 1
@@ -193,8 +196,7 @@ class DistributedHerder:
     async def patch_connector_config(self, connector: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
         work = await self._leader("Only the leader can set connector configs.")
         self._known(work, connector)
-        patched: dict[str, str | None] = {**work.configs.state.connectors[connector], **patch}
-        config = {name: value for name, value in patched.items() if value is not None}
+        config = patched(work.configs.state.connectors[connector], patch)
         return (await self.put_connector_config(connector, config, allow_replace=True))[1]
 
     async def delete_connector_config(self, connector: str) -> None:
@@ -243,13 +245,7 @@ class DistributedHerder:
         await work.configs.put_restart_request(request)
         if status is None:
             raise HerderError(NOT_FOUND, f"Status for connector {request.connector} not found")
-
-        def after(before: WorkerStatus, *, is_included: bool = True) -> WorkerStatus:
-            is_wanted = is_included and (not request.only_failed or before.state == State.FAILED.value)
-            return replace(before, state=State.RESTARTING.value) if is_wanted else before
-
-        restarted = {number: after(one, is_included=request.include_tasks) for number, one in tasks.items()}
-        return ConnectorStateInfo(request.connector, after(status), restarted)
+        return after_restart(ConnectorStateInfo(request.connector, status, tasks), request)
 
     # Topics and offsets
 
@@ -299,11 +295,7 @@ class DistributedHerder:
         self._known(work, connector)
         state = work.configs.state
         if state.target_state(connector) is not TargetState.STOPPED or state.tasks(connector):
-            raise HerderError(
-                BAD_REQUEST,
-                "Connectors must be in the STOPPED state before their offsets can be modified. This can be done "
-                f"for the specified connector by issuing a 'PUT' request to the '/connectors/{connector}/stop' endpoint",
-            )
+            raise not_stopped(connector)
 
     def _offsets_consumer(self) -> dict[str, str]:
         return self._worker.storage_consumer(f"{self.name}|offsets-reader")
@@ -311,11 +303,7 @@ class DistributedHerder:
     # The worker
 
     async def kafka_cluster_id(self) -> str:
-        admin = open_admin(self._runtime, self._worker.client("admin", f"{self.name}|worker-admin"))
-        try:
-            return (await admin.describe_cluster()).cluster_id or ""
-        finally:
-            admin.close()
+        return await kafka_cluster_id(self._runtime, self._worker.client("admin", f"{self.name}|worker-admin"))
 
     def health(self) -> str | None:
         if self._work is None or not self._work.is_member:

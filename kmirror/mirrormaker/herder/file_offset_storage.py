@@ -16,7 +16,15 @@ from typing import Any
 from kmirror.clients.kafka_producer import KafkaProducer
 from kmirror.common.errors import ConfigError, KmirrorError
 from kmirror.common.ports import FileSystem
-from kmirror.mirrormaker.connect_offsets import NOTHING_STORED, SourcePartition, offset_key, offset_value, parse_key, parse_value
+from kmirror.mirrormaker.connect_offsets import (
+    NOTHING_STORED,
+    SourcePartition,
+    offset_key,
+    offset_value,
+    parse_json,
+    parse_key,
+    parse_value,
+)
 from kmirror.mirrormaker.herder.herder import SourceOffset
 from kmirror.mirrormaker.herder.java_hash_map import JavaSerializationError, read_hash_map, write_hash_map
 
@@ -66,9 +74,9 @@ class FileOffsetStorage:
         """Returns all source partitions of a connector with their offsets."""
         found = []
         for key, value in self._entries.values():
-            parsed = _parsed(key)
+            parsed = parse_json(key)
             if isinstance(parsed, list) and len(parsed) == 2 and parsed[0] == connector:
-                found.append((parsed[1], _parsed(value)))
+                found.append((parsed[1], parse_json(value)))
         return found
 
     def change(self, connector: str, offsets: Sequence[SourceOffset]) -> None:
@@ -98,10 +106,3 @@ def _key(connector: str, partition: Mapping[str, Any] | None) -> bytes:
     if partition is not None:
         return offset_key(connector, partition)
     return json.dumps([connector, None], separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def _parsed(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except ValueError:
-        return None

@@ -13,12 +13,13 @@ Names of connectors are Connect's; configs are as written, references of config 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final, Protocol
 
 from kmirror.common.errors import KmirrorError
 from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
+from kmirror.mirrormaker.kept_running import State
 
 BAD_REQUEST: Final = 400
 NOT_FOUND: Final = 404
@@ -96,6 +97,34 @@ class RestartRequest:
     connector: str
     only_failed: bool = False
     include_tasks: bool = False
+
+    def concerns(self, state: str) -> bool:
+        """Whether what is in this state begins again."""
+        return not self.only_failed or state == State.FAILED.value
+
+
+def after_restart(info: ConnectorStateInfo, request: RestartRequest) -> ConnectorStateInfo:
+    """Returns the states with RESTARTING for what begins again."""
+
+    def after(before: WorkerStatus) -> WorkerStatus:
+        return replace(before, state=State.RESTARTING.value) if request.concerns(before.state) else before
+
+    tasks = {number: after(task) for number, task in info.tasks.items()} if request.include_tasks else info.tasks
+    return replace(info, connector=after(info.connector), tasks=tasks)
+
+
+def not_stopped(connector: str) -> HerderError:
+    """Offsets may only be changed while nothing runs that writes them (KIP-875)."""
+    return HerderError(
+        BAD_REQUEST,
+        "Connectors must be in the STOPPED state before their offsets can be modified. This can be done "
+        f"for the specified connector by issuing a 'PUT' request to the '/connectors/{connector}/stop' endpoint",
+    )
+
+
+def patched(config: Mapping[str, str], patch: Mapping[str, str | None]) -> dict[str, str]:
+    """Returns a config with some properties set, and those removed that the patch has None for."""
+    return {name: value for name, value in {**config, **patch}.items() if value is not None}
 
 
 SourceOffset = tuple[Mapping[str, Any], Mapping[str, Any] | None]

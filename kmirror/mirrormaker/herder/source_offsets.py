@@ -20,12 +20,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
-from kmirror.mirrormaker.connect_offsets import OFFSET_KEY, offset_key
+from kmirror.mirrormaker.connect_offsets import OFFSET_KEY, offset_key, parse_json
+from kmirror.mirrormaker.connector_validation import CHECKPOINT, HEARTBEAT
 from kmirror.mirrormaker.herder.herder import INTERNAL_SERVER_ERROR, HerderError, SourceOffset
 from kmirror.mirrormaker.internal_topics import InternalTopicReader
 from kmirror.runtime.api import Runtime
 
-CHECKPOINT, HEARTBEAT = "MirrorCheckpointConnector", "MirrorHeartbeatConnector"
 TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     CHECKPOINT: ("group", "topic"),
     HEARTBEAT: ("sourceClusterAlias", "targetClusterAlias"),
@@ -44,10 +44,10 @@ class ConnectorOffsets:
         self._offsets: dict[bytes, SourceOffset] = {}
 
     def handle_record(self, key: bytes | None, value: bytes | None) -> None:
-        parsed = _json(key)
+        parsed = parse_json(key)
         if not (isinstance(parsed, list) and len(parsed) == 2 and parsed[0] == self._connector and isinstance(parsed[1], dict)):
             return
-        offset = _json(value)
+        offset = parse_json(value)
         known = offset_key(self._connector, parsed[1])
         if isinstance(offset, dict):
             self._offsets[known] = (parsed[1], offset)
@@ -56,13 +56,6 @@ class ConnectorOffsets:
 
     def offsets(self) -> list[SourceOffset]:
         return list(self._offsets.values())
-
-
-def _json(data: bytes | None) -> Any:
-    try:
-        return None if data is None else json.loads(data)
-    except ValueError:
-        return None
 
 
 async def read_offsets(runtime: Runtime, topic: str, consumer: Mapping[str, str], connector: str) -> list[SourceOffset]:

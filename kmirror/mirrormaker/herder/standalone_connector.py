@@ -12,14 +12,13 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from kmirror.mirrormaker.herder.connector_plan import Connector, ConnectorPlan, TaskContext
+from kmirror.mirrormaker.herder.connector_life import idle, run_connector
+from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan, TaskContext
 from kmirror.mirrormaker.herder.herder import TargetState
-from kmirror.mirrormaker.kept_running import KeptRunning, State, Status
-from kmirror.mirrormaker.scheduler import run_regularly
+from kmirror.mirrormaker.kept_running import KeptRunning, Status
 from kmirror.runtime.api import Runtime, run_together
 
 STARTED_MS: Final = 10_000
-_IDLE_MS: Final = 10_000
 _log = logging.getLogger(__name__)
 
 
@@ -107,31 +106,10 @@ class StandaloneConnector:
     async def _live(self, status: Status) -> None:
         if self.target_state is not TargetState.STARTED:
             await self._rest(status)
-        changed = False
+        await run_connector(self._runtime, self.name, self.plan, status, self._publish)
 
-        def reconfigure() -> None:
-            nonlocal changed
-            changed = True
-
-        async def after() -> None:
-            nonlocal changed
-            if changed:
-                changed = False
-                await self._publish(connector)
-
-        connector = self.plan.make(reconfigure)
-        try:
-            await connector.start()
-            status.heard()
-            await self._publish(connector)
-            jobs, timeout_ms = connector.jobs(), self.plan.admin_timeout_ms
-            await run_regularly(self._runtime, self.name, jobs, timeout_ms=timeout_ms, heard=status.heard, after=after)
-        finally:
-            connector.close()
-
-    async def _publish(self, connector: Connector) -> None:
+    async def _publish(self, tasks: list[dict[str, str]]) -> None:
         """Has other tasks run, if the connector wants others."""
-        tasks = [{**self.plan.properties, **own} for own in connector.task_properties()]
         async with self._turn:
             if tasks != self.task_configs:
                 await self._halt_tasks()
@@ -156,10 +134,8 @@ class StandaloneConnector:
 
     async def _rest(self, status: Status) -> None:
         """Of a connector or task that its users have paused or stopped."""
-        status.rest(State.PAUSED if self.target_state is TargetState.PAUSED else State.STOPPED)
         self._settled.set()
-        while True:
-            await self._runtime.sleep_ms(_IDLE_MS)
+        await idle(self._runtime, status, self.target_state)
 
     async def _halt_tasks(self) -> None:
         await run_together(self._runtime, f"tasks of {self.name} stop", [kept.stop() for kept in self.tasks])

@@ -33,13 +33,16 @@ from kmirror.mirrormaker.herder.herder import (
     TargetState,
     TaskInfo,
     WorkerStatus,
+    after_restart,
+    not_stopped,
+    patched,
 )
 from kmirror.mirrormaker.herder.source_offsets import check_offsets
 from kmirror.mirrormaker.herder.standalone_connector import StandaloneConnector
-from kmirror.mirrormaker.kept_running import KeptRunning, State, Status
+from kmirror.mirrormaker.kept_running import KeptRunning, Status
 from kmirror.mirrormaker.mirror_maker_config import Transform
 from kmirror.mirrormaker.mirror_plans import MirrorPlans
-from kmirror.mirrormaker.worker_config import WorkerConfig, open_admin
+from kmirror.mirrormaker.worker_config import WorkerConfig, kafka_cluster_id
 from kmirror.runtime.api import Runtime, run_together
 
 
@@ -117,9 +120,7 @@ class StandaloneHerder:
             raise HerderError(
                 BAD_REQUEST, f"Connector name configuration ({patch['name']}) doesn't match connector name in the URL ({connector})"
             )
-        merged = {**former.plan.properties, **patch}
-        config = {name: value for name, value in merged.items() if value is not None}
-        return (await self.put_connector_config(connector, config, allow_replace=True))[1]
+        return (await self.put_connector_config(connector, patched(former.plan.properties, patch), allow_replace=True))[1]
 
     async def delete_connector_config(self, connector: str) -> None:
         async with self._lock(connector):
@@ -173,13 +174,11 @@ class StandaloneHerder:
             raise HerderError(NOT_FOUND, f"Unknown connector: {name}")
         async with self._lock(name):
             one, before = self._get(name), await self.connector_status(name)
-            connector, tasks = before.connector, dict(before.tasks)
-            if _begins_again(connector, request):
-                connector = _restarting(connector)
+            if request.concerns(before.connector.state):
                 await one.restart_connector()
-            chosen = [number for number, status in tasks.items() if request.include_tasks and _begins_again(status, request)]
-            await one.restart_tasks(chosen)
-            return ConnectorStateInfo(name, connector, tasks | {number: _restarting(tasks[number]) for number in chosen})
+            if request.include_tasks:
+                await one.restart_tasks([number for number, task in before.tasks.items() if request.concerns(task.state)])
+            return after_restart(before, request)
 
     # Offsets and topics
 
@@ -215,16 +214,13 @@ class StandaloneHerder:
         _not_supported("exactly-once source connectors")
 
     async def set_cluster_logger_level(self, namespace: str, level: str) -> None:
-        """It is the cluster."""
+        """This worker is the whole cluster."""
         self._set_logger_level(namespace, level)
 
     async def kafka_cluster_id(self) -> str:
         if self._cluster_id is None:
-            admin = open_admin(self._runtime, self._worker.client("admin", f"{self._worker_id}|cluster-admin"))
-            try:
-                self._cluster_id = (await admin.describe_cluster()).cluster_id or ""
-            finally:
-                admin.close()
+            props = self._worker.client("admin", f"{self._worker_id}|cluster-admin")
+            self._cluster_id = await kafka_cluster_id(self._runtime, props)
         return self._cluster_id
 
     def mark_ready(self) -> None:
@@ -251,11 +247,7 @@ class StandaloneHerder:
     def _get_stopped(self, connector: str) -> StandaloneConnector:
         one = self._get(connector)
         if one.target_state is not TargetState.STOPPED:
-            raise HerderError(
-                BAD_REQUEST,
-                "Connectors must be in the STOPPED state before their offsets can be modified. This can be done "
-                f"for the specified connector by issuing a 'PUT' request to the '/connectors/{connector}/stop' endpoint",
-            )
+            raise not_stopped(connector)
         return one
 
     def _writes_to(self, connector: str, topic: str) -> None:
@@ -270,14 +262,6 @@ class StandaloneHerder:
 
     def _status(self, kept: KeptRunning) -> WorkerStatus:
         return WorkerStatus(kept.status.state.value, self._worker_id, kept.status.error)
-
-
-def _begins_again(status: WorkerStatus, request: RestartRequest) -> bool:
-    return not request.only_failed or status.state == State.FAILED.value
-
-
-def _restarting(status: WorkerStatus) -> WorkerStatus:
-    return WorkerStatus(State.RESTARTING.value, status.worker_id, status.trace)
 
 
 def _not_supported(what: str) -> NoReturn:

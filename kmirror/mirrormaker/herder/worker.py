@@ -50,13 +50,13 @@ from kmirror.mirrormaker.herder.connect_protocol import (
     serialize_assignment,
     serialize_metadata,
 )
-from kmirror.mirrormaker.herder.connector_plan import Connector, ConnectorPlan, MakePlan, TaskContext
+from kmirror.mirrormaker.herder.connector_life import run_connector
+from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan, MakePlan, TaskContext
 from kmirror.mirrormaker.herder.herder import TargetState
 from kmirror.mirrormaker.herder.leader_requests import LeaderRequests
 from kmirror.mirrormaker.herder.status_backing_store import StatusBackingStore
 from kmirror.mirrormaker.herder.worker_group_member import WorkerGroupConfig, WorkerGroupMember
 from kmirror.mirrormaker.kept_running import State, Status
-from kmirror.mirrormaker.scheduler import run_regularly
 from kmirror.mirrormaker.task_transactions import fence_former_tasks
 from kmirror.mirrormaker.worker_config import WorkerConfig, open_admin
 from kmirror.runtime.api import Runtime, TaskScope
@@ -380,7 +380,7 @@ class Worker:
     async def _connector_life(self, name: str, status: Status) -> None:
         if not self.leads and self._peers is None:
             raise self._no_way_to_the_leader()
-        await self._connector_lives(self.plan(name), status)
+        await run_connector(self._runtime, f"{self._name}|{name}", self.plan(name), status, partial(self._publish, name))
 
     async def _task_life(self, task: ConnectorTaskId, properties: Mapping[str, str], status: Status) -> None:
         plan, check = self.plan(task.connector), partial(self._check, task, properties)
@@ -388,49 +388,25 @@ class Worker:
             await self._have_former_tasks_fenced(task.connector)
         await plan.make_task(properties, task.task, TaskContext(check, partial(self._note_topic, task)))(status)
 
-    async def _connector_lives(self, plan: ConnectorPlan, status: Status) -> None:
-        changed = False
-
-        def reconfigure() -> None:
-            nonlocal changed
-            changed = True
-
-        async def after() -> None:
-            nonlocal changed
-            if changed:
-                changed = False
-                await self._publish(plan, connector)
-
-        connector = plan.make(reconfigure)
-        try:
-            await connector.start()
-            status.heard()
-            await self._publish(plan, connector)
-            jobs, timeout_ms, label = connector.jobs(), plan.admin_timeout_ms, f"{self._name}|{plan.name}"
-            await run_regularly(self._runtime, label, jobs, timeout_ms=timeout_ms, heard=status.heard, after=after)
-        finally:
-            connector.close()
-
-    async def _publish(self, plan: ConnectorPlan, connector: Connector) -> None:
-        """Writes what the connector's tasks are, or has the leader write it, if that is news."""
-        tasks = [{**plan.properties, **own} for own in connector.task_properties()]
+    async def _publish(self, connector: str, tasks: list[dict[str, str]]) -> None:
+        """Writes what a connector's tasks are, or has the leader write it, if that is news."""
         wait_ms = FIRST_RETRY_MS
         while not self.leads:
             if self._peers is None:
                 raise self._no_way_to_the_leader()
             try:
                 await self.configs.refresh()
-                if self.configs.state.task_configs(plan.name) == tasks:
+                if self.configs.state.task_configs(connector) == tasks:
                     break
-                await self._peers.leader.put_task_configs(self.leader_url or "", plan.name, tasks)
+                await self._peers.leader.put_task_configs(self.leader_url or "", connector, tasks)
                 break
             except KmirrorError as error:
-                _log.warning("[%s|%s] The leader does not take the configurations of tasks: %s", self._name, plan.name, error)
+                _log.warning("[%s|%s] The leader does not take the configurations of tasks: %s", self._name, connector, error)
             await self._runtime.sleep_ms(wait_ms)
             wait_ms = min(2 * wait_ms, LONGEST_RETRY_MS)
         else:
-            await self.write_tasks(plan.name, tasks)
-        self._asked.add(plan.name)
+            await self.write_tasks(connector, tasks)
+        self._asked.add(connector)
         self.assign_changed_tasks()
 
     def _no_way_to_the_leader(self) -> KmirrorError:

@@ -1,8 +1,8 @@
 """What resources answer, as JSON, and what they are sent (Connect's `rest.entities`).
 
 Configs are objects of text; numbers and truth values in a request count as the text they are written
-as. What is not of its form is refused with 500, as Connect does, in our words: its own name its
-classes.
+as. A request of another form is refused with 500, as by Connect, but in our words: Connect's texts name
+its Java classes.
 """
 
 from __future__ import annotations
