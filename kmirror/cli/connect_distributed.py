@@ -10,12 +10,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kmirror.cli.connect_mirror_maker import LOG_DATE_FORMAT, LOG_FORMAT, STARTUP_ERROR, until_signalled
-from kmirror.cli.properties import read_properties, worker_references
-from kmirror.cli.user_errors import exit_code
+from kmirror.cli.connect_program import metrics_served, run_program, until_signalled
+from kmirror.cli.properties import worker_references
 from kmirror.mirrormaker.connect_worker import ConnectWorker
-from kmirror.runtime.asyncio_runtime import AsyncioRuntime, run
-from kmirror.server.node_http import HTTP_LISTENER_CONFIG, NodeHttp
+from kmirror.runtime.asyncio_runtime import AsyncioRuntime
+from kmirror.server.node_http import HTTP_LISTENER_CONFIG
 
 _log = logging.getLogger(__name__)
 
@@ -38,30 +37,16 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
-    return exit_code(lambda: _run(options.config), failed="connect-distributed: ", failure_code=STARTUP_ERROR)
-
-
-def _run(path: Path) -> int:
-    props = read_properties(path)
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, datefmt=LOG_DATE_FORMAT, stream=sys.stdout)
-    return run(lambda runtime: serve(runtime, props))
+    return run_program("connect-distributed", options.config, serve)
 
 
 async def serve(runtime: AsyncioRuntime, props: Mapping[str, str]) -> int:
     """Runs until a signal; returns 0 after an orderly end, 1 after a second signal."""
     worker = ConnectWorker(runtime, props, transform=worker_references(props))
-    http = None
-    if props.get(HTTP_LISTENER_CONFIG):
-        http = NodeHttp(runtime, props[HTTP_LISTENER_CONFIG], worker.metrics, worker.reasons)
-        await http.start()
-        _log.info("Metrics and health are served on port %d", http.port)
-    try:
+    async with metrics_served(runtime, props, worker.metrics, worker.reasons):
         await worker.start()
         _log.info("Kafka Connect worker started at %s", worker.advertised_url)
         return await until_signalled(runtime, worker.stop, "Kafka Connect")
-    finally:
-        if http is not None:
-            http.stop()
 
 
 if __name__ == "__main__":

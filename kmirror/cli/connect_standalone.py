@@ -8,15 +8,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kmirror.cli.connect_mirror_maker import LOG_DATE_FORMAT, LOG_FORMAT, STARTUP_ERROR, until_signalled
-from kmirror.cli.properties import read_properties, worker_references
-from kmirror.cli.user_errors import exit_code
+from kmirror.cli.connect_program import metrics_served, run_program, until_signalled
+from kmirror.cli.properties import worker_references
 from kmirror.common.errors import KmirrorError
 from kmirror.mirrormaker.connector_files import parse_connector_file
 from kmirror.mirrormaker.rest.entities import CreateRequest
 from kmirror.mirrormaker.standalone_worker import StandaloneWorker
-from kmirror.runtime.asyncio_runtime import AsyncioRuntime, run
-from kmirror.server.node_http import HTTP_LISTENER_CONFIG, NodeHttp
+from kmirror.runtime.asyncio_runtime import AsyncioRuntime
+from kmirror.server.node_http import HTTP_LISTENER_CONFIG
 
 CONNECTOR_ERROR = 3
 """As Apache's program ends for a connector of its command line that cannot be made."""
@@ -42,13 +41,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
-    return exit_code(lambda: _run(options.worker, options.connectors), failed="connect-standalone: ", failure_code=STARTUP_ERROR)
-
-
-def _run(path: Path, connectors: Sequence[Path]) -> int:
-    props = read_properties(path)
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, datefmt=LOG_DATE_FORMAT, stream=sys.stdout)
-    return run(lambda runtime: serve(runtime, props, connectors))
+    return run_program("connect-standalone", options.worker, lambda runtime, props: serve(runtime, props, options.connectors))
 
 
 async def serve(runtime: AsyncioRuntime, props: Mapping[str, str], connectors: Sequence[Path]) -> int:
@@ -56,12 +49,7 @@ async def serve(runtime: AsyncioRuntime, props: Mapping[str, str], connectors: S
     cannot be made.
     """
     worker = StandaloneWorker(runtime, props, worker_references(props))
-    http = None
-    if props.get(HTTP_LISTENER_CONFIG):
-        http = NodeHttp(runtime, props[HTTP_LISTENER_CONFIG], worker.metrics, worker.reasons)
-        await http.start()
-        _log.info("Metrics and health are served on port %d", http.port)
-    try:
+    async with metrics_served(runtime, props, worker.metrics, worker.reasons):
         await worker.start()
         if not await _create(worker, connectors):
             await worker.stop()
@@ -69,9 +57,6 @@ async def serve(runtime: AsyncioRuntime, props: Mapping[str, str], connectors: S
         worker.herder.mark_ready()
         _log.info("Kafka Connect started at %s", worker.url)
         return await until_signalled(runtime, worker.stop, "Kafka Connect")
-    finally:
-        if http is not None:
-            http.stop()
 
 
 async def _create(worker: StandaloneWorker, connectors: Sequence[Path]) -> bool:
