@@ -162,14 +162,7 @@ class KafkaProducer:
         """
         self._ensure_open()
         body: BatchBody = body_of(batch if isinstance(batch, RecordBatch) else RecordBatch(batch))
-        if not self.cluster.partition_count(partition.topic) > partition.partition:
-            await self._wait_on_metadata(partition.topic, partition.partition)
-        self._ensure_size(body.size_in_bytes)
-        self._may_add(partition)
-        pool = self._accumulator.pool
-        if not pool.try_take(body.size_in_bytes):
-            await self._take_memory(body.size_in_bytes)
-            self._may_add(partition)
+        await self._make_way(partition, body.size_in_bytes, body.size_in_bytes)
         now_ms = self._runtime.clock.monotonic_ms()
         future = self._accumulator.append_batch(partition, body, callback, memory=body.size_in_bytes, now_ms=now_ms)
         self._sender.wake()
@@ -182,17 +175,22 @@ class KafkaProducer:
         """
         self._ensure_open()
         bodies = [body_of(batch) for batch in batches]
+        sizes = [batch.size_in_bytes for batch in batches]
+        await self._make_way(partition, max(sizes), sum(sizes))
+        self._accumulator.append_run(partition, bodies, receipt, now_ms=self._runtime.clock.monotonic_ms())
+        self._sender.wake()
+
+    async def _make_way(self, partition: TopicPartition, largest: int, memory: int) -> None:
+        """Waits until batches from elsewhere may be queued, the largest of which has `largest` bytes, and
+        takes their memory. Errors as in `send`.
+        """
         if not self.cluster.partition_count(partition.topic) > partition.partition:
             await self._wait_on_metadata(partition.topic, partition.partition)
-        sizes = [batch.size_in_bytes for batch in batches]
-        self._ensure_size(max(sizes))
+        self._ensure_size(largest)
         self._may_add(partition)
-        memory = sum(sizes)
         if not self._accumulator.pool.try_take(memory):
             await self._take_memory(memory)
             self._may_add(partition)
-        self._accumulator.append_run(partition, bodies, receipt, now_ms=self._runtime.clock.monotonic_ms())
-        self._sender.wake()
 
     async def flush(self) -> None:
         """Sends everything that was accepted before the call, and waits until all of it is done. A
