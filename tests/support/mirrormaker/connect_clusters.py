@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import pathlib
 import re
-import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -15,10 +14,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from support.mirrormaker.mirror_makers import FAST, SERVICE_LOAD, MirrorMakerProcess
+from support.mirrormaker.mirror_makers import BYTES, FAST, SERVICE_LOAD, MirrorMakerProcess, started, written
 from support.peers.peers import TOOL_JVM, _log4j, java, kafka_classpath
 
-BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 OUR_WORKER = "kmirror.cli.connect_distributed"
 APACHES_WORKER = "org.apache.kafka.connect.cli.ConnectDistributed"
 PACKAGE = "org.apache.kafka.connect.mirror."
@@ -117,13 +115,6 @@ def apaches_worker(folder: pathlib.Path, props: Mapping[str, str]) -> Iterator[C
 
 @contextmanager
 def _running(folder: pathlib.Path, props: Mapping[str, str], command: list[str]) -> Iterator[ConnectWorkerProcess]:
-    folder.mkdir(parents=True, exist_ok=True)
-    path, log = folder / "worker.properties", folder / "worker.log"
-    path.write_text("".join(f"{name} = {value}\n" for name, value in props.items()))
-    with log.open("ab") as out:
-        process = subprocess.Popen([*command, str(path)], stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-    try:
+    log = folder / "worker.log"
+    with started([*command, written(folder / "worker.properties", props)], log) as process:
         yield ConnectWorkerProcess(process, log)
-    finally:
-        process.kill()
-        process.wait()

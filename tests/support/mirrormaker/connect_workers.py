@@ -13,13 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from support.mirrormaker.mirror_makers import MirrorMakerProcess
+from support.mirrormaker.mirror_makers import BYTES, MirrorMakerProcess, started, written
 from support.peers.peers import TOOL_JVM, _log4j, free_port, java, kafka_classpath
 from support.waiting import REACHED_S
 
 APACHE_STANDALONE = "org.apache.kafka.connect.cli.ConnectStandalone"
 OUR_STANDALONE = "kmirror.cli.connect_standalone"
-BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
 class Answer(NamedTuple):
@@ -106,14 +105,8 @@ def _running(
     files: Sequence[pathlib.Path] = (),
 ) -> Iterator[ConnectProcess]:
     address = f"127.0.0.1:{free_port()}"
-    paths = [folder / "worker.properties", *(folder / f"connector-{number}.properties" for number in range(len(connectors)))]
-    for path, one in zip(paths, [{**props, "listeners": f"http://{address}"}, *connectors], strict=True):
-        path.write_text("".join(f"{name} = {value}\n" for name, value in one.items()))
+    worker = written(folder / "worker.properties", {**props, "listeners": f"http://{address}"})
+    paths = [written(folder / f"connector-{number}.properties", one) for number, one in enumerate(connectors)]
     log = folder / "connect.log"
-    with log.open("ab") as out:
-        process = subprocess.Popen([*command, *map(str, [*paths, *files])], stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-    try:
+    with started([*command, worker, *paths, *map(str, files)], log) as process:
         yield ConnectProcess(process, log, address)
-    finally:
-        process.kill()
-        process.wait()

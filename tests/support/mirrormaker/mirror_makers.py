@@ -42,6 +42,7 @@ FAST: Mapping[str, str] = {
 
 SERVICE_LOAD: Mapping[str, str] = {"plugin.discovery": "service_load"}
 """Without it each worker of Apache's looks into each jar for plugins, which takes seconds of CPU."""
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 APACHE_PROGRAM = "org.apache.kafka.connect.mirror.MirrorMaker"
 OUR_PROGRAM = "kmirror.cli.connect_mirror_maker"
 
@@ -105,13 +106,25 @@ def our_mirror_maker_2(folder: pathlib.Path, props: Mapping[str, str]) -> Iterat
 
 @contextmanager
 def _running(folder: pathlib.Path, props: Mapping[str, str], command: list[str]) -> Iterator[MirrorMakerProcess]:
-    folder.mkdir(parents=True, exist_ok=True)
-    path, log = folder / "mm2.properties", folder / "mm2.log"
-    path.write_text("".join(f"{name} = {value}\n" for name, value in props.items()))
-    with log.open("ab") as out:
-        process = subprocess.Popen([*command, str(path)], stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-    try:
+    log = folder / "mm2.log"
+    with started([*command, written(folder / "mm2.properties", props)], log) as process:
         yield MirrorMakerProcess(process, log)
+
+
+def written(path: pathlib.Path, props: Mapping[str, str]) -> str:
+    """Writes a properties file; returns its path as an argument."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{name} = {value}\n" for name, value in props.items()))
+    return str(path)
+
+
+@contextmanager
+def started(command: list[str], log: pathlib.Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A program that ends with the block, at the latest; what it says is added to `log`."""
+    with log.open("ab") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+    try:
+        yield process
     finally:
         process.kill()
         process.wait()
