@@ -1,6 +1,7 @@
 """What tells that MirrorMaker 2 works, how far it is behind, and how its work is divided."""
 
 import json
+import math
 import re
 import sys
 import time
@@ -32,10 +33,10 @@ def partitions_of_tasks() -> list[str]:
     return sorted(re.findall(r"copies ([0-9]+) partitions", program.log)[-2:])
 
 
-def heartbeat_age_ms() -> int:
-    """How long ago A sent the newest heartbeat that has come to B."""
+def heartbeat_age_ms() -> float:
+    """How long ago A sent the newest heartbeat that has come to B; infinite before the first has come."""
     beats = [Heartbeat.deserialize_record(record.key, record.value) for record in b.read("A.heartbeats")]
-    return int(time.time() * 1000) - max(beat.timestamp for beat in beats)
+    return int(time.time() * 1000) - max((beat.timestamp for beat in beats), default=-math.inf)
 
 
 def stored_offsets() -> dict[int, int]:
@@ -55,8 +56,8 @@ with clusters("A", "B") as (a, b):
         copied(a, "orders", b, "A.orders")
         port = int(until("the port is known", lambda: re.search(r"served on port (\d+)", program.log))[1])
         until("both tasks have their partitions", lambda: partitions_of_tasks() == ["2", "3"])
-        until("everything runs", lambda: fetch("/health")["ready"])
-        print(f"/health: {json.dumps(fetch('/health'))}")
+        health = until("everything runs", lambda: (now := fetch("/health"))["ready"] and now)
+        print(f"/health: {json.dumps(health)}")
 
         rows = []
         for name, metrics in sorted(fetch("/metrics.json").items()):
