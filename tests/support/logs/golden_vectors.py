@@ -8,16 +8,18 @@ the same layout in their place; then every test looks at whatever cases that fol
 
 from __future__ import annotations
 
-import contextlib
+import fcntl
 import gzip
 import hashlib
 import os
 import pathlib
+import shutil
 import tarfile
 import tempfile
 from functools import lru_cache
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+ZEROS = bytes(1 << 16)
 ARCHIVES = ("apache-kafka-4.3.0.tar.xz", "apache-kafka-4.3.0-transactions.tar.xz", "reference-2026-04.tar")
 COMMITTED = not os.environ.get("KMIRROR_GOLDEN_DIR")
 """Whether these are the repository's vectors, about which more is known than about others."""
@@ -40,19 +42,39 @@ def golden_dir() -> pathlib.Path:
 
 
 def _unpack(archives: list[pathlib.Path], target: pathlib.Path) -> None:
-    """Unless it is there; several processes may want it at once."""
+    """Unless it is there. Of several processes that want it at once, one unpacks and the others
+    wait.
+    """
     if (target / ".complete").exists():
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        for archive in archives:
-            with tarfile.open(archive) as tar:
-                tar.extractall(scratch, filter="data")
-        (pathlib.Path(scratch) / ".complete").touch()
-        with contextlib.suppress(OSError):  # another process was first
+    with open(f"{target}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if (target / ".complete").exists():
+            return
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            for archive in archives:
+                with _SparseTarFile.open(archive) as tar:
+                    tar.extractall(scratch, filter="data")
+            (pathlib.Path(scratch) / ".complete").touch()
+            shutil.rmtree(target, ignore_errors=True)
             os.rename(scratch, target)
             pathlib.Path(scratch).mkdir()
-    assert (target / ".complete").exists(), f"{target} cannot be unpacked"
+
+
+class _SparseTarFile(tarfile.TarFile):
+    """Leaves holes where files hold zeros: an index of a running broker is 10 MB of them."""
+
+    def makefile(self, tarinfo: tarfile.TarInfo, targetpath: str | os.PathLike[str]) -> None:
+        source = self.extractfile(tarinfo)
+        assert source is not None, f"{tarinfo.name} is no regular file"
+        with source, open(targetpath, "wb") as file:
+            while piece := source.read(len(ZEROS)):
+                if ZEROS.startswith(piece):
+                    file.seek(len(piece), os.SEEK_CUR)
+                else:
+                    file.write(piece)
+            file.truncate()
 
 
 def golden_cases(*prefixes: str) -> list[str]:
