@@ -246,6 +246,25 @@ def _newest(both: Clusters, topic: str, *, source: bool = False) -> object:
     return found[-1][1] if found else None
 
 
+async def test_a_source_topic_that_is_deleted_is_not_made_again() -> None:
+    """A consumer asks for a topic that is gone with each refresh of its metadata. The source's broker
+    makes topics that are asked for so, unless the consumer says that it does not want them.
+    """
+    with clusters(ONE_WAY) as both:
+        make_topics(both.a, {"t": 1})
+        produce(both.a, "t", 20)
+        async with both.mirrored() as maker:
+            await until_copied(both.a, "t", both.b, "A.t")
+            client = admin(both.a)
+            client.delete_topics(["t"])["t"].result(REACHED_S)
+            make_topics(both.a, {"later": 1})
+            produce(both.a, "later", 20)
+            await until_copied(both.a, "later", both.b, "A.later")
+            assert "t" not in topics_of(both.a)
+            assert count_of(both.b, "A.t", 1) == 20, "its copy stays"
+            await until("no reason is left", lambda: not maker.reasons())
+
+
 async def test_partitions_that_may_not_be_added_hold_their_own_task_alone(caplog: pytest.LogCaptureFixture) -> None:
     with clusters(ONE_WAY, target=OPEN) as both, caplog.at_level(logging.WARNING):
         make_topics(both.a, {"fixed": 2, "free": 2})
