@@ -10,13 +10,14 @@ from scene import check, clusters, copied, counts, mirror_maker, texts, twice
 FILE = Path(__file__).with_name("mm2.properties")
 
 with clusters("A", "B", "C", "D") as everywhere:
-    a, _, _, d = everywhere
+    a, _, c, d = everywhere
     a.produce("orders", texts("order", 25))
     a.produce("parcels", texts("parcel", 15))
     with mirror_maker(FILE, everywhere):
         for name in ("B.A.orders", "C.A.orders"):
             copied(a, "orders", d, name)
         copied(a, "parcels", d, "B.A.parcels")
+        copied(a, "parcels", c, "A.parcels")
         counts(*everywhere)
         print()
         for topic, count in (("orders", 50), ("parcels", 15)):

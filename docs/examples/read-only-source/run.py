@@ -43,6 +43,7 @@ with clusters("A", "B", A=SECURED) as (a, b):
     with mirror_maker(FILE, [a, b], PASSWORD=PASSWORD):
         copied(a, "orders", b, "A.orders")
         until("the group follows", lambda: b.committed("shop", "A.orders") == [50])
+        until("B has the topic of heartbeats", lambda: "heartbeats" in b.topics())
         print()
         counts(a, b)
         check(list(a.topics()) == ["orders"], "nothing was made at A")
