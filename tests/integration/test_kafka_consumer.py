@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from support.clients.ended_transactions import wait_until_ended
 from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
@@ -58,6 +59,8 @@ def fill(cluster: EmbeddedCluster, partition: TopicPartition, begin: int, end: i
         producer.commit_transaction(REACHED_S)
     else:
         assert producer.flush(REACHED_S) == 0
+    if transaction is not None:
+        wait_until_ended(cluster.bootstrap_servers, partition.topic, partition.partition)
 
 
 def consumer(cluster: EmbeddedCluster, **configs: object) -> KafkaConsumer:

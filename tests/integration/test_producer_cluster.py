@@ -8,6 +8,7 @@ import confluent_kafka as ck
 import pytest
 from confluent_kafka.admin import AdminClient as LibrdkafkaAdmin
 from confluent_kafka.admin import NewTopic
+from support.clients.ended_transactions import wait_until_ended
 from support.clients.produced_story import Row, write_story, write_transactions
 from support.waiting import REACHED_S
 
@@ -98,6 +99,7 @@ def test_a_newer_producer_fences_the_older_one(cluster: EmbeddedCluster) -> None
             await newer.commit_transaction()
 
     run(main)
+    wait_until_ended(cluster.bootstrap_servers, "fenced")
     assert [row[2] for row in read(cluster, "fenced")] == [b"newer"]
 
 

@@ -25,6 +25,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from support.clients.ended_transactions import wait_until_ended
 from support.mirrormaker.logs_compared import QUIET, Row, make_topics, produce, produce_transactions, read, rows
 from support.mirrormaker.mirror_makers import FAST, commit, committed, our_mirror_maker_2, own_configs, properties, topics_of
 from support.mirrors.mirror_harness import FAST_MIRROR, wait_for
@@ -207,6 +208,7 @@ def test_the_mirrors_bring_what_mirror_maker_brought(tmp_path: pathlib.Path) -> 
         assert not [name for name in topics_of(source.bootstrap_servers) if "mm2-offset-syncs.B" not in name and name.startswith("mm2")]
 
         # Transactions are copied as such.
+        wait_until_ended(target.bootstrap_servers, "payments")
         reads = {
             side: rows(read(one.bootstrap_servers, "payments", isolation="read_committed")) for side, one in (("a", source), ("b", target))
         }

@@ -10,6 +10,7 @@ from kmirror.record.builder import build_batch
 from kmirror.record.compression import CompressionType
 from kmirror.record.record import Record
 from kmirror.runtime.api import Runtime
+from support.clients.ended_transactions import wait_until_ended
 
 BASE_TIME_MS = 1_700_000_000_000
 Row = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -68,4 +69,5 @@ async def write_transactions(runtime: Runtime, bootstrap_servers: str, topic: st
             else:
                 await producer.commit_transaction()
                 committed += values
+    await runtime.run_blocking(lambda: wait_until_ended(bootstrap_servers, topic))
     return written, committed
