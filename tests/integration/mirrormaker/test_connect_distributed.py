@@ -83,7 +83,7 @@ def test_a_connector_is_told_what_to_do_at_either_worker(tmp_path: Path, setting
         made.copy_more(leader, "both copy")
         workers = {task["worker_id"] for task in leader.told("GET", "connectors/mirror/status")["tasks"]}
         assert workers == {worker.url.removeprefix("http://").rstrip("/") for worker in (leader, other)}
-        assert other.told("GET", "connectors/mirror/topics") == {"mirror": {"topics": ["A.t"]}}
+        other.until("its topic is noted", lambda: other.told("GET", "connectors/mirror/topics") == {"mirror": {"topics": ["A.t"]}})
 
         other.told("PUT", "connectors/mirror/pause")
         runs(leader, "mirror", "PAUSED", 4)
