@@ -22,7 +22,7 @@ from support.mirrormaker.mirror_makers import count_of
 
 from kmirror import EmbeddedCluster
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.interop
 
 BROKER = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 SRC = "/connectors/src"
@@ -68,7 +68,7 @@ DIFFERENT = {
 }
 
 WHAT_THERE_IS = [
-    Until(f"{SRC}/status", r'"id":1,"state":"RUNNING"'),
+    Until(f"{SRC}/status", r'"id":0,"state":"RUNNING".*"id":1,"state":"RUNNING"'),
     Until(f"{SRC}/offsets", r'"offset":49.*"offset":49'),
     Ask("GET", "/"), Ask("GET", "/health"), Ask("GET", "/connectors"), Ask("GET", "/connectors/"), Ask("GET", SRC), Ask("GET", f"{SRC}/"),
     Ask("GET", "/connectors?expand=status&expand=info&expand=x"), Ask("GET", "/connectors?expand="), Ask("GET", f"{SRC}/config"),
@@ -113,7 +113,8 @@ BODIES = [
 ]  # fmt: skip
 STATES = [
     Ask("POST", f"{SRC}/restart?includeTasks=maybe&onlyFailed=true"), Ask("POST", f"{SRC}/restart"),
-    Ask("PUT", f"{SRC}/pause"), Until(f"{SRC}/status", r'"state":"PAUSED".*"id":1,"state":"PAUSED"'), Ask("GET", f"{SRC}/status"), Ask("GET", SRC),
+    Ask("PUT", f"{SRC}/pause"), Until(f"{SRC}/status", r'"state":"PAUSED".*"id":0,"state":"PAUSED".*"id":1,"state":"PAUSED"'),
+    Ask("GET", f"{SRC}/status"), Ask("GET", SRC),
     Ask("PUT", f"{SRC}/pause"), Ask("POST", f"{SRC}/tasks/0/restart"), Ask("POST", f"{SRC}/restart"),
     Until(f"{SRC}/status", r'"state":"PAUSED".*"id":0,"state":"PAUSED".*"id":1,"state":"PAUSED"'),
     Ask("POST", f"{SRC}/restart?includeTasks=true"), Until(f"{SRC}/status", r'"state":"PAUSED".*"id":0,"state":"PAUSED".*"id":1,"state":"PAUSED"'),
