@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
-from support.mirrormaker.embedded_flows import SETTINGS, Clusters, clusters, config_of, set_topic_config, until
+from support.mirrormaker.embedded_flows import SETTINGS, Clusters, clusters, config_of, set_topic_config, until, until_it_says
 from support.mirrormaker.logs_compared import is_dense, make_topics, produce, read, until_copied
 from support.mirrormaker.mirror_makers import commit, committed, count_of, topics_of
 from support.waiting import REACHED_S
@@ -45,7 +45,7 @@ async def test_flows_both_ways_copy_each_record_once_and_never_back() -> None:
                 "heartbeats of both flows went on",
                 lambda: count_of(both.a, "B.heartbeats", 1) and count_of(both.b, "A.heartbeats", 1),
             )
-            await until("all run", lambda: {status.name for status in maker.statuses()} >= CONNECTORS and not maker.reasons())
+            await until_it_says("all run", lambda: {status.name for status in maker.statuses()} >= CONNECTORS and not maker.reasons())
         for servers in (both.a, both.b):
             names = topics_of(servers).keys()
             assert not [name for name in names if name.startswith(("A.B.", "B.A.")) or name in ("A.A.orders", "B.B.orders")], "an echo"
@@ -117,7 +117,7 @@ async def test_mc2_a_sink_keeps_its_state_at_the_source() -> None:
         async with both.mirrored() as maker:
             await until_copied(both.a, "t", both.b, "A.t", 2)
             await until("the group is translated", lambda: position(both.b, "shop", "A.t") > 0)
-            await until(
+            await until_it_says(
                 "all run",
                 lambda: "A->B|MirrorSinkConnector" in {status.name for status in maker.statuses()} and not maker.reasons(),
             )

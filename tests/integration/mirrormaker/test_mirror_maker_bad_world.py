@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from support.mirrormaker.embedded_flows import Clusters, clusters, config_of, set_topic_config, until
+from support.mirrormaker.embedded_flows import Clusters, clusters, config_of, set_topic_config, until, until_it_says
 from support.mirrormaker.logs_compared import QUIET, is_dense, make_topics, produce, read, rows, until_copied
 from support.mirrormaker.mirror_makers import commit, committed, count_of, topics_of
 from support.waiting import REACHED_S
@@ -73,10 +73,10 @@ async def test_a_cluster_that_is_away_at_the_start_is_waited_for(away: str) -> N
         cluster = both.source if away == "source" else both.target
         cluster.stop_node()
         async with both.mirrored() as maker:
-            await until("the reason is told", lambda: maker.reasons())
+            await until_it_says("the reason is told", lambda: maker.reasons())
             await asyncio.to_thread(cluster.start_node)
             assert is_dense(await until_copied(both.a, "t", both.b, "A.t"))
-            await until("no reason is left", lambda: not maker.reasons())
+            await until_it_says("no reason is left", lambda: not maker.reasons())
 
 
 async def test_a_wrong_password_is_told_and_a_right_one_copies() -> None:
@@ -90,12 +90,12 @@ async def test_a_wrong_password_is_told_and_a_right_one_copies() -> None:
         wrong = {name: value.replace("mm-secret", "mm-guess") for name, value in right.items()}
         assert wrong != right
         async with both.mirrored(wrong) as maker:
-            await until("the reason is told", lambda: tells(maker, "SASL"))
+            await until_it_says("the reason is told", lambda: tells(maker, "SASL"))
             assert "mm-guess" not in " ".join(maker.reasons())
             assert "A.t" not in topics_of(both.b)
         async with both.mirrored(right) as maker:
             await until("copied", lambda: count_of(both.b, "A.t", 1) == 50)
-            await until("no reason is left", lambda: not maker.reasons())
+            await until_it_says("no reason is left", lambda: not maker.reasons())
         assert rows(read(both.b, "A.t")) == rows(read(servers, "t", **mine))
 
 
@@ -123,11 +123,11 @@ async def test_a_record_too_large_for_the_target_is_told_and_copied_when_it_is_a
         assert large.flush(REACHED_S) == 0
         produce(both.a, "t", 20, first=20)
         async with both.mirrored({"tasks.max": "1"}) as maker:
-            await until("the reason is told", lambda: tells(maker, "MESSAGE_TOO_LARGE") or tells(maker, "large"))
+            await until_it_says("the reason is told", lambda: tells(maker, "MESSAGE_TOO_LARGE") or tells(maker, "large"))
             await asyncio.to_thread(set_topic_config, both.a, "t", "max.message.bytes", "1000000")
             wanted = rows(await asyncio.to_thread(read, both.a, "t"))[0]
             await until("each record is there", lambda: set(rows(read(both.b, "A.t"))[0]) == set(wanted))
-            await until("no reason is left", lambda: not maker.reasons())
+            await until_it_says("no reason is left", lambda: not maker.reasons())
 
 
 async def test_a_topic_that_may_not_be_read_is_told_and_copied_when_it_may(caplog: pytest.LogCaptureFixture) -> None:
@@ -138,11 +138,11 @@ async def test_a_topic_that_may_not_be_read_is_told_and_copied_when_it_may(caplo
         set_rules(both.a, denied(ResourceType.TOPIC, "closed", AclOperation.READ))
         async with both.mirrored() as maker:
             await until_copied(both.a, "open", both.b, "A.open")
-            await until("the reason is told", lambda: tells(maker, "closed") or "TOPIC_AUTHORIZATION_FAILED" in caplog.text)
+            await until_it_says("the reason is told", lambda: tells(maker, "closed") or "TOPIC_AUTHORIZATION_FAILED" in caplog.text)
             assert count_of(both.b, "A.closed", 1) == 0
             await asyncio.to_thread(drop_rules, both.a)
             await until_copied(both.a, "closed", both.b, "A.closed")
-            await until("no reason is left", lambda: not maker.reasons())
+            await until_it_says("no reason is left", lambda: not maker.reasons())
 
 
 def topic_rules(servers: str) -> set[tuple[str, str, str, str]]:
@@ -238,7 +238,7 @@ async def test_a_remote_topic_that_is_deleted_is_made_again_and_goes_on() -> Non
             await until("made again", lambda: "A.t" in topics_of(both.b))
             produce(both.a, "t", 60, first=100)
             await until("went on", lambda: _newest(both, "A.t") == _newest(both, "t", source=True))
-            await until("no reason is left", lambda: not maker.reasons())
+            await until_it_says("no reason is left", lambda: not maker.reasons())
 
 
 def _newest(both: Clusters, topic: str, *, source: bool = False) -> object:
@@ -262,7 +262,7 @@ async def test_a_source_topic_that_is_deleted_is_not_made_again() -> None:
             await until_copied(both.a, "later", both.b, "A.later")
             assert "t" not in topics_of(both.a)
             assert count_of(both.b, "A.t", 1) == 20, "its copy stays"
-            await until("no reason is left", lambda: not maker.reasons())
+            await until_it_says("no reason is left", lambda: not maker.reasons())
 
 
 async def test_partitions_that_may_not_be_added_hold_their_own_task_alone(caplog: pytest.LogCaptureFixture) -> None:
@@ -277,4 +277,4 @@ async def test_partitions_that_may_not_be_added_hold_their_own_task_alone(caplog
             assert "Could not create topic-partitions for A.fixed" in caplog.text
             await asyncio.to_thread(drop_rules, both.b)
             assert is_dense(await until_copied(both.a, "fixed", both.b, "A.fixed", 2))
-            await until("no reason is left", lambda: not maker.reasons())
+            await until_it_says("no reason is left", lambda: not maker.reasons())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -78,13 +78,24 @@ def clusters(
 
 async def until(what: str, found: Callable[[], Any]) -> Any:
     """Asks in a thread until the answer is true, and returns it."""
+    return await _until(what, lambda: asyncio.to_thread(found))
+
+
+async def until_it_says(what: str, found: Callable[[], Any]) -> Any:
+    """As `until`, but asks on the loop: it alone may look at what MirrorMaker has there, its statuses."""
+
+    async def asked() -> Any:
+        return found()
+
+    return await _until(what, asked)
+
+
+async def _until(what: str, asked: Callable[[], Awaitable[Any]]) -> Any:
     deadline = time.monotonic() + REACHED_S
-    while True:
-        value = await asyncio.to_thread(found)
-        if value:
-            return value
+    while not (value := await asked()):
         assert time.monotonic() < deadline, what
         await asyncio.sleep(0.2)
+    return value
 
 
 def config_of(servers: str, topic: str, name: str) -> str:
