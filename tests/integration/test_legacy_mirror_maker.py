@@ -20,6 +20,7 @@ from support.mirrors.legacy_mirror_maker import (
 )
 from support.mirrors.mirror_harness import Load, call, create_topic, numbered, produce, quiet, wait_for
 from support.peers.peers import free_port
+from support.waiting import REACHED_S
 
 from kmirror.admin.results import ConfigResourceType
 from kmirror.common.topic_partition import TopicPartition
@@ -38,7 +39,7 @@ def produce_of_all_kinds(servers: str, topic: str, count: int = 200) -> None:
             timestamp=1_600_000_000_000 + number,
             partition=0,
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(REACHED_S) == 0
 
 
 def test_every_record_comes_over_once_and_a_signal_ends_it_cleanly(tmp_path: Path) -> None:

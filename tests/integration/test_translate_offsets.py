@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from support.waiting import REACHED_S
 
 from kmirror.cli.kmirror import main
 from kmirror.common import topic_partition
@@ -28,7 +29,7 @@ def test_a_group_and_the_syncs_of_a_flow(location: str, tmp_path: Path, capsys: 
         producer.produce(syncs, key=b"torn", value=b"torn", partition=0)
         for sync in (OffsetSync(T0, 3, 12), OffsetSync(T0, 20, 17)):
             producer.produce(syncs, key=sync.record_key, value=sync.record_value, partition=0)
-        assert producer.flush(30) == 0
+        assert producer.flush(REACHED_S) == 0
         consumer = Consumer({"bootstrap.servers": servers, "group.id": "app"})
         consumer.commit(offsets=[TopicPartition("t", 0, 19), TopicPartition("__left-out", 0, 1)], asynchronous=False)
         consumer.close()

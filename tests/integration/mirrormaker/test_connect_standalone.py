@@ -13,12 +13,11 @@ import pytest
 from support.mirrormaker.connect_workers import OUR_STANDALONE, ConnectProcess, our_standalone, worker_properties
 from support.mirrormaker.logs_compared import make_topics, produce
 from support.mirrormaker.mirror_makers import commit, count_of, topics_of
+from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.cli import connect_standalone
 from kmirror.mirrormaker.herder.java_hash_map import read_hash_map
-
-pytestmark = pytest.mark.timeout(300)
 
 BROKER = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 SOURCE = {
@@ -152,7 +151,7 @@ def test_ru3_json_files_and_connectors_that_begin_stopped(tmp_path: Path) -> Non
             assert worker.ask("PUT", "/connectors/hb/resume").status == 202
             worker.until("it has heartbeats", lambda: count_of(servers, "heartbeats", 1) > 1)
             worker.process.send_signal(signal.SIGINT)
-            assert worker.process.wait(60) == 0
+            assert worker.process.wait(REACHED_S) == 0
 
 
 def test_a_cluster_that_cannot_be_reached_holds_up_no_request(tmp_path: Path) -> None:
@@ -174,7 +173,7 @@ def test_ru3_a_connector_that_is_wrong_ends_the_program(tmp_path: Path) -> None:
         servers = cluster.bootstrap_servers
         wrong = {"name": "hb", **HEARTBEAT, "transforms": "x", **reaching(servers, servers)}
         with our_standalone(tmp_path, worker_properties(tmp_path, servers), [wrong]) as worker:
-            assert worker.process.wait(60) == 3
+            assert worker.process.wait(REACHED_S) == 3
             assert "Failed to create connector for" in worker.log and "configuration transforms" in worker.log
 
 

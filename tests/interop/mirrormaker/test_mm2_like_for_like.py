@@ -37,7 +37,7 @@ from support.waiting import REACHED_S
 from kmirror import EmbeddedCluster
 from kmirror.mirrormaker.formats import Heartbeat
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.interop
 
 ONE_REPLICA = {
     "offsets.topic.replication.factor": "1",

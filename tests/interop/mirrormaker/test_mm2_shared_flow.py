@@ -22,7 +22,7 @@ from support.mirrormaker.mirror_makers import (
 
 from kmirror import EmbeddedCluster
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.interop
 
 BROKER = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1", "group.min.session.timeout.ms": "1000"}
 PARTITIONS = 4

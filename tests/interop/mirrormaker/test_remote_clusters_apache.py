@@ -14,7 +14,7 @@ from support.peers.peers import java_program
 from kmirror import EmbeddedCluster
 from kmirror.mirrormaker.remote_cluster_utils import MirrorClient, remote_consumer_offsets
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.interop
 
 PROGRAM = pathlib.Path(__file__).parent / "RemoteClusters.java"
 BROKER = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}

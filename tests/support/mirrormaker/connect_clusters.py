@@ -16,6 +16,7 @@ from typing import Any
 
 from support.mirrormaker.mirror_makers import BYTES, FAST, SERVICE_LOAD, MirrorMakerProcess, started, written
 from support.peers.peers import TOOL_JVM, _log4j, java, kafka_classpath
+from support.waiting import REACHED_S
 
 OUR_WORKER = "kmirror.cli.connect_distributed"
 APACHES_WORKER = "org.apache.kafka.connect.cli.ConnectDistributed"
@@ -37,7 +38,7 @@ class ConnectWorkerProcess(MirrorMakerProcess):
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"}, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=REACHED_S) as answer:
                 return answer.status, _json(answer.read())
         except urllib.error.HTTPError as refusal:
             with refusal:
