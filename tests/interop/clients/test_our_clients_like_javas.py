@@ -103,7 +103,7 @@ def batches_of(broker: KafkaPeer, topic: str, partition: int = 0) -> list[tuple[
         found[:] = (batches_in(broker, f"{side}-{topic}-{partition}") for side in SIDES)
         return found[0] == found[1]
 
-    deadline = time.monotonic() + REACHED_S / 10
+    deadline = time.monotonic() + REACHED_S
     while not are_alike() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert found[0] == found[1]
