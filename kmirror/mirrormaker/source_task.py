@@ -156,7 +156,7 @@ class _Life:
         self._metrics = metrics
         self._progress = progress
         self._scope = TaskScope(runtime, f"{config.flow}|{config.connector}")
-        self._consumer = KafkaConsumer(runtime, {"receive.buffer.bytes": "-1", "allow.auto.create.topics": "false", **config.consumer})
+        self._consumer = KafkaConsumer(runtime, {"receive.buffer.bytes": "-1", **config.consumer})
         exact = {} if config.transactional_id is None else {"transactional.id": config.transactional_id, "enable.idempotence": "true"}
         self._producer = KafkaProducer(runtime, {"linger.ms": "0", **config.producer, **exact})
         self._transactions = None if config.transactional_id is None else self._made_transactions()
