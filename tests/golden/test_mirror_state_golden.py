@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import json
 import pathlib
-import tarfile
-from functools import cache
 
 import pytest
-from support.logs.golden_vectors import golden_dir
+from support.logs.golden_vectors import golden_dir, unpacked_stage
 
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord
 from kmirror.coordinator.common.log_replay import replay_batch
@@ -28,25 +26,10 @@ from kmirror.record.record_batch import iter_batches
 STAGES = sorted(path.name for path in (golden_dir() / "20-reference").glob("*.tar.xz"))
 
 
-def mirror_state_logs(folder: pathlib.Path, stage: str) -> list[pathlib.Path]:
-    """The logs and their dumps, unpacked under `folder`; each archive is read once."""
-    for name, data in _members(stage):
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    return sorted(path for path in folder.rglob("*.log") if path.parent.name.startswith("__mirror_state-"))
-
-
-@cache
-def _members(stage: str) -> tuple[tuple[str, bytes], ...]:
-    found = []
-    with tarfile.open(golden_dir() / "20-reference" / stage, "r:xz") as tar:
-        for member in tar:
-            if member.isfile() and "__mirror_state-" in member.name and member.name.endswith((".log", ".dump.txt")):
-                stream = tar.extractfile(member)
-                assert stream is not None
-                found.append((member.name, stream.read()))
-    return tuple(found)
+def mirror_state_logs(stage: str) -> list[pathlib.Path]:
+    """The logs, beside which their dumps lie."""
+    found = unpacked_stage(stage.removesuffix(".tar.xz")).rglob("*.log")
+    return sorted(path for path in found if path.parent.name.startswith("__mirror_state-"))
 
 
 def records_of(log: pathlib.Path) -> list[CoordinatorRecord]:
@@ -59,8 +42,8 @@ def records_of(log: pathlib.Path) -> list[CoordinatorRecord]:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_recorded_logs_decode_and_encode_to_the_same_bytes(stage: str, tmp_path: pathlib.Path) -> None:
-    logs = mirror_state_logs(tmp_path, stage)
+def test_recorded_logs_decode_and_encode_to_the_same_bytes(stage: str) -> None:
+    logs = mirror_state_logs(stage)
     for log in logs:
         for record in records_of(log):
             decoded = read_record(record)
@@ -72,9 +55,10 @@ def test_recorded_logs_decode_and_encode_to_the_same_bytes(stage: str, tmp_path:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_decoded_records_are_those_of_the_references_dump(stage: str, tmp_path: pathlib.Path) -> None:
-    for log in mirror_state_logs(tmp_path, stage):
-        dumps = list(tmp_path.rglob(f"{log.parent.parent.name}.{log.parent.name}.{log.name}.dump.txt"))
+def test_decoded_records_are_those_of_the_references_dump(stage: str) -> None:
+    for log in mirror_state_logs(stage):
+        cluster = log.parent.parent
+        dumps = list(cluster.parent.glob(f"{cluster.name}.{log.parent.name}.{log.name}.dump.txt"))
         printed = [
             json.loads(line.split("payload: ", 1)[1])["data"]
             for dump in dumps
@@ -94,9 +78,9 @@ def test_decoded_records_are_those_of_the_references_dump(stage: str, tmp_path: 
 
 
 @pytest.mark.skipif("c2_failedover.tar.xz" not in STAGES, reason="no such stage in this folder of vectors")
-def test_replay_of_the_clean_failback_ends_mirroring(tmp_path: pathlib.Path) -> None:
+def test_replay_of_the_clean_failback_ends_mirroring() -> None:
     shard = MirrorCoordinatorShard()
-    logs = [log for log in mirror_state_logs(tmp_path, "c2_failedover.tar.xz") if log.parent.parent.name == "D"]
+    logs = [log for log in mirror_state_logs("c2_failedover.tar.xz") if log.parent.parent.name == "D"]
     found: dict[tuple[str, int], tuple[MirrorPartitionState, int]] = {}
     for log in logs:
         shard = MirrorCoordinatorShard()
