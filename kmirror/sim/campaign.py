@@ -32,6 +32,7 @@ from types import TracebackType
 from typing import Final, NoReturn
 
 from kmirror.common.errors import ApiException, KmirrorError
+from kmirror.sim import loop
 from kmirror.sim.histories.registry import run_named
 from kmirror.sim.ledger import Campaign, Chunk, Ledger, Program, chunks_of
 
@@ -62,7 +63,8 @@ class SeedResult:
 def run_seed(history: str, seed: int, without: tuple[str, ...]) -> SeedResult:
     """One run, in this process."""
     result = _run(history, seed, without)
-    gc.collect(1)  # a dead world is full of cycles, and the collector is off while a world lives
+    # A dead world is full of cycles. Unless the loop has collected in between, all of it is young.
+    gc.collect(1 if result.steps < loop.GC_STEPS else 2)
     return result
 
 

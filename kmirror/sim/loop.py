@@ -21,8 +21,7 @@ handles, labels are made once per task and method (`sim.steps`), lines are hashe
 what only counts tasks (`_forget_task`) is no step.
 
 The cyclic garbage collector is off while the loop runs and called every GC_STEPS steps: finalizers
-would otherwise run at times that depend on the process. It leaves alone what was there before, which
-may be a process of tests with a large heap. What the simulator does not model raises
+would otherwise run at times that depend on the process. What the simulator does not model raises
 `NotModelledError`, it never reaches the machine.
 """
 
@@ -276,7 +275,6 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._stopping = False
         collecting = gc.isenabled()
         gc.disable()
-        gc.freeze()
         previous = events._get_running_loop()
         events._set_running_loop(self)
         try:
@@ -284,7 +282,6 @@ class SimLoop(asyncio.AbstractEventLoop):
         finally:
             events._set_running_loop(previous)
             self._running = False
-            gc.unfreeze()
             if collecting:
                 gc.enable()
 

@@ -7,6 +7,7 @@ that died, a node that does not start) is a violation, and so is a wait or a ste
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,7 +64,20 @@ class Setting:
 
 
 def run_history(name: str, seed: int, play: HistoryFunction, setting: Setting) -> RunResult:
-    """Plays the history on a new stage and judges it."""
+    """Plays the history on a new stage and judges it.
+
+    The collections of garbage that the loop makes look at the new world alone: what was there before
+    may be the large heap of a process of tests. It must be left alone from before the world is made,
+    since parts of a dead world that were left alone would never be freed.
+    """
+    gc.freeze()
+    try:
+        return _played(name, seed, play, setting)
+    finally:
+        gc.unfreeze()
+
+
+def _played(name: str, seed: int, play: HistoryFunction, setting: Setting) -> RunResult:
     loop = new_loop(f"{name}/{seed}", max_steps=setting.max_steps, max_time_us=setting.max_time_us, on_trace=setting.on_trace)
     world = SimWorld(loop)
     history = History()
