@@ -31,6 +31,7 @@ from kmirror.runtime.api import Runtime
 
 OFFSET_KEY: Final = "offset"
 NOTHING_STORED: Final = -1
+MOST_LONG: Final = 2**63 - 1
 _log = logging.getLogger(__name__)
 
 SourcePartition = Mapping[str, str | int]
@@ -66,18 +67,23 @@ def parse_key(key: bytes | None) -> bytes | None:
 
 
 def parse_value(value: bytes) -> int | None:
-    """Returns the offset, None if the value has none."""
+    """Returns the offset, None if the value has none, or one that no log can have."""
     parsed = parse_json(value)
     offset = parsed.get(OFFSET_KEY) if isinstance(parsed, dict) else None
-    return offset if isinstance(offset, int) and not isinstance(offset, bool) else None
+    return offset if isinstance(offset, int) and not isinstance(offset, bool) and offset < MOST_LONG else None
 
 
 def parse_json(data: bytes | None) -> Any:
-    """None for what is no JSON."""
+    """None for what is no JSON, is nested deeper than Python can follow, or has text that is no Unicode
+    (`"\\ud800"`): anybody may write to these topics.
+    """
     try:
-        return None if data is None else json.loads(data)
-    except ValueError:
+        parsed = None if data is None else json.loads(data)
+        if data is not None and b"\\u" in data:
+            json.dumps(parsed, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
         return None
+    return parsed
 
 
 class SourceOffsets(Protocol):

@@ -44,7 +44,7 @@ def _of_request(path: str, body: dict[str, Any]) -> CreateRequest:
 def _json(data: bytes) -> Any:
     try:
         return json.loads(data, parse_int=str, parse_float=str)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -84,9 +84,16 @@ class InternalTopicReader:
         await self.read_to_end()
 
     async def read_to_end(self) -> None:
-        """Reads on, up to the ends that the topic has at the time of the call."""
+        """Reads on, up to the ends that the topic has at the time of the call. A topic that ends before
+        the place where reading stopped was deleted and made anew: it is read from its beginning.
+        """
         ends = await self._ends.end_offsets(self._partitions)
         for partition, end in ends.items():
+            position = await self._consumer.position(partition)
+            if position > end:
+                _log.warning("%s ends at offset %d and was read up to %d before: it is read from its beginning", partition, end, position)
+                self._consumer.seek_to_beginning([partition])
+                self.next_offset = 0
             while await self._consumer.position(partition) < end:
                 await self.read(POLL_MS)
 

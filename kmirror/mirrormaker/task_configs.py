@@ -28,6 +28,7 @@ from kmirror.mirrormaker.connector_config import (
     MirrorSourceConfig,
 )
 from kmirror.mirrormaker.heartbeats import HeartbeatTaskConfig
+from kmirror.mirrormaker.herder.connect_protocol import is_task_number
 from kmirror.mirrormaker.source_records import RecordsConfig
 from kmirror.mirrormaker.source_task import SourceTaskConfig
 from kmirror.mirrormaker.task_transactions import boundary_ms, transactional_id
@@ -64,7 +65,7 @@ def assigned_partitions(props: Mapping[str, str]) -> list[TopicPartition]:
     found = []
     for name in filter(None, props.get(TASK_TOPIC_PARTITIONS, "").split(",")):
         topic, separator, number = name.strip().rpartition("-")
-        if not separator or not number.isdigit():
+        if not separator or not is_task_number(number):
             raise ConfigError(f"Invalid value {name} for configuration {TASK_TOPIC_PARTITIONS}: not a partition")
         found.append(TopicPartition(topic, int(number)))
     return found
@@ -75,7 +76,7 @@ def assigned_groups(props: Mapping[str, str]) -> list[str]:
     if own is not None:
         try:
             return [str(group) for group in json.loads(own)]
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise ConfigError(f"Invalid value {own} for configuration {OWN_CONSUMER_GROUPS}: not a list of groups") from error
     return [group.strip() for group in props.get(TASK_CONSUMER_GROUPS, "").split(",") if group.strip()]
 

@@ -24,7 +24,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
+from kmirror.mirrormaker.connect_offsets import parse_json
+from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId, is_task_number
 from kmirror.mirrormaker.herder.herder import RestartRequest, TargetState
 
 CONNECTOR_PREFIX: Final = "connector-"
@@ -179,7 +180,7 @@ class ClusterConfigState:
     def _task(self, rest: str, key: str, value: bytes | None) -> None:
         connector, _, number = rest.rpartition("-")
         properties = _properties(key, value)
-        if not connector or not number.isdigit():
+        if not connector or not is_task_number(number):
             _log.warning("Ignoring the record %r of the topic of configs, which names no task.", key)
         elif properties is not None:
             self._deferred.setdefault(connector, {})[int(number)] = properties
@@ -227,10 +228,7 @@ class ClusterConfigState:
 
 
 def _parsed(key: str, value: bytes | None) -> dict[str, Any]:
-    try:
-        parsed = json.loads(value or b"null")
-    except ValueError:
-        parsed = None
+    parsed = parse_json(value)
     if isinstance(parsed, dict):
         return parsed
     _log.error("Ignoring the record %r of the topic of configs because it is in the wrong format: %r", key, value)

@@ -136,6 +136,7 @@ class ConfigBackingStore:
 
     async def _read_past(self, last_offset: int) -> None:
         async with self._turn:
+            await self._reader.read_to_end()  # notices a topic that was made anew
             while self.offset <= last_offset:  # markers of a transaction are written after its commit
                 await self._reader.read(POLL_MS)
 

@@ -24,6 +24,8 @@ EAGER: Final = "default"
 """Kafka's `ConnectProtocolCompatibility.EAGER`."""
 CONNECT_PROTOCOL_V0: Final = 0
 CONNECTOR_TASK: Final = -1
+MOST_DIGITS: Final = 10
+"""Of a task's number."""
 NO_ERROR: Final = 0
 CONFIG_MISMATCH: Final = 1
 """The leader knows fewer configs than a member; all read them, and join again."""
@@ -37,6 +39,11 @@ class ConnectorTaskId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.connector}-{self.task}"
+
+
+def is_task_number(text: str) -> bool:
+    """Whether the end of a record's key is an int of Java's that is not negative."""
+    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
 
 
 class WorkerState(NamedTuple):

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
-from kmirror.mirrormaker.connect_offsets import OFFSET_KEY, offset_key, parse_json
+from kmirror.mirrormaker.connect_offsets import MOST_LONG, OFFSET_KEY, offset_key, parse_json
 from kmirror.mirrormaker.connector_validation import CHECKPOINT, HEARTBEAT
 from kmirror.mirrormaker.herder.herder import INTERNAL_SERVER_ERROR, HerderError, SourceOffset
 from kmirror.mirrormaker.internal_topics import InternalTopicReader
@@ -119,7 +119,7 @@ def _check_offset(source: Mapping[str, Any], offset: Mapping[str, Any], *, only_
         raise _wrong(f"{said} is missing the '{OFFSET_KEY}' key, which is required")
     number = offset[OFFSET_KEY]
     said += f" has an invalid value {shown(number)} for the '{OFFSET_KEY}' key"
-    if not _is_int(number):
+    if not _is_int(number) or number > MOST_LONG:
         raise _wrong(f"{said}, which must be an integer")
     if only_zero and number != 0:
         raise _wrong(f"{said}; the only accepted value is 0")

@@ -20,7 +20,8 @@ from typing import Any, Final
 
 from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
 from kmirror.common.errors import KmirrorError
-from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
+from kmirror.mirrormaker.connect_offsets import parse_json
+from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId, is_task_number
 from kmirror.mirrormaker.herder.herder import WorkerStatus
 from kmirror.mirrormaker.internal_topics import InternalTopicReader
 from kmirror.mirrormaker.kept_running import State
@@ -72,7 +73,7 @@ class StoredStatuses:
             _put(self.connectors, name.removeprefix(CONNECTOR_PREFIX), _status(name, value))
         elif name.startswith(TASK_PREFIX):
             connector, _, number = name.removeprefix(TASK_PREFIX).rpartition("-")
-            if connector and number.isdigit():
+            if connector and is_task_number(number):
                 _put(self.tasks, ConnectorTaskId(connector, int(number)), _status(name, value))
         elif name.startswith(TOPIC_PREFIX) and TOPIC_SEPARATOR in name:
             topic, _, connector = name.removeprefix(TOPIC_PREFIX).partition(TOPIC_SEPARATOR)
@@ -93,10 +94,10 @@ def _put(statuses: dict[Any, WorkerStatus], of: Any, status: WorkerStatus | None
 def _status(key: str, value: bytes | None) -> WorkerStatus | None:
     if value is None:
         return None
+    row = parse_json(value)
     try:
-        row = json.loads(value)
         return WorkerStatus(str(row["state"]), str(row["worker_id"]), row.get("trace"))
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (TypeError, KeyError, AttributeError):
         _log.error("Ignoring the status of %s because it is in the wrong format: %r", key, value)
         return None
 

@@ -33,12 +33,18 @@ class Loggers:
         return {name: {"level": level, "last_modified": self._modified.get(name)} for name, level in sorted(logger_levels().items())}
 
     def set_level(self, namespace: str, level: str) -> list[str]:
-        """Returns the loggers that have the level now, in order."""
+        """Returns the loggers that have the level now, in order; none for a level that there is not, which
+        only the topic of configs can ask for.
+        """
+        number = LEVELS.get(level.upper())
+        if number is None:
+            _log.warning("Ignoring the level %r of the logger %s, which is none", level, namespace)
+            return []
         if namespace != ROOT_LOGGER:
             logging.getLogger(namespace)
         names = [name for name in logger_levels() if namespace in (name, ROOT_LOGGER) or name.startswith(f"{namespace}.")]
         for name in names:
-            logging.getLogger(None if name == ROOT_LOGGER else name).setLevel(LEVELS[level.upper()])
+            logging.getLogger(None if name == ROOT_LOGGER else name).setLevel(number)
             self._modified[name] = self._clock.time_ms()
         return sorted(names)
 

@@ -77,7 +77,7 @@ def _answered(status: int, answer: bytes) -> tuple[int, Any]:
         raise HerderError(INTERNAL_SERVER_ERROR, f"Unexpected status code when handling forwarded request: {status}")
     try:
         parsed = json.loads(answer) if answer else None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise HerderError(INTERNAL_SERVER_ERROR, f"IO Error trying to forward REST request: {error}") from error
     if status >= 400:
         message = parsed.get("message") if isinstance(parsed, dict) else answer.decode(errors="replace")

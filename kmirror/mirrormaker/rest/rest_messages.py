@@ -53,7 +53,7 @@ class RestRequest:
             if numbers_as_text:
                 return json.loads(self.body, parse_int=str, parse_float=str, parse_constant=_no_number)
             return json.loads(self.body, parse_constant=_no_number)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise HerderError(INTERNAL_SERVER_ERROR, f"The body is not JSON: {error}") from error
 
 

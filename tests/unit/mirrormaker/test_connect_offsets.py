@@ -43,3 +43,17 @@ def test_a_key_is_found_whatever_its_order() -> None:
 @pytest.mark.parametrize("key", [None, b"", b"{}", b'["c"]', b'["c",[]]', b"[1,{}]", b'["c",{},1]', b"\xff"])
 def test_other_keys_are_left_alone(key: bytes | None) -> None:
     assert parse_key(key) is None
+
+
+@pytest.mark.parametrize("key", [b"[" * 100_000, b'["c",{"topic":"\\ud800"}]', b'["\\udfff",{}]', b'["c",{"\\ud800":1}]'])
+def test_a_key_that_is_nested_too_deep_or_no_unicode_is_left_alone(key: bytes) -> None:
+    StoredOffsets().handle_record(key, b'{"offset":7}')
+    assert parse_key(key) is None
+
+
+@pytest.mark.parametrize("value", [b"[" * 100_000, b'{"offset":9223372036854775807}', b'{"offset":1e400}', b'{"offset":"7"}'])
+def test_an_offset_that_no_log_can_have_changes_nothing(value: bytes) -> None:
+    stored, key = StoredOffsets(), offset_key("c", record_source("A", TopicPartition("t", 0)))
+    stored.handle_record(key, b'{"offset":7}')
+    stored.handle_record(key, value)
+    assert stored.get("c", record_source("A", TopicPartition("t", 0))) == 7

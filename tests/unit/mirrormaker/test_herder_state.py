@@ -101,7 +101,8 @@ class TestConfigs:
             (None, b"{}"), (b"\xff", b"1"), (b"task-x", b"{}"), (b"task-c-x", b'{"properties":{}}'), (b"connector-" + C.encode(), b"["),
             (b"connector-" + C.encode(), b'{"properties":3}'), (b"commit-" + C.encode(), b'{"tasks":"many"}'), (b"commit-" + C.encode(), None),
             (b"tasks-fencing-" + C.encode(), b'{"task-count":true}'), (b"session-key", b'{"key":"x"}'), (b"target-state-" + C.encode(), b"x"),
-            (b"task-" + C.encode() + b"-0", None),
+            (b"task-" + C.encode() + b"-0", None), ("task-c-\u00b2".encode(), b'{"properties":{}}'), (b"task-c-" + b"9" * 5_000, b'{"properties":{}}'),
+            (b"connector-" + C.encode(), b"[" * 100_000), (b"connector-" + C.encode(), b'{"properties":{"a":"\\ud800"}}'),
         ],
     )  # fmt: skip
     def test_what_is_no_config_changes_nothing(self, key: bytes | None, value: bytes | None) -> None:

@@ -1,0 +1,58 @@
+"""MirrorMaker 2 while somebody deletes its own topics, makes them anew, or writes into them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import confluent_kafka as ck
+from confluent_kafka.admin import AdminClient
+from support.mirrormaker.embedded_flows import clusters, until
+from support.mirrormaker.logs_compared import QUIET, is_dense, make_topics, produce, until_copied
+from support.mirrormaker.mirror_makers import topics_of
+from support.waiting import REACHED_S
+
+ONE_WAY = {"B->A.enabled": "false", "B->A.emit.heartbeats.enabled": "false"}
+COMPACTED = {"cleanup.policy": "compact"}
+GARBAGE = (
+    (None, b"{}"), (b"", b""), (b"\xff", b"\x00"), (b"[" * 100_000, b"[" * 100_000), (b'["MirrorSourceConnector",{"topic":"\\ud800"}]', b'{"offset":7}'),
+    ("task-MirrorSourceConnector-\u00b2".encode(), b'{"properties":{}}'), (b"connector-MirrorSourceConnector", b"[" * 100_000),
+    (b"connector-none", b'{"properties":{}}'), (b"\x00\x05a", b"\x00"), (b"\x00\x01t\x00\x00\x00\x00", b"\x7f" * 16),
+)  # fmt: skip
+"""For topics of JSON, and for those of structs."""
+
+
+def made_anew(servers: str, topic: str) -> None:
+    """Deletes a topic and makes it again, without its records."""
+    client = AdminClient({"bootstrap.servers": servers, **QUIET})
+    client.delete_topics([topic])[topic].result(REACHED_S)
+    make_topics(servers, {topic: 1}, COMPACTED)
+
+
+async def test_a_topic_of_configs_that_was_made_anew_keeps_no_new_topic_from_being_copied() -> None:
+    with clusters(ONE_WAY) as both:
+        make_topics(both.a, {"t": 1})
+        produce(both.a, "t", 20)
+        async with both.mirrored() as maker:
+            await until_copied(both.a, "t", both.b, "A.t")
+            await asyncio.to_thread(made_anew, both.b, "mm2-configs.A.internal")
+            make_topics(both.a, {"new": 1})
+            produce(both.a, "new", 20)
+            assert is_dense(await until_copied(both.a, "new", both.b, "A.new"))
+            await until("no reason is left", lambda: not maker.reasons())
+
+
+async def test_garbage_in_its_own_topics_is_ignored() -> None:
+    with clusters(ONE_WAY) as both:
+        make_topics(both.a, {"t": 1, "mm2-offset-syncs.B.internal": 1})
+        made = ("mm2-configs.A.internal", "mm2-offsets.A.internal", "mm2-status.A.internal", "A.checkpoints.internal")
+        make_topics(both.b, dict.fromkeys(made, 1))
+        for servers in (both.a, both.b):
+            producer = ck.Producer({"bootstrap.servers": servers, **QUIET})
+            for topic in topics_of(servers):
+                for key, value in GARBAGE if topic != "t" else ():
+                    producer.produce(topic, key=key, value=value, partition=0)
+            assert producer.flush(REACHED_S) == 0
+        produce(both.a, "t", 20)
+        async with both.mirrored() as maker:
+            assert is_dense(await until_copied(both.a, "t", both.b, "A.t"))
+            await until("no reason is left", lambda: not maker.reasons())
