@@ -14,7 +14,7 @@ from kmirror.common.errors import ApiException
 from kmirror.mirrormaker.checkpoints import CommittedOffsets, groups_to_checkpoint
 from kmirror.mirrormaker.connector_config import MirrorCheckpointConfig
 from kmirror.mirrormaker.internal_topics import create_compacted_topic
-from kmirror.mirrormaker.scheduler import Job
+from kmirror.mirrormaker.scheduler import Job, Step
 from kmirror.mirrormaker.task_configs import checkpoint_task_properties
 from kmirror.mirrormaker.topic_creation import INTERNAL_TOPIC_PARTITIONS, task_groups
 from kmirror.mirrormaker.worker_config import open_admin
@@ -60,14 +60,14 @@ class MirrorCheckpointConnector:
         dealt = task_groups(sorted(self._known_groups), self.config.get_int("tasks.max"))
         return [checkpoint_task_properties(index, groups) for index, groups in enumerate(dealt)]
 
-    async def refresh_consumer_groups(self) -> None:
-        groups = await self._find_groups()
+    async def refresh_consumer_groups(self, step: Step) -> None:
+        groups = await self._find_groups(step)
         if groups != self._known_groups:
             _log.info("[%s] %d groups are checkpointed now, %d before", self.config.entity_label, len(groups), len(self._known_groups))
             self._known_groups = groups
             self._reconfigure()
 
-    async def _find_groups(self) -> list[str]:
+    async def _find_groups(self, step: Step = lambda: None) -> list[str]:
         """A group whose offsets the source refuses is logged, and stays known if it was: it keeps no
         other group from its checkpoints (in Kafka it does).
         """
@@ -80,5 +80,6 @@ class MirrorCheckpointConnector:
             except ApiException as error:
                 _log.warning("[%s] Error querying offsets for consumer group %s: %s", self.config.entity_label, group, error)
                 refused.append(group)
+            step()
         found = {*groups_to_checkpoint(offsets, self._group_filter, self._topic_filter), *(set(refused) & set(self._known_groups))}
         return [group for group in listed if group in found]

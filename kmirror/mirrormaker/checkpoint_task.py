@@ -21,6 +21,7 @@ from functools import partial
 from typing import Final
 
 from kmirror.admin.admin_client import AdminClient
+from kmirror.admin.groups import ConsumerGroupDescription
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.mirrormaker.checkpoints import (
     EMPTY_GROUP_STATE,
@@ -37,7 +38,7 @@ from kmirror.mirrormaker.internal_topics import InternalTopicReader
 from kmirror.mirrormaker.mirror_metrics import MirrorCheckpointMetrics
 from kmirror.mirrormaker.offset_sync_store import OffsetSyncStore
 from kmirror.mirrormaker.replication_policy import ReplicationPolicy
-from kmirror.mirrormaker.scheduler import Job, run_regularly
+from kmirror.mirrormaker.scheduler import Job, Step, run_regularly
 from kmirror.mirrormaker.source_records import RecordsConfig, SourceRecord, SourceRecordWriter
 from kmirror.mirrormaker.topic_filters import TopicFilter
 from kmirror.mirrormaker.worker_config import open_admin
@@ -196,7 +197,7 @@ class _Life:
 
     # Checkpoints
 
-    async def emit_checkpoints(self) -> None:
+    async def emit_checkpoints(self, step: Step) -> None:
         """Writes what is news of each group (CP1, CP2)."""
         config = self._config
         for group in config.groups:
@@ -215,9 +216,10 @@ class _Life:
                 translate=self._syncs.translate_downstream,
                 store=self._checkpoints,
             )
-            self._checkpoints.update(found)
             for checkpoint in found:
                 await self._send(checkpoint, timestamp_ms)
+                self._checkpoints.update([checkpoint])
+            step()
         await self._records.poll_ended()
 
     async def _send(self, checkpoint: Checkpoint, timestamp_ms: int) -> None:
@@ -231,12 +233,15 @@ class _Life:
 
     # Group offsets
 
-    async def sync_group_offsets(self) -> None:
+    async def sync_group_offsets(self, step: Step) -> None:
         """Writes checkpoints as offsets of groups that have no members at the target (CP3)."""
         converted = self._checkpoints.converted_upstream_offsets()
         if not converted:
             return
-        for group, offsets in group_offsets_to_sync(converted, await self._idle_offsets()).items():
+        idle, refused = await self._idle_offsets(step)
+        known = {group: offsets for group, offsets in converted.items() if group not in refused}
+        for group, offsets in group_offsets_to_sync(known, idle).items():
+            step()
             try:
                 outcome = await self._target.alter_consumer_group_offsets(group, offsets)
             except KmirrorError as error:
@@ -253,20 +258,40 @@ class _Life:
             elif errors:
                 _log.error("[%s] Unable to sync offsets for consumer group %s: %s", self._name, group, sorted(one.name for one in errors))
 
-    async def _idle_offsets(self) -> dict[str, CommittedOffsets]:
-        groups = list(self._config.groups)
+    async def _idle_offsets(self, step: Step) -> tuple[dict[str, CommittedOffsets], set[str]]:
+        """Returns the offsets of groups without members, and the groups that the target says nothing of.
+        What they have is not known, so nothing is written for them: it could lead them back.
+        """
         found: dict[str, CommittedOffsets] = {}
-        for group, described in (await self._target.describe_consumer_groups(groups)).items():
-            if isinstance(described, ApiException):
-                if described.error is not Errors.GROUP_ID_NOT_FOUND:
-                    _log.error(
-                        "[%s] Error querying for consumer group %s on cluster %s: %s",
-                        self._name,
-                        group,
-                        self._config.flow.target,
-                        described,
-                    )
-                continue
-            if described.state == EMPTY_GROUP_STATE:
-                found[group] = await self._target.list_consumer_group_offsets(group)
+        refused: set[str] = set()
+        for group, described in (await self._described(step)).items():
+            error = described if isinstance(described, ApiException) else None
+            if not isinstance(described, ApiException) and described.state == EMPTY_GROUP_STATE:
+                try:
+                    found[group] = await self._target.list_consumer_group_offsets(group)
+                except ApiException as failure:
+                    error = failure
+                step()
+            if error is not None and error.error is not Errors.GROUP_ID_NOT_FOUND:
+                refused.add(group)
+                _log.error(
+                    "[%s] Error querying for consumer group %s on cluster %s: %s", self._name, group, self._config.flow.target, error
+                )
+        return found, refused
+
+    async def _described(self, step: Step) -> dict[str, ConsumerGroupDescription | ApiException]:
+        """Asks for all groups at once. If the target refuses that because of one, asks for each."""
+        groups = list(self._config.groups)
+        try:
+            return dict(await self._target.describe_consumer_groups(groups))
+        except ApiException as error:
+            if error.error.retriable:
+                raise
+        found: dict[str, ConsumerGroupDescription | ApiException] = {}
+        for group in groups:
+            try:
+                found |= await self._target.describe_consumer_groups([group])
+            except ApiException as error:
+                found[group] = error
+            step()
         return found

@@ -1,5 +1,8 @@
 """What a connector does regularly (Kafka's `Scheduler`): its jobs run one after the other, each at a
 fixed rate. A job that fails is logged and runs again when its time comes.
+
+A job may take long: a request for each of thousands of groups, to a source far away. So its limit is not
+one of the whole job but of the time from one step to the next.
 """
 
 from __future__ import annotations
@@ -15,11 +18,16 @@ from kmirror.runtime.api import Runtime
 _log = logging.getLogger(__name__)
 
 
+Step = Callable[[], object]
+
+
 @dataclass(frozen=True)
 class Job:
-    """`interval_ms` None means never. With `delayed`, the first time is after one interval."""
+    """`run` calls what it is given whenever it has got on. `interval_ms` None means never. With `delayed`,
+    the first time is after one interval.
+    """
 
-    run: Callable[[], Awaitable[object]]
+    run: Callable[[Step], Awaitable[object]]
     interval_ms: int | None
     description: str
     delayed: bool = False
@@ -39,8 +47,8 @@ async def run_regularly(
     after: Callable[[], Awaitable[object]] = _nothing,
     alive_ms: int = 10_000,
 ) -> None:
-    """Runs jobs until it is cancelled. Calls `heard` at least each `alive_ms`, between jobs, and
-    `after` behind each job, whose time limit it does not share.
+    """Runs jobs until it is cancelled. Calls `heard` at least each `alive_ms` between jobs, and with each
+    step of a job; `after` behind each job, whose time limit it does not share.
     """
     clock = runtime.clock
     begin_ms = clock.monotonic_ms()
@@ -53,7 +61,7 @@ async def run_regularly(
         if index is None or wait_ms > 0:
             await runtime.sleep_ms(min(wait_ms, alive_ms))
             continue
-        await execute(name, active[index], timeout_ms)
+        await execute(name, active[index], timeout_ms, heard)
         await after()
         now_ms = clock.monotonic_ms()
         interval_ms = max(active[index].interval_ms or 0, 1)
@@ -61,11 +69,18 @@ async def run_regularly(
         due[index] += interval_ms * max(1, missed)
 
 
-async def execute(name: str, job: Job, timeout_ms: int) -> None:
-    """Runs a job once, for admin.timeout.ms at most; logs what goes wrong."""
+async def execute(name: str, job: Job, timeout_ms: int, heard: Callable[[], object]) -> None:
+    """Runs a job once, for admin.timeout.ms without a step at most; logs what goes wrong."""
+    limit_s, loop = timeout_ms / 1000, asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(timeout_ms / 1000):
-            await job.run()
+        async with asyncio.timeout(limit_s) as limit:
+
+            def step() -> None:
+                heard()
+                if not limit.expired():
+                    limit.reschedule(loop.time() + limit_s)
+
+            await job.run(step)
     except TimeoutError:
         _log.error("[%s] timed out running task: %s", name, job.description)
     except KmirrorError as error:

@@ -23,7 +23,7 @@ from kmirror.mirrormaker.acl_sync import ANY_TOPIC_ACL, NO_AUTHORIZER, is_withou
 from kmirror.mirrormaker.config_sync import config_changes, new_topic_configs, topics_to_configure
 from kmirror.mirrormaker.connector_config import MirrorSourceConfig
 from kmirror.mirrormaker.internal_topics import create_compacted_topic
-from kmirror.mirrormaker.scheduler import Job
+from kmirror.mirrormaker.scheduler import Job, Step
 from kmirror.mirrormaker.task_configs import offset_syncs_side, source_task_properties
 from kmirror.mirrormaker.topic_creation import (
     INTERNAL_TOPIC_PARTITIONS,
@@ -106,9 +106,14 @@ class MirrorSourceConnector:
     async def _find_target(self) -> dict[str, int]:
         return await _partition_counts(self._target, target_topics(self._topics, await self._target.list_topics(include_internal=True)))
 
-    async def refresh_topic_partitions(self) -> None:
-        """Looks for new and vanished topics and partitions."""
-        source, target = await self._find_source(), await self._find_target()
+    async def refresh_topic_partitions(self, step: Step) -> None:
+        """Looks for new and vanished topics and partitions. What could not be made counts as not known, so
+        that the next refresh has the tasks configured for it, whoever has made it by then.
+        """
+        source = await self._find_source()
+        step()
+        target = await self._find_target()
+        step()
         changed = topics_changed(self._topics, self._known_source, source, target)
         before, self._known_target = self._known_source, target
         if not changed:
@@ -117,7 +122,11 @@ class MirrorSourceConnector:
             "[%s] topics or partitions changed: %d topics are copied now, %d before", self.config.entity_label, len(source), len(before)
         )
         self._known_source = source
-        await self._create_topics_and_partitions()
+        try:
+            await self._create_topics_and_partitions()
+        except BaseException:
+            self._known_source = before
+            raise
         self._reconfigure()
 
     async def _create_topics_and_partitions(self) -> None:
@@ -165,7 +174,7 @@ class MirrorSourceConnector:
                 described[topic] = entries
         return described
 
-    async def sync_topic_configs(self) -> None:
+    async def sync_topic_configs(self, step: Step) -> None:
         """Brings the configs of remote topics in line with the source's (SY1).
 
         UNSUPPORTED_VERSION if the target is older than IncrementalAlterConfigs.
@@ -173,6 +182,7 @@ class MirrorSourceConnector:
         remote_names = {topic: self._topics.remote_topic(topic) for topic in self._known_source}
         described = await self._describe(topics_to_configure(remote_names, self._known_target))
         for topic, entries in described.items():
+            step()
             changes = config_changes(entries, self._filter)
             try:
                 if changes:
@@ -182,7 +192,7 @@ class MirrorSourceConnector:
                     raise
                 _log.warning("[%s] Could not alter configuration of topic %s: %s", self.config.entity_label, remote_names[topic], error)
 
-    async def sync_topic_acls(self) -> None:
+    async def sync_topic_acls(self, _: Step) -> None:
         """Adds the source's access rules to remote topics (SY2 to SY4)."""
         try:
             bindings = await self._source.describe_acls(ANY_TOPIC_ACL)

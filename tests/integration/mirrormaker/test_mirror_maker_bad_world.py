@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from typing import Any
 
 import confluent_kafka as ck
 import pytest
@@ -25,6 +26,11 @@ from support.mirrormaker.logs_compared import QUIET, is_dense, make_topics, prod
 from support.mirrormaker.mirror_makers import commit, committed, count_of, topics_of
 from support.waiting import REACHED_S
 
+from kmirror.admin.admin_client import AdminClient as KmirrorAdmin
+from kmirror.admin.groups import OffsetAndMetadata
+from kmirror.admin.results import NewTopic
+from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.embedded import Security
 from kmirror.mirrormaker.driver import MirrorMaker
 
@@ -214,6 +220,56 @@ async def test_one_group_whose_offsets_are_refused_keeps_no_other_from_its_own(c
             assert committed(both.b, "desk", [("A.t", 0)]) == {}
             await asyncio.to_thread(drop_rules, both.a)
             await until("desk is translated", lambda: committed(both.b, "desk", [("A.t", 0)]) == {("A.t", 0): 100})
+
+
+async def test_one_group_that_the_target_refuses_keeps_no_other_from_its_offsets(caplog: pytest.LogCaptureFixture) -> None:
+    with clusters(ONE_WAY, target=OPEN) as both, caplog.at_level(logging.WARNING):
+        make_topics(both.a, {"t": 1})
+        produce(both.a, "t", 100)
+        for group in ("bar", "desk", "shop"):
+            commit(both.a, group, {("t", 0): 100})
+        set_rules(both.b, denied(ResourceType.GROUP, "desk", AclOperation.DESCRIBE))
+        async with both.mirrored():
+            for group in ("bar", "shop"):
+                await until(f"{group} is synced", lambda group=group: committed(both.b, group, [("A.t", 0)]) == {("A.t", 0): 100})
+            await until("it is told", lambda: "Error querying for consumer group desk on cluster B" in caplog.text)
+            await asyncio.to_thread(drop_rules, both.b)
+            await until("desk is synced", lambda: committed(both.b, "desk", [("A.t", 0)]) == {("A.t", 0): 100})
+
+
+async def test_many_groups_may_take_longer_than_the_limit_of_one_request() -> None:
+    with clusters({**ONE_WAY, "admin.timeout.ms": "100", "tasks.max": "1"}) as both:
+        make_topics(both.a, {"t": 1})
+        produce(both.a, "t", 100)
+        host, _, port = both.a.rpartition(":")
+        async with KmirrorAdmin(both.runtime, [(host, int(port))]) as client:
+            for number in range(300):
+                await client.alter_consumer_group_offsets(f"g-{number}", {TopicPartition("t", 0): OffsetAndMetadata(100)})
+        async with both.mirrored():
+            every = [("A.t", 0)]
+            await until("the last is synced", lambda: all(committed(both.b, f"g-{number}", every) for number in range(0, 300, 50)))
+
+
+async def test_a_topic_that_was_made_although_the_answer_was_lost_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    create, lost = KmirrorAdmin.create_topics, []
+
+    async def answer_lost(client: KmirrorAdmin, topics: list[NewTopic], *more: Any, **named: Any) -> object:
+        outcome = await create(client, topics, *more, **named)
+        if not lost and any(topic.name == "A.new" for topic in topics):
+            lost.append("A.new")
+            raise ApiException(Errors.REQUEST_TIMED_OUT)
+        return outcome
+
+    monkeypatch.setattr(KmirrorAdmin, "create_topics", answer_lost)
+    with clusters(ONE_WAY) as both:
+        make_topics(both.a, {"t": 1})
+        produce(both.a, "t", 20)
+        async with both.mirrored() as maker:
+            await until_copied(both.a, "t", both.b, "A.t")
+            make_topics(both.a, {"new": 1})
+            produce(both.a, "new", 20)
+            assert is_dense(await until_copied(both.a, "new", both.b, "A.new"))
+            assert lost and not maker.reasons()
 
 
 async def test_offset_syncs_at_the_target() -> None:
