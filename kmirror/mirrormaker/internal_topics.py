@@ -17,7 +17,7 @@ from typing import Final
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.results import NewTopic
 from kmirror.clients.consumer.kafka_consumer import KafkaConsumer
-from kmirror.common.errors import ApiException, Errors
+from kmirror.common.errors import ApiException, ConfigError, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime
 
@@ -52,6 +52,23 @@ async def create_compacted_topic(admin: AdminClient, name: str, *, partitions: i
     raise ApiException(error.error, f"Error while attempting to create topic {name}: {error}")
 
 
+async def require_only_compact(admin: AdminClient, topic: str, keeps: str) -> None:
+    """ConfigError for a topic that loses records by another policy than compaction (Kafka's
+    `verifyTopicCleanupPolicyOnlyCompact`). Whoever may not ask for its configs takes it as it is.
+    """
+    described = (await admin.describe_topic_configs([topic])).get(topic)
+    if described is None or isinstance(described, ApiException):
+        _log.info("The cleanup policy of topic %s is not known: %s", topic, described)
+        return
+    policies = [(entry.value or "").replace(" ", "") for entry in described if entry.name == "cleanup.policy"]
+    for policy in policies:
+        if policy != "compact":
+            raise ConfigError(
+                f"Topic {topic} has cleanup.policy={policy}, so {keeps} would be lost in time; set cleanup.policy=compact for it, or name another "
+                "topic"
+            )
+
+
 class InternalTopicReader:
     """Owns two consumers: one reads, one asks for ends. `handle` is called with key and
     value of every record, in the order of each partition.
@@ -69,6 +86,11 @@ class InternalTopicReader:
         self._partitions: list[TopicPartition] = []
         self.next_offset = 0
         """Behind the last record that was handled; of a topic of one partition."""
+
+    @property
+    def partition_count(self) -> int:
+        """Once it has started."""
+        return len(self._partitions)
 
     async def start(self) -> None:
         """Finds the topic's partitions, and reads them to their end.

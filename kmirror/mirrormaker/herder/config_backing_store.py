@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
+from kmirror.common.errors import ConfigError
 from kmirror.mirrormaker.herder.cluster_config_state import (
     ClusterConfigState,
     ConfigChanges,
@@ -60,9 +61,14 @@ class ConfigBackingStore:
         return self._reader.next_offset
 
     async def start(self) -> None:
-        """Reads the topic, which must exist, to its end. Nothing of it counts as a change."""
+        """Reads the topic, which must exist, to its end. Nothing of it counts as a change.
+
+        ConfigError for a topic of several partitions, as in Kafka: its records have no order.
+        """
         async with self._turn:
             await self._reader.start()
+        if self._reader.partition_count != 1:
+            raise ConfigError(f"Topic {self._topic} must have one partition, and has {self._reader.partition_count}")
         self.take_changes()
 
     async def refresh(self) -> None:

@@ -41,7 +41,7 @@ from kmirror.mirrormaker.herder.source_offsets import check_offsets, read_offset
 from kmirror.mirrormaker.herder.status_backing_store import StoredStatuses
 from kmirror.mirrormaker.herder.worker import Peers, Worker, WorkerSetup
 from kmirror.mirrormaker.herder.worker_group_member import WorkerGroupConfig
-from kmirror.mirrormaker.internal_topics import create_compacted_topic
+from kmirror.mirrormaker.internal_topics import create_compacted_topic, require_only_compact
 from kmirror.mirrormaker.kept_running import KeptRunning, Status
 from kmirror.mirrormaker.task_transactions import transactional_id
 from kmirror.mirrormaker.worker_config import WorkerConfig, kafka_cluster_id, open_admin
@@ -131,12 +131,13 @@ class DistributedHerder:
         worker = self._worker
         admin = open_admin(self._runtime, worker.client("admin", f"{self.name}|worker-admin"))
         try:
-            for topic, partitions, factor in (
-                (worker.offset_storage_topic, worker.offset_storage_partitions, worker.offset_storage_replication_factor),
-                (worker.config_storage_topic, CONFIG_PARTITIONS, worker.config_storage_replication_factor),
-                (worker.status_storage_topic, worker.status_storage_partitions, worker.status_storage_replication_factor),
+            for topic, partitions, factor, keeps in (
+                (worker.offset_storage_topic, worker.offset_storage_partitions, worker.offset_storage_replication_factor, "source offsets"),
+                (worker.config_storage_topic, CONFIG_PARTITIONS, worker.config_storage_replication_factor, "configurations"),
+                (worker.status_storage_topic, worker.status_storage_partitions, worker.status_storage_replication_factor, "statuses"),
             ):
-                await create_compacted_topic(admin, topic, partitions=partitions, replication_factor=factor)
+                if not await create_compacted_topic(admin, topic, partitions=partitions, replication_factor=factor):
+                    await require_only_compact(admin, topic, keeps)
         finally:
             admin.close()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import confluent_kafka as ck
+import pytest
 from confluent_kafka.admin import AdminClient
-from support.mirrormaker.embedded_flows import clusters, until
+from support.mirrormaker.embedded_flows import clusters, set_topic_config, until
 from support.mirrormaker.logs_compared import QUIET, is_dense, make_topics, produce, until_copied
 from support.mirrormaker.mirror_makers import topics_of
 from support.waiting import REACHED_S
@@ -45,7 +46,7 @@ async def test_garbage_in_its_own_topics_is_ignored() -> None:
     with clusters(ONE_WAY) as both:
         make_topics(both.a, {"t": 1, "mm2-offset-syncs.B.internal": 1})
         made = ("mm2-configs.A.internal", "mm2-offsets.A.internal", "mm2-status.A.internal", "A.checkpoints.internal")
-        make_topics(both.b, dict.fromkeys(made, 1))
+        make_topics(both.b, dict.fromkeys(made, 1), COMPACTED)
         for servers in (both.a, both.b):
             producer = ck.Producer({"bootstrap.servers": servers, **QUIET})
             for topic in topics_of(servers):
@@ -56,3 +57,23 @@ async def test_garbage_in_its_own_topics_is_ignored() -> None:
         async with both.mirrored() as maker:
             assert is_dense(await until_copied(both.a, "t", both.b, "A.t"))
             await until("no reason is left", lambda: not maker.reasons())
+
+
+@pytest.mark.parametrize("topic", ["mm2-offsets.A.internal", "mm2-configs.A.internal", "mm2-status.A.internal"])
+async def test_a_topic_of_the_workers_that_forgets_is_refused_until_it_is_compacted(topic: str) -> None:
+    with clusters(ONE_WAY) as both:
+        make_topics(both.a, {"t": 1})
+        make_topics(both.b, {topic: 1}, {"cleanup.policy": "delete,compact"})
+        produce(both.a, "t", 20)
+        async with both.mirrored() as maker:
+            await until("it is told", lambda: any(f"Topic {topic} has cleanup.policy=" in reason for reason in maker.reasons()))
+            assert "A.t" not in topics_of(both.b)
+            set_topic_config(both.b, topic, "cleanup.policy", "compact")
+            assert is_dense(await until_copied(both.a, "t", both.b, "A.t"))
+
+
+async def test_a_topic_of_configs_with_several_partitions_is_refused() -> None:
+    with clusters(ONE_WAY) as both:
+        make_topics(both.b, {"mm2-configs.A.internal": 3}, COMPACTED)
+        async with both.mirrored() as maker:
+            await until("it is told", lambda: any("must have one partition, and has 3" in reason for reason in maker.reasons()))
