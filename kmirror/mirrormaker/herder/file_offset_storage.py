@@ -4,14 +4,19 @@
 The file is a Java map from keys to values, both as `connect_offsets` has them; Apache's worker goes on
 where this one ended, and this one where Apache's ended. It is written whole, beside the old one, and
 put in its place, when tasks store their offsets. Keys of other connectors stay as they are.
+
+Where nothing can be put in its place it is written as it lies: a file that is mounted by itself into a
+container, one in a folder that may not be written, a device such as /dev/null. A link stays a link.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from kmirror.clients.kafka_producer import KafkaProducer
 from kmirror.common.errors import ConfigError, KmirrorError
@@ -28,6 +33,8 @@ from kmirror.mirrormaker.connect_offsets import (
 from kmirror.mirrormaker.herder.herder import SourceOffset
 from kmirror.mirrormaker.herder.java_hash_map import JavaSerializationError, read_hash_map, write_hash_map
 
+DEVICES: Final = "/dev/"
+NOT_REPLACED: Final = (errno.EBUSY, errno.EACCES, errno.EPERM, errno.EXDEV)
 _log = logging.getLogger(__name__)
 
 
@@ -36,7 +43,7 @@ class FileOffsetStorage:
 
     def __init__(self, files: FileSystem, path: str) -> None:
         self._files = files
-        self._path = path
+        self._path = path = os.path.realpath(path) if path else path
         self._entries: dict[bytes, tuple[bytes, bytes]] = {}
         """By the key in our order of names: the key as it was written, and the value."""
         try:
@@ -94,12 +101,24 @@ class FileOffsetStorage:
         self._entries[key] = (written, value)
 
     def _save(self) -> None:
-        beside = f"{self._path}.new"
+        data = write_hash_map(dict(self._entries.values()))
         try:
-            self._files.write_bytes(beside, write_hash_map(dict(self._entries.values())))
-            self._files.rename(beside, self._path)
+            if self._path.startswith(DEVICES):
+                self._files.write_bytes(self._path, data)
+            else:
+                self._replace(data)
         except OSError as error:
             raise KmirrorError(f"the offsets cannot be written to {self._path}: {error}") from error
+
+    def _replace(self, data: bytes) -> None:
+        beside = f"{self._path}.new"
+        try:
+            self._files.write_bytes(beside, data)
+            self._files.rename(beside, self._path)
+        except OSError as error:
+            if error.errno not in NOT_REPLACED or not self._files.exists(self._path):
+                raise
+            self._files.write_bytes(self._path, data)
 
 
 def _key(connector: str, partition: Mapping[str, Any] | None) -> bytes:

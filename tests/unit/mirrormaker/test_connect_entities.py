@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +82,28 @@ def test_ru3_a_file_of_offsets_keeps_what_others_wrote(tmp_path: Path) -> None:
     assert again.of_connector("x") == [({"topic": "t", "cluster": "A"}, {"offset": 2, "more": [1]})]
     again.change("x", [({"cluster": "A", "topic": "t"}, None)])
     assert FileOffsetStorage(files, path).of_connector("x") == []
+
+
+def test_ru3_a_file_of_offsets_behind_a_link_stays_there(tmp_path: Path) -> None:
+    files, real, link = OsFileSystem(), tmp_path / "volume", tmp_path / "offsets"
+    link.symlink_to(real)
+    asyncio.run(FileOffsetStorage(files, str(link)).write("x", [({"cluster": "A"}, 3)]))
+    assert link.is_symlink() and read_hash_map(real.read_bytes()) == {b'["x",{"cluster":"A"}]': b'{"offset":3}'}
+
+
+@pytest.mark.parametrize("code", [errno.EBUSY, errno.EACCES])
+def test_ru3_a_file_of_offsets_that_cannot_be_replaced_is_written_as_it_lies(tmp_path: Path, code: int) -> None:
+    class Mounted(OsFileSystem):
+        def rename(self, source: str, destination: str) -> None:
+            raise OSError(code, os.strerror(code), destination)
+
+    path = tmp_path / "offsets"
+    storage = FileOffsetStorage(Mounted(), str(path))
+    with pytest.raises(KmirrorError, match="the offsets cannot be written to"):
+        asyncio.run(storage.write("x", [({"cluster": "A"}, 3)]))
+    path.touch()
+    asyncio.run(storage.write("x", [({"cluster": "A"}, 4)]))
+    assert read_hash_map(path.read_bytes()) == {b'["x",{"cluster":"A"}]': b'{"offset":4}'}
 
 
 def test_ru3_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
