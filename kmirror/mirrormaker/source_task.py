@@ -325,7 +325,10 @@ class _Life:
         newest_ms = max(self._note_read(run))
         now_ms = self._runtime.clock.time_ms()
         first = run[0]
-        new = rewritten(first.batch, first.position, self._rules, now_ms) if len(run) == 1 else joined(run, self._rules, now_ms)
+        try:
+            new = rewritten(first.batch, first.position, self._rules, now_ms) if len(run) == 1 else joined(run, self._rules, now_ms)
+        except ApiException as error:
+            raise ApiException(error.error, f"{first.partition}: {error.message}") from error
         await self._send_new(first.partition, new, newest_ms)
 
     def _note_read(self, run: Sequence[ConsumedBatch]) -> list[int]:
@@ -444,6 +447,8 @@ class _Life:
 
     def _fail(self, remote: TopicPartition, error: Exception | None) -> None:
         if self._failure is None:
+            if isinstance(error, ApiException):
+                error = ApiException(error.error, f"{remote}: {error.message}")
             self._failure = error or ApiException(Errors.UNKNOWN_SERVER_ERROR, f"{remote} was not written")
             self._consumer.wakeup()
 
