@@ -158,6 +158,14 @@ PROPERTIES: Final = (
 )  # fmt: skip
 
 
+SCHEDULED: Final = {
+    "S": ("refresh.topics", "sync.topic.configs", "sync.topic.acls"),
+    "C": ("refresh.groups", "sync.group.offsets"),
+    "H": (),
+}
+"""What connectors and the checkpoint task do at a fixed rate."""
+
+
 def connector_config_def(connector: str, profile: str = KAFKA_4) -> ConfigDef:
     """Returns what the connector S, C or H defines."""
     definition = ConfigDef()
@@ -203,10 +211,16 @@ class MirrorConnectorConfig(AbstractConfig):
         return f"{self.flow}|{self.connector_name}"
 
     def interval_ms(self, activity: str) -> int | None:
-        """Returns the period of `refresh.topics` and the like, None when it is switched off."""
-        if not self.get_bool(f"{activity}.enabled"):
+        """Returns the period of `refresh.topics` and the like, None when it is switched off, which a negative
+        one does, too. ConfigError for 0, with which Kafka's connectors fail, unless a task does it.
+        """
+        name = f"{activity}.interval.seconds"
+        seconds = self.get_int(name)
+        if not self.get_bool(f"{activity}.enabled") or seconds < 0:
             return None
-        return self.get_int(f"{activity}.interval.seconds") * 1000
+        if seconds == 0 and activity in SCHEDULED[self.connector]:
+            raise invalid_value(name, 0, f"Value must be at least 1, or negative to switch it off; {activity}.enabled=false does that, too")
+        return seconds * 1000
 
     def client_config(self, side: str, kind: str, role: str | None = None) -> dict[str, str]:
         """Returns the settings of a client of the cluster `source` or `target`.

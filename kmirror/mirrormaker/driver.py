@@ -23,7 +23,7 @@ from typing import Final
 
 from kmirror.common.errors import ConfigError
 from kmirror.common.metrics import MetricsRegistry
-from kmirror.mirrormaker.connector_config import CONNECTORS, MirrorSourceConfig
+from kmirror.mirrormaker.connector_config import CONNECTORS, MirrorCheckpointConfig, MirrorSourceConfig
 from kmirror.mirrormaker.connector_validation import CHECKPOINT, HEARTBEAT
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.echoes import KeepingFlow, echo_warnings
@@ -58,6 +58,8 @@ class Flow:
         resolved = {name: transform(props) for name, props in raw.items()}
         for props in resolved.values():
             refuse_what_is_not_built(props)
+        if config.is_enabled(flow):
+            _check_filters(resolved, config.profile)
         names = [SOURCE_CONNECTOR] if config.is_enabled(flow) else []
         names.append(HEARTBEAT)
         if config.is_enabled(flow) and resolved[CHECKPOINT].get(_WITHOUT_CHECKPOINTS, "true").strip().lower() != "false":
@@ -130,6 +132,14 @@ class MirrorMaker:
     def reasons(self) -> list[str]:
         """Returns a line for each worker, connector and task that does not run; none if all do."""
         return [status.described() for status in self.statuses() if not status.is_well]
+
+
+def _check_filters(resolved: Mapping[str, Mapping[str, str]], profile: str) -> None:
+    """ConfigError for lists that are no regular expressions."""
+    source = MirrorSourceConfig(resolved[SOURCE_CONNECTOR], profile)
+    source.topics()
+    source.config_property_filter()
+    MirrorCheckpointConfig(resolved[CHECKPOINT], profile).group_filter()
 
 
 def _keeping_flows(config: MirrorMakerConfig, transform: Transform) -> Iterator[KeepingFlow]:

@@ -16,6 +16,7 @@ from kmirror.mirrormaker.checkpoint_task import MirrorCheckpointTask
 from kmirror.mirrormaker.connect_offsets import OffsetStorage, SourceOffsets
 from kmirror.mirrormaker.connector_config import (
     KAFKA_4,
+    SCHEDULED,
     MirrorCheckpointConfig,
     MirrorConnectorConfig,
     MirrorHeartbeatConfig,
@@ -169,6 +170,8 @@ def _plan(
     make: Callable[[Callable[[], object]], Connector],
     make_task: Callable[[Mapping[str, str], int, TaskContext], Work],
 ) -> ConnectorPlan:
+    for activity in SCHEDULED[config.connector]:
+        config.interval_ms(activity)
     return ConnectorPlan(
         config.connector_name, dict(props), make, make_task, config.get_int("admin.timeout.ms"), is_source=not config.is_sink
     )

@@ -197,6 +197,7 @@ class KafkaConsumer:
                 continue  # something was dropped or held nothing to see: its partition is asked again first
             left_ms = deadline_ms - clock.monotonic_ms()
             if left_ms <= 0:
+                await self._runtime.sleep_ms(0)  # who polls without waiting must let fetches run
                 return None
             await self._signal.wait(left_ms if wait_ms is None else min(left_ms, wait_ms))
 

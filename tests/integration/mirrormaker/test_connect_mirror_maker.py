@@ -216,6 +216,12 @@ def fetch(port: int, path: str) -> Any:
             "exactly.once.source",
         ),
         ({**SETTINGS, "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "A->B.transforms": "Rename"}, "Invalid value Rename"),
+        ({**SETTINGS, "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "topics": "(orders"}, r"topics: .*Unclosed group"),
+        ({**SETTINGS, "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "groups.exclude": "*"}, r"groups\.exclude"),
+        (
+            {**SETTINGS, "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "refresh.topics.interval.seconds": "0"},
+            "must be at least 1",
+        ),
         (
             {**SETTINGS, "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "replication.policy.class": "com.example.Mine"},
             "com.example.Mine",

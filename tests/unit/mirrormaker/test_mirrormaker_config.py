@@ -76,6 +76,14 @@ def test_defaults_are_kafka_4s_or_the_kips_by_profile() -> None:
     assert MirrorHeartbeatConfig(BASE, K382).get_int("heartbeats.topic.retention.ms") == 86_400_000
 
 
+def test_a_negative_interval_switches_off_and_none_is_refused_where_kafka_fails() -> None:
+    assert MirrorSourceConfig(BASE | {"refresh.topics.interval.seconds": "-1"}).interval_ms("refresh.topics") is None
+    assert MirrorHeartbeatConfig(BASE | {"emit.heartbeats.interval.seconds": "-1"}).interval_ms("emit.heartbeats") is None
+    assert MirrorCheckpointConfig(BASE | {"emit.checkpoints.interval.seconds": "0"}).interval_ms("emit.checkpoints") == 0
+    with pytest.raises(ConfigError, match=r"Invalid value 0 for configuration refresh\.topics\.interval\.seconds"):
+        MirrorSourceConfig(BASE | {"refresh.topics.interval.seconds": "0"}).interval_ms("refresh.topics")
+
+
 def test_it3_the_offset_syncs_topic_is_named_after_the_other_cluster() -> None:
     assert MirrorSourceConfig(BASE).offset_syncs_topic() == "mm2-offset-syncs.B.internal"
     assert MirrorCheckpointConfig(BASE | {"offset-syncs.topic.location": "target"}).offset_syncs_topic() == "mm2-offset-syncs.A.internal"
