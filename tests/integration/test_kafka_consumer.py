@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 
@@ -75,6 +76,20 @@ async def read(reader: KafkaConsumer, count: int) -> list[int]:
         assert len(records), f"only {len(values)} of {count} records came"
         values += [int(record.value or b"-1") for record in records]
     return values
+
+
+async def test_polls_that_do_not_wait_get_records_nevertheless(cluster: EmbeddedCluster) -> None:
+    """Each poll(0) lets the event loop run; otherwise no fetch is ever answered."""
+    (partition,) = create(cluster, "polled-without-waiting")
+    fill(cluster, partition, 0, 3)
+    consumer = KafkaConsumer(AsyncioRuntime(), {"bootstrap.servers": cluster.bootstrap_servers, "auto.offset.reset": "earliest"})
+    consumer.assign([partition])
+    found: list[bytes | None] = []
+    async with asyncio.timeout(REACHED_S):
+        while len(found) < 3:
+            found += [record.value for record in await consumer.poll(0)]
+    await consumer.close()
+    assert found == [b"0", b"1", b"2"]
 
 
 async def test_assign_poll_seek_and_positions(cluster: EmbeddedCluster) -> None:
