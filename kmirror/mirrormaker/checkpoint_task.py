@@ -23,12 +23,14 @@ from typing import Final
 from kmirror.admin.admin_client import AdminClient
 from kmirror.admin.groups import ConsumerGroupDescription
 from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.checkpoints import (
     EMPTY_GROUP_STATE,
     CheckpointStore,
     CommittedOffsets,
     checkpoints_for_group,
     group_offsets_to_sync,
+    rename_topic_partition,
 )
 from kmirror.mirrormaker.connect_offsets import SourceOffsets
 from kmirror.mirrormaker.cycles import SourceAndTarget
@@ -130,6 +132,9 @@ class _Life:
         self._syncs.start(initialization_must_read_to_end=not read_ok)
         await self._syncs_reader.start()
         self._syncs.reached_end()
+        for partition in self._syncs.topic_partitions():
+            # Compaction may have removed the sync before the log went back.
+            self._withdraw_checkpoints(partition, beyond=self._syncs.sync_for(partition, 0).downstream_offset + 1)
         self._scope.spawn(Supervised(self._runtime, self._follow_syncs, name=f"{self._name} syncs").run(), name="syncs")
         _log.info("[%s] checkpoints %d groups", self._name, len(self._config.groups))
 
@@ -180,9 +185,20 @@ class _Life:
 
     def _handle_sync(self, key: bytes | None, value: bytes | None) -> None:
         try:
-            self._syncs.handle_record(key, value)
+            went_back = self._syncs.handle_record(key, value)
         except SchemaException as error:
             _log.warning("[%s] Ignored invalid offset sync record: %s", self._name, error)
+            return
+        if went_back is not None:
+            self._withdraw_checkpoints(went_back, beyond=-1)
+
+    def _withdraw_checkpoints(self, source: TopicPartition, beyond: int) -> None:
+        remote = rename_topic_partition(self._config.policy, self._config.flow, source)
+        for group in self._checkpoints.withdraw(remote, beyond):
+            _log.warning(
+                "[%s] %s was made anew or has lost its end: the last checkpoint of group %s there does not count any more",
+                self._name, remote, group,
+            )  # fmt: skip
 
     async def _follow_syncs(self) -> None:
         pause_ms = FIRST_PAUSE_MS
@@ -240,13 +256,14 @@ class _Life:
             return
         idle, refused = await self._idle_offsets(step)
         known = {group: offsets for group, offsets in converted.items() if group not in refused}
-        for group, offsets in group_offsets_to_sync(known, idle).items():
+        for group, offsets in group_offsets_to_sync(known, idle, self._checkpoints.withdrawn).items():
             step()
             try:
                 outcome = await self._target.alter_consumer_group_offsets(group, offsets)
             except KmirrorError as error:
                 _log.error("[%s] Unable to sync offsets for consumer group %s: %s", self._name, group, error)
                 continue
+            self._checkpoints.replaced(group, [partition for partition, error in outcome.items() if error is None])
             errors = {error.error for error in outcome.values() if error is not None}
             if Errors.UNKNOWN_MEMBER_ID in errors:
                 _log.warning(

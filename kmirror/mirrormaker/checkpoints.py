@@ -8,6 +8,10 @@ A checkpoint is emitted if it is the first of its group and partition, if the gr
 source, or if the target's offset grew (CP2). A translation that became coarser is therefore not
 emitted. Offsets before every sync (-1) are left out.
 
+When a log of the target goes back, since it was made anew or has lost its end, the checkpoints of its
+partition are withdrawn: the next one is the first again, and may lead a group back to where its records
+are now.
+
 With `sync.group.offsets.enabled` the newest checkpoints also become the group's offsets at the
 target, for groups without members there, and only where they lead on (CP3, KIP-545). For a group
 that has members, or does not exist, there are no offsets to compare with, and Kafka writes all
@@ -61,6 +65,8 @@ class CheckpointStore:
     def __init__(self, groups: Iterable[str] = ()) -> None:
         self._groups = frozenset(groups)
         self._checkpoints: dict[str, dict[TopicPartition, Checkpoint]] = {}
+        self.withdrawn: dict[str, dict[TopicPartition, int]] = {}
+        """Offsets at the target, by group and partition, that were right before its log went back."""
 
     def handle_record(self, key: bytes | None, value: bytes | None) -> None:
         """A record of the checkpoints topic was read; SchemaException for a torn one, which readers
@@ -73,6 +79,24 @@ class CheckpointStore:
     def update(self, checkpoints: Iterable[Checkpoint]) -> None:
         for checkpoint in checkpoints:
             self._checkpoints.setdefault(checkpoint.consumer_group_id, {})[checkpoint.topic_partition] = checkpoint
+
+    def withdraw(self, partition: TopicPartition, beyond: int) -> list[str]:
+        """Forgets the checkpoints of a partition of the target, whose log went back, that lie beyond an
+        offset; returns their groups.
+        """
+        groups = []
+        for group, checkpoints in self._checkpoints.items():
+            stale = checkpoints.get(partition)
+            if stale is not None and stale.downstream_offset > beyond:
+                self.withdrawn.setdefault(group, {})[partition] = stale.downstream_offset
+                del checkpoints[partition]
+                groups.append(group)
+        return groups
+
+    def replaced(self, group: str, partitions: Iterable[TopicPartition]) -> None:
+        """The target has a group's new offsets instead of those that were withdrawn."""
+        for partition in partitions:
+            self.withdrawn.get(group, {}).pop(partition, None)
 
     def get(self, group: str) -> Mapping[TopicPartition, Checkpoint]:
         return self._checkpoints.get(group, {})
@@ -127,12 +151,13 @@ def checkpoints_for_group(
 def group_offsets_to_sync(
     converted: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
     idle_offsets: Mapping[str, CommittedOffsets],
+    withdrawn: Mapping[str, Mapping[TopicPartition, int]] | None = None,
 ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
     """Returns the offsets to write at the target, by group (CP3).
 
     `converted` is what the checkpoints say. `idle_offsets` has the target's offsets of the groups
     whose state there is EMPTY_GROUP_STATE. A negative offset that some clients store arrives as
-    None; it is replaced.
+    None; it is replaced, and so is an offset that was `withdrawn`.
     """
     result: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
     for group, wanted in converted.items():
@@ -140,10 +165,13 @@ def group_offsets_to_sync(
         if present is None:
             result[group] = dict(wanted)
             continue
+        void = (withdrawn or {}).get(group, {})
         ahead = {
             partition: offset
             for partition, offset in wanted.items()
-            if (at_target := present.get(partition)) is None or at_target.offset < offset.offset
+            if (at_target := present.get(partition)) is None
+            or at_target.offset < offset.offset
+            or (at_target.offset == void.get(partition) and at_target.offset != offset.offset)
         }
         if ahead:
             result[group] = ahead

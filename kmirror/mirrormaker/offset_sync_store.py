@@ -17,7 +17,9 @@ own. A greater one becomes the offset after the sync's: what lies between may be
 any greater answer could skip a record. An offset before all syncs is -1, which nobody emits.
 
 When the source's offsets go back, the topic was made anew or is copied again, and all earlier syncs
-are void (OS4). Before the syncs topic was read to its end nothing is translated; unless the
+are void (OS4). They are, too, when the target's offsets go back, because its topic was made anew or has
+lost its end: what they point to there are other records by now. Kafka keeps them, and a group that moves
+may then skip records. Before the syncs topic was read to its end nothing is translated; unless the
 checkpoints of an earlier life were read, only the last sync counts, so that no checkpoint goes back
 (OS5).
 """
@@ -52,17 +54,23 @@ class OffsetSyncStore:
         """The syncs topic was read to the end that it had at the start."""
         self.read_to_end = True
 
-    def handle_record(self, key: bytes | None, value: bytes | None) -> None:
-        """A record of the syncs topic was read; SchemaException for a torn one."""
-        self.handle_sync(OffsetSync.deserialize_record(key, value))
+    def handle_record(self, key: bytes | None, value: bytes | None) -> TopicPartition | None:
+        """A record of the syncs topic was read; SchemaException for a torn one. Returns its partition if the
+        target's offsets have gone back there.
+        """
+        sync = OffsetSync.deserialize_record(key, value)
+        return sync.topic_partition if self.handle_sync(sync) else None
 
-    def handle_sync(self, sync: OffsetSync) -> None:
+    def handle_sync(self, sync: OffsetSync) -> bool:
+        """Returns whether the target's offsets have gone back."""
         syncs = self._syncs.get(sync.topic_partition)
         only_last = not self.read_to_end and self._initialization_must_read_to_end
-        if syncs is None or only_last or sync.upstream_offset < syncs[0].upstream_offset:
+        went_back = syncs is not None and sync.downstream_offset < syncs[0].downstream_offset
+        if syncs is None or only_last or went_back or sync.upstream_offset < syncs[0].upstream_offset:
             self._syncs[sync.topic_partition] = [sync] * SYNCS_PER_PARTITION
         else:
             self._syncs[sync.topic_partition] = _with_newest(syncs, sync)
+        return went_back
 
     def translate_downstream(self, topic_partition: TopicPartition, upstream_offset: int) -> int | None:
         """Returns the target's offset for a group's offset at the source.

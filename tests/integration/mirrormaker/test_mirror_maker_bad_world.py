@@ -297,6 +297,26 @@ async def test_a_remote_topic_that_is_deleted_is_made_again_and_goes_on() -> Non
             await until_it_says("no reason is left", lambda: not maker.reasons())
 
 
+async def test_groups_follow_into_a_remote_topic_that_was_made_anew() -> None:
+    """An offset of the old topic would let a group that moves skip records of the new one."""
+    with clusters(ONE_WAY) as both:
+        make_topics(both.a, {"t": 1})
+        produce(both.a, "t", 100)
+        for group in ("shop", "bar"):
+            commit(both.a, group, {("t", 0): 100})
+        async with both.mirrored():
+            for group in ("shop", "bar"):
+                await until(f"{group} is synced", lambda group=group: committed(both.b, group, [("A.t", 0)]) == {("A.t", 0): 100})
+            client = admin(both.b)
+            client.delete_topics(["A.t"])["A.t"].result(REACHED_S)
+            await until("made again", lambda: "A.t" in topics_of(both.b))
+            produce(both.a, "t", 60, first=100)
+            commit(both.a, "shop", {("t", 0): 130})
+            await until("went on", lambda: count_of(both.b, "A.t", 1) == 60)
+            await until("shop follows", lambda: 0 < committed(both.b, "shop", [("A.t", 0)]).get(("A.t", 0), 100) <= 30)
+            await until("bar follows", lambda: committed(both.b, "bar", [("A.t", 0)]) == {("A.t", 0): 0})
+
+
 def _newest(both: Clusters, topic: str, *, source: bool = False) -> object:
     found = read(both.a if source else both.b, topic)[0]
     return found[-1][1] if found else None

@@ -140,3 +140,19 @@ def test_cu7_cu8_cu9_the_policy_is_kafkas_default_unless_configured() -> None:
     assert MirrorClient().checkpoints_topic("A") == "A.checkpoints.internal"
     identity = MirrorClient(IdentityReplicationPolicy(source_cluster_alias="A"))
     assert identity.replication_policy.topic_source("t") == "A" and identity.remote_topics(["t", "__x"]) == ["t"]
+
+
+def test_cp3_an_offset_of_a_log_that_went_back_is_replaced_once() -> None:
+    store = CheckpointStore()
+    emitted(store, 100, 100)
+    assert store.withdraw(REMOTE, beyond=100) == [] and store.withdraw(REMOTE, beyond=-1) == ["g"]
+    assert emitted(store, 130, 30) == [Checkpoint("g", REMOTE, 130, 30, "m")], "the first again, though it is less than 100"
+    present = {"g": {REMOTE: OffsetAndMetadata(100)}}
+    wanted = {"g": {REMOTE: OffsetAndMetadata(30, "m")}}
+    assert group_offsets_to_sync(store.converted_upstream_offsets(), present, store.withdrawn) == wanted
+    elsewhere = {"g": {REMOTE: OffsetAndMetadata(90)}}
+    assert group_offsets_to_sync(store.converted_upstream_offsets(), elsewhere, store.withdrawn) == {}, (
+        "the group has read on at the target"
+    )
+    store.replaced("g", [REMOTE])
+    assert group_offsets_to_sync(store.converted_upstream_offsets(), present, store.withdrawn) == {}

@@ -127,6 +127,13 @@ def test_os3_the_invariants_hold_for_all_pairs_after_every_sync(steps: list[int]
         assert store.sync_for(T0, SYNCS_PER_PARTITION - 1).upstream_offset >= oldest, "D: nothing from before a rewind"
 
 
+def test_os4_a_log_of_the_target_that_went_back_voids_earlier_syncs() -> None:
+    store = store_of([(50, 50), (99, 99)])
+    assert store.handle_sync(OffsetSync(T0, 100, 0)), "it tells so"
+    assert not store.handle_sync(OffsetSync(T0, 110, 10))
+    assert [store.translate_downstream(T0, offset) for offset in (60, 99, 100, 105, 120)] == [TOO_OLD, TOO_OLD, 0, 1, 11]
+
+
 def test_os3_a_record_that_is_synced_twice_is_kept_twice_as_in_kafka() -> None:
     """C does not hold there: Kafka's store takes only a smaller offset for a rewind."""
     store = store_of([(7, 3), (7, 9)])
