@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import codecs
+from typing import Final, NamedTuple
 
 from kmirror.common.uuid import Uuid
 
@@ -45,11 +46,15 @@ class TopicIdPartition(NamedTuple):
         return f"{self.topic_id}:{self.topic}-{self.partition}"
 
 
+_UTF_16: Final = codecs.getencoder("utf-16-be")
+"""Found now, because Python reads a codec's file when it is first used, and may have no descriptor left then."""
+
+
 def java_string_hash(text: str) -> int:
     """Java's `String.hashCode` (signed 32-bit, over UTF-16 units); Kafka uses it to assign groups
     and transactional ids to partitions."""
     value = 0
-    units = text.encode("utf-16-be")
+    units, _ = _UTF_16(text)
     for index in range(0, len(units), 2):
         value = (31 * value + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
     return value - (1 << 32) if value & 0x80000000 else value
