@@ -44,6 +44,7 @@ from kmirror.mirrormaker.offset_sync_sender import OffsetSyncSender
 from kmirror.mirrormaker.offset_syncs import MAX_OUTSTANDING_OFFSET_SYNCS, OFFSET_LAG_MAX_DEFAULT
 from kmirror.mirrormaker.replication_policy import ReplicationPolicy
 from kmirror.mirrormaker.sent_runs import SentBatch, SentRun, Written, neighbours
+from kmirror.mirrormaker.source_watch import SourceWatch
 from kmirror.mirrormaker.submitted_records import Submitted, SubmittedRecords
 from kmirror.mirrormaker.task_transactions import TaskTransactions
 from kmirror.record.compression import CompressionType
@@ -126,8 +127,8 @@ class MirrorSourceTask:
         self._context = context
 
     async def run(self, heard: Callable[[], object] = lambda: None) -> None:
-        """Copies until it is cancelled; raises what the target refused. `heard` is called with each
-        poll of the source that was answered.
+        """Copies until it is cancelled; raises what the target refused. `heard` is called while the
+        source answers.
         """
         life = _Life(self._runtime, self.config, self._offsets, self._metrics, self.progress, self._context)
         try:
@@ -157,6 +158,7 @@ class _Life:
         self._progress = progress
         self._scope = TaskScope(runtime, f"{config.flow}|{config.connector}")
         self._consumer = KafkaConsumer(runtime, {"receive.buffer.bytes": "-1", **config.consumer})
+        self._watch = SourceWatch(runtime.clock, self._consumer, f"{config.flow}|{config.connector}", config.flow.source)
         exact = {} if config.transactional_id is None else {"transactional.id": config.transactional_id, "enable.idempotence": "true"}
         self._producer = KafkaProducer(runtime, {"linger.ms": "0", **config.producer, **exact})
         self._transactions = None if config.transactional_id is None else self._made_transactions()
@@ -241,7 +243,7 @@ class _Life:
                 pause_ms = min(2 * pause_ms, LONGEST_PAUSE_MS)
                 continue
             pause_ms = FIRST_PAUSE_MS
-            heard()
+            self._watch.polled(heard)
             self._progress.last_poll_ms = self._runtime.clock.monotonic_ms()
             await self._copy_fetched(fetched)
             if self._transactions is not None and self._transactions.is_due:

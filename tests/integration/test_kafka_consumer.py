@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Producer
@@ -285,3 +285,31 @@ async def test_an_unknown_topic_is_waited_for(cluster: EmbeddedCluster) -> None:
         (partition,) = create(cluster, "later")
         fill(cluster, partition, 0, 2)
         assert await read(reader, 2) == [0, 1]
+
+
+async def test_what_is_tried_again_in_silence_can_be_asked() -> None:
+    """A partition without a leader is asked for as long as the consumer lives, and the others are read."""
+    with EmbeddedCluster(3) as running:
+        partitions = create(running, "spread", 3)
+        for partition in partitions:
+            fill(running, partition, 0, 5)
+        async with consumer(running) as reader:
+            reader.assign(partitions)
+            assert sorted(await read(reader, 15)) == sorted([*range(5)] * 3)
+            await until(reader, lambda: reader.trouble() is None)
+            lost = AdminClient({"bootstrap.servers": running.bootstrap_servers}).list_topics("spread").topics["spread"].partitions[0].leader
+            await asyncio.to_thread(running.kill_node, lost - 1)
+            await until(reader, lambda: reader.trouble() is not None)
+            answers = reader.answered_fetches
+            await until(reader, lambda: reader.answered_fetches > answers)
+            assert reader.trouble() is not None, "the others answer, one does not"
+            await asyncio.to_thread(running.start_node, lost - 1)
+            await until(reader, lambda: reader.trouble() is None)
+            fill(running, partitions[0], 5, 8)
+            assert await read(reader, 3) == [5, 6, 7]
+
+
+async def until(reader: KafkaConsumer, reached: Callable[[], bool]) -> None:
+    async with asyncio.timeout(REACHED_S):
+        while not reached():
+            await reader.poll(20)

@@ -66,6 +66,8 @@ class FetchCollector:
         self._subscriptions = subscriptions
         self._config = config
         self._completed: deque[CompletedFetch] = deque()
+        self.refused: dict[TopicPartition, Errors] = {}
+        """Partitions that are asked for again since their last answer was such an error."""
 
     def add(self, fetch: CompletedFetch) -> None:
         self._completed.append(fetch)
@@ -196,6 +198,8 @@ class FetchCollector:
         if row.preferred_read_replica >= 0:
             expires_ms = self._runtime.clock.monotonic_ms() + self._config.get_int("metadata.max.age.ms")
             self._subscriptions.prefer_read_replica(fetch.partition, row.preferred_read_replica, expires_ms)
+        if self.refused:
+            self.refused.pop(fetch.partition, None)
         fetch.initialized = True
         return True
 
@@ -215,6 +219,7 @@ class FetchCollector:
             raise ApiException(
                 error, f"Unexpected error code {int(error)} while fetching at offset {fetch.fetch_offset} from topic-partition {partition}"
             )
+        self.refused[partition] = error
         if todo is OnError.FIND_LEADER:
             known = self._cluster.metadata.leader(partition)
             if known is None or known.epoch <= position.leader.epoch or position.leader.epoch < 0:

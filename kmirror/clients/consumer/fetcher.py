@@ -56,6 +56,10 @@ class Fetcher:
         self._looking_for_leaders = False
         self._leader_failures = 0
         self._error: KmirrorError | None = None
+        self.answered_fetches = 0
+        self._unanswered: dict[int, KmirrorError] = {}
+        """What the last fetch from each broker failed with, if it did."""
+        self._leaders_unknown: str | None = None
 
     # Asking
 
@@ -115,6 +119,7 @@ class Fetcher:
         )
 
     async def _find_leaders(self, partitions: list[TopicPartition]) -> None:
+        failure: KmirrorError | None = None
         try:
             await self._cluster.request_update(sorted({partition.topic for partition in partitions}))
             for topic in dict.fromkeys(partition.topic for partition in partitions):
@@ -123,21 +128,40 @@ class Fetcher:
                     self._error = topic_error(error, topic)
             self._leader_failures = 0
         except ApiException as error:
+            failure = error
             if not error.error.retriable:
                 self._error = error
         except KmirrorError as error:
-            self._error = error
+            failure = self._error = error
+        unknown = self._first_without_leader(partitions)
+        self._leaders_unknown = None if unknown is None else str(failure or f"{unknown} has no leader")
         try:
-            await self._runtime.sleep_ms(
-                self._cluster.backoff_ms(min(self._leader_failures, 10)) if self._any_without_leader(partitions) else 0
-            )
+            await self._runtime.sleep_ms(0 if unknown is None else self._cluster.backoff_ms(min(self._leader_failures, 10)))
             self._leader_failures += 1
         finally:
             self._looking_for_leaders = False
             self._signal.fire()
 
-    def _any_without_leader(self, partitions: Iterable[TopicPartition]) -> bool:
-        return any(self._cluster.known_leader(partition) is None for partition in partitions)
+    def _first_without_leader(self, partitions: Iterable[TopicPartition]) -> TopicPartition | None:
+        return next((partition for partition in partitions if self._cluster.known_leader(partition) is None), None)
+
+    def trouble(self) -> str | None:
+        """Why some of what is assigned could not be fetched when it was last tried; None if nothing
+        failed. Costs nothing as long as nothing does.
+        """
+        if not (self._unanswered or self._leaders_unknown or self.collector.refused):
+            return None
+        leaders = {partition: self._cluster.metadata.leader(partition) for partition in self._subscriptions.assigned_partitions()}
+        if None not in leaders.values():
+            self._leaders_unknown = None
+            leading = {leader.leader.id for leader in leaders.values() if leader is not None}
+            self._unanswered = {node_id: error for node_id, error in self._unanswered.items() if node_id in leading}
+        if self._leaders_unknown is not None:
+            return self._leaders_unknown
+        for failed in self._unanswered.values():
+            return str(failed)
+        refused = self.collector.refused = {one: error for one, error in self.collector.refused.items() if one in leaders}
+        return next((f"{partition}: {error.name}" for partition, error in refused.items()), None)
 
     async def _fetch(self, node: Node, wanted: dict[TopicPartition, PartitionRequest]) -> None:
         session = self._sessions.setdefault(node.id, FetchSessionHandler())
@@ -171,9 +195,12 @@ class Fetcher:
 
     def _note_outcome(self, node_id: int, failed: KmirrorError | None) -> None:
         if failed is None:
+            self.answered_fetches += 1
             self._failures.pop(node_id, None)
             self._not_before_ms.pop(node_id, None)
+            self._unanswered.pop(node_id, None)
             return
+        self._unanswered[node_id] = failed
         failures = self._failures.get(node_id, 0)
         self._failures[node_id] = failures + 1
         self._not_before_ms[node_id] = self._runtime.clock.monotonic_ms() + self._cluster.backoff_ms(failures)

@@ -177,6 +177,18 @@ class KafkaConsumer:
         transactions are treated."""
         return await self._poll(timeout_ms, self._fetcher.collector.collect_batches) or []
 
+    @property
+    def answered_fetches(self) -> int:
+        """How many fetches brokers have answered, with records or without."""
+        return self._fetcher.answered_fetches
+
+    def trouble(self) -> str | None:
+        """Why some of what is assigned could not be read when it was last tried: no broker answers,
+        a partition has no leader, a leader refuses. None if nothing failed. `poll` tries on for ever
+        and raises nothing of it, as in Kafka.
+        """
+        return self._positions.trouble or self._fetcher.trouble()
+
     async def _poll(self, timeout_ms: float, collect: Callable[[], T]) -> T | None:
         self._check_open()
         if self._subscriptions.type.name == "NONE":

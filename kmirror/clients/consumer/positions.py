@@ -52,6 +52,8 @@ class Positions:
         self._error: KmirrorError | None = None
         self._failures = 0
         self._not_before_ms = 0.0
+        self.trouble: str | None = None
+        """Why the last round did not bring all partitions to a position; None if it did."""
 
     def update(self) -> float | None:
         """Starts what is missing. Returns in how many ms it is worth calling again; None for
@@ -77,14 +79,18 @@ class Positions:
 
     async def _run(self) -> None:
         failed = True
+        trouble: str | None = "not all leaders have answered for their offsets"
         try:
             failed = not await self._steps()
         except ApiException as error:
+            trouble = str(error)
             if not error.error.retriable:
                 self._error = error
         except KmirrorError as error:
+            trouble = str(error)
             self._error = error
         finally:
+            self.trouble = trouble if failed else None
             now_ms = self._runtime.clock.monotonic_ms()
             self._not_before_ms = now_ms + self._cluster.backoff_ms(self._failures) if failed else 0
             self._failures = self._failures + 1 if failed else 0

@@ -32,6 +32,7 @@ from kmirror.admin.results import NewTopic
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.embedded import Security
+from kmirror.mirrormaker import kept_running, source_watch
 from kmirror.mirrormaker.driver import MirrorMaker
 
 ONE_WAY = {"B->A.enabled": "false"}
@@ -339,6 +340,29 @@ async def test_a_source_topic_that_is_deleted_is_not_made_again_if_the_consumer_
             assert "t" not in topics_of(both.a)
             assert count_of(both.b, "A.t", 1) == 20, "its copy stays"
             await until_it_says("no reason is left", lambda: not maker.reasons())
+
+
+async def test_a_source_that_goes_away_is_told(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task polled on, was heard of with each poll, and no word was said for as long as no connector
+    happened to ask the source.
+    """
+    monkeypatch.setattr(source_watch, "TOLD_AFTER_MS", 1_000)
+    monkeypatch.setattr(kept_running, "SILENT_MS", 2_000)
+    rarely = dict.fromkeys(("refresh.topics", "refresh.groups", "sync.topic.configs", "sync.topic.acls", "emit.checkpoints"), "600")
+    settings = {f"{name}.interval.seconds": seconds for name, seconds in rarely.items()}
+    with clusters(ONE_WAY) as both, caplog.at_level(logging.INFO):
+        make_topics(both.a, {"t": 1})
+        produce(both.a, "t", 20)
+        async with both.mirrored(settings) as maker:
+            await until_copied(both.a, "t", both.b, "A.t")
+            await asyncio.to_thread(both.source.stop_node)
+            await until_it_says("the log says that A is away", lambda: "A has not answered for" in caplog.text)
+            await until_it_says("the task's state is unknown", lambda: tells(maker, "MirrorSourceConnector-task-0", "UNKNOWN"))
+            await asyncio.to_thread(both.source.start_node)
+            produce(both.a, "t", 20, first=20)
+            await until_copied(both.a, "t", both.b, "A.t")
+            await until_it_says("A is back", lambda: "A answers again" in caplog.text)
+            await until_it_says("the task is heard of", lambda: not tells(maker, "MirrorSourceConnector-task-0"))
 
 
 async def test_partitions_that_may_not_be_added_hold_their_own_task_alone(caplog: pytest.LogCaptureFixture) -> None:
