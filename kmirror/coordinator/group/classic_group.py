@@ -212,9 +212,12 @@ class ClassicGroup(Struct):
         return set.intersection(*({name for name, _ in member.protocols} for member in members)) if members else set()
 
     def supports_protocols(self, protocol_type: str, names: set[str]) -> bool:
+        """Whether somebody with these protocols can join. Without members nobody objects, also while
+        the group waits for one that was given its id and has not joined yet.
+        """
         if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type) and bool(names)
-        return protocol_type == self.protocol_type and bool(names & self.candidate_protocols())
+        return protocol_type == self.protocol_type and bool(names & self.candidate_protocols() if self.members else names)
 
     def select_protocol(self) -> str:
         """Returns the protocol with the most votes; ties go to the one that was voted for first."""

@@ -132,6 +132,28 @@ async def test_a_second_member_makes_the_first_rejoin_and_both_get_the_leaders_a
     assert (await waiting).assignment == b"b"
 
 
+async def test_a_group_that_all_have_left_is_joined_while_it_waits_for_a_member_to_be() -> None:
+    """The simulator's seed 41797 of mirror-maker-1: whoever came then was refused for protocols that no
+    member had, which ends a consumer.
+    """
+    harness = Harness()
+    await harness.load()
+    first = await harness.join_known()
+    await harness.sync(first, {first.member_id: b"all"})
+    pending = await harness.join(session_ms=200)
+    assert pending.error_code == Errors.MEMBER_ID_REQUIRED
+    second = await harness.join()
+    joining = asyncio.create_task(harness.join(second.member_id))
+    while await harness.heartbeat(first) != Errors.REBALANCE_IN_PROGRESS:
+        await asyncio.sleep(0)
+    leaving = [MemberIdentity(member_id=member_id) for member_id in (first.member_id, second.member_id)]
+    await harness.coordinator.leave_group(LeaveGroupRequest(group_id="g", members=leaving))
+    assert (await joining).error_code == Errors.UNKNOWN_MEMBER_ID
+    assert (await harness.coordinator.describe_group("g", 6)).group_state == "PreparingRebalance"
+    third = await harness.join_known()
+    assert (third.error_code, third.leader) == (0, third.member_id)
+
+
 async def test_a_silent_member_is_expired_and_the_group_goes_on_without_it() -> None:
     harness = Harness()
     await harness.load()
