@@ -9,6 +9,7 @@ hear nothing, and find out by themselves.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable
 from typing import Protocol
 
@@ -40,6 +41,8 @@ class WorkerProcess:
         self._begin = begin
         self._life: Life | None = None
         self._is_stopping = False
+        self._service_manager = contextvars.copy_context()
+        """Of who made this: what a life asks for is not done any more once that life has ended."""
 
     @property
     def alive(self) -> bool:
@@ -65,7 +68,7 @@ class WorkerProcess:
     def _end_and_start_again(self, runtime: SimRuntime) -> None:
         if self.node.runtime is runtime:
             self.kill()
-            self._loop.call_later(RESTART_MS / 1000, self.start)
+            self._loop.call_later(RESTART_MS / 1000, self.start, context=self._service_manager)
 
     def kill(self, *, power_loss: bool = False) -> None:
         """Does nothing if it does not run."""
