@@ -3,6 +3,9 @@
 The writer of the rules (`offset_syncs`) says which syncs are due. They wait in a queue for a task
 that gives them to the producer; those that became due together are one batch. A sync that fails
 is logged and not sent again, as in Kafka: a later one says more.
+
+In Kafka what finds no place at a commit waits for the next record or commit. With exactly-once support
+there may be none, for a commit needs a transaction. So here it also goes when a place becomes free.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ class OffsetSyncSender:
         self._producer = KafkaProducer(runtime, producer)
         self._syncs = BatchOffsetSyncWriter(offset_lag_max)
         self._queue: list[OffsetSync] = []
+        self._commit_waits = False
         self._waiting = asyncio.Event()
 
     def acknowledged(self, partition: TopicPartition, upstream: Sequence[int], downstream: int) -> None:
@@ -52,6 +56,7 @@ class OffsetSyncSender:
     def committed(self) -> None:
         """The task's offsets were stored: delayed syncs go (OS2)."""
         self._add(self._syncs.commit())
+        self._commit_waits = bool(self._syncs.pending)
 
     def _add(self, syncs: list[OffsetSync]) -> None:
         if syncs:
@@ -69,6 +74,9 @@ class OffsetSyncSender:
         """Sends what is due, and waits until all of it is done."""
         await self._send_queued()
         await self._producer.flush()
+        while self._queue:  # places became free
+            await self._send_queued()
+            await self._producer.flush()
 
     async def close(self) -> None:
         await self._producer.close(timeout_ms=0)
@@ -94,6 +102,9 @@ class OffsetSyncSender:
             self._syncs.sync_acknowledged()
             if error is not None:
                 _log.error("[%s] Failure sending offset sync %s: %s", self._flow, sync, error)
+        if self._commit_waits:
+            self._add(self._syncs.send_pending())
+            self._commit_waits = bool(self._syncs.pending)
 
 
 def _runs(offsets: Sequence[int]) -> list[tuple[int, int]]:

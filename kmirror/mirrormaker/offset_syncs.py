@@ -10,7 +10,7 @@ partitions, each with its newest pair only.
 
 `OffsetSyncWriter` takes events and returns what to send. It knows no client: whoever sends tells it
 when a sync was acknowledged or failed. As in Kafka that frees a place but sends nothing; the next
-record or commit does.
+record or commit does; `send_pending` is for whoever must not wait for those.
 """
 
 from __future__ import annotations
@@ -84,20 +84,21 @@ class OffsetSyncWriter:
             self._pending[topic_partition] = sync
         else:
             self._delayed[topic_partition] = sync
-        return self._fire_pending()
+        return self.send_pending()
 
     def commit(self) -> list[OffsetSync]:
         """The task's offsets are committed, which happens periodically."""
         self._pending.update(self._delayed)
         self._delayed.clear()
-        return self._fire_pending()
+        return self.send_pending()
 
     def sync_acknowledged(self) -> None:
         """A sync was written, or failed: Kafka logs that and does not send it again."""
         assert self.outstanding > 0, "more syncs were acknowledged than sent"
         self.outstanding -= 1
 
-    def _fire_pending(self) -> list[OffsetSync]:
+    def send_pending(self) -> list[OffsetSync]:
+        """As many of the pairs that are due as have a place."""
         if not self._pending:
             return []
         sent = []

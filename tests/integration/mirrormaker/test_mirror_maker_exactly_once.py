@@ -11,12 +11,13 @@ from pathlib import Path
 
 import confluent_kafka as ck
 from support.mirrormaker.logs_compared import make_topics, produce, read, rows
+from support.mirrormaker.mirror_makers import last_syncs
 from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
 from kmirror.mirrormaker.task_transactions import boundary_ms, transactional_id
 
-BROKER = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
+BROKER = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1", "group.min.session.timeout.ms": "1000"}
 PARTITIONS = 2
 SETTINGS = {
     "clusters": "A, B",
@@ -68,8 +69,7 @@ def until_more(servers: str, count: int, process: subprocess.Popen[bytes], log: 
 
 def test_kills_repeat_nothing_that_is_committed(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    config = {**BROKER, "group.min.session.timeout.ms": "1000"}
-    with EmbeddedCluster(config=config) as source, EmbeddedCluster(config=config) as target:
+    with EmbeddedCluster(config=BROKER) as source, EmbeddedCluster(config=BROKER) as target:
         a, b = source.bootstrap_servers, target.bootstrap_servers
         make_topics(a, {"t": PARTITIONS})
         make_topics(b, {"A.t": PARTITIONS})
@@ -96,6 +96,28 @@ def test_kills_repeat_nothing_that_is_committed(tmp_path: Path) -> None:
             process.wait()
         assert rows(read(b, "A.t", PARTITIONS, isolation="read_committed")) == rows(read(a, "t", PARTITIONS))
         assert "Traceback" not in log.read_text()
+
+
+def test_the_last_syncs_of_a_transaction_with_many_do_not_wait_for_the_next_transaction(tmp_path: Path) -> None:
+    """Ten may be on their way, and a commit found no place for those of the last records. Nothing came
+    after it, so groups at the end of a quiet topic were translated to where they read much again.
+    """
+    log = tmp_path / "log"
+    with EmbeddedCluster(config=BROKER) as source, EmbeddedCluster(config=BROKER) as target:
+        a, b = source.bootstrap_servers, target.bootstrap_servers
+        make_topics(a, {"t": PARTITIONS})
+        produce(a, "t", 600, partitions=PARTITIONS)
+        settings = {**SETTINGS, "A.bootstrap.servers": a, "B.bootstrap.servers": b, "offset.lag.max": "10"}
+        del settings["A.consumer.max.partition.fetch.bytes"]
+        process = start(tmp_path, settings)
+        try:
+            deadline = time.monotonic() + REACHED_S
+            while {upstream for upstream, _ in last_syncs(a, "mm2-offset-syncs.B.internal").values()} != {299}:
+                assert process.poll() is None and time.monotonic() < deadline, log.read_text()[-4000:]
+                time.sleep(0.1)
+        finally:
+            process.kill()
+            process.wait()
 
 
 def test_ids_and_boundaries_are_those_of_apaches_workers() -> None:

@@ -63,3 +63,6 @@ def test_os2_at_most_ten_syncs_are_in_flight_and_the_rest_goes_in_order_with_its
     assert writer.commit() == [OffsetSync(partitions[10], 50, 6)]
     writer.sync_acknowledged()
     assert writer.record_acknowledged(partitions[0], 6, 6) == [OffsetSync(partitions[11], 5, 5)]
+    assert writer.send_pending() == [], "there is no place"
+    writer.sync_acknowledged()
+    assert writer.send_pending() == [OffsetSync(partitions[12], 5, 5)]
