@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import confluent_kafka as ck
@@ -79,6 +80,13 @@ def read(
     servers: str, topic: str, partitions: int = 1, *, isolation: str = "read_uncommitted", **settings: Any
 ) -> dict[int, list[tuple[int, Row]]]:
     """All records of a topic by partition, with their offsets. `settings` are the consumer's."""
+    return read_topics(servers, {topic: partitions}, isolation=isolation, **settings)[topic]
+
+
+def read_topics(
+    servers: str, topics: Mapping[str, int], *, isolation: str = "read_uncommitted", **settings: Any
+) -> dict[str, dict[int, list[tuple[int, Row]]]]:
+    """The same of several topics, whose counts of partitions are given, by one consumer."""
     consumer = ck.Consumer(
         {
             "bootstrap.servers": servers,
@@ -92,23 +100,24 @@ def read(
             **settings,
         }
     )
-    found: dict[int, list[tuple[int, Row]]] = {number: [] for number in range(partitions)}
-    consumer.assign([ck.TopicPartition(topic, number, ck.OFFSET_BEGINNING) for number in found])
-    ended: set[int] = set()
+    found: dict[str, dict[int, list[tuple[int, Row]]]] = {topic: {number: [] for number in range(count)} for topic, count in topics.items()}
+    assigned = [(topic, number) for topic, count in topics.items() for number in range(count)]
+    consumer.assign([ck.TopicPartition(topic, number, ck.OFFSET_BEGINNING) for topic, number in assigned])
+    ended: set[tuple[str, int]] = set()
     deadline = time.monotonic() + REACHED_S
-    while len(ended) < partitions:
-        assert time.monotonic() < deadline, f"{topic} cannot be read"
+    while len(ended) < len(assigned):
+        assert time.monotonic() < deadline, f"{sorted({*assigned} - ended)} cannot be read"
         message = consumer.poll(0.2)
         if message is None:
             continue
         error = message.error()
         if error is not None:
             assert error.code() == ck.KafkaError._PARTITION_EOF, error
-            ended.add(message.partition())
+            ended.add((message.topic(), message.partition()))
             continue
         headers = tuple(message.headers() or ())
         row = Row(message.partition(), message.key(), message.value(), headers, message.timestamp()[1])
-        found[message.partition()].append((message.offset(), row))
+        found[message.topic()][message.partition()].append((message.offset(), row))
     consumer.close()
     return found
 
