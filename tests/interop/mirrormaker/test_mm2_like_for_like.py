@@ -1,175 +1,231 @@
-"""Apache Kafka's MirrorMaker 2 and `connect-mirror-maker`, one workload, one source, a target each:
-what is determined is equal.
+"""Apache Kafka's MirrorMaker 2 and `connect-mirror-maker`, one workload, four flows: what is determined
+is equal.
 
-Both copy from the same Apache broker at the same time. Target topics are equal record by record,
-with their partitions, headers and times; so are topics' configs, the newest offset sync of each
-partition, the offsets that Connect stores, and the checkpoints and offsets of a group that has read
-everything. What a group in between gets skips no record, in both.
+Both copy at the same time, from Apache's broker and from ours, into Apache's broker and into ours.
+Target topics are equal record by record, with their partitions, headers and times; so are topics'
+configs and access rules, the newest offset sync and checkpoint of each partition, the offsets that
+Connect stores, and those of groups that have read everything, or nothing. What a group in between
+gets skips no record, in both.
+
+The flows differ in the isolation level of their consumers, in where offset syncs are, and in whose
+defaults topics get.
+
+`KMIRROR_BROKEN="sync.topic.acls.enabled=false"` gives our program such settings: then the test must
+fail.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from statistics import median
+from typing import TypeVar
 
+import confluent_kafka as ck
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
-from support.mirrormaker.logs_compared import CODECS, make_topics, produce, produce_transactions, read
-from support.mirrormaker.mirror_makers import (
-    MirrorMakerProcess,
-    all_syncs,
-    apache_mirror_maker_2,
-    commit,
-    committed,
-    copied,
-    count_of,
-    last_checkpoints,
-    our_mirror_maker_2,
-    own_configs,
-    properties,
-    stored_offsets,
-    topics_of,
+from support.mirrormaker import like_for_like_script as script
+from support.mirrormaker.compared_programs import (
+    APACHES,
+    OURS,
+    Cluster,
+    Copy,
+    Flow,
+    Programs,
+    Records,
+    assert_syncs_pair_records,
+    properties_of,
 )
+from support.mirrormaker.logs_compared import is_dense, read_topics, rows
+from support.mirrormaker.mirror_makers import apache_mirror_maker_2, our_mirror_maker_2
 from support.peers.peers import KafkaPeer, apache_kafka
-from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
-from kmirror.mirrormaker.formats import Heartbeat
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirrormaker.formats import Checkpoint, OffsetSync
 
 pytestmark = pytest.mark.interop
 
-ONE_REPLICA = {
-    "offsets.topic.replication.factor": "1",
-    "offsets.topic.num.partitions": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "transaction.state.log.num.partitions": "1",
-    "group.initial.rebalance.delay.ms": "0",
+T = TypeVar("T")
+SETTINGS = {
+    "topics": script.COPIED,
+    "groups": "shop, cart, gone, kip-848, beyond",
+    "offset.lag.max": "10",
+    "sync.topic.acls.enabled": "true",
+    "sync.topic.acls.interval.seconds": "1",
 }
-BROKER = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
-PARTITIONS = {"orders": 5, "money": 1, "bills": 2, "later": 2}
-MOVED = {("orders", 1): 400, ("orders", 3): 100, ("money", 0): 143, ("later", 1): 120}
-BETWEEN = {("orders", 0): 0, ("bills", 0): 101, ("orders", 2): 250}
-"""Which of the syncs between the first and the last are written depends on how many are on their way."""
-SETTINGS = {"offset.lag.max": "10"}
+NO_CHECKPOINT = Checkpoint("", TopicPartition("", 0), -1, -1, "")
+COMMITTED = {"source.consumer.isolation.level": "read_committed"}
+BROKEN = dict(one.split("=", 1) for one in os.environ.get("KMIRROR_BROKEN", "").split() if one)
+
+
+def at_once(work: Callable[[T], object], on: Sequence[T]) -> None:
+    """Does it in threads, because most of it is waiting."""
+    with ThreadPoolExecutor() as threads:
+        for _ in threads.map(work, on):
+            pass
+
+
+@contextmanager
+def apache_clusters(folder: pathlib.Path) -> Iterator[tuple[KafkaPeer, KafkaPeer]]:
+    """Two, started together."""
+    with ExitStack() as stack:
+        peers = [
+            stack.enter_context(apache_kafka(folder / name, formatted=True, started=False, properties=script.BROKER))
+            for name in ("from", "to")
+        ]
+        at_once(lambda peer: (peer.format(), peer.start()), peers)
+        yield peers[0], peers[1]
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaPeer]:
-    with apache_kafka(tmp_path_factory.mktemp("apache"), properties=ONE_REPLICA) as running:
-        yield running
+def flows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Flow]]:
+    with (
+        apache_clusters(tmp_path_factory.mktemp("apache")) as (apache_source, apache_target),
+        EmbeddedCluster(config=script.BROKER) as our_source,
+        EmbeddedCluster(config=script.BROKER) as our_target,
+    ):
+        sources = [Cluster("apache", apache_source.bootstrap_servers), Cluster("kmirror", our_source.bootstrap_servers)]
+        targets = [Cluster("apache", apache_target.bootstrap_servers), Cluster("kmirror", our_target.bootstrap_servers)]
+        yield [
+            Flow(sources[0], targets[0], COMMITTED),
+            Flow(sources[0], targets[1], {"use.defaults.from": "source"}),
+            Flow(sources[1], targets[0], {"use.defaults.from": "source", "offset-syncs.topic.location": "target"}),
+            Flow(sources[1], targets[1], COMMITTED | {"use.defaults.from": "target"}),
+        ]
 
 
-def fill(servers: str) -> None:
-    """What is there before MirrorMaker begins: all codecs, headers, nulls, transactions, configs."""
-    make_topics(servers, {"orders": 3}, {"retention.ms": "864000000", "max.message.bytes": "2000000"})
-    make_topics(servers, {"money": 1}, {"min.insync.replicas": "1", "segment.bytes": "2000000"})
-    make_topics(servers, {"bills": 2}, {"cleanup.policy": "compact"})
-    for number, codec in enumerate(CODECS):
-        produce(servers, "orders", 180, partitions=3, first=180 * number, codec=codec)
-        produce(servers, "bills", 100, partitions=2, first=100 * number, codec=codec, keyed=True)
-    produce_transactions(servers, "money", 24)
+def test_both_leave_the_same(tmp_path: pathlib.Path, flows: list[Flow]) -> None:
+    sources = list(dict.fromkeys(flow.source for flow in flows))
+    open_transactions: list[ck.Producer] = []
+    at_once(lambda source: (script.fill(source, open_transactions), script.compact(source)), sources)
+    files = {program: properties_of(flows, program, SETTINGS) for program in (APACHES, OURS)}
+    with (
+        apache_mirror_maker_2(tmp_path / "theirs", files[APACHES]) as apaches,
+        our_mirror_maker_2(tmp_path / "ours", files[OURS] | BROKEN) as ours,
+    ):
+        programs = Programs({APACHES: apaches, OURS: ours}, flows)
+        first = {source.name: script.wanted(source, script.AT_FIRST) for source in sources}
+        programs.until_copied(first)
+        at_once(script.change_topics, sources)
+        programs.until("tasks of the changed topics", lambda copy: is_copied(copy, script.ADDED) and not is_copied(copy, {("again", 0)}))
+        at_once(script.begin_partitions, sources)
+        programs.until("syncs of first records", has_first_syncs)
+        at_once(script.make_again, sources)
+        programs.until("tasks of the topic made anew", lambda copy: is_copied(copy, {("again", 0)}))
+        at_once(script.fill_again, sources)
+        programs.until("the topic made anew", lambda copy: copy.end_offsets({"again": 1})["again"][0] >= script.AGAIN + 10)
+        at_once(script.change, sources)
+        records = {source.name: script.wanted(source, script.AT_LAST) for source in sources}
+        for name, levels in records.items():
+            for level, topics in levels.items():
+                topics["again"][0][:0] = first[name][level]["again"][0]
+        programs.until_copied(records)
+        programs.until("configs", lambda copy: script.has_changed(copy.configs()))
+        programs.until("the added rule", lambda copy: any(script.ADDED_RULE[1] in rule for rule in copy.acls()))
+        at_once(script.begin_groups, sources)
+        programs.until("groups", lambda copy: has_groups(copy, script.AT_TARGET))
+        at_once(script.move_groups, sources)
+        programs.until("moved groups", lambda copy: has_groups(copy, script.moved(copy.flow.isolation)))
+        programs.until(
+            "a group at the beginning", lambda copy: checkpoints(copy).get((script.BACK, "later", 1), NO_CHECKPOINT).upstream_offset == 0
+        )
+        programs.until("tasks of the groups that are left", lambda copy: script.GONE not in copy.tasks()["MirrorCheckpointConnector"])
+        programs.until("heartbeats", lambda copy: len(copy.heartbeats()) > 4)
+        programs.stop()
+    at_once(lambda flow: compare(Copy(flow, APACHES), Copy(flow, OURS), records[flow.source.name][flow.isolation]), flows)
 
 
-def change(servers: str) -> None:
-    """What comes while both run: a topic, partitions, records, a config."""
-    make_topics(servers, {"later": 2})
-    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
-    admin.create_partitions([NewPartitions("orders", 5)])["orders"].result(REACHED_S)
-    entry = ConfigEntry("retention.ms", "123456789", incremental_operation=AlterConfigOpType.SET)
-    for future in admin.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, "orders", incremental_configs=[entry])]).values():
-        future.result(REACHED_S)
-    produce(servers, "later", 240, partitions=2, codec="zstd")
-    produce(servers, "orders", 500, partitions=5, first=900, codec="lz4")
+def is_copied(copy: Copy, partitions: set[tuple[str, int]]) -> bool:
+    """Whether tasks have the partitions."""
+    return {f"{topic}-{number}" for topic, number in partitions} <= copy.tasks()["MirrorSourceConnector"]
 
 
-def wanted(servers: str, topics: dict[str, int]) -> dict[str, dict[int, list]]:
-    """Committed records of the source, without their offsets."""
-    return {
-        topic: {number: [row for _, row in rows] for number, rows in read(servers, topic, count, isolation="read_committed").items()}
-        for topic, count in topics.items()
-    }
+def has_first_syncs(copy: Copy) -> bool:
+    """Whether the added partitions have a sync of their first record."""
+    found = [OffsetSync.deserialize_record(*one) for one in copy.syncs()]
+    return {tuple(one.topic_partition) for one in found if one.upstream_offset == 0} >= script.ADDED
 
 
-def arrived(servers: str, topics: dict[str, int]) -> dict[str, dict[int, list]]:
+def has_groups(copy: Copy, expected: dict[str, dict[tuple[str, int], int]]) -> bool:
+    """Whether the groups are where they must be; others of their partitions may be elsewhere."""
+    return all(copy.group_offsets(group).items() >= described(group, places).items() for group, places in expected.items())
+
+
+def described(group: str, places: dict[tuple[str, int], int]) -> dict[tuple[str, int], tuple[int, str]]:
+    """With the metadata that the script gives them."""
+    return {place: (offset, f"of {group}") for place, offset in places.items()}
+
+
+def checkpoints(copy: Copy) -> dict[tuple[str, str, int], Checkpoint]:
     found = {}
-    for topic, count in topics.items():
-        records = copied(servers, f"A.{topic}", count)
-        found[topic] = {number: [row for _, row in rows] for number, rows in records.items()}
-        assert all([offset for offset, _ in rows] == list(range(len(rows))) for rows in records.values()), f"gaps in A.{topic}"
+    for key, value in copy.checkpoints().items():
+        one = Checkpoint.deserialize_record(key, value)
+        found[one.consumer_group_id, copy.local(one.topic_partition.topic), one.topic_partition.partition] = one
     return found
 
 
-def test_both_leave_the_same(tmp_path: pathlib.Path, source: KafkaPeer) -> None:
-    a = source.bootstrap_servers
-    fill(a)
-    settings = SETTINGS | {"topics": "orders, money, bills, later", "groups": "shop", "A.consumer.isolation.level": "read_committed"}
-    with EmbeddedCluster(config=BROKER) as theirs, EmbeddedCluster(config=BROKER) as ours:
-        targets = {"theirs": theirs.bootstrap_servers, "ours": ours.bootstrap_servers}
-        files = {name: properties(("A", name), (a, servers), settings) for name, servers in targets.items()}
-        with (
-            apache_mirror_maker_2(tmp_path / "theirs", files["theirs"]) as apache,
-            our_mirror_maker_2(tmp_path / "ours", files["ours"]) as kmirror,
-        ):
-            programs = {"theirs": apache, "ours": kmirror}
-            first = {"orders": 3, "money": 1, "bills": 2}
-            _until_equal(programs, targets, wanted(a, first), first)
-            change(a)
-            _until_equal(programs, targets, wanted(a, PARTITIONS), PARTITIONS)
-            commit(a, "shop", MOVED | BETWEEN)
-            expected = {(f"A.{topic}", number): 80 if topic == "money" else offset for (topic, number), offset in MOVED.items()}
-            between = [(f"A.{topic}", number) for topic, number in BETWEEN]
-            for name, program in programs.items():
-                servers = targets[name]
-                program.until("the changed config", lambda: own_configs(servers, "A.orders")["retention.ms"] == "123456789")
-                program.until(f"the group at {expected}", lambda: committed(servers, "shop", [*expected]) == expected)
-                for (topic, number), offset in committed(servers, "shop", between).items():
-                    assert 0 <= offset <= BETWEEN[topic.removeprefix("A."), number], (name, topic, number, offset)
-            for program in programs.values():
-                assert program.stop() in (0, 143), program.log[-4000:]
-        _compare(a, targets)
+# What must be equal
 
 
-def _until_equal(
-    programs: dict[str, MirrorMakerProcess], targets: dict[str, str], records: dict[str, dict[int, list]], topics: dict[str, int]
-) -> None:
-    for name, servers in targets.items():
-        for topic, by_partition in records.items():
-            expected = sum(map(len, by_partition.values()))
-            programs[name].until(f"A.{topic}", lambda: count_of(servers, f"A.{topic}", topics[topic]) >= expected)
-        assert arrived(servers, topics) == records, name
+def compare(theirs: Copy, ours: Copy, records: Records) -> None:
+    source = read_topics(theirs.flow.source.servers, {topic: count for topic, count in script.AT_LAST.items() if topic != "again"})
+
+    assert ours.configs() == theirs.configs(), theirs.flow
+    for copy in (theirs, ours):
+        found = copy.records(script.AT_LAST)
+        assert {topic: rows(one) for topic, one in found.items()} == records, copy
+        assert all(is_dense(one) for one in found.values()), copy
+        assert_syncs_pair_records(copy, source, found)
+        assert_heartbeats(copy)
+    acls = theirs.acls()
+    assert ours.acls() == acls, theirs.flow
+    assert len(acls) > 8
+    their_syncs, our_syncs = dict(theirs.syncs()), dict(ours.syncs())
+    assert our_syncs == their_syncs, theirs.flow
+    assert len(their_syncs) == sum(script.AT_LAST.values()) - len(script.WITHOUT_SYNCS)
+    assert ours.tasks() == theirs.tasks(), theirs.flow
+    offsets = stored(theirs)
+    assert stored(ours) == offsets, theirs.flow
+    assert {connector for connector, _ in offsets} == {f"Mirror{name}Connector" for name in ("Source", "Checkpoint", "Heartbeat")}
+    compare_groups(theirs, ours)
 
 
-def _compare(a: str, targets: dict[str, str]) -> None:
-    names = [topics_of(servers) for servers in targets.values()]
-    theirs, ours = (
-        {name: count for name, count in one.items() if not name.startswith(("mm2-configs", "mm2-status", "__"))} for one in names
-    )
-    assert ours == theirs
-    for topic in ours:
-        assert own_configs(targets["ours"], topic) == own_configs(targets["theirs"], topic), topic
-    syncs = {name: all_syncs(a, f"mm2-offset-syncs.{name}.internal") for name in targets}
-    syncs = {name: {key: rows for key, rows in one.items() if not key.startswith("heartbeats")} for name, one in syncs.items()}
-    assert {key: rows[-1] for key, rows in syncs["ours"].items()} == {key: rows[-1] for key, rows in syncs["theirs"].items()}
-    stored = {name: _stored(name, servers) for name, servers in targets.items()}
-    assert {connector for connector, _ in stored["theirs"]} == {f"Mirror{name}Connector" for name in ("Source", "Checkpoint", "Heartbeat")}
-    assert stored["ours"] == stored["theirs"]
-    checkpoints = {name: last_checkpoints(servers, "A.checkpoints.internal") for name, servers in targets.items()}
-    for topic, number in MOVED:
-        key = ("shop", f"A.{topic}-{number}")
-        assert checkpoints["ours"][key] == checkpoints["theirs"][key], key
-    for name, servers in targets.items():
-        beats = [Heartbeat.deserialize_record(row.key, row.value) for _, row in copied(servers, "heartbeats", 1)[0]]
-        assert beats and all((beat.source_cluster_alias, beat.target_cluster_alias) == ("A", name) for beat in beats)
+def compare_groups(theirs: Copy, ours: Copy) -> None:
+    expected = script.moved(theirs.flow.isolation)
+    for group, places in expected.items():
+        for copy in (theirs, ours):
+            at_target = copy.group_offsets(group)
+            between = {place: at_target.pop(place) for place in script.BETWEEN if group == script.LIVELY and place in at_target}
+            assert at_target == described(group, places), (copy, group)
+            assert all(0 <= offset <= script.BETWEEN[place] for place, (offset, _) in between.items()), (copy, group, between)
+    their_checkpoints, our_checkpoints = determined(theirs), determined(ours)
+    assert our_checkpoints == their_checkpoints, theirs.flow
+    assert their_checkpoints.keys() == {(group, *place) for group, places in expected.items() for place in places}
 
 
-def _stored(alias: str, servers: str) -> dict[tuple[str, bytes], int | None]:
-    """Connect's offsets by connector and key, but for checkpoints that need not be there."""
-    found: dict[tuple[str, bytes], int | None] = {}
-    for key, offset in stored_offsets(servers, "mm2-offsets.A.internal", 3).items():
-        connector, source = json.loads(key)
-        place = source.get("topic", "").removeprefix("A."), source.get("partition")
-        if connector != "MirrorCheckpointConnector" or place not in BETWEEN:
-            found[connector, key.replace(alias.encode(), b"target")] = offset
+def determined(copy: Copy) -> dict[tuple[str, str, int], Checkpoint]:
+    """Those of places where it is determined what they say."""
+    return {key: one for key, one in checkpoints(copy).items() if key[1:] not in script.BETWEEN}
+
+
+def stored(copy: Copy) -> dict[tuple[str, str], int | None]:
+    """But for checkpoints that need not be there."""
+    found = {}
+    for (connector, source), offset in copy.stored().items():
+        place = json.loads(source)
+        if connector != "MirrorCheckpointConnector" or (copy.local(place["topic"]), place["partition"]) not in script.BETWEEN:
+            found[connector, source] = offset
     return found
+
+
+def assert_heartbeats(copy: Copy) -> None:
+    """Their time is the record's, and they do not come more often than they should."""
+    beats = copy.heartbeats()
+    assert all(row.timestamp == beat.timestamp and not row.headers and row.partition == 0 for row, beat in beats), copy
+    times = [beat.timestamp for _, beat in beats]
+    assert median(later - earlier for earlier, later in pairwise(times)) > 900, (copy, times)
