@@ -12,7 +12,7 @@ import pytest
 
 from kmirror.common.errors import CorruptFileError, KmirrorError
 from kmirror.sim import campaign as campaigns
-from kmirror.sim import loop
+from kmirror.sim import loop, run
 from kmirror.sim.campaign import SeedResult, Workers, run_seed, run_seed_in_child
 from kmirror.sim.runtime import SimWorld
 
@@ -28,10 +28,15 @@ def test_dead_worlds_do_not_stay_in_memory(monkeypatch, steps):
     """A campaign in one process grew to 8 GB: what the loop's own collections had met was left alone
     by the one after a seed.
     """
+
+    class World(SimWorld):
+        """One of this test's."""
+
+    monkeypatch.setattr(run, "SimWorld", World)
     monkeypatch.setattr(loop, "GC_STEPS", steps)
     for seed in (1, 2):
         run_seed(HISTORY, seed, ())
-    assert [found for found in gc.get_objects() if isinstance(found, SimWorld)] == []
+    assert [found for found in gc.get_objects() if isinstance(found, World)] == []
 
 
 def test_an_error_of_the_child_is_raised_here():
