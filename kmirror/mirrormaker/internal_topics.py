@@ -107,15 +107,20 @@ class InternalTopicReader:
 
     async def read_to_end(self) -> None:
         """Reads on, up to the ends that the topic has at the time of the call. A topic that ends before
-        the place where reading stopped was deleted and made anew: it is read from its beginning.
+        the place where reading stopped was deleted and made anew: it is read from its beginning. Where it
+        stopped is asked before anything is read: reading one partition up to its end may take another
+        one beyond the end that it had.
         """
         ends = await self._ends.end_offsets(self._partitions)
-        for partition, end in ends.items():
-            position = await self._consumer.position(partition)
-            if position > end:
-                _log.warning("%s ends at offset %d and was read up to %d before: it is read from its beginning", partition, end, position)
+        stopped = {partition: await self._consumer.position(partition) for partition in ends}
+        for partition, position in stopped.items():
+            if position > ends[partition]:
+                _log.warning(
+                    "%s ends at offset %d and was read up to %d before: it is read from its beginning", partition, ends[partition], position
+                )
                 self._consumer.seek_to_beginning([partition])
                 self.next_offset = 0
+        for partition, end in ends.items():
             while await self._consumer.position(partition) < end:
                 await self.read(POLL_MS)
 
