@@ -1,8 +1,11 @@
 """What a connector does regularly (Kafka's `Scheduler`): its jobs run one after the other, each at a
 fixed rate. A job that fails is logged and runs again when its time comes.
 
-A job may take long: a request for each of thousands of groups, to a source far away. So its limit is not
-one of the whole job but of the time from one step to the next.
+A job may take long: a request for each of thousands of groups, to a source far away. So its limits are not
+of the whole job but of the time from one step to the next. admin.timeout.ms says when that is told, and
+ends nothing, as in Kafka: with admin.timeout.ms=0 all jobs are done, and each is told. A job that has not
+got on for STANDS_STILL_MS as well is ended, so that it holds up no other one; its requests have limits of
+their own, and end sooner.
 """
 
 from __future__ import annotations
@@ -11,10 +14,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from kmirror.common.errors import KmirrorError
 from kmirror.runtime.api import Runtime
 
+STANDS_STILL_MS: Final = 60_000
 _log = logging.getLogger(__name__)
 
 
@@ -70,18 +75,29 @@ async def run_regularly(
 
 
 async def execute(name: str, job: Job, timeout_ms: int, heard: Callable[[], object]) -> None:
-    """Runs a job once, for admin.timeout.ms without a step at most; logs what goes wrong."""
-    limit_s, loop = timeout_ms / 1000, asyncio.get_running_loop()
+    """Runs a job once; logs what goes wrong, and a step that takes longer than `timeout_ms`."""
+    limit_s, loop = max(timeout_ms, STANDS_STILL_MS) / 1000, asyncio.get_running_loop()
+    last_s, longest_s = loop.time(), 0.0
+
+    def got_on() -> None:
+        nonlocal last_s, longest_s
+        longest_s, last_s = max(longest_s, loop.time() - last_s), loop.time()
+
     try:
         async with asyncio.timeout(limit_s) as limit:
 
             def step() -> None:
                 heard()
+                got_on()
                 if not limit.expired():
                     limit.reschedule(loop.time() + limit_s)
 
             await job.run(step)
     except TimeoutError:
         _log.error("[%s] timed out running task: %s", name, job.description)
+        return
     except KmirrorError as error:
         _log.error("[%s] caught exception in scheduled task: %s: %s", name, job.description, error)
+    got_on()
+    if longest_s * 1000 > timeout_ms:
+        _log.error("[%s] took too long (%.0f ms) running task: %s", name, longest_s * 1000, job.description)
