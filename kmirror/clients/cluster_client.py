@@ -311,8 +311,10 @@ class ClusterClient:
         """Drops all connections. What still waits fails with NETWORK_EXCEPTION."""
         self._closed = True
         self._client.close()
-        await self._scope.cancel()
-        self._rounds.close()
+        try:
+            await self._scope.cancel()
+        finally:
+            self._rounds.close()
 
     # Inside: metadata
 

@@ -280,25 +280,31 @@ class KafkaProducer:
 
     async def close(self, timeout_ms: int = FOR_EVER_MS) -> None:
         """Waits for what was accepted, for `timeout_ms` at most, then fails the rest. An open
-        transaction is aborted. May be called again.
+        transaction is aborted. May be called again. If the caller is cancelled meanwhile, the rest
+        fails at once.
         """
         if self._closed:
             return
         self._closed = True
-        if timeout_ms > 0:
-            try:
+        try:
+            if timeout_ms > 0:
                 async with asyncio.timeout(timeout_ms / 1000):
                     await self._end_well()
-            except TimeoutError:
-                pass
-        error = IllegalStateError("Producer is closed forcefully.")
+        except TimeoutError:
+            pass
+        finally:
+            await self._end_at_once(IllegalStateError("Producer is closed forcefully."))
+
+    async def _end_at_once(self, error: Exception) -> None:
         self._accumulator.pool.fail_all(error)
         self._sender.abort_all(error)
-        await self._scope.cancel()
-        self._calls.fail_pending(error)
-        self._sender.abort_all(error)
-        if self._owns_cluster:
-            await self.cluster.close()
+        try:
+            await self._scope.cancel()
+        finally:
+            self._calls.fail_pending(error)
+            self._sender.abort_all(error)
+            if self._owns_cluster:
+                await self.cluster.close()
 
     async def _end_well(self) -> None:
         manager, requests = self._manager, self._requests

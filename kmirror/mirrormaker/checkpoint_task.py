@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -152,11 +153,13 @@ class _Life:
         await run_regularly(self._runtime, self._name, jobs, timeout_ms=config.admin_timeout_ms, heard=alive)
 
     async def end(self) -> None:
-        await self._scope.cancel()
-        await self._syncs_reader.close()
-        await self._records.end()
-        self._source.close()
-        self._target.close()
+        """Closes all, even if the task is cancelled while it ends for another reason."""
+        async with AsyncExitStack() as closing:
+            closing.callback(self._target.close)
+            closing.callback(self._source.close)
+            closing.push_async_callback(self._records.end)
+            closing.push_async_callback(self._syncs_reader.close)
+            await self._scope.cancel()
 
     # Stores
 

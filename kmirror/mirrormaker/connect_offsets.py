@@ -159,5 +159,7 @@ class OffsetStorage:
             await one
 
     async def close(self) -> None:
-        await self._reader.close()
-        await self._producer.close(timeout_ms=0)
+        try:
+            await self._reader.close()
+        finally:
+            await self._producer.close(timeout_ms=0)

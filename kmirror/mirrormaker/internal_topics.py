@@ -131,5 +131,7 @@ class InternalTopicReader:
             self.next_offset = record.offset + 1
 
     async def close(self) -> None:
-        await self._consumer.close(timeout_ms=0)
-        await self._ends.close(timeout_ms=0)
+        try:
+            await self._consumer.close(timeout_ms=0)
+        finally:
+            await self._ends.close(timeout_ms=0)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -138,20 +138,24 @@ class SourceRecordWriter:
             raise self._failure
 
     async def end(self) -> None:
-        """Waits for what is on its way, stores offsets, closes; never raises a KmirrorError."""
-        try:
-            async with asyncio.timeout(self._config.flush_timeout_ms / 1000):
-                if self._transactions is None:
-                    await self._producer.flush()
-                    await self._commit()
-                elif self._failure is None:
-                    await self._transactions.commit()
-        except (KmirrorError, TimeoutError) as error:
-            _log.warning("[%s] Not everything that was sent is known to be written: %s", self._name, error)
-        finally:
-            await self._scope.cancel()
+        """Waits for what is on its way, stores offsets, closes; never raises a KmirrorError. All is closed,
+        even if the task is cancelled while it ends for another reason.
+        """
+        async with AsyncExitStack() as closing:
             # An open transaction is aborted, so that readers need not wait for its timeout.
-            await self._producer.close(timeout_ms=0 if self._transactions is None else self._config.flush_timeout_ms)
+            producer_ms = 0 if self._transactions is None else self._config.flush_timeout_ms
+            closing.push_async_callback(self._producer.close, timeout_ms=producer_ms)
+            closing.push_async_callback(self._scope.cancel)
+            try:
+                async with asyncio.timeout(self._config.flush_timeout_ms / 1000):
+                    if self._transactions is None:
+                        await self._producer.flush()
+                        await self._commit()
+                    elif self._failure is None:
+                        await self._transactions.commit()
+            except (KmirrorError, TimeoutError) as error:
+                reason = str(error) or "offset.flush.timeout.ms is over"
+                _log.warning("[%s] Not everything that was sent is known to be written: %s", self._name, reason)
 
     async def _commit_regularly(self) -> None:
         while True:

@@ -26,6 +26,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -265,20 +266,27 @@ class _Life:
             self._progress.positions[answer.partition] = answer.next_offset
 
     async def end(self) -> None:
-        """Waits for what is on its way, stores offsets, closes; never raises."""
-        try:
-            if self._started:
-                async with asyncio.timeout(self._config.offset_flush_timeout_ms / 1000):
-                    await self._finish()
-        except (KmirrorError, TimeoutError) as error:
-            _log.warning("[%s] Not everything on its way was acknowledged, and will be copied again: %s", self._config.flow, error)
-        finally:
-            await self._scope.cancel()
-            await self._consumer.close(timeout_ms=0)
-            # An open transaction is aborted, so that readers of the target need not wait for its timeout.
-            await self._producer.close(timeout_ms=0 if self._transactions is None else self._config.offset_flush_timeout_ms)
+        """Waits for what is on its way, stores offsets, closes; raises no KmirrorError. All is closed, even if
+        the task is cancelled while it ends for another reason.
+        """
+        async with AsyncExitStack() as closing:
             if self._syncs is not None:
-                await self._syncs.close()
+                closing.push_async_callback(self._syncs.close)
+            # An open transaction is aborted, so that readers of the target need not wait for its timeout.
+            producer_ms = 0 if self._transactions is None else self._config.offset_flush_timeout_ms
+            closing.push_async_callback(self._producer.close, timeout_ms=producer_ms)
+            closing.push_async_callback(self._consumer.close, timeout_ms=0)
+            closing.push_async_callback(self._scope.cancel)
+            try:
+                if self._started:
+                    async with asyncio.timeout(self._config.offset_flush_timeout_ms / 1000):
+                        await self._finish()
+            except (KmirrorError, TimeoutError) as error:
+                _log.warning(
+                    "[%s] Not everything on its way was acknowledged, and will be copied again: %s",
+                    self._config.flow,
+                    str(error) or "offset.flush.timeout.ms is over",
+                )
 
     async def _finish(self) -> None:
         if self._transactions is not None:

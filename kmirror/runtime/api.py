@@ -229,14 +229,21 @@ class TaskScope:
         may be called again.
 
         The task that runs this (if it belongs to this scope) is left alone, because it cannot await
-        itself.
+        itself. If the caller is cancelled while it waits, the rest is cancelled at once, so that
+        nothing of the scope lives on.
         """
         self._closed = True
         current = asyncio.current_task()
-        for task in reversed(list(self._tasks)):
-            if task is not current and not task.done():
+        left = [task for task in self._tasks if task is not current]
+        try:
+            while left:
+                task = left.pop()
+                if not task.done():
+                    task.cancel()
+                    await self._wait_done(task)
+        finally:
+            for task in reversed(left):
                 task.cancel()
-                await self._wait_done(task)
 
     async def _wait_done(self, task: asyncio.Task[Any]) -> None:
         done = self._runtime.create_future()

@@ -421,8 +421,10 @@ class KafkaConsumer:
             await self._fetcher.close_sessions()
         finally:
             self._closed = True
-            await self._scope.cancel()
-            await self._cluster.close()
+            try:
+                await self._scope.cancel()
+            finally:
+                await self._cluster.close()
 
     async def _leave(self, *, timeout_ms: float, tell: bool) -> None:
         membership = self._membership

@@ -111,8 +111,10 @@ class AssignedWork:
 
     async def stop(self, tasks: Sequence[ConnectorTaskId], connectors: Sequence[str]) -> None:
         """Connectors first, so that none starts another task."""
-        await run_together(self._runtime, f"{self._name} stops", [self._connectors[name].kept.stop() for name in connectors])
-        await run_together(self._runtime, f"{self._name} stops", [self._tasks[task].kept.stop() for task in tasks])
+        try:
+            await run_together(self._runtime, f"{self._name} stops", [self._connectors[name].kept.stop() for name in connectors])
+        finally:
+            await run_together(self._runtime, f"{self._name} stops", [self._tasks[task].kept.stop() for task in tasks])
         for name in connectors:
             self._connectors.pop(name, None)
         for task in tasks:

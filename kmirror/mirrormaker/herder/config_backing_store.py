@@ -166,7 +166,11 @@ class ConfigBackingStore:
             await producer.close(timeout_ms=0)
 
     async def close(self) -> None:
-        await self._reader.close()
-        await self._close_producer()
-        if self._plain is not None:
-            await self._plain.close(timeout_ms=0)
+        try:
+            await self._reader.close()
+        finally:
+            try:
+                await self._close_producer()
+            finally:
+                if self._plain is not None:
+                    await self._plain.close(timeout_ms=0)

@@ -167,6 +167,8 @@ class StatusBackingStore:
         return True
 
     async def close(self) -> None:
-        await self._producer.close(timeout_ms=0)
-        if self._reader is not None:
-            await self._reader.close()
+        try:
+            await self._producer.close(timeout_ms=0)
+        finally:
+            if self._reader is not None:
+                await self._reader.close()

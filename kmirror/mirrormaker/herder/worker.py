@@ -29,6 +29,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -160,14 +161,15 @@ class Worker:
         await self._member.run()
 
     async def end(self) -> None:
+        """Ends all, even if it is cancelled while it ends for another reason."""
         ended = list(self._work.statuses)
-        await self._give_up()
-        await self._scope.cancel()
-        if self._peers is not None:
-            await self._report_unassigned(ended)
-        await self._member.close()
-        await self.configs.close()
-        await self.reports.close()
+        async with AsyncExitStack() as closing:
+            for close in (self.reports.close, self.configs.close, self._member.close, self._scope.cancel):
+                closing.push_async_callback(close)
+            await self._give_up()
+            await self._scope.cancel()
+            if self._peers is not None:
+                await self._report_unassigned(ended)
 
     # WorkerRebalanceListener
 

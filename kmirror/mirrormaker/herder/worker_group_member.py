@@ -117,9 +117,11 @@ class WorkerGroupMember:
     async def close(self) -> None:
         """Leaves the group, so that others get the work at once."""
         member_id, self._identity.id, self._identity.generation = self._identity.id, "", NO_GENERATION
-        if member_id:
-            await self._requests.leave(member_id, timeout_ms=LEAVE_TIMEOUT_MS, reason="the worker is being shut down")
-        await self._cluster.close()
+        try:
+            if member_id:
+                await self._requests.leave(member_id, timeout_ms=LEAVE_TIMEOUT_MS, reason="the worker is being shut down")
+        finally:
+            await self._cluster.close()
 
     # Joining
 

@@ -123,3 +123,32 @@ def test_scheduled_log_work_runs_late_and_not_after_close(world):
     scheduler.schedule_once("closed", lambda: ran.append("closed"), 0)
     world.loop.run_for_us(50_000)
     assert ran == ["now", "later"]
+
+
+def test_nothing_of_a_scope_lives_on_when_its_end_is_cut_short(world):
+    """Whoever waited for the newest task was cancelled, and the older ones were never ended."""
+    runtime = world.node("a").boot()
+    ended = []
+
+    async def work(name: str, clean_up_ms: int) -> None:
+        try:
+            await runtime.sleep_ms(1_000_000)
+        finally:
+            await runtime.sleep_ms(clean_up_ms)
+            ended.append(name)
+
+    async def main() -> None:
+        scope = TaskScope(runtime, "scope")
+        for name, clean_up_ms in (("first", 1), ("second", 2), ("third", 500)):
+            scope.spawn(work(name, clean_up_ms), name=name)
+        await runtime.sleep_ms(1)
+        ending = runtime.spawn(scope.cancel(), name="end")
+        await runtime.sleep_ms(10)
+        ending.cancel()
+        await runtime.sleep_ms(10)
+        assert ended == ["first", "second"]
+        await runtime.sleep_ms(1000)
+        assert len(scope) == 0
+
+    world.loop.run_until_complete(runtime.spawn(main(), name="main"))
+    assert ended == ["first", "second", "third"]
