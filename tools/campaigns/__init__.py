@@ -6,6 +6,7 @@ fills and cuts.
     python -m tools.campaigns disks --rounds 12                  tmpfs: full, read-only, emptied, removed, one of two, the metadata's (root)
     python -m tools.campaigns topics --rounds 3 --topics 1000    a thousand mirrored topics
     python -m tools.campaigns link --rounds 30                   a link that delays, resets, goes silent
+    python -m tools.campaigns workers --rounds 50 --seed 1       MirrorMaker 2: its workers, and brokers of both clusters
 
 A campaign has rounds and a seed; the same seed chooses the same victims at the same places, but
 real processes take their own time, so it repeats the plan and not the run. (What must repeat is

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tools.campaigns import __doc__ as about
-from tools.campaigns import disks, failovers, kills, link, topics
+from tools.campaigns import disks, failovers, kills, link, topics, workers
 from tools.campaigns.run import Campaign, CannotRunError, perform
 
 CAMPAIGNS: dict[str, tuple[Campaign, int]] = {
@@ -19,6 +19,7 @@ CAMPAIGNS: dict[str, tuple[Campaign, int]] = {
     "disks": (disks.campaign, 12),
     "topics": (topics.campaign, 3),
     "link": (link.campaign, 30),
+    "workers": (workers.campaign, 50),
 }
 """By name: what it does, and its rounds unless told otherwise."""
 
@@ -34,6 +35,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--topics", type=int, default=1000, help="of the campaign of that name (default: 1000)")
     parser.add_argument("--combined", action="store_true", help="of the kills: broker 1 is the controller (default: a process of its own)")
     parser.add_argument("--case", default="", help="of the disks: only cases with this in their names (default: all, in turn)")
+    parser.add_argument("--at-least-once", action="store_true", help="of the workers: without exactly-once support")
+    parser.add_argument(
+        "--max-stall", type=float, default=20, metavar="S", help="of the workers: the longest time to stand still (default: 20)"
+    )
+    parser.add_argument("--report", type=Path, metavar="FILE", help="of the workers: the times of each round, as JSON")
     return parser.parse_args(arguments)
 
 

@@ -3,7 +3,8 @@ they are ended.
 
 A record counts as acknowledged when its delivery was reported, and a record of a transaction only
 when the commit was. A transaction with an unknown end (the commit failed, or its answer was lost)
-counts neither way. `acknowledged` maps (topic, partition, offset) to the value.
+counts neither way. `acknowledged` maps (topic, partition, offset) to the value, and `when_s` to the
+time of the acknowledgement (monotonic).
 
 The rate is bounded, because the campaign tests failures and not speed: two cores carry the brokers
 of three clusters and their load.
@@ -47,6 +48,7 @@ class Load:
         self._servers, self._topics, self._partitions = bootstrap_servers, list(topics), partitions
         self._keyed, self._transactional, self._prefix = set(keyed), list(transactional), prefix
         self.acknowledged: dict[Place, bytes] = {}
+        self.when_s: dict[Place, float] = {}
         self.commits = 0
         self.aborts = 0
         self.refused: dict[str, int] = {}
@@ -92,8 +94,11 @@ class Load:
             if error is not None:
                 self._note(error)
                 return
+            place = (topic, message.partition(), message.offset())
             with self._lock:
-                into[topic, message.partition(), message.offset()] = b"" if tombstone else value
+                into[place] = b"" if tombstone else value
+                if into is self.acknowledged:
+                    self.when_s[place] = time.monotonic()
 
         sent = None if tombstone else value
         producer.produce(topic, value=sent, key=key, partition=chance.randrange(self._partitions), on_delivery=delivered)
@@ -144,5 +149,6 @@ class Load:
             return
         producer.commit_transaction(60)
         with self._lock:
+            self.when_s |= dict.fromkeys(written, time.monotonic())
             self.acknowledged.update(written)
         self.commits += 1
