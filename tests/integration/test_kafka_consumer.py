@@ -209,13 +209,14 @@ async def test_commits_are_where_the_next_one_begins(cluster: EmbeddedCluster) -
         assert await reader.committed([first]) == {first: OffsetAndMetadata(10, 0)}, "close commits with enable.auto.commit"
 
 
-async def test_out_of_range_and_nothing_committed(cluster: EmbeddedCluster) -> None:
+async def test_out_of_range_and_nothing_committed(cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     (partition,) = create(cluster, "range")
     fill(cluster, partition, 0, 3)
     async with consumer(cluster) as reader:
         reader.assign([partition])
         reader.seek(partition, 1000)
         assert await read(reader, 3) == [0, 1, 2], "auto.offset.reset=earliest"
+        assert f"Offset 1000 is out of range for partition {partition}" in caplog.text
     async with consumer(cluster, auto_offset_reset="none") as reader:
         reader.assign([partition])
         with pytest.raises(NoOffsetForPartitionException):

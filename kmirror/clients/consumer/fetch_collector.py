@@ -14,6 +14,7 @@ asked for.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from enum import Enum
@@ -29,6 +30,7 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime
 
 ALL_BYTES: Final = 1 << 62
+_log = logging.getLogger(__name__)
 
 
 class OnError(Enum):
@@ -235,6 +237,7 @@ class FetchCollector:
             raise OffsetOutOfRangeException(
                 f"Fetch position {position} is out of range for partition {partition}", {partition: position.offset}
             )
+        _log.warning("Offset %d is out of range for partition %s: auto.offset.reset says where it is read on", position.offset, partition)
         self._subscriptions.request_offset_reset(partition)
 
 

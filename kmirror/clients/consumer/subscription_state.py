@@ -29,6 +29,7 @@ end, so that all have their turn.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -47,6 +48,7 @@ from kmirror.common.topic_partition import TopicPartition
 
 SUBSCRIPTION_EXCEPTION_MESSAGE: Final = "Subscription to topics, partitions and pattern are mutually exclusive"
 UNDEFINED_EPOCH_OFFSET: Final = -1
+_log = logging.getLogger(__name__)
 
 
 class SubscriptionType(Enum):
@@ -357,6 +359,10 @@ class SubscriptionState:
             if not self.has_default_reset_policy:
                 divergent = OffsetAndMetadata(end_offset, leader_epoch)
                 raise LogTruncationException({partition: asked.offset}, {partition: divergent})
+            _log.warning(
+                "%s has lost its end: it was read up to offset %d, and is read again from %d, where other records may stand now",
+                partition, asked.offset, end_offset,
+            )  # fmt: skip
             state.go(FetchState.FETCHING, FetchPosition(end_offset, leader_epoch, asked.leader))
         else:
             state.go(FetchState.FETCHING, asked)

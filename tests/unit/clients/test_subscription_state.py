@@ -76,10 +76,11 @@ def test_without_epochs_there_is_nothing_to_validate(epochs: tuple[int, int]) ->
     assert state.fetchable_partitions() == [A]
 
 
-def test_a_cut_log_is_read_on_where_it_was_cut() -> None:
+def test_a_cut_log_is_read_on_where_it_was_cut_and_that_is_told(caplog: pytest.LogCaptureFixture) -> None:
     state = assigned(position=FetchPosition(7, 4, FIRST))
     state.complete_validation(A, FetchPosition(7, 4, FIRST), 3, 5)
     assert state.state(A).position == FetchPosition(5, 3, FIRST)
+    assert f"{A} has lost its end: it was read up to offset 7, and is read again from 5" in caplog.text
 
 
 def test_a_cut_log_without_a_policy_raises() -> None:
