@@ -13,6 +13,7 @@ lost: an offset is committed only when the target has acknowledged every record 
     settings             properties that guard against loss, the topics' pattern
     message_handler      the handler between consumer and producer
     plugins              handlers and rebalance listeners of users, as `module:attribute`
+    user_code            how they are called, and what becomes of what they raise
     mirror_maker_producer, consumer_wrapper    what streams share, and what each has of its own
     mirror_maker_thread  one stream
     mirror_maker         the owner of all of it: start, first failure, clean end, metrics

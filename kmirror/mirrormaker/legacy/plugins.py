@@ -10,18 +10,26 @@ Modules are found as Python finds them (PYTHONPATH), and last in the current fol
 from __future__ import annotations
 
 import importlib
-import inspect
 import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from kmirror.clients.consumer.consumer_types import ConsumerRebalanceListener
-from kmirror.common.errors import ConfigError
+from kmirror.common.errors import ConfigError, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.legacy.message_handler import MirrorMakerMessageHandler
+from kmirror.mirrormaker.legacy.user_code import UserCodeError, called
 
 LISTENER_METHODS = ("on_partitions_assigned", "on_partitions_revoked")
+
+
+class RebalanceListenerError(KmirrorError):
+    """A user's rebalance listener raised."""
+
+    def __init__(self, method: str, partitions: Sequence[TopicPartition], reason: KmirrorError) -> None:
+        named = ", ".join(str(partition) for partition in partitions)
+        super().__init__(f"User rebalance callback throws an error: {method}([{named}]): {reason}")
 
 
 def load_message_handler(name: str, arguments: str | None) -> MirrorMakerMessageHandler:
@@ -36,15 +44,13 @@ def load_message_handler(name: str, arguments: str | None) -> MirrorMakerMessage
 def load_rebalance_listener(name: str, arguments: str | None) -> ConsumerRebalanceListener:
     """As `load_message_handler`. Methods may be plain functions; those that lack do nothing."""
     made = _made(name, arguments, "consumer.rebalance.listener")
-    if isinstance(made, ConsumerRebalanceListener) and all(inspect.iscoroutinefunction(getattr(made, one)) for one in LISTENER_METHODS):
-        return made
     if not any(callable(getattr(made, one, None)) for one in LISTENER_METHODS):
         raise ConfigError(f"--consumer.rebalance.listener {name}: a rebalance listener has {' and '.join(LISTENER_METHODS)}")
-    return _PlainListener(made)
+    return _UsersListener(made)
 
 
-class _PlainListener(ConsumerRebalanceListener):
-    """A listener whose methods need not be coroutines."""
+class _UsersListener(ConsumerRebalanceListener):
+    """A listener whose methods need not be coroutines, and may raise whatever they like."""
 
     def __init__(self, listener: Any) -> None:
         self._listener = listener
@@ -58,9 +64,10 @@ class _PlainListener(ConsumerRebalanceListener):
     async def _call(self, method: str, partitions: Sequence[TopicPartition]) -> None:
         function = getattr(self._listener, method, None)
         if function is not None:
-            result = function(partitions)
-            if inspect.isawaitable(result):
-                await result
+            try:
+                await called(function, partitions)
+            except UserCodeError as error:
+                raise RebalanceListenerError(method, partitions, error) from error
 
 
 def _made(name: str, arguments: str | None, option: str) -> Any:
@@ -73,7 +80,7 @@ def _made(name: str, arguments: str | None, option: str) -> Any:
             made.init(arguments)
             return made
         return attribute(arguments)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(f"--{option} {name} cannot be made: {type(error).__name__}: {error}") from error
 
 
@@ -85,7 +92,7 @@ def _attribute(name: str, option: str) -> Any:
         sys.path.append(os.getcwd())
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(f"--{option} {name}: the module cannot be loaded: {type(error).__name__}: {error}") from error
     made = getattr(module, attribute_name, None)
     if not callable(made):
