@@ -12,8 +12,9 @@ How a commit ends:
     RebalanceInProgressException           a warning; the next commit has them. (Kafka's stream ends with it.)
 
 A rebalance: before partitions are given up, flush, then commit, then the user's listener. What is
-assigned, the user's listener is told alone. Lost partitions are not committed, and their offsets are
-dropped: another member may be ahead of them already.
+assigned, the user's listener is told alone. Lost partitions are not committed. Whatever was not
+committed of partitions that are gone is dropped: another member may be ahead of it already, and a
+later commit would take the group back there. (Kafka keeps it, and commits it later.)
 """
 
 from __future__ import annotations
@@ -150,6 +151,7 @@ class InternalRebalanceListener(ConsumerRebalanceListener):
 
     async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         await self._wrapper.flush_and_commit()
+        self._wrapper.forget(partitions)
         if self._listener is not None:
             await self._listener.on_partitions_revoked(partitions)
 

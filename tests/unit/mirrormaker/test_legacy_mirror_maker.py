@@ -205,6 +205,20 @@ def test_the_offsets_of_lost_partitions_are_not_committed() -> None:
     assert commits(doubles) == [] and events == []
 
 
+@pytest.mark.parametrize("error", [CommitFailedException(), RebalanceInProgressException("rebalance")])
+def test_what_was_not_committed_of_partitions_that_were_given_up_is_never_committed_later(error: Exception) -> None:
+    """Their next owner may be further by then, and the commit would take the group back."""
+    doubles = Doubles(offset_commit_interval_ms=500)
+
+    async def revoke_in_vain(consumer):
+        consumer.commit_errors = [error]
+        await consumer.listener.on_partitions_revoked([PARTITION])
+
+    doubles.consumer.polls = [[consumed(0), consumed(0, partition=1)], revoke_in_vain]
+    assert doubles.play()
+    assert commits(doubles) == [{TopicPartition("t", 1): 1}]
+
+
 def test_a_commit_that_times_out_is_tried_again_and_drops_topics_that_are_gone(caplog: pytest.LogCaptureFixture) -> None:
     doubles = Doubles()
     doubles.consumer.polls = [[consumed(0), consumed(5, topic="gone")]]
