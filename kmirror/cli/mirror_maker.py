@@ -1,10 +1,11 @@
 """`kafka-mirror-maker`: the legacy MirrorMaker (KIP-3), with the options of Kafka 3.9, the last
 release that has it.
 
-It runs until SIGTERM or SIGINT, which end it cleanly: flush, commit, leave the group, close. A
-second signal ends it at once; what was not committed is mirrored again at the next start.
+It runs until SIGTERM, SIGINT or SIGHUP, which end it cleanly: flush, commit, leave the group, close.
+A second signal ends it at once; what was not committed is mirrored again at the next start. A SIGHUP
+that is ignored (nohup) stays ignored, as by Java.
 
-Exit codes, as in Kafka: 143 after SIGTERM, 130 after SIGINT, 255 when a stream failed or a failed
+Exit codes, as in Kafka: 143 after SIGTERM, 130 after SIGINT, 129 after SIGHUP, 255 when a stream failed or a failed
 send aborted, 1 when it could not start (or was ended by a second signal), 0 for --version. The log
 goes to stderr, one line per event.
 
@@ -98,10 +99,8 @@ def settings_of(options: argparse.Namespace) -> MirrorMakerSettings:
     if "partition.assignment.strategy" not in consumer_properties:
         print(STRATEGY_WARNING, file=sys.stderr)
     aborts = next((getattr(options, name.replace(".", "_")) for name in ABORT_OPTIONS if name in options.given), "true")
-    for name in ("num.streams", "offset.commit.interval.ms"):
-        least = 1 if name == "num.streams" else 0
-        if getattr(options, name.replace(".", "_")) < least:
-            raise KmirrorError(f"--{name} must be at least {least}")
+    if options.num_streams < 1:
+        raise KmirrorError("--num.streams must be at least 1")
     listener, handler = options.consumer_rebalance_listener, options.message_handler
     listener_args = options.rebalance_listener_args
     if listener_args is None:
@@ -133,6 +132,7 @@ def run(options: argparse.Namespace) -> int:
     from kmirror.clients.producer_config import ProducerConfig
     from kmirror.mirrormaker.legacy.cluster_watch import ClusterWatch
     from kmirror.mirrormaker.legacy.mirror_maker import MirrorMaker
+    from kmirror.mirrormaker.legacy.settings import tell_unknown
     from kmirror.runtime.asyncio_runtime import run as run_loop
 
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, datefmt=LOG_DATE_FORMAT, stream=sys.stderr)
@@ -140,10 +140,11 @@ def run(options: argparse.Namespace) -> int:
 
     async def main(runtime: Runtime) -> int:
         mirror_maker = MirrorMaker(runtime, settings)
-        watches = [
-            ClusterWatch(runtime, "source", ConsumerConfig(mirror_maker.consumer_properties, runtime)),
-            ClusterWatch(runtime, "target", ProducerConfig(mirror_maker.producer_properties, runtime)),
-        ]
+        consumer_config = ConsumerConfig(mirror_maker.consumer_properties, runtime)
+        producer_config = ProducerConfig(mirror_maker.producer_properties, runtime)
+        tell_unknown("consumer", consumer_config)
+        tell_unknown("producer", producer_config)
+        watches = [ClusterWatch(runtime, "source", consumer_config), ClusterWatch(runtime, "target", producer_config)]
         http = await _serve_metrics(runtime, options.http_listener, mirror_maker, watches)
         for watch in watches:
             watch.start()
@@ -173,7 +174,10 @@ async def _run_until_a_signal(mirror_maker: MirrorMaker) -> int:
         elif not forcing:
             forcing.append(loop.create_task(mirror_maker.force_end()))
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
         loop.add_signal_handler(number, on_signal, number)
     is_clean = await mirror_maker.run()
     for task in forcing:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -43,10 +45,10 @@ def produce_of_all_kinds(servers: str, topic: str, count: int = 200) -> None:
 
 
 def test_every_record_comes_over_once_and_a_signal_ends_it_cleanly(tmp_path: Path) -> None:
-    with two_clusters() as (source, target):
+    with two_clusters() as (source, target), hangups(signal.SIG_DFL):
         produce_of_all_kinds(source.bootstrap_servers, "orders")
         produce_of_all_kinds(source.bootstrap_servers, "left-alone", 5)
-        for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)):
             with mirror_maker(tmp_path / str(code), source, target, "--num.streams", "2", interval_ms=60_000) as child:
                 wait_for("the records", lambda: len(mirrored(target, "orders")) == len(mirrored(source, "orders")))
                 child.wait_for_line("Starting")
@@ -56,6 +58,26 @@ def test_every_record_comes_over_once_and_a_signal_ends_it_cleanly(tmp_path: Pat
             assert committed(source.bootstrap_servers) == {ORDERS: len(mirrored(source, "orders"))}, "the end flushed and committed"
             produce(source.bootstrap_servers, "orders", ["later"])
         assert call(target.bootstrap_servers, lambda admin: admin.list_topics()) == ["orders"]
+
+
+def test_a_hangup_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
+    """As after nohup: the terminal closes, the tool goes on."""
+    with two_clusters() as (source, target), hangups(signal.SIG_IGN), mirror_maker(tmp_path, source, target, interval_ms=-1) as child:
+        child.wait_for_line("Starting")
+        child.process.send_signal(signal.SIGHUP)
+        produce(source.bootstrap_servers, "orders", ["one"])
+        wait_committed(source, {ORDERS: 1})
+        assert child.stop() == 143
+
+
+@contextmanager
+def hangups(handling: signal.Handlers) -> Iterator[None]:
+    """What children inherit, whatever the terminal of the tests is like."""
+    before = signal.signal(signal.SIGHUP, handling)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_kill_under_load_loses_nothing(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 A property that a file sets itself is left alone, whatever it means for the data; Kafka only says so
 in its log, and so do we.
+
+What only Java can load is refused if records would go elsewhere without it (`partitioner.class`);
+other properties that no client here knows are told by `tell_unknown`, as Kafka tells them.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from kmirror.clients.client_config import ClientConfig
 from kmirror.clients.consumer.consumer_types import ConsumerRebalanceListener
 from kmirror.common.errors import ConfigError
 from kmirror.mirrormaker.java_patterns import compile_pattern
@@ -27,6 +31,10 @@ NO_LOSS_CONSUMER: Final = {"enable.auto.commit": "false"}
 SERIALIZERS: Final = ("key.serializer", "value.serializer")
 DESERIALIZERS: Final = ("key.deserializer", "value.deserializer")
 PRODUCER_TYPE: Final = "producer.type"
+PARTITIONER: Final = "partitioner.class"
+BUILT_IN_PARTITIONER: Final = "org.apache.kafka.clients.producer.internals.DefaultPartitioner"
+"""Kafka 3.9 has it as a deprecated class; it is what a producer does without one.
+"""
 DEFAULT_COMMIT_INTERVAL_MS: Final = 60_000
 _log = logging.getLogger(__name__)
 
@@ -51,9 +59,17 @@ class MirrorMakerSettings:
 
 
 def producer_settings(properties: Mapping[str, str]) -> dict[str, str]:
-    """The file's properties, and those that guard against loss unless the file has others."""
+    """The file's properties, and those that guard against loss unless the file has others.
+    ConfigError for a partitioner of the user's.
+    """
+    partitioner = properties.get(PARTITIONER)
+    if partitioner and partitioner != BUILT_IN_PARTITIONER:
+        raise ConfigError(
+            f"Invalid value {partitioner} for configuration {PARTITIONER}: classes of Java cannot be loaded; a message handler "
+            "(--message.handler) can give each record its partition"
+        )
     made = with_defaults(properties, NO_LOSS_PRODUCER)
-    return {name: value for name, value in made.items() if name not in (PRODUCER_TYPE, *SERIALIZERS)}
+    return {name: value for name, value in made.items() if name not in (PRODUCER_TYPE, PARTITIONER, *SERIALIZERS)}
 
 
 def consumer_settings(properties: Mapping[str, str]) -> dict[str, str]:
@@ -75,11 +91,20 @@ def with_defaults(properties: Mapping[str, str], defaults: Mapping[str, str]) ->
     return {**defaults, **properties}
 
 
+def tell_unknown(client: str, config: ClientConfig) -> None:
+    """Logs what a file has and no client reads: a misspelt name, or a class of Java's."""
+    for name in config.unknown_names:
+        _log.warning("Property %s of the %s is unknown and changes nothing.", name, client)
+
+
 def include_pattern(text: str) -> re.Pattern[str]:
     """Reads --include as Kafka's `IncludeList` does: commas mean "or", blanks and surrounding
-    quotes go away. The syntax is Java's. ConfigError if it is no regular expression.
+    quotes go away. The syntax is Java's. ConfigError if it is no regular expression, or if nothing
+    is left: no consumer subscribes to that.
     """
     regex = re.sub(r"[\"']+$", "", re.sub(r"^[\"']+", "", text.strip().replace(",", "|").replace(" ", "")))
+    if not regex:
+        raise ConfigError(f"Invalid expression syntax: {text}: Topic pattern to subscribe to cannot be empty")
     try:
         return compile_pattern(regex, config="include")
     except ConfigError as error:

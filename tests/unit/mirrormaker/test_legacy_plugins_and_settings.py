@@ -11,7 +11,7 @@ from kmirror.cli import mirror_maker
 from kmirror.common.errors import ConfigError
 from kmirror.mirrormaker.legacy import ConsumerRecord
 from kmirror.mirrormaker.legacy.plugins import load_message_handler, load_rebalance_listener
-from kmirror.mirrormaker.legacy.settings import consumer_settings, include_pattern, producer_settings
+from kmirror.mirrormaker.legacy.settings import BUILT_IN_PARTITIONER, consumer_settings, include_pattern, producer_settings
 from kmirror.record.record_batch import TimestampType
 
 PAGE = Path(__file__).parents[3] / "docs" / "MIRRORMAKER.md"
@@ -91,6 +91,27 @@ def test_include_is_read_as_kafkas_list_of_topics() -> None:
     assert [bool(pattern.fullmatch(name)) for name in ("orders", "parcels-1", "order", "xorders")] == [True, True, False, False]
     with pytest.raises(ConfigError, match=r"^Invalid expression syntax: \(: \( is an invalid regex"):
         include_pattern("(")
+    for nothing in ("", "  ", " ' ' ", '""'):
+        with pytest.raises(ConfigError, match="Topic pattern to subscribe to cannot be empty$"):
+            include_pattern(nothing)
+
+
+def test_a_partitioner_of_the_users_is_refused_because_records_would_go_elsewhere() -> None:
+    with pytest.raises(ConfigError, match=r"^Invalid value org.acme.ByShop for configuration partitioner.class: .* message handler"):
+        producer_settings({"partitioner.class": "org.acme.ByShop"})
+    assert "partitioner.class" not in producer_settings({"partitioner.class": BUILT_IN_PARTITIONER})
+
+
+def test_properties_that_no_client_reads_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """The run ends at --http.listener, which has no port."""
+    (tmp_path / "c").write_text("bootstrap.servers=127.0.0.1:1\ngroup.id=g\nauto.offset.rest=earliest\nkey.deserializer=x\n")
+    (tmp_path / "p").write_text("bootstrap.servers=127.0.0.1:1\ninterceptor.classes=org.acme.Audit\nproducer.type=async\n")
+    monkeypatch.chdir(tmp_path)
+    assert mirror_maker.main(["--consumer.config", "c", "--producer.config", "p", "--include", "x", "--http.listener", "nowhere"]) == 1
+    assert [line for line in caplog.messages if "unknown" in line] == [
+        "Property auto.offset.rest of the consumer is unknown and changes nothing.",
+        "Property interceptor.classes of the producer is unknown and changes nothing.",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -117,6 +138,7 @@ def test_include_is_read_as_kafkas_list_of_topics() -> None:
             "Cannot parse argument 'x' of option",
         ),
         (["--consumer.config", "c", "--producer.config", "p", "--include", "("], 255, "Invalid expression syntax: ("),
+        (["--consumer.config", "c", "--producer.config", "p", "--include", ""], 255, "subscribe to cannot be empty"),
         (
             ["--consumer.config", "c", "--producer.config", "p", "--whitelist", "x", "--abortOnSendFail", "maybe"],
             1,
