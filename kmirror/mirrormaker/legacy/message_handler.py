@@ -76,7 +76,9 @@ def _fault(record: object) -> str | None:
             return f"whose {name} is a {type(data).__name__}: it must be bytes or None"
     if not _are_headers(record.headers):
         return "whose headers are not pairs of a str and bytes or None"
-    return _number_fault("partition", record.partition, LARGEST_PARTITION) or _number_fault("timestamp", record.timestamp, LARGEST_TIMESTAMP)
+    return _number_fault("partition", record.partition, LARGEST_PARTITION) or _number_fault(
+        "timestamp", record.timestamp, LARGEST_TIMESTAMP
+    )
 
 
 def _is_data(data: object) -> bool:

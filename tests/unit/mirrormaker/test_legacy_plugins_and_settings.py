@@ -102,7 +102,9 @@ def test_a_partitioner_of_the_users_is_refused_because_records_would_go_elsewher
     assert "partitioner.class" not in producer_settings({"partitioner.class": BUILT_IN_PARTITIONER})
 
 
-def test_properties_that_no_client_reads_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_properties_that_no_client_reads_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """The run ends at --http.listener, which has no port."""
     (tmp_path / "c").write_text("bootstrap.servers=127.0.0.1:1\ngroup.id=g\nauto.offset.rest=earliest\nkey.deserializer=x\n")
     (tmp_path / "p").write_text("bootstrap.servers=127.0.0.1:1\ninterceptor.classes=org.acme.Audit\nproducer.type=async\n")

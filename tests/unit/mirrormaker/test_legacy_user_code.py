@@ -77,7 +77,9 @@ async def test_a_record_that_cannot_be_sent_never_gets_among_those_that_can(reco
 
 @pytest.mark.parametrize("kind", [Raising, RaisingLater])
 @pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError(), MemoryError("full")])
-def test_whatever_a_handler_raises_ends_the_stream_in_order(kind: type[Raising], error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+def test_whatever_a_handler_raises_ends_the_stream_in_order(
+    kind: type[Raising], error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
     """A handler that calls sys.exit(0) must not end the tool as if all were well."""
     doubles = Doubles(message_handler=kind(error))
     doubles.consumer.polls = [[consumed(0), consumed(1), consumed(2), consumed(3)]]
