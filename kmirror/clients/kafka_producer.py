@@ -106,6 +106,7 @@ class KafkaProducer:
             runtime, config, self.cluster, self._accumulator, self._manager, self._scope, start_work=self._calls.start_work
         )
         self._calls.on_progress = self._sender.wake
+        self._missing: dict[object, str] = {}
         self._closed = False
         self._scope.spawn(Supervised(runtime, self._sender.run, name=f"{client_id}-sender").run(), name="sender")
 
@@ -197,6 +198,19 @@ class KafkaProducer:
         closed producer has nothing left, and returns at once, as Kafka's does.
         """
         await self._flush()
+
+    def trouble(self) -> str | None:
+        """Why the first of what waits is not written yet: what its last attempt ended with, that its
+        partition has no leader, or that a topic or partition is not there. None if nothing waits,
+        or nothing went wrong with it. Nothing of it is raised before delivery.timeout.ms or
+        max.block.ms is over, as in Kafka.
+        """
+        for batch in self._accumulator.incomplete:
+            if batch.last_error is not None:
+                return f"{batch.partition}: {batch.last_error}"
+            if self.cluster.metadata.leader(batch.partition) is None:
+                return f"{batch.partition} has no leader"
+        return next(iter(self._missing.values()), None)
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The topic's partitions. REQUEST_TIMED_OUT if the topic is not found in max.block.ms."""
@@ -355,6 +369,14 @@ class KafkaProducer:
 
     async def _wait_on_metadata(self, topic: str, partition: int | None) -> None:
         """Waits until the topic, and the partition if one is given, is known."""
+        waits = object()
+        try:
+            await self._wait_until_present(waits, topic, partition)
+        finally:
+            self._missing.pop(waits, None)
+
+    async def _wait_until_present(self, waits: object, topic: str, partition: int | None) -> None:
+        """`waits` is what `trouble` knows this call by."""
         deadline_ms = self._runtime.clock.monotonic_ms() + self.config.max_block_ms
         while True:
             left_ms = deadline_ms - self._runtime.clock.monotonic_ms()
@@ -374,11 +396,13 @@ class KafkaProducer:
                 if not error.error.retriable:
                     raise
             self._ensure_open()
-            if self._runtime.clock.monotonic_ms() >= deadline_ms:
-                raise ApiException(Errors.REQUEST_TIMED_OUT, self._not_present(topic, partition))
+            waited_ms = self.config.max_block_ms + self._runtime.clock.monotonic_ms() - deadline_ms
+            self._missing[waits] = self._not_present(topic, partition, waited_ms)
+            if waited_ms >= self.config.max_block_ms:
+                raise ApiException(Errors.REQUEST_TIMED_OUT, self._not_present(topic, partition, self.config.max_block_ms))
 
-    def _not_present(self, topic: str, partition: int | None) -> str:
-        waited = f"after {self.config.max_block_ms} ms."
+    def _not_present(self, topic: str, partition: int | None, waited_ms: int) -> str:
+        waited = f"after {waited_ms} ms."
         count = self.cluster.partition_count(topic)
         if partition is None or not count:
             return f"Topic {topic} not present in metadata {waited}"

@@ -159,6 +159,7 @@ class ProduceOutcomes:
                 self._manager.split(batch, parts)
         elif self._can_retry(batch, error, log_start_offset, now_ms):
             batch.attempts += 1
+            batch.last_error = error
             self._accumulator.reenqueue(batch, now_ms, self._cluster.backoff_ms(batch.attempts - 1))
         else:
             if record_errors:

@@ -242,6 +242,8 @@ class ProducerBatch:
     base_sequence = NO_SEQUENCE
     last_sequence = NO_SEQUENCE
     attempts = 0
+    last_error: Exception | None = None
+    """What the last attempt ended with, while another one is to come."""
     last_attempt_ms = 0
     backoff_ms: float = 0
     attempted_leader_epoch = -1

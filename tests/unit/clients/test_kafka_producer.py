@@ -606,3 +606,41 @@ def test_callbacks_hear_of_every_outcome_and_may_fail(cluster):
     cluster.run(story())
     assert heard == [(0, None), (1, None), (2, None)]
     cluster.run(producer.close())
+
+
+def test_what_keeps_records_from_being_written_is_told_while_they_wait(cluster):
+    """NOT_ENOUGH_REPLICAS can last for hours, and max.block.ms can be for ever."""
+    producer = producer_of(cluster, max_block_ms=1 << 40)
+    assert producer.trouble() is None
+    cluster.logs.fault = lambda node_id, partition, batch: Errors.NOT_ENOUGH_REPLICAS
+    (sent,) = cluster.run(send_all(producer, 1))
+    cluster.run_ms(500)
+    assert "t-0: NOT_ENOUGH_REPLICAS" in producer.trouble()
+    cluster.logs.fault = lambda node_id, partition, batch: None
+    assert cluster.run(outcomes([sent]))[0].offset == 0
+    assert producer.trouble() is None
+
+    for where, trouble in (
+        (ProducerRecord("nowhere", b"v"), "Topic nowhere"),
+        (ProducerRecord("t", b"v", partition=9), "Partition 9 of topic t"),
+    ):
+        waiting = cluster.runtime.spawn(producer.send(where), name="send")
+        cluster.run_ms(500)
+        assert producer.trouble().startswith(trouble) and "not present in metadata after" in producer.trouble()
+        waiting.cancel()
+        cluster.run_ms(1)
+        assert producer.trouble() is None
+    cluster.run(producer.close())
+
+
+def test_a_partition_without_a_leader_is_told_while_records_wait_for_it(cluster):
+    producer = producer_of(cluster)
+    cluster.run(outcomes(cluster.run(send_all(producer, 1))))
+    cluster.topics["t"].leaders[0] = -1
+    sent = cluster.run(send_all(producer, 1))
+    cluster.run_ms(1_000)
+    assert producer.trouble() is not None and "t-0" in producer.trouble()
+    cluster.topics["t"].leaders[0] = 1
+    cluster.run(outcomes(sent))
+    assert producer.trouble() is None
+    cluster.run(producer.close())
