@@ -18,6 +18,7 @@ lost: an offset is committed only when the target has acknowledged every record 
     mirror_maker_thread  one stream
     mirror_maker         the owner of all of it: start, first failure, clean end, metrics
     cluster_watch        says in the log when a cluster cannot be reached
+    stall_watch          says in the log why nothing is mirrored although both can
 
 Names are those of Kafka's class `kafka.tools.MirrorMaker`. A thread of Kafka's is a task here.
 

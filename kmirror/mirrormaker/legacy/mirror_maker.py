@@ -23,7 +23,9 @@ from kmirror.mirrormaker.legacy.consumer_wrapper import Consumer, ConsumerWrappe
 from kmirror.mirrormaker.legacy.mirror_maker_producer import MirrorMakerProducer, Producer
 from kmirror.mirrormaker.legacy.mirror_maker_thread import MirrorMakerThread
 from kmirror.mirrormaker.legacy.settings import MirrorMakerSettings, consumer_settings, producer_settings, with_client_id
+from kmirror.mirrormaker.legacy.stall_watch import StallWatch
 from kmirror.runtime.api import Runtime, TaskScope
+from kmirror.runtime.supervision import Supervised
 
 NUM_DROPPED_MESSAGES: Final = MetricName("kafka.tools", "MirrorMaker", "MirrorMaker-numDroppedMessages")
 OWN_METRICS: Final = "kmirror"
@@ -73,6 +75,7 @@ class MirrorMaker:
             )
             for number, consumer in enumerate(consumers)
         ]
+        self._stalls = StallWatch(runtime, self.threads, self.producer)
         self.metrics = MetricsRegistry(runtime.clock)
         self._register_metrics()
 
@@ -98,6 +101,7 @@ class MirrorMaker:
         ended = [asyncio.Event() for _ in tasks]
         for thread, task, event in zip(self.threads, tasks, ended, strict=True):
             task.add_done_callback(partial(self._on_stream_ended, thread, event))
+        self._scope.spawn(Supervised(self._runtime, self._stalls.run, name="stall-watch").run(), name="stall-watch")
         await self._stopping.wait()
         _log.info("Start clean shutdown.")
         for thread in self.threads:
@@ -126,8 +130,11 @@ class MirrorMaker:
         await self.producer.close_now()
 
     def not_ready(self) -> list[str]:
-        """The streams that have failed, with their reasons; empty while all is well."""
-        return [f"{thread.name}: {thread.failure}" for thread in self.threads if thread.failure is not None]
+        """The streams that have failed, with their reasons, and why nothing is written; empty while
+        all is well.
+        """
+        failed = [f"{thread.name}: {thread.failure}" for thread in self.threads if thread.failure is not None]
+        return failed + self._stalls.not_ready()
 
     def _abort(self) -> None:
         """A send failed, and failures abort: nothing more is sent or committed."""

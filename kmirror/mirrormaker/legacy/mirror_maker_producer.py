@@ -28,6 +28,8 @@ class Producer(Protocol):
 
     async def flush(self) -> None: ...
 
+    def trouble(self) -> str | None: ...
+
     async def close(self, timeout_ms: int = ...) -> None: ...
 
 
@@ -81,6 +83,10 @@ class MirrorMakerProducer:
         """
         if not self.has_failed:
             await self._producer.flush()
+
+    def trouble(self) -> str | None:
+        """Why the first record that waits is not written yet; None if nothing went wrong with it."""
+        return self._producer.trouble()
 
     async def close(self) -> None:
         await self._producer.close()

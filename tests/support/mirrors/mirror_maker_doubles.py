@@ -37,10 +37,14 @@ class ScriptedConsumer:
         self.commit_errors: list[Exception] = []
         self.committed: dict[TopicPartition, int] = {}
         self.topics: list[str] = ["t"]
+        self.answered_fetches = 0
         self.listener = None
         self.pattern = None
         self.closed = False
         self._woken = asyncio.Event()
+
+    def trouble(self) -> str | None:
+        return self.world.troubles.get("source")
 
     def subscribe(self, pattern, listener=None) -> None:
         self.pattern, self.listener = pattern, listener
@@ -103,6 +107,9 @@ class ScriptedProducer:
         self._waiting: list = []
         self.closed = False
 
+    def trouble(self) -> str | None:
+        return self.world.troubles.get("target")
+
     async def send(self, record, callback=None):
         refused = self.refuses(record)
         if refused is not None:
@@ -138,12 +145,13 @@ class ScriptedProducer:
 
 
 class Doubles:
-    """A MirrorMaker on doubles. `play` runs until the MirrorMaker ends or `ask_ms` have passed;
+    """A MirrorMaker on doubles. `troubles` is what its clients tell of source and target. `play` runs until the MirrorMaker ends or `ask_ms` have passed;
     then it is asked to end.
     """
 
     def __init__(self, *, consumer_properties=None, producer_properties=None, **settings) -> None:
         self.events: list[tuple] = []
+        self.troubles: dict[str, str] = {}
         self.consumers: list[ScriptedConsumer] = []
         self.world = SimWorld(SimLoop(3))
         self.runtime = self.world.node("mirror-maker").boot()
