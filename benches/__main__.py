@@ -52,6 +52,7 @@ BENCHES = {
     "mirror_replicated": "mirroring to three brokers with RF 3, against MirrorMaker 2 and three raw relays",
     "mirror_maker_2": "connect-mirror-maker's CPU, 1 and 10 partitions and all unpacked, against Apache Kafka's",
     "mirror_maker_latency": "connect-mirror-maker's latency at 500 records a second, against Apache Kafka's",
+    "legacy_mirror_maker": "kafka-mirror-maker's CPU by record, 1 and 10 partitions, against Apache Kafka 3.9's",
     "mirror": "mirroring 1 GB, against MirrorMaker 2, the reference implementation and a raw relay",
 }
 

@@ -140,6 +140,8 @@ def test_a_record_that_the_target_refuses_stops_the_tool_and_is_not_committed(tm
 
 
 HANDLER = '''
+import time
+
 from kmirror.mirrormaker.legacy import ProducerRecord
 
 
@@ -150,6 +152,8 @@ class Renamed:
         self.prefix = prefix
 
     def handle(self, record):
+        if self.prefix == "slow.":
+            time.sleep(0.01)
         if record.value == b"poison":
             raise ValueError("cannot read it")
         if record.value.endswith(b"5"):
@@ -191,6 +195,21 @@ def test_a_handler_filters_and_doubles_and_offsets_move_past_what_it_drops(tmp_p
         assert values(target, "east.orders")[-2:] == [b"good", b"good"]
         assert committed(source.bootstrap_servers) == {ORDERS: 17}, "the poison record is the next one"
         assert (tmp_path / "told.txt").read_text() == "assigned orders-0\nrevoked orders-0\n"
+
+
+def test_a_handler_that_takes_longer_for_a_poll_than_the_session_keeps_its_partitions(tmp_path: Path) -> None:
+    """400 records of one poll take 4 s without a wait, and a member that is silent for 1.5 s is out."""
+    (tmp_path / "shop_plugins.py").write_text(HANDLER)
+    session = ["session.timeout.ms=1500", "heartbeat.interval.ms=300"]
+    with two_clusters(**{"group.min.session.timeout.ms": "100"}) as (source, target):
+        kept = [f"{number}." for number in range(400)]
+        produce(source.bootstrap_servers, "orders", kept)
+        plugins = ("--message.handler", "shop_plugins:Renamed", "--message.handler.args", "slow.")
+        with mirror_maker(tmp_path, source, target, *plugins, interval_ms=60_000, consumer=session) as child:
+            wait_for("the last record", lambda: values(target, "slow.orders")[-1:] == [kept[-1].encode()])
+            assert child.stop() == 143
+        assert values(target, "slow.orders") == [value.encode() for value in kept for _ in range(2)]
+        assert committed(source.bootstrap_servers) == {ORDERS: 400}
 
 
 def test_a_target_topic_is_made_with_the_brokers_defaults(tmp_path: Path) -> None:

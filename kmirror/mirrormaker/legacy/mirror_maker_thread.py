@@ -6,6 +6,11 @@
 Ending is: flush, commit, leave the group. It commits what was handed to the producer, which after a
 failure of the handler is everything before the record that it failed at. If the flush fails, nothing
 is committed.
+
+A poll returns up to max.poll.records, and a handler that is a plain function never waits. So a stream
+lets others run every TURN_MS: without that, 100 ms for each record would be 50 s without a heartbeat,
+the group would take the partitions away, and the same records would come again, for ever. (Java has
+a thread for heartbeats.) Within one call of such a handler nothing else can run.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ from kmirror.runtime.api import Runtime
 
 POLL_MS: Final = 1_000
 """As Kafka's: commit intervals above a second are kept although nothing arrives."""
+TURN_MS: Final = 50
 _log = logging.getLogger(__name__)
 
 
@@ -49,7 +55,7 @@ class MirrorMakerThread:
         self._handler = handler
         self._interval_ms = offset_commit_interval_ms
         self._on_failure = on_failure
-        self._last_commit_ms = runtime.clock.monotonic_ms()
+        self._last_commit_ms = self._turn_began_ms = runtime.clock.monotonic_ms()
         self._shutting_down = False
 
     def shut_down(self) -> None:
@@ -77,10 +83,13 @@ class MirrorMakerThread:
     async def _mirror(self) -> None:
         """Mirrors what one poll returns."""
         try:
-            for record in await self.wrapper.consumer.poll(POLL_MS):
+            records = await self.wrapper.consumer.poll(POLL_MS)
+            self._turn_began_ms = self._runtime.clock.monotonic_ms()
+            for record in records:
                 if self._is_ending:
                     return
                 await self._mirror_record(record)
+                await self._maybe_let_others_run()
                 await self._maybe_flush_and_commit_offsets()
         except WakeupException:
             pass
@@ -94,6 +103,11 @@ class MirrorMakerThread:
         for made in await handled(self._handler, record):
             await self._producer.send(made)
         self.wrapper.mirrored(record)
+
+    async def _maybe_let_others_run(self) -> None:
+        if self._runtime.clock.monotonic_ms() - self._turn_began_ms >= TURN_MS:
+            await self._runtime.sleep_ms(0)
+            self._turn_began_ms = self._runtime.clock.monotonic_ms()
 
     async def _maybe_flush_and_commit_offsets(self) -> None:
         if self._runtime.clock.monotonic_ms() - self._last_commit_ms > self._interval_ms:
