@@ -27,7 +27,6 @@ from typing import Any, Final, Protocol
 from kmirror.clients.consumer.consumer_types import (
     CommitFailedException,
     ConsumerRebalanceListener,
-    ConsumerRecord,
     ConsumerRecords,
     OffsetAndMetadata,
     RebalanceInProgressException,
@@ -87,9 +86,9 @@ class ConsumerWrapper:
     def subscribe(self) -> None:
         self.consumer.subscribe(self._include, self._listener)
 
-    def mirrored(self, record: ConsumerRecord) -> None:
-        """All results of a record were handed to the producer."""
-        self.offsets[record.topic_partition] = record.offset + 1
+    def mirrored(self, partition: TopicPartition, offset: int) -> None:
+        """All results of the record at `offset` were handed to the producer."""
+        self.offsets[partition] = offset + 1
 
     async def flush_and_commit(self) -> None:
         """Commits what was handed to the producer before the call."""

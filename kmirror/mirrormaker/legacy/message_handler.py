@@ -50,8 +50,6 @@ class DefaultMirrorMakerMessageHandler:
 
 async def handled(handler: MirrorMakerMessageHandler, record: ConsumerRecord) -> list[ProducerRecord]:
     """Returns what the handler makes of a record; MessageHandlerError for whatever goes wrong."""
-    if type(handler) is DefaultMirrorMakerMessageHandler:
-        return handler.handle(record)
     try:
         records = list(await called(handler.handle, record))
     except UserCodeError as error:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from kmirror.clients.kafka_producer import FutureRecordMetadata, ProducerRecord, RecordMetadata
@@ -54,7 +55,7 @@ class MirrorMakerProducer:
             self.num_acknowledged_messages += 1
             return
         try:
-            await self._producer.send(record, lambda metadata, error: self._completed(record, metadata, error))
+            await self._producer.send(record, partial(self._completed, record))
         except ApiException as error:
             self._completed(record, None, error)
 

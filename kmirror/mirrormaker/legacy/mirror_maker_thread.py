@@ -21,8 +21,9 @@ from typing import Final
 
 from kmirror.clients.consumer.consumer_types import ConsumerRecord, WakeupException
 from kmirror.common.errors import KmirrorError
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.legacy.consumer_wrapper import ConsumerWrapper
-from kmirror.mirrormaker.legacy.message_handler import MirrorMakerMessageHandler, handled
+from kmirror.mirrormaker.legacy.message_handler import DefaultMirrorMakerMessageHandler, MirrorMakerMessageHandler, handled
 from kmirror.mirrormaker.legacy.mirror_maker_producer import MirrorMakerProducer
 from kmirror.runtime.api import Runtime
 
@@ -55,7 +56,8 @@ class MirrorMakerThread:
         self._handler = handler
         self._interval_ms = offset_commit_interval_ms
         self._on_failure = on_failure
-        self._last_commit_ms = self._turn_began_ms = runtime.clock.monotonic_ms()
+        self._copy = handler.handle if isinstance(handler, DefaultMirrorMakerMessageHandler) else None
+        self._last_commit_ms = self._due_ms = runtime.clock.monotonic_ms()
         self._shutting_down = False
 
     def shut_down(self) -> None:
@@ -84,13 +86,17 @@ class MirrorMakerThread:
         """Mirrors what one poll returns."""
         try:
             records = await self.wrapper.consumer.poll(POLL_MS)
-            self._turn_began_ms = self._runtime.clock.monotonic_ms()
-            for record in records:
-                if self._is_ending:
-                    return
-                await self._mirror_record(record)
-                await self._maybe_let_others_run()
-                await self._maybe_flush_and_commit_offsets()
+            clock = self._runtime.clock
+            self._begin_turn()
+            for partition in records.partitions():
+                for record in records.records(partition):
+                    if self._is_ending:
+                        return
+                    await self._mirror_record(partition, record)
+                    if clock.monotonic_ms() >= self._due_ms:
+                        await self._runtime.sleep_ms(0)
+                        await self._maybe_flush_and_commit_offsets()
+                        self._begin_turn()
         except WakeupException:
             pass
         except KmirrorError as error:
@@ -98,16 +104,16 @@ class MirrorMakerThread:
                 raise
             _log.debug("[%s] failed while it ended: %s", self.name, error)
 
-    async def _mirror_record(self, record: ConsumerRecord) -> None:
+    async def _mirror_record(self, partition: TopicPartition, record: ConsumerRecord) -> None:
         self.num_consumed_messages += 1
-        for made in await handled(self._handler, record):
+        for made in self._copy(record) if self._copy is not None else await handled(self._handler, record):
             await self._producer.send(made)
-        self.wrapper.mirrored(record)
+        self.wrapper.mirrored(partition, record.offset)
 
-    async def _maybe_let_others_run(self) -> None:
-        if self._runtime.clock.monotonic_ms() - self._turn_began_ms >= TURN_MS:
-            await self._runtime.sleep_ms(0)
-            self._turn_began_ms = self._runtime.clock.monotonic_ms()
+    def _begin_turn(self) -> None:
+        """Others have run: works out when they have to again, or when a commit is due before that."""
+        turn_ends_ms = self._runtime.clock.monotonic_ms() + TURN_MS
+        self._due_ms = min(turn_ends_ms, self._last_commit_ms + self._interval_ms + 1)
 
     async def _maybe_flush_and_commit_offsets(self) -> None:
         if self._runtime.clock.monotonic_ms() - self._last_commit_ms > self._interval_ms:

@@ -56,7 +56,10 @@ class ScriptedConsumer:
                 found = await found(self) or []
             if isinstance(found, Exception):
                 raise found
-            return ConsumerRecords({TopicPartition("t", 0): found})
+            by_partition: dict[TopicPartition, list[ConsumerRecord]] = {}
+            for record in found:
+                by_partition.setdefault(record.topic_partition, []).append(record)
+            return ConsumerRecords(by_partition)
         try:
             await asyncio.wait_for(self._woken.wait(), timeout_ms / 1000)
         except TimeoutError:
