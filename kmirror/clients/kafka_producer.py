@@ -125,20 +125,20 @@ class KafkaProducer:
         self._ensure_open()
         accumulator = self._accumulator
         key, value, headers = record.key, record.value, record.headers
-        if not self.cluster.partition_count(record.topic) or (
-            record.partition is not None and record.partition >= self.cluster.partition_count(record.topic)
-        ):
+        count = self.cluster.partition_count(record.topic)
+        if not count or (record.partition is not None and record.partition >= count):
             await self._wait_on_metadata(record.topic, record.partition)
         timestamp = self._runtime.clock.time_ms() if record.timestamp is None else record.timestamp
-        self._ensure_size(RECORD_BATCH_OVERHEAD + size_upper_bound(key, value, headers))
-        partition = TopicPartition(record.topic, self._partitioner.partition(record, timestamp))
+        most = size_upper_bound(key, value, headers)
+        self._ensure_size(RECORD_BATCH_OVERHEAD + most)
+        partition = TopicPartition(record.topic, self._partitioner.partition(record, timestamp, most))
         self._may_add(partition)
-        future = accumulator.try_append(partition, timestamp, key, value, headers, callback)
+        future = accumulator.try_append(partition, timestamp, key, value, headers, callback, most=most)
         if future is None:
-            memory = accumulator.memory_for(key, value, headers)
+            memory = accumulator.memory_for(most)
             await self._take_memory(memory)
             self._may_add(partition)
-            future = accumulator.try_append(partition, timestamp, key, value, headers, callback)
+            future = accumulator.try_append(partition, timestamp, key, value, headers, callback, most=most)
             if future is not None:  # others have made room meanwhile
                 accumulator.pool.give_back(memory)
             else:

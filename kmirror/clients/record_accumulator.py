@@ -101,9 +101,9 @@ class RecordAccumulator:
 
     # In
 
-    def memory_for(self, key: Buffer | None, value: Buffer | None, headers: Sequence[Header]) -> int:
-        """What a new batch for this record takes of buffer.memory."""
-        return max(self._batch_size, RECORD_BATCH_OVERHEAD + size_upper_bound(key, value, headers))
+    def memory_for(self, most: int) -> int:
+        """What a new batch for a record of `most` bytes at most takes of buffer.memory."""
+        return max(self._batch_size, RECORD_BATCH_OVERHEAD + most)
 
     def try_append(
         self,
@@ -113,9 +113,13 @@ class RecordAccumulator:
         value: Buffer | None,
         headers: Sequence[Header],
         callback: Callback | None,
+        *,
+        most: int,
     ) -> FutureRecordMetadata | None:
-        """Adds a record to the partition's last batch; None if a new batch is needed."""
-        if not self.has_room(partition, size_upper_bound(key, value, headers), timestamp):
+        """Adds a record of `most` bytes at most to the partition's last batch; None if a new batch is
+        needed.
+        """
+        if not self.has_room(partition, most, timestamp):
             return None
         return self.queues[partition][-1].append(timestamp, key, value, headers, callback)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kmirror.clients.cluster_client import ClusterClient
 from kmirror.clients.partitioner import StickyPartitioner, partition_for_key
-from kmirror.clients.producer_batch import IllegalStateError, ProducerBatch, ProducerRecord, size_upper_bound
+from kmirror.clients.producer_batch import IllegalStateError, ProducerBatch, ProducerRecord
 from kmirror.clients.producer_config import ProducerConfig
 from kmirror.clients.record_accumulator import RecordAccumulator
 from kmirror.common.ports import Random
@@ -21,8 +21,10 @@ class RecordPartitioner:
         self._accumulator = accumulator
         self._partitioners: dict[str, StickyPartitioner] = {}
 
-    def partition(self, record: ProducerRecord, timestamp: int) -> int:
-        """The record's own partition, or the one of its key, or one that is chosen for it."""
+    def partition(self, record: ProducerRecord, timestamp: int, most: int) -> int:
+        """The record's own partition, or the one of its key, or one that is chosen for it. `most` is
+        the most bytes that the record takes.
+        """
         if record.partition is not None:
             if record.partition < 0:
                 raise IllegalStateError(f"Invalid partition: {record.partition}. Partition number should always be non-negative or null.")
@@ -36,7 +38,6 @@ class RecordPartitioner:
             sticky = self._partitioners[record.topic] = StickyPartitioner(self._random, self._config.batch_size, adaptive=adaptive)
         if sticky.has_choice(count):
             current = sticky.current(count, ())
-            most = size_upper_bound(record.key, record.value, record.headers)
             if not sticky.has_its_share or self._accumulator.has_room(TopicPartition(record.topic, current), most, timestamp):
                 return current
             sticky.move_on()
