@@ -34,7 +34,7 @@ from kmirror.clients.consumer.consumer_protocol import (
 from kmirror.clients.consumer.consumer_types import CommitFailedException, ConsumerGroupMetadata, RebalanceInProgressException
 from kmirror.clients.consumer.group_leader import GroupLeader
 from kmirror.clients.consumer.member_states import ClassicEvent, ClassicState, classic_step
-from kmirror.clients.consumer.membership import ListenerCalls
+from kmirror.clients.consumer.membership import ListenerCalls, join_failed
 from kmirror.clients.consumer.offset_commits import MemberIdentity
 from kmirror.clients.consumer.partition_assignor import ConsumerPartitionAssignor, RebalanceProtocol, Subscription
 from kmirror.clients.consumer.pattern_topics import PatternTopics
@@ -93,6 +93,7 @@ class ClassicMembership:
         self._leads = False
         self._join: JoinGroupResponse | None = None
         self._leader = GroupLeader(cluster, config)
+        self.trouble: str | None = None
         self._refusal: KmirrorError | None = None
         self._failures = 0
         self._polled_ms = runtime.clock.monotonic_ms()
@@ -328,7 +329,7 @@ class ClassicMembership:
         elif error in GONE:
             self._forget_identity(error)
         elif error in AGAIN:
-            await self._retry_later()
+            await self._retry_later(error.name)
         else:
             self._refuse(self._requests.told(error))
 
@@ -337,7 +338,8 @@ class ClassicMembership:
         rack = self._config.get_string("client.rack") or None
         return serialize_subscription(Subscription(topics, owned, self._member.generation, data, rack, self._config.group_instance_id))
 
-    async def _retry_later(self) -> None:
+    async def _retry_later(self, reason: str) -> None:
+        self.trouble = join_failed(self._group_id, reason)
         pause_ms = self._cluster.backoff_ms(self._failures)
         self._failures += 1
         attempt = self._attempt
@@ -352,7 +354,7 @@ class ClassicMembership:
             assignments = await self._leader.assign(join, self._member.protocol_name) if self._leads and not join.skip_assignment else []
         except ApiException as failure:
             if failure.error.retriable:
-                await self._retry_later()
+                await self._retry_later(str(failure))
             else:
                 self._refuse(failure)
             return
@@ -367,6 +369,7 @@ class ClassicMembership:
             return
         if error is Errors.NONE:
             self._failures = 0
+            self.trouble = None
             self._assignment = bytes(response.assignment)
             self._heartbeat_due_ms = self._runtime.clock.monotonic_ms() + self._config.get_int("heartbeat.interval.ms")
             self._step(ClassicEvent.SYNCED)
@@ -375,7 +378,7 @@ class ClassicMembership:
         elif error in GONE:
             self._forget_identity(error)
         elif error in AGAIN:
-            await self._retry_later()
+            await self._retry_later(error.name)
         else:
             self._refuse(self._requests.told(error))
 

@@ -22,7 +22,7 @@ from kmirror.clients.cluster_client import GROUP, ClusterClient, Node
 from kmirror.clients.consumer.consumer_config import ConsumerConfig
 from kmirror.clients.consumer.consumer_types import CommitFailedException, ConsumerGroupMetadata
 from kmirror.clients.consumer.member_states import ConsumerEvent, ConsumerState, consumer_step
-from kmirror.clients.consumer.membership import ListenerCalls
+from kmirror.clients.consumer.membership import ListenerCalls, join_failed
 from kmirror.clients.consumer.offset_commits import MemberIdentity
 from kmirror.clients.consumer.pattern_topics import PatternTopics
 from kmirror.clients.consumer.signal import Signal
@@ -85,6 +85,7 @@ class ConsumerMembership:
         self._tell_everything = True
         self._refusal: KmirrorError | None = None
         self._failures = 0
+        self.trouble: str | None = None
         self._polled_ms = runtime.clock.monotonic_ms()
         self._interval_ms = FIRST_INTERVAL_MS
         self._due_ms = 0.0
@@ -271,6 +272,7 @@ class ConsumerMembership:
             self._tell_everything = False
             self._sent_topics = topics
             self._failures = 0
+            self.trouble = None
             self._take(response)
             return
         self._tell_everything = True  # what the coordinator knows of us is uncertain
@@ -279,6 +281,8 @@ class ConsumerMembership:
         elif error in AGAIN or error is Errors.UNRELEASED_INSTANCE_ID:
             self._due_ms = self._runtime.clock.monotonic_ms() + self._cluster.backoff_ms(self._failures)
             self._failures += 1
+            if self._epoch == JOIN_EPOCH:
+                self.trouble = join_failed(self._group_id, error.name)
         else:
             self._refuse(self._told(error, response))
 

@@ -184,10 +184,11 @@ class KafkaConsumer:
 
     def trouble(self) -> str | None:
         """Why some of what is assigned could not be read when it was last tried: no broker answers,
-        a partition has no leader, a leader refuses. None if nothing failed. `poll` tries on for ever
-        and raises nothing of it, as in Kafka.
+        a partition has no leader, a leader refuses; or why the group could not be joined. None if
+        nothing failed. `poll` tries on for ever and raises nothing of it, as in Kafka.
         """
-        return self._positions.trouble or self._fetcher.trouble()
+        joins = None if self._membership is None else self._membership.trouble
+        return self._positions.trouble or self._fetcher.trouble() or joins
 
     async def _poll(self, timeout_ms: float, collect: Callable[[], T]) -> T | None:
         self._check_open()

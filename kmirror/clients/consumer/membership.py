@@ -19,7 +19,12 @@ from kmirror.common.topic_partition import TopicPartition
 
 
 class Membership(Protocol):
-    """One member. All methods run on the loop's thread."""
+    """One member. All methods run on the loop's thread.
+
+    `trouble` is why the last try to join failed, until one succeeds; another one is to come.
+    """
+
+    trouble: str | None
 
     def subscribed(self, pattern: re.Pattern[str] | None) -> None:
         """The subscription changed, or exists for the first time."""
@@ -52,6 +57,11 @@ class Membership(Protocol):
         """Gives everything up, calls the listener, and leaves the group; `tell` False: without
         saying so."""
         ...
+
+
+def join_failed(group_id: str, reason: str) -> str:
+    """A `trouble` of a membership."""
+    return f"joining the group {group_id} failed at the last try: {reason}"
 
 
 class RebalanceCallbackError(KmirrorError):
