@@ -62,11 +62,14 @@ class Consumer(Protocol):
 
 
 class ConsumerWrapper:
-    """`flush` is the shared producer's; `may_commit` is False once a failed send aborts."""
+    """`name` is the stream's, for the log; `flush` is the shared producer's; `may_commit` is False
+    once a failed send aborts.
+    """
 
     def __init__(
         self,
         runtime: Runtime,
+        name: str,
         consumer: Consumer,
         include: re.Pattern[str],
         listener: ConsumerRebalanceListener | None,
@@ -74,6 +77,7 @@ class ConsumerWrapper:
         flush: Callable[[], Awaitable[None]],
         may_commit: Callable[[], bool],
     ) -> None:
+        self.name = name
         self.consumer = consumer
         self.offsets: dict[TopicPartition, int] = {}
         self.last_successful_commit_ms = NEVER
@@ -154,14 +158,20 @@ class InternalRebalanceListener(ConsumerRebalanceListener):
         self._listener = listener
 
     async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        self._tell("Revoke previously assigned partitions", partitions)
         await self._wrapper.flush_and_commit()
         self._wrapper.forget(partitions)
         if self._listener is not None:
             await self._listener.on_partitions_revoked(partitions)
 
     async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        self._tell("Adding newly assigned partitions", partitions)
         if self._listener is not None:
             await self._listener.on_partitions_assigned(partitions)
 
     async def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        self._tell("Lost previously assigned partitions", partitions)
         self._wrapper.forget(partitions)
+
+    def _tell(self, what: str, partitions: Sequence[TopicPartition]) -> None:
+        _log.info("[%s] %s: %s", self._wrapper.name, what, ", ".join(str(partition) for partition in partitions))

@@ -59,9 +59,9 @@ class MirrorMaker:
         self.threads = [
             MirrorMakerThread(
                 runtime,
-                number,
                 ConsumerWrapper(
                     runtime,
+                    f"mirrormaker-thread-{number}",
                     consumer,
                     settings.include,
                     settings.rebalance_listener,

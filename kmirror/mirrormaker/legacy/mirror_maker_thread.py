@@ -39,7 +39,6 @@ class MirrorMakerThread:
     def __init__(
         self,
         runtime: Runtime,
-        number: int,
         wrapper: ConsumerWrapper,
         producer: MirrorMakerProducer,
         handler: MirrorMakerMessageHandler,
@@ -47,7 +46,7 @@ class MirrorMakerThread:
         offset_commit_interval_ms: int,
         on_failure: Callable[[], None],
     ) -> None:
-        self.name = f"mirrormaker-thread-{number}"
+        self.name = wrapper.name
         self.num_consumed_messages = 0
         self.failure: Exception | None = None
         self.wrapper = wrapper

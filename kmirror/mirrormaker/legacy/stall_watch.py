@@ -5,7 +5,8 @@ consumer does so anyway. So a topic that the target does not create, a partition
 replicas that are too few stop the whole tool, and it looks like one that has nothing to do. Kafka's
 clients log each try; here one line says what is wrong, after TOLD_AFTER_MS and each TOLD_AGAIN_MS:
 
-    source   a consumer's partitions that cannot be read (`SourceWatch`, one for each stream)
+    source   a consumer's partitions that cannot be read, or a group that it cannot join
+             (`SourceWatch`, one for each stream)
     target   the first record that cannot be written, while nothing else is acknowledged either
 """
 

@@ -171,7 +171,8 @@ class Listener(ConsumerRebalanceListener):
         self.events.append(("listener assigned", partitions))
 
 
-def test_before_partitions_are_given_up_flush_then_commit_then_the_users_listener() -> None:
+def test_before_partitions_are_given_up_flush_then_commit_then_the_users_listener(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     events: list = []
     doubles = Doubles(rebalance_listener=Listener(events))
     doubles.events = events
@@ -191,6 +192,8 @@ def test_before_partitions_are_given_up_flush_then_commit_then_the_users_listene
         ("commit", {PARTITION: 1}),
         ("listener revoked", [PARTITION]),
     ]
+    assert "[mirrormaker-thread-0] Adding newly assigned partitions: t-0" in caplog.messages
+    assert "[mirrormaker-thread-0] Revoke previously assigned partitions: t-0" in caplog.messages
 
 
 def test_the_offsets_of_lost_partitions_are_not_committed() -> None:
