@@ -6,8 +6,9 @@ folders deep). It is listed once, with files and sizes in one go if the file sys
 (object stores answer with 1,000 names per request). No request is made for a single file.
 
 A segment larger than a task is cut at batches that its offset index knows. The index is only a
-hint: at a cut there must be the header of a batch with the offset that the index says, or there is
-no cut. Without an index a segment is one slice. Slices are then packed, in order, into tasks: a
+hint: at a cut there must be the header of a batch that can have the offset that the index says, or
+there is no cut. A slice ends before its segment does only where a batch behind the wanted offsets
+begins, whatever the index says. Without an index a segment is one slice. Slices are then packed, in order, into tasks: a
 large partition becomes many, and many small ones become one.
 
 Checkpoint files are not read here: most reads do not need them, and a damaged one must not make
@@ -94,8 +95,8 @@ class Listing:
             is_last = index + 1 == len(segments)
             if not segment.log_size or segment.base_offset > high or (not is_last and segments[index + 1].base_offset <= low):
                 continue
-            bounds = _bounds(files, segment, task_bytes, low, high)
-            for start, end in zip(bounds, bounds[1:]):
+            cuts = _cuts(files, segment, task_bytes, low, high)
+            for (start, first_offset), (end, _) in zip(cuts, cuts[1:]):
                 yield LogSlice(
                     self.location,
                     segment.path(),
@@ -105,6 +106,7 @@ class Listing:
                     end,
                     segment.log_size,
                     is_last,
+                    first_offset,
                 )
 
 
@@ -155,6 +157,8 @@ def _walk(files: FileSystem, path: str, depth: int) -> Iterator[ListedFile]:
         elif depth:
             try:
                 yield from _walk(files, below, depth - 1)
+            except FileNotFoundError:
+                continue  # a running broker has deleted or renamed it since
             except PermissionError:
                 if not may_be_skipped(below):
                     raise
@@ -216,11 +220,13 @@ def index_entries(files: FileSystem, segment: SegmentFiles) -> npt.NDArray[Any]:
     return entries
 
 
-def _bounds(files: FileSystem, segment: SegmentFiles, task_bytes: int, low: int, high: int) -> list[int]:
-    """Returns where the slices of a segment begin, and where the last one ends."""
+def _cuts(files: FileSystem, segment: SegmentFiles, task_bytes: int, low: int, high: int) -> list[tuple[int, int]]:
+    """Returns (position, offset of the batch there) where the slices of a segment begin, and where
+    the last one ends."""
     size = segment.log_size
+    whole = [(0, segment.base_offset), (size, MAX_OFFSET)]
     if size <= task_bytes and low <= segment.base_offset and (high == MAX_OFFSET or size <= task_bytes // 16):
-        return [0, size]
+        return whole
     entries = index_entries(files, segment)
     offsets, positions = entries["offset"], entries["position"]
     first = int(np.searchsorted(offsets, low, side="right")) - 1  # its batch begins at or before `low`
@@ -230,23 +236,24 @@ def _bounds(files: FileSystem, segment: SegmentFiles, task_bytes: int, low: int,
     count = -(-(end - start) // task_bytes)
     wanted = [start + (end - start) * part // count for part in range(1, count)] if count > 1 else []
     rows = [int(np.searchsorted(positions, one, side="right")) - 1 for one in wanted]
-    chosen = [first, *(row for row in rows if row >= 0), behind]
-    sound = _sound_cuts(files, segment, entries, {row for row in chosen if 0 <= row < len(entries)})
-    inner = sorted({int(positions[row]) for row in rows if row in sound})
-    begin = start if first in sound else 0
-    stop = end if behind in sound else size
-    return [begin, *(position for position in inner if begin < position < stop), stop]
+    found = _sound_cuts(files, segment, entries, {row for row in [first, *rows, behind] if 0 <= row < len(entries)})
+    cuts = [(int(positions[first]), found[first]) if first in found else whole[0]]
+    stop = (int(positions[behind]), found[behind]) if behind in found and found[behind] > high else whole[1]
+    for row in sorted(set(rows) & set(found)):
+        if cuts[-1][0] < positions[row] < stop[0] and max(cuts[-1][1], low) < found[row] <= min(high, stop[1]):
+            cuts.append((int(positions[row]), found[row]))
+    return [*cuts, stop]
 
 
-def _sound_cuts(files: FileSystem, segment: SegmentFiles, entries: npt.NDArray[Any], rows: set[int]) -> set[int]:
+def _sound_cuts(files: FileSystem, segment: SegmentFiles, entries: npt.NDArray[Any], rows: set[int]) -> dict[int, int]:
     """Returns the rows of the index where a batch begins that can have the offset that the index
-    says."""
+    says, with the offset that it has."""
     if not rows:
-        return set()
-    sound = set()
+        return {}
+    sound = {}
     file = files.open(segment.path(), write=False)
     try:
-        for row in rows:
+        for row in sorted(rows):
             offset, position = int(entries["offset"][row]), int(entries["position"][row])
             head = file.pread(_BATCH_START.size, position)
             if len(head) < _BATCH_START.size:
@@ -254,7 +261,7 @@ def _sound_cuts(files: FileSystem, segment: SegmentFiles, entries: npt.NDArray[A
             base_offset, length, _, magic = _BATCH_START.unpack(head)
             fits = RECORD_BATCH_OVERHEAD - LOG_OVERHEAD <= length <= segment.log_size - position - LOG_OVERHEAD
             if fits and magic == CURRENT_MAGIC and segment.base_offset <= base_offset <= offset:
-                sound.add(row)
+                sound[row] = int(base_offset)
     finally:
         file.close()
     return sound

@@ -29,6 +29,9 @@ class LogSlice(NamedTuple):
     is_last_segment: bool
     """An incomplete batch can be an append under way only at the end of a partition's last segment;
     elsewhere it is corruption."""
+    first_offset: int = -1
+    """The base offset of the batch at `start`; at the beginning of a segment, the segment's. -1 if
+    it was not looked up."""
 
     @property
     def size(self) -> int:

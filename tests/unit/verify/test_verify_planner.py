@@ -130,6 +130,19 @@ def test_an_index_that_is_wrong_never_cuts_a_batch(tmp_path: Path, damage: str) 
     assert {one.end for one in slices} <= {*positions, listing.partitions[0].segments[0].log_size}
 
 
+def test_an_index_whose_offsets_are_too_great_hides_no_record(tmp_path: Path) -> None:
+    """It says of each batch that it ends far behind what is wanted: a slice used to end there."""
+    folder, positions = indexed(tmp_path / "t-0", 100)
+    path = folder / f"{0:020d}.index"
+    entries = [entry for entry in struct.iter_unpack(">ii", path.read_bytes()) if entry[1]]
+    path.write_bytes(b"".join(struct.pack(">ii", offset + (300 if offset > 60 else 0), position) for offset, position in entries))
+    listing = listed(folder)
+    for low in (0, 150, 330):
+        slices = list(listing.slices(LocalFiles(), listing.partitions[0], task_bytes=500, low=low, high=350))
+        assert slices[0].start <= positions[low // 5] and slices[-1].end >= positions[350 // 5 + 1]
+        assert all(low < one.first_offset <= 350 for one in slices[1:])
+
+
 def piece(size: int) -> LogSlice:
     return LogSlice("x", "x/0.log", "t", 0, 0, 0, size, size, True)
 
