@@ -50,6 +50,9 @@ rows=batch the columns are base_offset and max_timestamp. `pushdown` says when t
 Without kafkaCompatible the rows are the log, not what a consumer sees: they include control records
 (`is_control`) and records of aborted transactions, up to the end of the log.
 
+A broker may be at work in the folder. Segments that are rolled, cleaned or deleted between planning
+and reading are found by offset (`range_reader`), so a sound log is never called damaged.
+
 `spark.readStream` follows a log: see `stream_reader`. For `df.write.format("kafka-log")` see
 `log_writer`.
 
@@ -63,14 +66,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from kmirror.common.errors import KmirrorError
 from kmirror.spark.columns import sql_schema
-from kmirror.spark.files import file_system_for
 from kmirror.spark.filters import NO_TIME, Pushed
 from kmirror.spark.inputs import FoundPartition, find_partitions
 from kmirror.spark.log_starts import LogStarts
@@ -78,10 +79,12 @@ from kmirror.spark.log_writer import KafkaLogWriter
 from kmirror.spark.one_line import in_one_line
 from kmirror.spark.options import NAME, ReadOptions
 from kmirror.spark.pushdown import widen
-from kmirror.spark.slice_reader import Aborted, SliceReader, Wanted, put_together
+from kmirror.spark.range_reader import LossReport, RangePiece, RangeTask, WantedRange, ranges_of, rows_of
+from kmirror.spark.settled import planned_again, settled
+from kmirror.spark.slice_reader import Aborted, put_together
 from kmirror.spark.write_options import WriteOptions
 from kmirror.verify.offset_lookup import time_index_entries
-from kmirror.verify.planner import pack
+from kmirror.verify.planner import pack_by
 from kmirror.verify.slices import LogSlice
 from kmirror.verify.visibility import read_undecided
 
@@ -89,8 +92,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
-
-    from kmirror.common.ports import FileSystem
 
 __all__: Final = ["NAME", "KafkaLogDataSource"]
 
@@ -132,14 +133,6 @@ class KafkaLogDataSource(DataSource):  # type: ignore[misc]
         return KafkaLogStreamReader(ReadOptions.parse(self.options, for_stream=True).with_columns(schema.names))
 
 
-@dataclass
-class LogTask(InputPartition):  # type: ignore[misc]
-    """The slices that one task reads and, by segment path, what is wanted of each."""
-
-    slices: list[LogSlice] = field(default_factory=list)
-    wanted: dict[str, Wanted] = field(default_factory=dict)
-
-
 class KafkaLogReader(DataSourceReader):  # type: ignore[misc]
     """Plans on the driver, reads on executors; pickled in between."""
 
@@ -148,23 +141,24 @@ class KafkaLogReader(DataSourceReader):  # type: ignore[misc]
         self.pushed = Pushed(offset_column=options.offset_column)
 
     @in_one_line
-    def partitions(self) -> Sequence[LogTask]:
+    def partitions(self) -> Sequence[RangeTask]:
+        return planned_again(self._tasks)
+
+    def _tasks(self) -> list[RangeTask]:
         options = self.options
         log_starts = LogStarts(use_checkpoints=options.is_kafka)
-        slices: list[LogSlice] = []
-        wanted: dict[str, Wanted] = {}
-        for one in options.selection.partitions(find_partitions(options.locations, replica=options.replica)):
-            if not self.pushed.wants(*one.name):
+        pieces: list[RangePiece] = []
+        for found in options.selection.partitions(find_partitions(options.locations, replica=options.replica)):
+            if not self.pushed.wants(*found.name):
                 continue
-            ours = self._wanted(one, log_starts)
-            pieces = one.listing.slices(one.files, one.partition, task_bytes=options.split_bytes, low=ours.low, high=ours.high)
-            for piece in without_old_segments(one, pieces, ours.time_low):
-                slices.append(piece)
-                wanted[piece.path] = ours
-        tasks = pack(slices, task_bytes=options.split_bytes)
-        return [LogTask(task, {piece.path: wanted[piece.path] for piece in task}) for task in tasks] or [LogTask()]
+            one = found._replace(partition=settled(found.files, found.partition))
+            wanted = self._wanted(one, log_starts)
+            slices = one.listing.slices(one.files, one.partition, task_bytes=options.split_bytes, low=wanted.low, high=wanted.high)
+            pieces += ranges_of(list(without_old_segments(one, slices, wanted.time_low)), wanted)
+        tasks = pack_by(pieces, lambda piece: piece.size, task_bytes=options.split_bytes)
+        return [RangeTask(task) for task in tasks] or [RangeTask()]
 
-    def _wanted(self, one: FoundPartition, log_starts: LogStarts) -> Wanted:
+    def _wanted(self, one: FoundPartition, log_starts: LogStarts) -> WantedRange:
         options, pushed = self.options, self.pushed
         low, high = options.selection.offsets(one, lambda: log_starts.of(one))
         aborted = None
@@ -172,26 +166,20 @@ class KafkaLogReader(DataSourceReader):  # type: ignore[misc]
             undecided = read_undecided(one.files, one.listing, one.partition)
             high = min(high, undecided.last_stable_offset - 1)
             aborted = Aborted.of(undecided.aborted)
-        return Wanted(max(low, pushed.low), min(high, pushed.high), time_low=pushed.time_low, no_control=options.is_kafka, aborted=aborted)
+        return WantedRange(
+            max(low, pushed.low),
+            min(high, pushed.high),
+            time_low=pushed.time_low,
+            no_control=options.is_kafka,
+            aborted=aborted,
+            name=one.name,
+            losses=LossReport(fails=options.selection.fail_on_data_loss),
+        )
 
     @in_one_line
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, LogTask), f"a task of ours, not {partition!r}"
-        yield from put_together(self._rows(partition))
-
-    def _rows(self, task: LogTask) -> Iterator[pa.RecordBatch]:
-        options = self.options
-        reader = SliceReader(
-            options.columns,
-            rows_of_batches=options.rows == "batch",
-            permissive=options.is_permissive,
-            null_headers=options.is_kafka,
-        )
-        opened: dict[str, FileSystem] = {}
-        for piece in task.slices:
-            if piece.location not in opened:
-                opened[piece.location] = file_system_for(piece.location)[0]
-            yield from reader.read(opened[piece.location], piece, task.wanted[piece.path])
+        assert isinstance(partition, RangeTask), f"a task of ours, not {partition!r}"
+        yield from put_together(rows_of(self.options, partition))
 
 
 def without_old_segments(one: FoundPartition, pieces: Iterable[LogSlice], time_low: int) -> Iterator[LogSlice]:

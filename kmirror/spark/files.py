@@ -192,6 +192,8 @@ class LocalFiles(ReadOnlyFileSystem):
                 elif depth:
                     try:
                         yield from self.list_tree(below, depth - 1)
+                    except FileNotFoundError:
+                        continue  # a running broker has deleted or renamed it since
                     except PermissionError:
                         if not may_be_skipped(below):
                             raise
@@ -293,7 +295,10 @@ class ArrowFiles(ReadOnlyFileSystem):
                 name = folder
 
     def size(self, path: str) -> int:
-        return int(self._info(path).size)
+        size = self._info(path).size
+        if size is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return int(size)
 
     def mtime_ms(self, path: str) -> int:
         return int((self._info(path).mtime_ns or 0) // 1_000_000)

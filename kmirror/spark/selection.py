@@ -18,7 +18,9 @@
                         and a stream begins at its end. (If no record is at or after an ending
                         timestamp, the end is always the log's end.)
     failOnDataLoss      true (default): the query fails if a starting offset lies before the start
-                        of the log. For a stream see `stream_reader`.
+                        of the log, or if a broker deletes records after they were planned and
+                        before they are read. false: it goes on with the records that are there,
+                        and the executor logs a warning. For a stream see `stream_reader`.
 
 As in Spark's Kafka source, a timestamp for all partitions overrides timestamps by partition, and
 those override offsets. Options by partition must name all partitions that are read.

@@ -97,7 +97,7 @@ class SliceReader:
     """Reads slices one after the other, with one buffer for all of them."""
 
     def __init__(self, names: Sequence[str], *, rows_of_batches: bool, permissive: bool, null_headers: bool = False) -> None:
-        self._names = names
+        self.names = names
         self._rows_of_batches = rows_of_batches
         self._permissive = permissive
         self._null_headers = null_headers
@@ -119,13 +119,13 @@ class SliceReader:
     # headers alone
     def _read_headers(self, files: FileSystem, piece: LogSlice, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         position, next_offset = piece.start, piece.base_offset
-        for block in read_headers(files, piece, check_crc=self._rows_of_batches and "crc_valid" in self._names):
+        for block in read_headers(files, piece, check_crc=self._rows_of_batches and "crc_valid" in self.names):
             batches = Batches(piece, block.headers, block.positions, _control_types(block), block.crc_ok)
             _check_order(batches, next_offset)
             position, next_offset = block.end_position, int(batches.last_offset[-1]) + 1
             kept = batches.take(np.flatnonzero(self._kept(batches, wanted)))
             if len(kept.headers):
-                yield from [batch_rows(kept, self._names)] if self._rows_of_batches else self._records_of_headers(files, kept, wanted)
+                yield from [batch_rows(kept, self.names)] if self._rows_of_batches else self._records_of_headers(files, kept, wanted)
             self.next_offset = next_offset
             if int(batches.headers["base_offset"][-1]) > wanted.high:
                 return
@@ -170,18 +170,18 @@ class SliceReader:
     def _read_batches(self, files: FileSystem, piece: LogSlice, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         for run in walk(files, piece, skip_bad=self._permissive):
             if isinstance(run, BadBytes):
-                if run.offset <= wanted.high:
-                    yield corrupt_row(piece, run.position, run.offset, run.reason, self._names)
+                if self.next_offset <= wanted.high:  # the damage may be in the offset that the batch claims
+                    yield corrupt_row(piece, run.position, run.offset, run.reason, self.names)
                 continue
             headers = headers_from([batch.memory[:RECORD_BATCH_OVERHEAD] for batch in run.batches])
             types = {
                 row: _control_type(run.batches[row]) for row in np.flatnonzero(headers["attributes"] & CONTROL_FLAG).tolist()
-            } if "control_type" in self._names else {}  # fmt: skip
+            } if "control_type" in self.names else {}  # fmt: skip
             batches = Batches(piece, headers, np.array(run.positions, dtype=np.int64), types, np.ones(len(headers), dtype=bool))
             rows = np.flatnonzero(self._kept(batches, wanted))
             kept = batches.take(rows)
             if self._rows_of_batches and len(rows):
-                yield batch_rows(kept, self._names)
+                yield batch_rows(kept, self.names)
             elif len(rows):
                 yield from self._unpacked([run.batches[row] for row in rows.tolist()], kept, wanted)
             self.next_offset = int(batches.last_offset[-1]) + 1
@@ -207,12 +207,12 @@ class SliceReader:
                 position, slice_ = int(batches.positions[row]), batches.piece
                 if not self._permissive:
                     raise CorruptFileError(slice_.path, position, error.problem.message) from error
-                yield corrupt_row(slice_, position, found[row].base_offset, error.problem.message, self._names)
+                yield corrupt_row(slice_, position, found[row].base_offset, error.problem.message, self.names)
                 done = row + 1
 
     def _tables(self, records: Records) -> Iterator[pa.RecordBatch]:
         for start in range(0, len(records), MOST_ROWS):
-            yield record_rows(records.slice(start, start + MOST_ROWS), self._names, null_headers=self._null_headers)
+            yield record_rows(records.slice(start, start + MOST_ROWS), self.names, null_headers=self._null_headers)
 
 
 def put_together(tables: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,57 +1,22 @@
 """A partition on disk as a stream sees it: what it has at this moment, and how far a budget of
 offsets or bytes reaches.
-
-A broker may be working in the folder. Its cleaner writes `.cleaned` files, renames them to `.swap`,
-renames the old segments to `.deleted`, and only then gives the new ones their name. In between, a
-segment is missing from a listing, at the front or in the middle. So a folder with such files is
-listed until two listings have the same segments and nothing is being swapped.
 """
 
 from __future__ import annotations
 
 import posixpath
-import time
 from contextlib import closing
-from typing import Final
 
 from kmirror.common.errors import CorruptFileError, KmirrorError
-from kmirror.common.ports import FileSystem
 from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.spark.inputs import FoundPartition
 from kmirror.spark.stream_positions import CheckpointEpochs, Epochs, LogState
 from kmirror.storage.leader_epoch_checkpoint_file import LEADER_EPOCH_CHECKPOINT_FILE_NAME, LeaderEpochCheckpointFile
 from kmirror.storage.offset_checkpoint_file import HIGH_WATERMARK_CHECKPOINT_FILE_NAME
-from kmirror.storage.reader import PartitionFiles, SegmentReader, read_offset_checkpoint, read_partition
+from kmirror.storage.reader import SegmentReader, read_offset_checkpoint
 from kmirror.verify.compared_log import WALK_BLOCK_BYTES, DirectoryLog
 from kmirror.verify.visibility import read_undecided
-
-SETTLE_S: Final = 5.0
-"""How long a swap of cleaned segments may take; a broker needs milliseconds."""
-_PAUSE_S: Final = 0.05
-_AT_WORK: Final = (".cleaned", ".swap", ".deleted")
-_SWAP: Final = ".swap"
-
-
-def settled(files: FileSystem, partition: PartitionFiles) -> PartitionFiles:
-    """Returns the folder's files once no cleaned segment is being swapped in. KmirrorError if the
-    swapping does not end."""
-    if not any(name.endswith(_AT_WORK) for name in partition.other_files):
-        return partition
-    deadline = time.monotonic() + SETTLE_S
-    while True:
-        again = read_partition(files, partition.path, partition.topic_partition)
-        is_same = [one.base_offset for one in again.segments] == [one.base_offset for one in partition.segments]
-        swaps = [name for name in again.other_files if name.endswith(_SWAP)]
-        if is_same and not swaps:
-            return again
-        if time.monotonic() > deadline:
-            what = swaps[0] if swaps else "its segments change all the time"
-            raise KmirrorError(
-                f"{partition.path}: cleaned segments are being swapped in, and that does not end: {what}; is the broker down?"
-            )
-        partition = again
-        time.sleep(_PAUSE_S)
 
 
 class HighWatermarks:

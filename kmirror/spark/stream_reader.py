@@ -41,25 +41,26 @@ A trigger lists the input once, and opens only the partitions whose files or hig
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, SupportsTriggerAvailableNow
 
-from kmirror.common.errors import CorruptFileError, KmirrorError
+from kmirror.common.errors import KmirrorError
 from kmirror.common.sentinels import NO_EPOCH
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.spark.inputs import FoundPartition, find_partitions
 from kmirror.spark.log_starts import LogStarts
 from kmirror.spark.one_line import in_one_line
 from kmirror.spark.options import NAME, ReadOptions
+from kmirror.spark.range_reader import MOST_EPOCH, LossReport, RangePiece, RangeTask, WantedRange, ranges_of, rows_of
 from kmirror.spark.selection import EARLIEST, LATEST
-from kmirror.spark.slice_reader import Aborted, SliceReader, put_together
+from kmirror.spark.settled import planned_again, settled
+from kmirror.spark.slice_reader import Aborted, put_together
 from kmirror.spark.stream_limits import Backlog, admit
-from kmirror.spark.stream_log import HighWatermarks, LogWindow, read_state, settled
+from kmirror.spark.stream_log import HighWatermarks, LogWindow, read_state
 from kmirror.spark.stream_positions import LogState, Position, Resumed, added, from_json, range_between, resume, to_json
-from kmirror.spark.stream_task import MOST_EPOCH, LossReport, RangePiece, RangeReader, StreamTask, WantedRange, ranges_of
 from kmirror.verify.offset_lookup import offset_for_time
 from kmirror.verify.planner import pack_by
 from kmirror.verify.visibility import read_undecided
@@ -70,7 +71,6 @@ if TYPE_CHECKING:
 
 _ENDS: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 Positions = dict[TopicPartition, Position]
-T = TypeVar("T")
 
 
 def check_stream_options(options: Mapping[str, str]) -> None:
@@ -79,17 +79,6 @@ def check_stream_options(options: Mapping[str, str]) -> None:
     for name in _ENDS:
         if name.lower() in given:
             raise KmirrorError(f"{NAME}: option {name} is for batch queries; a stream has no end")
-
-
-def _again(plan: Callable[[], T]) -> T:
-    """Returns the result of `plan`. A broker may delete or swap files after they were listed, so
-    `plan` is called up to three times; the third error is raised."""
-    for _ in range(2):
-        try:
-            return plan()
-        except (FileNotFoundError, CorruptFileError):
-            continue
-    return plan()
 
 
 class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -110,7 +99,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # entry points that Spark calls
     @in_one_line
     def initialOffset(self) -> dict[str, Any]:
-        return to_json(_again(self._first))
+        return to_json(planned_again(self._first))
 
     def _first(self) -> Positions:
         return {name: state.position(self._starting(one, state)) for name, (one, state) in self._look(is_first=True).items()}
@@ -123,7 +112,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @in_one_line
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        return to_json(_again(lambda: self._ends(from_json(start), limit)))
+        return to_json(planned_again(lambda: self._ends(from_json(start), limit)))
 
     def _ends(self, positions: Positions, limit: ReadLimit) -> Positions:
         logs = self._look_for(positions)
@@ -142,13 +131,13 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @in_one_line
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = {name: state.visible_end for name, (_, state) in _again(self._look).items()}
+        self._target = {name: state.visible_end for name, (_, state) in planned_again(self._look).items()}
 
     @in_one_line
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[StreamTask]:
-        return _again(lambda: self._tasks(from_json(start), from_json(end)))
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[RangeTask]:
+        return planned_again(lambda: self._tasks(from_json(start), from_json(end)))
 
-    def _tasks(self, begins: Positions, ends: Positions) -> list[StreamTask]:
+    def _tasks(self, begins: Positions, ends: Positions) -> list[RangeTask]:
         changed = {name: position for name, position in ends.items() if begins.get(name) != position}
         if not changed:
             return []
@@ -159,21 +148,12 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for name, position in changed.items():
             if name in logs:
                 pieces += self._pieces(*logs[name], begins.get(name), position, losses)
-        return [StreamTask(task) for task in pack_by(pieces, lambda piece: piece.size, task_bytes=self.options.split_bytes)]
+        return [RangeTask(task) for task in pack_by(pieces, lambda piece: piece.size, task_bytes=self.options.split_bytes)]
 
     @in_one_line
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, StreamTask), f"a task of ours, not {partition!r}"
-        yield from put_together(self._rows(partition))
-
-    def _rows(self, task: StreamTask) -> Iterator[pa.RecordBatch]:
-        options = self.options
-        slices = SliceReader(
-            options.columns, rows_of_batches=options.rows == "batch", permissive=options.is_permissive, null_headers=options.is_kafka
-        )
-        reader = RangeReader(slices, is_permissive=options.is_permissive)
-        for piece in task.pieces:
-            yield from reader.read(piece)
+        assert isinstance(partition, RangeTask), f"a task of ours, not {partition!r}"
+        yield from put_together(rows_of(self.options, partition))
 
     # what the input has
     def _look(self, *, is_first: bool = False) -> dict[TopicPartition, tuple[FoundPartition, LogState]]:
@@ -290,4 +270,4 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             losses=self._losses,
         )
         slices = list(one.listing.slices(one.files, one.partition, task_bytes=options.split_bytes, low=low, high=behind - 1))
-        return ranges_of(one.files, slices, wanted)
+        return ranges_of(slices, wanted)

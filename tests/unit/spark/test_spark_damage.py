@@ -173,7 +173,7 @@ def test_many_small_partitions_share_tasks_and_a_filter_of_none_has_one(tmp_path
     reader = KafkaLogReader(ReadOptions.parse({"path": str(tmp_path)}))
     assert len(reader.partitions()) == 1
     reader.pushed.topics = set()
-    assert [task.slices for task in reader.partitions()] == [[]]
+    assert [task.pieces for task in reader.partitions()] == [[]]
     assert list(reader.read(reader.partitions()[0])) == []
 
 

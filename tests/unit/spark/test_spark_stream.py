@@ -25,10 +25,9 @@ from support.tools.stream_runs import Rows, StreamRun
 from kmirror.common.errors import KmirrorError
 from kmirror.record.builder import build_batch
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
-from kmirror.spark.files import LocalFiles
 from kmirror.spark.inputs import FoundPartition, find_partitions
+from kmirror.spark.range_reader import ranges_of
 from kmirror.spark.stream_reader import check_stream_options
-from kmirror.spark.stream_task import ranges_of
 
 
 def offsets(rows: Rows) -> list[int]:
@@ -249,9 +248,11 @@ def test_cuts_that_do_not_rise_are_planned_anew(tmp_path: Path) -> None:
     indexed(tmp_path / "t-0", 100, parts, every=5)
     run = StreamRun(tmp_path, splitBytes=str(10 * len(parts[0])))
     (piece, *_) = [piece for task in run.tasks(*run.plan()) for piece in task.pieces]
-    slices = [piece.piece._replace(start=row * len(parts[0]), end=(row + 10) * len(parts[0])) for row in (0, 20, 10)]
+    slices = [
+        piece.piece._replace(start=row * len(parts[0]), end=(row + 10) * len(parts[0]), first_offset=100 + 5 * row) for row in (0, 20, 10)
+    ]
     with pytest.raises(KmirrorError, match="a batch at offset 150, between 200 and 399"):
-        ranges_of(LocalFiles(), slices, replace(piece.wanted, low=100, high=399))
+        ranges_of(slices, replace(piece.wanted, low=100, high=399))
 
 
 @pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
@@ -387,11 +388,11 @@ def test_a_swap_under_way_is_waited_for(tmp_path: Path, monkeypatch: pytest.Monk
         if swap.exists():
             swap.rename(middle)
 
-    monkeypatch.setattr("kmirror.spark.stream_log.time.sleep", pause)
+    monkeypatch.setattr("kmirror.spark.settled.time.sleep", pause)
     assert offsets(run.batch()) == list(range(30)) and pauses
     middle.rename(swap)
-    monkeypatch.setattr("kmirror.spark.stream_log.SETTLE_S", 0.0)
-    monkeypatch.setattr("kmirror.spark.stream_log.time.sleep", pauses.append)
+    monkeypatch.setattr("kmirror.spark.settled.SETTLE_S", 0.0)
+    monkeypatch.setattr("kmirror.spark.settled.time.sleep", pauses.append)
     with pytest.raises(
         KmirrorError, match=r"cleaned segments are being swapped in, and that does not end: 0+10.log.swap; is the broker down\?"
     ):

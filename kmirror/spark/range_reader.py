@@ -1,17 +1,20 @@
-"""What a task of a stream reads: ranges of offsets, wherever they lie by then.
+"""What a task reads: ranges of offsets, wherever they lie by then.
 
-A range comes with the segment slice that held it when the micro-batch was planned. Before it is
-read, a broker may have rolled the segment (nothing changes), deleted it, replaced it with a cleaned
-one (other bytes, the same offsets) or truncated it. So a slice is only a hint:
+A range comes with the segment slice that held it when the query or micro-batch was planned. Before
+it is read, a broker may have rolled the segment (nothing changes), deleted it, replaced it with a
+cleaned one (other bytes, the same offsets) or truncated it. So a slice is only a hint:
 
     the batch at its first byte must not begin after the range does, or the bytes are not those that
       were planned;
     a slice that ends before the range does counts only if its file still has the planned size;
+    a slice that ends after the range does, at a cut, is damaged if its file is still the same:
+      offsets went back there, and no CRC covers a base offset;
     what cannot be read is looked up again by offset, from the first record that was not given out
       yet; the same error twice in a row is raised;
     a batch with a later leader epoch than the range's end was written after a truncation, and is
       not part of the range;
-    a log that by then ends or begins within the range has lost data.
+    a log that by then ends or begins within the range has lost data. (A range of a batch query
+      without an ending offset ends where the log does.)
 
 With `failOnDataLoss=false` lost data is a warning, and the rest is given out.
 """
@@ -20,7 +23,7 @@ from __future__ import annotations
 
 import logging
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -32,11 +35,12 @@ from pyspark.sql.datasource import InputPartition
 from kmirror.common.errors import CorruptFileError, KmirrorError, disk_error_text
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.columns import Int64s
-from kmirror.spark.columns import CORRUPT_COLUMN
+from kmirror.spark.columns import CORRUPT_COLUMN, corrupt_row
 from kmirror.spark.files import file_system_for
+from kmirror.spark.options import ReadOptions
+from kmirror.spark.settled import settled
 from kmirror.spark.slice_reader import SliceReader, Wanted
-from kmirror.spark.stream_log import settled
-from kmirror.storage.reader import read_partition
+from kmirror.storage.reader import PartitionFiles, read_partition
 from kmirror.verify.compared_log import DirectoryLog
 from kmirror.verify.planner import MAX_OFFSET, Listing
 from kmirror.verify.slices import LogSlice
@@ -52,7 +56,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class DataLossError(KmirrorError):
-    """Records that a stream had planned to read are gone."""
+    """Records that a query had planned to read are gone."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,14 @@ class WantedRange(Wanted):
     most_epoch: int = MOST_EPOCH
     losses: LossReport = LossReport(fails=True)
 
+    def span(self, low: int) -> str:
+        """Returns the range from `low` on, for an error message."""
+        offsets = f"offsets from {low} on" if self.high == MAX_OFFSET else f"offsets {low} to {self.high}"
+        return f"{offsets} of {self.name}"
+
+    def planned(self, low: int) -> str:
+        return f"{self.span(low)} were to be read" + ("" if self.most_epoch == MOST_EPOCH else f" (leader epoch {self.most_epoch})")
+
     def rows(self, headers: npt.NDArray[Any], last_offset: Int64s) -> npt.NDArray[np.bool_]:
         epoch = headers["partition_leader_epoch"]
         is_later = (epoch > self.most_epoch) & (last_offset >= self.low) & (headers["base_offset"] <= self.high)
@@ -97,6 +109,8 @@ class RangePiece:
 
     piece: LogSlice
     wanted: WantedRange
+    ends_at_cut: bool = False
+    """Whether the range goes on in the next piece."""
 
     @property
     def size(self) -> int:
@@ -104,25 +118,27 @@ class RangePiece:
 
 
 @dataclass
-class StreamTask(InputPartition):  # type: ignore[misc]
+class RangeTask(InputPartition):  # type: ignore[misc]
     """What one task reads."""
 
     pieces: list[RangePiece] = field(default_factory=list)
 
 
-def ranges_of(files: FileSystem, slices: Sequence[LogSlice], wanted: WantedRange) -> list[RangePiece]:
+def ranges_of(slices: Sequence[LogSlice], wanted: WantedRange) -> list[RangePiece]:
     """Returns a range that several slices hold, cut at the offsets where they begin.
-    CorruptFileError if these do not ascend: then the file has been replaced."""
+    CorruptFileError if these do not ascend: then a file has been replaced, or is damaged."""
     begins = [wanted.low]
     for one in slices[1:]:
-        begin = one.base_offset if one.start == 0 else _first_offset(files, one)
+        begin = one.first_offset
         if not begins[-1] <= begin <= max(begins[-1], wanted.high + 1):
             raise CorruptFileError(one.path, one.start, f"a batch at offset {begin}, between {begins[-1]} and {wanted.high}")
         begins.append(begin)
     ends = [*(begin - 1 for begin in begins[1:]), wanted.high]
-    found = zip(slices, begins, ends)
+    last = len(slices) - 1
     return [
-        RangePiece(one, replace(wanted, low=max(low, wanted.low), high=min(high, wanted.high))) for one, low, high in found if low <= high
+        RangePiece(one, replace(wanted, low=max(low, wanted.low), high=min(high, wanted.high)), ends_at_cut=row < last)
+        for row, (one, low, high) in enumerate(zip(slices, begins, ends))
+        if low <= high
     ]
 
 
@@ -132,6 +148,16 @@ def _first_offset(files: FileSystem, one: LogSlice) -> int:
     if len(data) < _OFFSET_SIZE:
         raise CorruptFileError(one.path, one.start, "the file became shorter while it was read")
     return int.from_bytes(data, "big", signed=True)
+
+
+def rows_of(options: ReadOptions, task: RangeTask) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a task as the options say."""
+    slices = SliceReader(
+        options.columns, rows_of_batches=options.rows == "batch", permissive=options.is_permissive, null_headers=options.is_kafka
+    )
+    reader = RangeReader(slices, is_permissive=options.is_permissive)
+    for piece in task.pieces:
+        yield from reader.read(piece)
 
 
 class RangeReader:
@@ -146,6 +172,18 @@ class RangeReader:
         """Yields the rows of a range. CorruptFileError for damage, DataLossError for what is gone,
         as the options say."""
         files = self._files(given.piece.location)
+        is_as_planned = yield from self._range(files, given)
+        behind = self._reader.next_offset - 1
+        if not (is_as_planned and given.ends_at_cut and behind > given.wanted.high) or _is_other_file(files, given.piece):
+            return
+        position, following = given.piece.end, given.wanted.high + 1
+        reason = f"a batch at offset {following}, behind offset {behind}"
+        if not self._is_permissive:
+            raise CorruptFileError(given.piece.path, position, reason)
+        yield corrupt_row(given.piece, position, following, reason, self._reader.names)
+
+    def _range(self, files: FileSystem, given: RangePiece) -> Generator[pa.RecordBatch, None, bool]:
+        """Yields the rows, and returns whether they were where they had been planned."""
         slices, next_offset, last_error = [given.piece], given.wanted.low, ""
         while True:
             try:
@@ -157,7 +195,7 @@ class RangeReader:
                         next_offset = max(next_offset, self._reader.next_offset)
                     if next_offset <= given.wanted.high and _is_other_file(files, one):
                         raise _MovedError(f"{one.path} is another file now")
-                return
+                return not last_error
             except (CorruptFileError, OSError, _MovedError) as error:
                 if str(error) == last_error:
                     raise
@@ -185,20 +223,28 @@ class RangeReader:
         if low > wanted.high:
             return []
         folder, name = posixpath.dirname(given.piece.path), wanted.name
-        span = f"offsets {low} to {wanted.high} of {name}"
         try:
             partition = settled(files, read_partition(files, folder, name))
         except (FileNotFoundError, NotADirectoryError) as error:
-            wanted.losses.tell(f"{span} were deleted while they were read: {disk_error_text(error)}")
+            wanted.losses.tell(f"{wanted.span(low)} were deleted while they were read: {disk_error_text(error)}")
             return []
         if not partition.segments or partition.segments[0].base_offset > low:
             first = partition.segments[0].base_offset if partition.segments else "nowhere"
-            wanted.losses.tell(f"{span} were to be read (leader epoch {wanted.most_epoch}), and the log begins at {first} by now")
-        end = DirectoryLog(files, partition).log_end_offset() if not self._is_permissive else MAX_OFFSET
-        if end <= wanted.high:
-            wanted.losses.tell(f"{span} were to be read (leader epoch {wanted.most_epoch}), and the log was truncated to {end} by now")
+            wanted.losses.tell(f"{wanted.planned(low)}, and the log begins at {first} by now")
+        end = self._end(files, partition) if wanted.high != MAX_OFFSET else MAX_OFFSET
+        if end <= wanted.high < MAX_OFFSET:
+            wanted.losses.tell(f"{wanted.planned(low)}, and the log was truncated to {end} by now")
         listing = Listing(given.piece.location, folder, [partition], True, {})
         return list(listing.slices(files, partition, task_bytes=MAX_OFFSET, low=low, high=wanted.high))
+
+    def _end(self, files: FileSystem, partition: PartitionFiles) -> int:
+        """Returns the log's end; MAX_OFFSET if damage hides it, which who reads the range finds."""
+        if self._is_permissive:
+            return MAX_OFFSET
+        try:
+            return DirectoryLog(files, partition).log_end_offset()
+        except CorruptFileError:
+            return MAX_OFFSET
 
 
 class _MovedError(KmirrorError):
