@@ -144,7 +144,7 @@ def test_listing_takes_a_request_a_thousand_files_and_two(store: Server, capsys:
     many = store.uri("many")
     planned = KafkaLogReader(ReadOptions.parse({"path": many, "subscribe": "t"}))
     for work, listings in (
-        (lambda: sum(len(task.slices) for task in planned.partitions()) == PARTITIONS, 1),
+        (lambda: sum(len(task.pieces) for task in planned.partitions()) == PARTITIONS, 1),
         (lambda: log_diff_main([many, store.uri("copy"), "--engine", "local", "--partitions", "0-1"]) == 0, 2),
         (lambda: kmirror_main(["verify-logs", many, "--partitions", "0-1", *LOCAL]) == 1, 1),
     ):
