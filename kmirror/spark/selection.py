@@ -138,7 +138,7 @@ class Selection:
         """Returns the (first, last) offset wanted of a partition."""
         timestamp, low = self.start.of(one.name)
         if timestamp is not None:
-            at = offset_for_time(one.files, one.listing, one.partition, timestamp)
+            at = offset_for_time(one.files, one.listing, one.partition, timestamp, log_start=log_start())
             if at is None and not self.latest_if_no_record:
                 raise KmirrorError(
                     f"{one.name} has no record at or after {timestamp}; with startingOffsetsByTimestampStrategy=latest it would be left out"
@@ -150,12 +150,12 @@ class Selection:
             if self.fail_on_data_loss:
                 raise KmirrorError(f"{one.name} begins at offset {log_start()}, after the starting offset {low} (failOnDataLoss=true)")
             low = log_start()
-        return low, self._last(one)
+        return low, self._last(one, log_start)
 
-    def _last(self, one: FoundPartition) -> int:
+    def _last(self, one: FoundPartition, log_start: Callable[[], int]) -> int:
         timestamp, end = self.end.of(one.name)
         if timestamp is not None:
-            end = offset_for_time(one.files, one.listing, one.partition, timestamp)
+            end = offset_for_time(one.files, one.listing, one.partition, timestamp, log_start=log_start())
         return MAX_OFFSET if end is None or end == LATEST else end - 1
 
 

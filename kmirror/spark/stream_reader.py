@@ -209,9 +209,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         selection = self.options.selection
         timestamp, offset = selection.start.of(one.name)
         if timestamp is not None:
-            offset = offset_for_time(one.files, one.listing, one.partition, timestamp)
+            offset = offset_for_time(one.files, one.listing, one.partition, timestamp, log_start=state.log_start)
             if offset is not None and offset < state.visible_end:
-                return max(offset, state.log_start)
+                return offset
             if not selection.latest_if_no_record:
                 raise KmirrorError(
                     f"{NAME}: {one.name} has no record at or after {timestamp}; with startingOffsetsByTimestampStrategy=latest it would begin at its end"

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kmirror.common.errors import ApiException, CorruptFileError
+from kmirror.common.errors import CorruptFileError
 from kmirror.common.ports import FileSystem
-from kmirror.record.columns import Int64s, decode_columns
+from kmirror.record.columns import Int64s
 from kmirror.record.record_batch import LOG_OVERHEAD, RecordBatch
 from kmirror.storage.index_reader import read_time_index
 from kmirror.storage.log_file_names import TIME_INDEX_FILE_SUFFIX
@@ -25,6 +25,7 @@ from kmirror.verify.compared_log import DirectoryLog
 from kmirror.verify.header_scan import read_headers
 from kmirror.verify.planner import MAX_OFFSET, Listing
 from kmirror.verify.slices import LogSlice
+from kmirror.verify.unpacking import MalformedBatchError, Unpacker
 
 
 def log_end_offset(files: FileSystem, partition: PartitionFiles) -> int:
@@ -32,20 +33,22 @@ def log_end_offset(files: FileSystem, partition: PartitionFiles) -> int:
     return DirectoryLog(files, partition).log_end_offset()
 
 
-def offset_for_time(files: FileSystem, listing: Listing, partition: PartitionFiles, timestamp: int) -> int | None:
-    """Returns the offset of the first record whose timestamp is `timestamp` (ms) or later; None if
-    there is none."""
+def offset_for_time(files: FileSystem, listing: Listing, partition: PartitionFiles, timestamp: int, *, log_start: int) -> int | None:
+    """Returns the offset of the first record from `log_start` on whose timestamp is `timestamp`
+    (ms) or later; None if there is none. What DeleteRecords removed lies below `log_start`."""
     segments = partition.segments
     for index, segment in enumerate(segments):
-        times, offsets = time_index_entries(files, segment)
         is_last = index + 1 == len(segments)
+        if not is_last and segments[index + 1].base_offset <= log_start:
+            continue
+        times, offsets = time_index_entries(files, segment)
         if len(times) and times[-1] < timestamp and not is_last:
             continue
         before = int(np.searchsorted(times, timestamp)) - 1  # everything up to its offset is older
-        low = int(offsets[before]) if before >= 0 else segment.base_offset
+        low = max(int(offsets[before]) if before >= 0 else segment.base_offset, log_start)
         high = MAX_OFFSET if is_last else segments[index + 1].base_offset - 1
         for piece in listing.slices(files, partition, low=low, high=high):
-            found = _first_at(files, piece, timestamp)
+            found = _first_at(files, piece, timestamp, log_start)
             if found is not None:
                 return found
     return None
@@ -66,12 +69,13 @@ def time_index_entries(files: FileSystem, segment: SegmentFiles) -> tuple[Int64s
     return times[:count], offsets[:count] + segment.base_offset
 
 
-def _first_at(files: FileSystem, piece: LogSlice, timestamp: int) -> int | None:
+def _first_at(files: FileSystem, piece: LogSlice, timestamp: int, log_start: int) -> int | None:
     for block in read_headers(files, piece, check_crc=False):
-        rows = np.flatnonzero(block.headers["max_timestamp"] >= timestamp).tolist()
+        last_offset = block.headers["base_offset"] + block.headers["last_offset_delta"]
+        rows = np.flatnonzero((block.headers["max_timestamp"] >= timestamp) & (last_offset >= log_start)).tolist()
         sizes = (block.headers["length"][rows] + LOG_OVERHEAD).tolist()
         for position, batch in _batches(files, piece, block.positions[rows].tolist(), sizes):
-            found = _first_record(piece, position, batch, timestamp)
+            found = _first_record(piece, position, batch, timestamp, log_start)
             if found is not None:
                 return found
     return None
@@ -89,12 +93,14 @@ def _batches(files: FileSystem, piece: LogSlice, positions: list[int], sizes: li
         file.close()
 
 
-def _first_record(piece: LogSlice, position: int, batch: RecordBatch, timestamp: int) -> int | None:
+def _first_record(piece: LogSlice, position: int, batch: RecordBatch, timestamp: int, log_start: int) -> int | None:
     if batch.is_control:
         return batch.base_offset
     try:
-        columns = decode_columns([batch])
-    except ApiException as error:
-        raise CorruptFileError(piece.path, position, error.message) from error
-    rows = np.flatnonzero(columns.timestamp >= timestamp)
-    return int(columns.offset[rows[0]]) if len(rows) else None
+        for _, records in Unpacker().pieces([batch]):
+            rows = np.flatnonzero((records.timestamp >= timestamp) & (records.offset >= log_start))
+            if len(rows):
+                return int(records.offset[rows[0]])
+    except MalformedBatchError as error:
+        raise CorruptFileError(piece.path, position, error.problem.message) from error
+    return None

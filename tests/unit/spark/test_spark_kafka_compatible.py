@@ -23,6 +23,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed (kmirror[spark])
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])")
 
 from support.tools.spark_rows import read_rows
+from support.tools.stream_runs import StreamRun
 
 from kmirror.common.errors import KmirrorError
 from kmirror.record.builder import build_batch
@@ -115,6 +116,20 @@ def test_what_delete_records_removed_is_not_there(data_dir: Path) -> None:
         kafka(data_dir, assign='{"t":[0]}', startingOffsets='{"t":{"0":12}}')
     assert names(kafka(data_dir, assign='{"t":[0]}', startingOffsets='{"t":{"0":12}}', failOnDataLoss="false")) == span("t", 0, 17, 50)
     assert len(read_rows(data_dir / "t-0")) == 40, "the log as it lies there"
+
+
+def test_a_time_is_looked_for_behind_what_delete_records_removed(tmp_path: Path) -> None:
+    """As a broker looks: a record that is gone is no start and no end, though it lies on disk."""
+    times = (100, 50, 120, 60)
+    write_log(
+        tmp_path / "t-0",
+        *(bytes(build_batch([Record(offset, TIME + time, None, b"v", [])], base_offset=offset)) for offset, time in enumerate(times)),
+    )
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 1\n")
+    assert names(kafka(tmp_path, startingTimestamp=str(TIME + 90))) == span("t", 0, 2, 4)
+    assert names(kafka(tmp_path, endingTimestamp=str(TIME + 90))) == span("t", 0, 1, 2)
+    rows = StreamRun(tmp_path, kafkaCompatible="true", startingTimestamp=str(TIME + 90)).batch()
+    assert names(rows) == span("t", 0, 2, 4)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -120,7 +120,7 @@ def test_offsets_by_time(story: Story, tmp_path: Path, has_indexes: bool) -> Non
     times = sorted({record.timestamp for record in everything})
     for time in [0, *times[:: max(1, len(times) // 25)], times[-1], times[-1] + 1]:
         expected = next((record.offset for record in everything if record.timestamp >= time), None)
-        assert offset_for_time(LocalFiles(), listing, listing.partitions[0], time) == expected, time
+        assert offset_for_time(LocalFiles(), listing, listing.partitions[0], time, log_start=0) == expected, time
     assert log_end_offset(LocalFiles(), listing.partitions[0]) == everything[-1].offset + 1
 
 
@@ -129,4 +129,4 @@ def test_a_damaged_batch_answers_no_question_of_time(tmp_path: Path) -> None:
     data[-3] ^= 1
     listing = listed(write_log(tmp_path / "t-0", bytes(data)))
     with pytest.raises(CorruptFileError, match="at byte 0: the CRC of the batch at offset 0 is wrong"):
-        offset_for_time(LocalFiles(), listing, listing.partitions[0], 5)
+        offset_for_time(LocalFiles(), listing, listing.partitions[0], 5, log_start=0)
