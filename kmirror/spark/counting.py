@@ -10,7 +10,8 @@ and column selections over our source, `count()` loads the source again with onl
     others                                        rows of records, with only the filters' columns
 
 Such a count does not check CRCs, because it does not read what they cover. `mode=PERMISSIVE` does
-check them, so Spark counts there itself, as it does for all other plans.
+check them, so Spark counts there itself, as it does for all other plans. It also counts what is
+cached: `count()` is how one fills a cache, and the cache decides what the rows are.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ def counting_frame(frame: DataFrame, source_name: str) -> DataFrame | None:
 def _narrowed(frame: DataFrame, source_name: str) -> DataFrame | None:
     filters: list[Any] = []
     plan = frame._jdf.queryExecution().analyzed()
+    if _is_cached(frame, plan):
+        return None
     while (kind := plan.getClass().getSimpleName()) in ("Filter", "Project", "SubqueryAlias"):
         if kind == "Filter":
             filters.append(plan)
@@ -80,6 +83,14 @@ def _narrowed(frame: DataFrame, source_name: str) -> DataFrame | None:
     options = {str(key): str(plan.options().get(key)) for key in plan.options().keySet()}
     kept = {attributes[number].name(): attributes[number] for number in sorted(needed)}
     return _narrower(frame, filters, kept, options)
+
+
+def _is_cached(frame: DataFrame, plan: Any) -> bool:
+    """Whether Spark would take a part of the plan from its cache. A frame's own execution may be
+    older than its cache, so a new one is asked."""
+    jvm: Any = frame.sparkSession._jvm
+    execution = jvm.org.apache.spark.sql.classic.Dataset.ofRows(frame.sparkSession._jsparkSession, plan).queryExecution()
+    return not execution.withCachedData().sameResult(execution.normalized())
 
 
 def _narrower(frame: DataFrame, filters: list[Any], kept: dict[str, Any], options: dict[str, str]) -> DataFrame | None:

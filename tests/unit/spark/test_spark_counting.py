@@ -76,3 +76,19 @@ def test_counts_and_queries_of_one_frame_do_not_disturb_each_other(spark: Any, d
     assert (frame.where("topic = 'u'").count(), frame.count()) == (5, 68)
     assert len(frame.where("topic = 'u'").collect()) == 5 and len(frame.collect()) == 68
     assert frame.where("offset = 3").count() == 3 and frame.where("topic = 't'").count() == 63
+
+
+def test_a_count_of_what_is_cached_fills_the_cache_and_is_that_of_its_rows(spark: Any, tmp_path: Path) -> None:
+    """The log goes on; the rows of a cached frame, and so its count, do not."""
+    write_log(tmp_path / "t-0", *batches(2))
+    frame = spark.read.format("kafka-log").option("columns", "offset").load(str(tmp_path))
+    assert frame.count() == 10, "its execution is older than its cache"
+    frame.cache()
+    try:
+        assert frame.count() == 10
+        assert [info.isCached() for info in spark.sparkContext._jsc.sc().getRDDStorageInfo()] == [True]
+        write_log(tmp_path / "t-0", *batches(4))
+        assert (frame.count(), frame.where("offset > 3").count(), len(frame.collect())) == (10, 6, 10)
+    finally:
+        frame.unpersist()
+    assert frame.count() == 20 and counting_frame(frame, "kafka-log") is not None
