@@ -252,6 +252,11 @@ def sql_schema(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}` {_ALL[name].sql_type}" for name in names)
 
 
+def sql_type(name: str) -> str:
+    """Returns a column's type as Spark's DDL writes it."""
+    return _ALL[name].sql_type
+
+
 def _count(rows: Batches | Records) -> int:
     return len(rows) if isinstance(rows, Records) else len(rows.headers)
 

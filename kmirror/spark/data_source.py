@@ -42,7 +42,8 @@ Options
                 (0 or 1), and with includeHeaders=true headers (null for a record that has none).
                 Control records are left out, and so is what DeleteRecords removed. Options that
                 begin with `kafka.` configure a consumer's connection and are ignored, except
-                kafka.isolation.level.
+                kafka.isolation.level. So are the others that change no row: minPartitions,
+                maxRecordsPerPartition, groupIdPrefix, kafkaConsumer.* and fetchOffset.*.
 
 Filters on topic, partition, offset and a lower bound of timestamp are pushed down (`filters`); with
 rows=batch the columns are base_offset and max_timestamp. `pushdown` says when they are not.
@@ -71,7 +72,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from kmirror.common.errors import KmirrorError
-from kmirror.spark.columns import sql_schema
+from kmirror.spark.columns import sql_schema, sql_type
 from kmirror.spark.filters import NO_TIME, Pushed
 from kmirror.spark.inputs import FoundPartition, find_partitions
 from kmirror.spark.log_starts import LogStarts
@@ -114,7 +115,7 @@ class KafkaLogDataSource(DataSource):  # type: ignore[misc]
 
     @in_one_line
     def reader(self, schema: StructType) -> KafkaLogReader:
-        options = ReadOptions.parse(self.options).with_columns(schema.names)
+        options = with_schema(ReadOptions.parse(self.options), schema)
         return PushingReader(options, self.load_id) if options.is_marked else KafkaLogReader(options)
 
     @in_one_line
@@ -130,7 +131,20 @@ class KafkaLogDataSource(DataSource):  # type: ignore[misc]
                 raise
             raise KmirrorError(f"{NAME}: streams need PySpark 4.2 or newer: {error}") from error
         check_stream_options(self.options)
-        return KafkaLogStreamReader(ReadOptions.parse(self.options, for_stream=True).with_columns(schema.names))
+        return KafkaLogStreamReader(with_schema(ReadOptions.parse(self.options, for_stream=True), schema))
+
+
+def with_schema(options: ReadOptions, schema: StructType) -> ReadOptions:
+    """Returns options for the columns of a schema, which may be the user's own. KmirrorError for a
+    column that does not exist, has another type, or is said never to be null."""
+    chosen = options.with_columns(schema.names)
+    for field in schema:
+        expected, found = sql_type(field.name), field.dataType.simpleString()
+        if found != expected:
+            raise KmirrorError(f"{NAME}: column {field.name} is of type {expected}, not {found}; use cast() on the loaded frame")
+        if not field.nullable:
+            raise KmirrorError(f"{NAME}: column {field.name} cannot be NOT NULL; leave that out of the schema")
+    return chosen
 
 
 class KafkaLogReader(DataSourceReader):  # type: ignore[misc]
@@ -148,7 +162,8 @@ class KafkaLogReader(DataSourceReader):  # type: ignore[misc]
         options = self.options
         log_starts = LogStarts(use_checkpoints=options.is_kafka)
         pieces: list[RangePiece] = []
-        for found in options.selection.partitions(find_partitions(options.locations, replica=options.replica)):
+        listed = find_partitions(options.locations, replica=options.replica, tolerates_damage=options.is_permissive)
+        for found in options.selection.partitions(listed):
             if not self.pushed.wants(*found.name):
                 continue
             one = found._replace(partition=settled(found.files, found.partition))

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from kmirror.common.errors import KmirrorError
+from kmirror.common.errors import CorruptFileError, KmirrorError
 from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.spark.files import file_system_for
@@ -43,16 +43,28 @@ class FoundPartition(NamedTuple):
         return posixpath.dirname(self.partition.path) or "."
 
 
-def find_partitions(locations: Sequence[str], *, replica: str) -> list[FoundPartition]:
+def find_partitions(locations: Sequence[str], *, replica: str, tolerates_damage: bool = False) -> list[FoundPartition]:
     """Returns the partitions of all inputs, each once, in the order of the inputs and by name
-    within each. KmirrorError for an input without a log."""
+    within each. KmirrorError for an input without a log.
+
+    With `tolerates_damage`, a copy whose end is damaged comes last; else that is an error, because
+    a log that a cleaner is just changing looks damaged too, and a stream must not leave it."""
     found: dict[TopicPartition, list[FoundPartition]] = {}
     for location in dict.fromkeys(one for given in locations for one in expand(given)):
         files, path = file_system_for(location)
         listing = list_input(files, path, location=location)
         for partition in listing.partitions:
             found.setdefault(partition.topic_partition, []).append(FoundPartition(files, listing, partition))
-    return [copies[0] if len(copies) == 1 or replica == "first" else max(copies, key=_age) for copies in found.values()]
+
+    def age(copy: FoundPartition) -> tuple[int, int]:
+        try:
+            return _age(copy)
+        except CorruptFileError:
+            if not tolerates_damage:
+                raise
+            return -1, -1
+
+    return [copies[0] if len(copies) == 1 or replica == "first" else max(copies, key=age) for copies in found.values()]
 
 
 def _age(copy: FoundPartition) -> tuple[int, int]:

@@ -28,6 +28,10 @@ STREAM_OPTIONS: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "readUpTo
 """A batch query accepts and ignores these, as Spark's Kafka source does."""
 OPTIONS: Final = {name.lower(): name for name in (*_OWN, *STREAM_OPTIONS, *selection.OPTIONS)}
 _KAFKA_PREFIX: Final = "kafka."
+_OF_A_CONSUMER: Final = ("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix")
+_OF_TASKS: Final = ("minPartitions", "maxRecordsPerPartition")
+_IGNORED: Final = frozenset(name.lower() for name in (*_OF_A_CONSUMER, *_OF_TASKS))
+"""Options of Spark's Kafka source that change no row."""
 _ISOLATION: Final = "isolation.level"
 
 
@@ -120,19 +124,25 @@ def _locations(given: Mapping[str, str]) -> tuple[str, ...]:
     it."""
     found = [given["path"]] if given.get("path") else []
     several = given.get("paths", "").strip()
-    if several.startswith("["):
-        found += json.loads(several)
-    elif several:
-        found += [one.strip() for one in several.split(",") if one.strip()]
+    found += _json_list(several) or [one.strip() for one in several.split(",") if one.strip()]
     if not found:
         raise KmirrorError(f'{NAME}: no path; use spark.read.format("{NAME}").load("/a/log/dir")')
     return tuple(found)
 
 
+def _json_list(text: str) -> list[str]:
+    """Returns the texts of a JSON array, nothing for other text: a glob may begin with `[` too."""
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return []
+    return [str(one) for one in given] if isinstance(given, list) else []
+
+
 def _without_connection(given: dict[str, str]) -> dict[str, str]:
-    """Drops the consumer's `kafka.` options, since there is no consumer. kafka.isolation.level says
-    what is read, so it counts."""
-    kept = {key: value for key, value in given.items() if not key.startswith(_KAFKA_PREFIX)}
+    """Drops the consumer's `kafka.` options, since there is no consumer, and others that change no
+    row. kafka.isolation.level says what is read, so it counts."""
+    kept = {key: value for key, value in given.items() if not key.startswith(_KAFKA_PREFIX) and key not in _IGNORED}
     if _KAFKA_PREFIX + _ISOLATION in given:
         kept.setdefault(_ISOLATION, given[_KAFKA_PREFIX + _ISOLATION])
     return kept

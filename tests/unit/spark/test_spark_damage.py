@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -90,6 +91,17 @@ def test_a_torn_segment_is_damage_unless_it_is_the_last(tmp_path: Path) -> None:
         with pytest.raises(CorruptFileError, match="90 bytes are left up to byte .*, and this is not the end of the log"):
             read(folder, **options)
     assert [row["offset"] for row in read(folder, mode="PERMISSIVE") if not row["_corrupt"]] == [*range(15), *range(20, 30)]
+
+
+def test_a_replica_whose_end_is_damaged_is_the_last_to_be_read(tmp_path: Path) -> None:
+    """PERMISSIVE used to fail, because the choice of the longest copy met the damage."""
+    write_log(tmp_path / "n1" / "data" / "t-0", *batches(4), b"\xff" * 100)
+    sound = write_log(tmp_path / "n2" / "data" / "t-0", *batches(3))
+    with pytest.raises(KmirrorError, match="n1/data/t-0/0{20}.log: at byte"):
+        read(tmp_path)
+    assert [row["offset"] for row in read(tmp_path, mode="PERMISSIVE")] == list(range(15))
+    shutil.rmtree(sound)
+    assert sum(row["_corrupt"] is not None for row in read(tmp_path, mode="PERMISSIVE")) == 1
 
 
 def test_a_text_file_is_no_log(tmp_path: Path) -> None:

@@ -176,6 +176,23 @@ def test_bad_options_are_told_in_one_line(spark: Any, data_dir: Path, options: d
         load(spark, data_dir, **options)
 
 
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ("offset bigint, value string", "column value is of type binary, not string; use cast"),
+        ("headers array<struct<key:string,value:string>>", "column headers is of type array<struct<key:string,value:binary>>, not array"),
+        ("offset bigint not null", "column offset cannot be NOT NULL"),
+        ("nope int", "a record has no column nope"),
+    ],
+)
+def test_a_schema_of_the_users_chooses_columns_and_not_their_types(spark: Any, data_dir: Path, schema: str, words: str) -> None:
+    """Spark tells of another type only in the task, by a page of traceback."""
+    reader = spark.read.format("kafka-log").schema(schema)
+    with pytest.raises(pyspark.errors.PySparkException, match=words) as raised:
+        reader.load(str(data_dir)).collect()
+    assert "Traceback" not in str(raised.value)
+
+
 def test_bad_paths_are_told(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(pyspark.errors.PySparkException, match="/nowhere is not a directory"):
         load(spark, tmp_path / "nowhere").count()

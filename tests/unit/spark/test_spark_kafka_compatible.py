@@ -30,6 +30,7 @@ from kmirror.record.builder import build_batch
 from kmirror.record.control_record import ControlRecordType, build_mirror_pid_reset
 from kmirror.record.record import Record
 from kmirror.record.record_batch import TimestampType, iter_batches
+from kmirror.spark.options import ReadOptions
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -95,6 +96,13 @@ def test_offsets_are_those_of_the_options(data_dir: Path) -> None:
     assert names(read_rows(data_dir, assign='{"t":[0]}', startingOffsets='{"t":{"0":48}}', columns="topic,partition,offset")) == span(
         "t", 0, 48, 50
     )
+
+
+def test_options_of_sparks_source_that_change_no_row_are_ignored(data_dir: Path) -> None:
+    others = {"kafkaConsumer_pollTimeoutMs": "1", "fetchOffset_numRetries": "2", "fetchOffset_retryIntervalMs": "3"}
+    assert len(kafka(data_dir, subscribe="u", minPartitions="9", maxRecordsPerPartition="1", groupIdPrefix="g", **others)) == 5
+    with pytest.raises(KmirrorError, match="there is no option minpartitions"):
+        read_rows(data_dir, minPartitions="9")
 
 
 def test_times_are_those_of_the_options(data_dir: Path) -> None:
@@ -177,6 +185,8 @@ def test_replicas_are_read_once(tmp_path: Path) -> None:
 def test_a_folder_whose_name_looks_like_a_glob_is_itself(tmp_path: Path) -> None:
     write_log(tmp_path / "a [x]* b" / "t-0", *batches(1))
     assert len(read_rows(tmp_path / "a [x]* b")) == 5
+    given = ReadOptions.parse({"paths": "[ab]*/data, /c"}).locations, ReadOptions.parse({"paths": '["[ab]*/data", "/c,d"]'}).locations
+    assert given == (("[ab]*/data", "/c"), ("[ab]*/data", "/c,d")), "JSON is what Spark makes of load([...])"
 
 
 @pytest.mark.parametrize(
