@@ -48,7 +48,7 @@ from kmirror.storage.offset_checkpoint_file import (
     CLEANER_OFFSET_CHECKPOINT_FILE_NAME,
 )
 from kmirror.storage.partition_metadata_file import PartitionMetadataFile
-from kmirror.storage.reader import read_partition
+from kmirror.storage.reader import read_offset_checkpoint, read_partition
 from kmirror.storage.segment_scan import scan_batches
 from kmirror.storage.unified_log import UnifiedLog
 from kmirror.verify.offset_lookup import log_end_offset
@@ -108,6 +108,7 @@ class LogCommit:
                 by_name.setdefault(piece.topic_partition, []).append(piece)
             for name in self._promised(by_name):
                 by_name.setdefault(name, [])
+            self._check_partition_count(by_name, existing)
             ids = self._topic_ids(by_name, existing)
             logs = [self._put_together(name, by_name[name], name in existing, ids[name.topic]) for name in sorted(by_name)]
             self._move_in_place(logs, log_dir, ids)
@@ -118,8 +119,11 @@ class LogCommit:
             log_dir.lock.close()
 
     def _remove_new_files(self, names: set[str]) -> None:
+        """Removes what this commit has made beside the logs. `names` were not there before it had
+        the lock, so another job may have made them: checkpoints with partitions are its."""
         for name in names & {LOCK_FILE_NAME, *CHECKPOINT_FILES, *(name + TEMPORARY_SUFFIX for name in CHECKPOINT_FILES)}:
-            self._files.remove(f"{self._path}/{name}")
+            if name not in CHECKPOINT_FILES or not read_offset_checkpoint(self._files, self._path, name):
+                self._files.remove(f"{self._path}/{name}")
 
     # what is there
 
@@ -144,6 +148,14 @@ class LogCommit:
         count = self._options.partition_count or 0
         topics = {name.topic for name in written} | ({self._options.topic} if self._options.topic else set())
         return [TopicPartition(topic, number) for topic in topics for number in range(count)]
+
+    def _check_partition_count(self, written: Iterable[TopicPartition], existing: Iterable[TopicPartition]) -> None:
+        """KmirrorError if a written topic has more partitions than `numPartitions`: its keys belong
+        elsewhere then."""
+        count, topics = self._options.partition_count, {name.topic for name in written}
+        for name in sorted(existing):
+            if count is not None and name.topic in topics and name.partition >= count:
+                raise KmirrorError(f"{NAME}: {self._path} has {name}, so topic {name.topic} has more than numPartitions={count} partitions")
 
     def _topic_ids(self, written: Iterable[TopicPartition], existing: Iterable[TopicPartition]) -> dict[str, Uuid]:
         """Returns each topic's id: the one it already has, the given one, or a new one.

@@ -23,7 +23,9 @@ are refused.
 
 Options
     topic, numPartitions
-                    see above. Partitions that get no record are created too, empty.
+                    see above. Partitions that get no record are created too, empty. numPartitions
+                    may not be less than a topic has in a log.dir that is appended to: keys would
+                    get into other partitions than before.
     compression.type
                     none (default), gzip, snappy, lz4 or zstd. The level is compression.gzip.level,
                     compression.lz4.level or compression.zstd.level.

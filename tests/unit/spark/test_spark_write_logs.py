@@ -21,6 +21,7 @@ from kmirror.record.record_batch import iter_batches
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.spark.local_writes import WritableLocalFiles
 from kmirror.storage.leader_epoch_checkpoint_file import LeaderEpochCheckpointFile
+from kmirror.storage.log_dirs import LogDir
 from kmirror.storage.offset_checkpoint_file import OffsetCheckpointFile
 
 TIME = 1_750_000_000_000
@@ -225,6 +226,43 @@ def test_error_mode_looks_again_at_the_commit(tmp_path) -> None:
     assert tree(tmp_path / "d") == before
     with pytest.raises(KmirrorError, match="has logs already"):
         writer_for(tmp_path / "d", batch.schema, kmirror_savemode="error")
+
+
+def test_a_commit_that_fails_behind_another_removes_nothing_of_it(tmp_path, monkeypatch) -> None:
+    """The second job listed the log.dir before it had the lock, and took the checkpoints that the
+    first one wrote meanwhile for its own.
+    """
+    path, batch = tmp_path / "d", rows_of([1])
+    writer = writer_for(path, batch.schema, kmirror_savemode="error")
+    message = writer.write(iter([batch]))
+
+    class LateLogDir(LogDir):
+        def __init__(self, *arguments, **options) -> None:
+            with monkeypatch.context() as patch:
+                patch.setattr("kmirror.spark.log_commit.LogDir", LogDir)
+                write_tasks(path, [[rows_of([2])]])
+            super().__init__(*arguments, **options)
+
+    monkeypatch.setattr("kmirror.spark.log_commit.LogDir", LateLogDir)
+    with pytest.raises(KmirrorError, match="has logs already"):
+        writer.commit([message])
+    writer.abort([message])
+    assert checkpoint(path, "replication-offset-checkpoint") == {TopicPartition("t", 0): 1}
+    assert values_of(path) == [2]
+
+
+def test_fewer_partitions_than_the_topic_has_are_refused(tmp_path) -> None:
+    """Keys would be spread over three of five partitions, where no consumer looks for them."""
+    path = tmp_path / "d"
+    keyed = table(topic=["t"] * 9, key=[b"%d" % number for number in range(9)], value=[b"1"] * 9, timestamp_ms=[TIME] * 9)
+    write_tasks(path, [[keyed]], numPartitions=5)
+    before = tree(path)
+    with pytest.raises(KmirrorError, match="has t-3, so topic t has more than numPartitions=3 partitions"):
+        write_tasks(path, [[keyed]], numPartitions=3)
+    assert tree(path) == before
+    write_tasks(path, [[keyed]], numPartitions=5)
+    write_tasks(path, [[keyed]], overwrite=True, numPartitions=3)
+    assert len(read_rows(path)) == 9
 
 
 def test_an_abort_waits_for_tasks_that_still_write(tmp_path, monkeypatch) -> None:
