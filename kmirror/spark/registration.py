@@ -1,4 +1,8 @@
-"""Registers the data source with a session, and what Spark lacks for it."""
+"""Registers the data source with a session, and what Spark lacks for it.
+
+A Spark Connect session gets the source alone. What Spark lacks needs the driver's own JVM, and a
+Connect client has none.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +14,24 @@ if TYPE_CHECKING:
 
 def register(spark: SparkSession) -> None:
     """Registers `kafka-log` with a session. From then on reads push filters down and `count()` uses
-    headers, and writes know every save mode."""
+    headers, and writes know every save mode; with Spark Connect none of these."""
     from kmirror.spark.counting import count_from_headers
     from kmirror.spark.data_source import NAME, KafkaLogDataSource
     from kmirror.spark.hadoop_settings import hand_on_settings
     from kmirror.spark.pushdown import PUSHDOWN, mark_loads
     from kmirror.spark.save_modes import save_in_all_modes
 
+    if is_connect(spark):
+        spark.dataSource.register(KafkaLogDataSource)
+        return
     hand_on_settings(spark)
     spark.dataSource.register(KafkaLogDataSource)
     mark_loads(NAME)
     count_from_headers(NAME)
     save_in_all_modes(NAME)
     spark.conf.set(PUSHDOWN, "true")
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether a session is a client of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
