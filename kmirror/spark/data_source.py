@@ -153,6 +153,7 @@ class KafkaLogReader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, options: ReadOptions) -> None:
         self.options = options
         self.pushed = Pushed(offset_column=options.offset_column)
+        self._losses = LossReport(fails=options.selection.fail_on_data_loss)
 
     @in_one_line
     def partitions(self) -> Sequence[RangeTask]:
@@ -188,7 +189,7 @@ class KafkaLogReader(DataSourceReader):  # type: ignore[misc]
             no_control=options.is_kafka,
             aborted=aborted,
             name=one.name,
-            losses=LossReport(fails=options.selection.fail_on_data_loss),
+            losses=self._losses,
         )
 
     @in_one_line

@@ -127,6 +127,8 @@ class RangeTask(InputPartition):  # type: ignore[misc]
 def ranges_of(slices: Sequence[LogSlice], wanted: WantedRange) -> list[RangePiece]:
     """Returns a range that several slices hold, cut at the offsets where they begin.
     CorruptFileError if these do not ascend: then a file has been replaced, or is damaged."""
+    if len(slices) == 1 and wanted.low <= wanted.high:
+        return [RangePiece(slices[0], wanted)]
     begins = [wanted.low]
     for one in slices[1:]:
         begin = one.first_offset
