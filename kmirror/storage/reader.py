@@ -36,6 +36,7 @@ from kmirror.storage.log_file_names import (
     INDEX_FILE_SUFFIX,
     LOG_FILE_SUFFIX,
     PRODUCER_SNAPSHOT_FILE_SUFFIX,
+    SWAP_FILE_SUFFIX,
     TIME_INDEX_FILE_SUFFIX,
     TXN_INDEX_FILE_SUFFIX,
     parse_topic_partition_name,
@@ -93,6 +94,16 @@ class PartitionFiles:
     def size(self) -> int:
         """Bytes of all `.log` files."""
         return sum(segment.log_size for segment in self.segments)
+
+    @property
+    def unfinished_swap(self) -> str | None:
+        """A cleaned segment's file that has no name of its own yet, while the segment that it
+        replaces has lost it. Its records are missing from `segments`; a broker that died there ends
+        the swap at its next start.
+        """
+        ending = LOG_FILE_SUFFIX + SWAP_FILE_SUFFIX
+        there = {f"{segment.base_offset:020d}{ending}" for segment in self.segments}
+        return next((name for name in self.other_files if name.endswith(ending) and name not in there), None)
 
     def topic_id(self, files: FileSystem) -> Uuid | None:
         """The id in `partition.metadata`; None without that file, CorruptFileError if it is

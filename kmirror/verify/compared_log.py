@@ -151,6 +151,16 @@ class DirectoryLog:
     def size_bytes(self) -> int:
         return self.partition.size
 
+    def check_complete(self) -> None:
+        """KmirrorError if a segment is missing because a swap of cleaned segments was listed in the
+        middle."""
+        name = self.partition.unfinished_swap
+        if name is not None:
+            raise KmirrorError(
+                f"{self.partition.path}/{name}: a cleaned segment that is not in its place yet, so its records are missing; "
+                "compare again or, if the broker is down, after it was started and stopped once"
+            )
+
     def cursor_at(self, place: Place, end: Place | None = None) -> DirectoryCursor:
         """Returns a cursor at `place`, where a batch begins. What lies from `end` on, another batch
         boundary, can only be peeked at."""

@@ -199,6 +199,9 @@ def _verdict(
     left_facts: LogFacts | None = None
     right_facts: LogFacts | None = None
     try:
+        for log in (left, right):
+            if isinstance(log, DirectoryLog):
+                log.check_complete()
         run(comparison)
         left_facts = facts[0] or left.facts()
         right_facts = facts[1] or right.facts()

@@ -82,6 +82,8 @@ class PartitionClaims:
     data_dir: DataDirClaims
     has_grown: bool
     """Whether a broker has appended since the folder was listed."""
+    unfinished_swap: str | None
+    """The path of a cleaned segment that has not come into its place."""
 
     def checkpoint(self, key: str) -> int | None:
         return self.data_dir.offsets.get(key, {}).get(self.topic_partition)
@@ -127,6 +129,7 @@ def read_partition_claims(files: FileSystem, partition: PartitionFiles, data_dir
         aborted_errors=aborted_errors,
         data_dir=data_dir,
         has_grown=not data_dir.at_rest and has_grown(files, partition),
+        unfinished_swap=_unfinished_swap(files, partition),
     )
 
 
@@ -139,6 +142,12 @@ def has_grown(files: FileSystem, partition: PartitionFiles) -> bool:
     return max((name for name in names if is_log_file(name)), default="") > posixpath.basename(last.path()) or (
         files.exists(last.path()) and files.size(last.path()) != last.log_size
     )
+
+
+def _unfinished_swap(files: FileSystem, partition: PartitionFiles) -> str | None:
+    name = partition.unfinished_swap
+    path = f"{partition.path}/{name}"
+    return path if name is not None and files.exists(path) else None
 
 
 def _snapshot(files: FileSystem, path: str) -> SnapshotClaim:

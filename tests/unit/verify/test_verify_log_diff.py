@@ -349,6 +349,18 @@ def test_zeros_behind_the_last_batch_are_an_error(tmp_path: Path) -> None:
     assert verdict.status is Status.ERROR and verdict.error is not None and "at byte" in verdict.error
 
 
+def test_a_swap_that_was_listed_in_the_middle_is_an_error(tmp_path: Path) -> None:
+    """The segment has no name then, and its records were called missing."""
+    whole = write_segments(tmp_path / "a" / "t-0", (0, batches(2)), (10, batches(2, first=10)))
+    cut = write_segments(tmp_path / "b" / "t-0", (0, batches(2)), (10, batches(2, first=10)))
+    (cut / f"{10:020d}.log.swap").write_bytes(b"")
+    assert diff_logs(open_log(whole), open_log(cut)).status is Status.EQUAL, "what it replaces is still there"
+    (cut / f"{10:020d}.log").rename(cut / f"{10:020d}.log.deleted")
+    for verdict in (diff_logs(open_log(whole), open_log(cut)), diff_logs(open_log(cut), open_log(whole))):
+        assert verdict.status is Status.ERROR and not verdict.differences
+        assert f"t-0/{10:020d}.log.swap: a cleaned segment that is not in its place yet" in str(verdict.error)
+
+
 def test_old_message_formats_are_an_error(tmp_path: Path) -> None:
     old = bytearray(batch(5))
     old[16] = 1

@@ -162,6 +162,12 @@ def delete_a_segment(folder: Path) -> str:
     return found[at + 1].name
 
 
+def die_while_swapping(folder: Path) -> str:
+    path = middle_segment(folder)
+    path.rename(f"{path}.swap")
+    return f"{path.name}.swap"
+
+
 def delete_the_first_segment(folder: Path) -> str:
     found = segments(folder)
     for path in folder.glob(f"{found[0].stem}.*"):
@@ -190,6 +196,7 @@ DAMAGE = [
     (drop_a_transaction, "transactions", "missing"),
     (change_the_epochs, "leader_epochs", "differs"),
     (delete_a_segment, "structure", "gap"),
+    (die_while_swapping, "structure", "swap"),
     (delete_the_first_segment, "structure", "gap"),
     (raise_the_high_watermark, "checkpoints", "beyond_end"),
 ]
