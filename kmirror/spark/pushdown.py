@@ -29,6 +29,7 @@ import pickle
 import re
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -111,5 +112,6 @@ def widen(load_id: str, pushed: Pushed) -> Pushed:
 def _forget_old(folder: Path) -> None:
     oldest = time.time() - KEEP_S
     for path in folder.iterdir():
-        if path.stat().st_mtime < oldest:
-            path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # another session forgets too
+            if path.stat().st_mtime < oldest:
+                path.unlink()

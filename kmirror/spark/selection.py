@@ -18,7 +18,7 @@
                         and a stream begins at its end. (If no record is at or after an ending
                         timestamp, the end is always the log's end.)
     failOnDataLoss      true (default): the query fails if a starting offset lies before the start
-                        of the log, or if a broker deletes records after they were planned and
+                        of the log or an ending offset behind its end, or if a broker deletes records after they were planned and
                         before they are read. false: it goes on with the records that are there,
                         and the executor logs a warning. For a stream see `stream_reader`.
 
@@ -34,11 +34,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kmirror.common.errors import KmirrorError
+from kmirror.common.errors import CorruptFileError, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.spark.inputs import FoundPartition
 from kmirror.verify.data_dir_logs import is_internal
-from kmirror.verify.offset_lookup import offset_for_time
+from kmirror.verify.offset_lookup import log_end_offset, offset_for_time
 from kmirror.verify.planner import MAX_OFFSET
 
 OPTIONS: Final = (
@@ -97,6 +97,10 @@ class Selection:
             raise KmirrorError(f"only one of the options subscribe, subscribePattern and assign can be given, not {' and '.join(chosen)}")
         topics = given.get("subscribe")
         pattern = given.get("subscribepattern")
+        assigned = _assigned(given["assign"]) if "assign" in given else None
+        names = None if topics is None else frozenset(one.strip() for one in topics.split(",") if one.strip())
+        if frozenset() in (names, assigned) or pattern == "":
+            raise KmirrorError(f"option {chosen[0]} selects nothing: {given[chosen[0].lower()]!r}; without it all partitions are read")
         try:
             re.compile(pattern or "")
         except re.error as error:
@@ -108,9 +112,9 @@ class Selection:
         if loss not in ("true", "false"):
             raise KmirrorError(f"option failOnDataLoss is 'true' or 'false', not '{loss}'")
         return cls(
-            topics=None if topics is None else frozenset(one.strip() for one in topics.split(",") if one.strip()),
+            topics=names,
             pattern=pattern,
-            assigned=_assigned(given["assign"]) if "assign" in given else None,
+            assigned=assigned,
             start=_stream_start(given) if for_stream else _bound(given, "starting", {"earliest": EARLIEST}),
             end=_bound(given, "ending", {"latest": LATEST}),
             latest_if_no_record=strategy == "latest",
@@ -154,9 +158,21 @@ class Selection:
 
     def _last(self, one: FoundPartition, log_start: Callable[[], int]) -> int:
         timestamp, end = self.end.of(one.name)
+        if end is not None and end != LATEST and self.fail_on_data_loss:
+            self._check_end(one, end)
         if timestamp is not None:
             end = offset_for_time(one.files, one.listing, one.partition, timestamp, log_start=log_start())
         return MAX_OFFSET if end is None or end == LATEST else end - 1
+
+    def _check_end(self, one: FoundPartition, end: int) -> None:
+        """KmirrorError if a log ends before the ending offset. Damage at its end is left to who
+        reads it."""
+        try:
+            found = log_end_offset(one.files, one.partition)
+        except CorruptFileError:
+            return
+        if end > found:
+            raise KmirrorError(f"{one.name} ends at offset {found}, before the ending offset {end} (failOnDataLoss=true)")
 
 
 def _stream_start(given: Mapping[str, str]) -> Bound:
@@ -192,16 +208,23 @@ def _bound(given: Mapping[str, str], kind: str, words: Mapping[str, int]) -> Bou
 def _numbers(text: str, option: str) -> dict[TopicPartition, int]:
     try:
         given = json.loads(text)
-        return {TopicPartition(topic, int(partition)): int(number) for topic, by in given.items() for partition, number in by.items()}
+        return {TopicPartition(topic, int(partition)): _whole(number) for topic, by in given.items() for partition, number in by.items()}
     except (ValueError, AttributeError, TypeError) as error:
         raise KmirrorError(f'option {option} is like {{"topic":{{"0":23,"1":-2}}}}, not {text}') from error
 
 
 def _assigned(text: str) -> frozenset[TopicPartition]:
     try:
-        return frozenset(TopicPartition(topic, int(number)) for topic, numbers in json.loads(text).items() for number in numbers)
+        return frozenset(TopicPartition(topic, _whole(number)) for topic, numbers in json.loads(text).items() for number in numbers)
     except (ValueError, AttributeError, TypeError) as error:
         raise KmirrorError(f'option assign is like {{"topic":[0,1]}}, not {text}') from error
+
+
+def _whole(number: object) -> int:
+    """Returns a JSON number that is whole; TypeError for 1.5, true and texts."""
+    if type(number) is not int:
+        raise TypeError(number)
+    return number
 
 
 def _some(names: Sequence[str]) -> str:

@@ -222,6 +222,12 @@ def put_together(tables: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for table in tables:
         if not table.num_rows:
             continue
+        if table.nbytes >= _FEW_BYTES:  # not to be copied: with a record of 2 GB there is no room for others
+            if held:
+                yield _joined(held)
+            yield table
+            held, rows, size = [], 0, 0
+            continue
         held.append(table)
         rows += table.num_rows
         size += table.nbytes

@@ -20,6 +20,7 @@ from support.waiting import PROGRAM_S
 pytest.importorskip("pyspark", reason="pyspark is not installed (kmirror[spark])")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])")
 
+import pyarrow as pa
 from support.tools.spark_rows import read_rows as read
 
 from kmirror.common.crc32c import crc32c
@@ -29,6 +30,7 @@ from kmirror.record.compression import CompressionType
 from kmirror.record.record import Record
 from kmirror.spark.data_source import KafkaLogReader
 from kmirror.spark.options import ReadOptions
+from kmirror.spark.slice_reader import put_together
 
 PARTS = batches(6)
 START = sum(map(len, PARTS[:2]))
@@ -212,6 +214,15 @@ def test_memory_does_not_follow_what_a_log_unpacks_to(tmp_path: Path) -> None:
 
 
 # with Spark
+def test_a_large_table_is_given_on_as_it_is(tmp_path: Path) -> None:
+    """Joined with a small one it was copied; beyond 2 GB Arrow would have cut it in two, and the
+    second part was left out.
+    """
+    small, large = (pa.RecordBatch.from_pydict({"value": [b"v" * size]}) for size in (10, 1 << 20))
+    found = list(put_together([small, small, large, small]))
+    assert [table.num_rows for table in found] == [2, 1, 1] and found[1] is large
+
+
 def test_a_filter_that_matches_nothing_and_empty_segments(spark: Any, tmp_path: Path) -> None:
     write_log(tmp_path / "t-0", *PARTS)
     assert frame(spark, tmp_path).where("topic = 'nope'").count() == 0

@@ -93,6 +93,7 @@ def test_offsets_are_those_of_the_options(data_dir: Path) -> None:
         "t", 1, 0, 10
     )
     assert names(kafka(data_dir, assign='{"t":[0]}', startingOffsets='{"t":{"0":100}}')) == []
+    assert names(kafka(data_dir, assign='{"t":[0]}', endingOffsets='{"t":{"0":60}}', failOnDataLoss="false")) == span("t", 0, 10, 50)
     assert names(read_rows(data_dir, assign='{"t":[0]}', startingOffsets='{"t":{"0":48}}', columns="topic,partition,offset")) == span(
         "t", 0, 48, 50
     )
@@ -203,6 +204,12 @@ def test_a_folder_whose_name_looks_like_a_glob_is_itself(tmp_path: Path) -> None
         ({"startingOffsets": "latest"}, "option startingOffsets cannot be 'latest' in a batch query"),
         ({"endingOffsets": '{"t":{"0":-2}}'}, "option endingOffsets: offset -2 of t-0; only -1 (latest)"),
         ({"subscribe": "t", "startingOffsets": '{"t":{"0":10}}'}, "option startingOffsets has no offset for t-1"),
+        ({"startingOffsets": '{"t":{"0":10.5,"1":0}}', "subscribe": "t"}, 'option startingOffsets is like {"topic":{"0":23,"1":-2}}, not'),
+        ({"assign": '{"t":[true]}'}, 'option assign is like {"topic":[0,1]}, not'),
+        ({"assign": '{"t":[0]}', "endingOffsets": '{"t":{"0":51}}'}, "t-0 ends at offset 50, before the ending offset 51 (failOnDataLoss"),
+        ({"subscribe": " , "}, "option subscribe selects nothing: ' , '; without it all partitions are read"),
+        ({"subscribePattern": ""}, "option subscribePattern selects nothing: ''"),
+        ({"assign": "{}"}, "option assign selects nothing: '{}'"),
         ({"startingTimestamp": "yesterday"}, "option startingTimestamp must be a time in ms since 1970, not 'yesterday'"),
         ({"rows": "batch"}, "kafkaCompatible=true can only be used with rows of records"),
         ({"columns": "leader_epoch"}, "a record has no column leader_epoch; the columns are key, value, topic"),
