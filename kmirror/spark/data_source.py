@@ -76,14 +76,12 @@ from kmirror.spark.columns import sql_schema, sql_type
 from kmirror.spark.filters import NO_TIME, Pushed
 from kmirror.spark.inputs import FoundPartition, find_partitions
 from kmirror.spark.log_starts import LogStarts
-from kmirror.spark.log_writer import KafkaLogWriter
 from kmirror.spark.one_line import in_one_line
 from kmirror.spark.options import NAME, ReadOptions
 from kmirror.spark.pushdown import widen
 from kmirror.spark.range_reader import LossReport, RangePiece, RangeTask, WantedRange, ranges_of, rows_of
 from kmirror.spark.settled import planned_again, settled
 from kmirror.spark.slice_reader import Aborted, put_together
-from kmirror.spark.write_options import WriteOptions
 from kmirror.verify.offset_lookup import time_index_entries
 from kmirror.verify.planner import pack_by
 from kmirror.verify.slices import LogSlice
@@ -93,6 +91,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
+
+    from kmirror.spark.log_writer import KafkaLogWriter
 
 __all__: Final = ["NAME", "KafkaLogDataSource"]
 
@@ -120,6 +120,9 @@ class KafkaLogDataSource(DataSource):  # type: ignore[misc]
 
     @in_one_line
     def writer(self, schema: StructType, overwrite: bool) -> KafkaLogWriter:
+        from kmirror.spark.log_writer import KafkaLogWriter  # 0.2 s, which each process of a read would spend
+        from kmirror.spark.write_options import WriteOptions
+
         return KafkaLogWriter(WriteOptions.parse(self.options), schema, overwrite=overwrite)
 
     @in_one_line
