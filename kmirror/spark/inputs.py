@@ -10,6 +10,7 @@ copy in the first input that has one.
 from __future__ import annotations
 
 import fnmatch
+import os
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from typing import Final, NamedTuple
 from kmirror.common.errors import CorruptFileError, KmirrorError
 from kmirror.common.ports import FileSystem
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.spark.files import file_system_for
+from kmirror.spark.files import LocalFiles, file_system_for
 from kmirror.storage.leader_epoch_checkpoint_file import LEADER_EPOCH_CHECKPOINT_FILE_NAME, LeaderEpochCheckpointFile
 from kmirror.storage.reader import PartitionFiles
 from kmirror.verify.offset_lookup import log_end_offset
@@ -52,6 +53,8 @@ def find_partitions(locations: Sequence[str], *, replica: str, tolerates_damage:
     found: dict[TopicPartition, list[FoundPartition]] = {}
     for location in dict.fromkeys(one for given in locations for one in expand(given)):
         files, path = file_system_for(location)
+        if isinstance(files, LocalFiles):
+            path = os.path.join(os.getcwd(), path)  # tasks may run in another folder
         listing = list_input(files, path, location=location)
         for partition in listing.partitions:
             found.setdefault(partition.topic_partition, []).append(FoundPartition(files, listing, partition))

@@ -88,6 +88,15 @@ def test_who_goes_through_a_remote_file_in_small_steps_gets_large_reads() -> Non
         assert file.pread(size, position) == data[position : position + size]
 
 
+def test_the_size_of_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    """A stream asks for it when a segment was deleted; over S3 and HDFS it got a TypeError."""
+    from pyarrow.fs import LocalFileSystem
+
+    for files in (LocalFiles(), ArrowFiles(LocalFileSystem())):
+        with pytest.raises(FileNotFoundError):
+            files.size(f"{tmp_path}/gone")
+
+
 def test_what_was_listed_is_not_asked_again(tmp_path: Path) -> None:
     """`kmirror verify-logs` of a bucket made eight requests a partition beside its reads."""
     from pyarrow.fs import LocalFileSystem

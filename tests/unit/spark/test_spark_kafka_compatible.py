@@ -22,7 +22,7 @@ from support.waiting import PROGRAM_S
 pytest.importorskip("pyspark", reason="pyspark is not installed (kmirror[spark])")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])")
 
-from support.tools.spark_rows import read_rows
+from support.tools.spark_rows import PlannedRead, read_rows
 from support.tools.stream_runs import StreamRun
 
 from kmirror.common.errors import KmirrorError
@@ -181,6 +181,18 @@ def test_replicas_are_read_once(tmp_path: Path) -> None:
     assert names(both) == span("t", 0, 0, 20) + span("u", 0, 0, 5)
     with pytest.raises(KmirrorError, match=r"nodes-\*: there is no such folder"):
         read_rows(f"{tmp_path}/nodes-*")
+
+
+def test_a_relative_path_is_the_drivers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An executor works in a folder of its own, and found nothing there."""
+    write_log(tmp_path / "data" / "t-0", *batches(1))
+    monkeypatch.chdir(tmp_path)
+    query, globbed = PlannedRead("data"), PlannedRead("d*")
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    assert len(query.read(query.tasks)) == len(globbed.read(globbed.tasks)) == 5
+    with pytest.raises(KmirrorError, match=f"{tmp_path}/work/data is not a directory"):
+        read_rows("data")
 
 
 def test_a_folder_whose_name_looks_like_a_glob_is_itself(tmp_path: Path) -> None:
