@@ -25,7 +25,7 @@ demo: $(STAMP)  ## two clusters, a mirror, a disaster, a failover and a failback
 	$(BIN)/kmirror demo --output build/demo
 
 test: $(STAMP)  ## unit, property, golden, conformance and integration tests
-	$(BIN)/python -m compileall -q kmirror
+	$(BIN)/python -m compileall -q -j 0 kmirror
 	@# Who collects a test first rewrites its assertions and compiles it: once here, on two cores, not in each worker.
 	@$(BIN)/python -m pytest tests/unit --collect-only -qq > /dev/null & \
 	$(BIN)/python -m pytest tests --ignore tests/unit --collect-only -qq > /dev/null; wait
