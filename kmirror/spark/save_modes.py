@@ -1,8 +1,11 @@
-"""What Spark lacks for `df.write`: the save modes `error` and `ignore`.
+"""What Spark lacks for `df.write`: the save modes `error` and `ignore`, and writes in threads.
 
 For a Python source, Spark writes only with `append` and `overwrite`; it refuses its default,
 `error`, before it asks the source. So our `save()` looks at the log.dir itself and passes on
 `append`, with the real mode in an option that lets the commit look again.
+
+Spark looks for a Python source to write to in the session that is active in the thread. A driver's
+own threads have none, and there it finds no Python source at all.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from kmirror.spark.local_writes import WritableLocalFiles
 from kmirror.spark.write_options import SAVE_MODE, WriteOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrameWriter
+    from pyspark.sql import DataFrameWriter, SparkSession
 
 _ERROR: Final = ("error", "errorifexists", "default")
 
@@ -33,6 +36,8 @@ def save_in_all_modes(source_name: str) -> None:
     ) -> None:
         chosen = str(mode or self._jwrite.curmode().toString()).lower()
         is_ours = str(format or self._jwrite.source()).lower() == source_name
+        if is_ours:
+            _make_active(self._spark)
         if not is_ours or chosen not in (*_ERROR, "ignore"):
             original(self, path, format, mode, partitionBy, **options)
         elif chosen != "ignore" or not has_logs(_options(self, path, options)):
@@ -41,6 +46,14 @@ def save_in_all_modes(source_name: str) -> None:
     save.__doc__ = original.__doc__
     save.knows_all_modes = True  # type: ignore[attr-defined]
     DataFrameWriter.save = save
+
+
+def _make_active(session: SparkSession) -> None:
+    """Makes a session the active one of this thread, unless the thread has one."""
+    jvm: Any = session._jvm
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    if sessions.getActiveSession().isEmpty():
+        sessions.setActiveSession(session._jsparkSession)
 
 
 def _options(writer: DataFrameWriter, path: str | None, options: dict[str, Any]) -> WriteOptions:

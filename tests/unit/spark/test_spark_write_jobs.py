@@ -4,6 +4,7 @@ failures.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,18 @@ def test_save_modes_are_sparks(spark, tmp_path) -> None:
     assert [row["value"] for row in read_rows(path) if row["partition"] == 1] == [b"1", b"3", b"5"] * 2
     frame.limit(1).write.format("kafka-log").mode("overwrite").save(path)
     assert len(read_rows(path)) == 1
+
+
+def test_jobs_in_threads_of_the_driver_write_too(spark, tmp_path) -> None:
+    """Spark finds no Python source in a thread without an active session."""
+
+    def append(partition: int) -> None:
+        frame = spark.range(3, numPartitions=1).selectExpr("cast(id as string) value", "'t' topic", f"{partition} partition")
+        frame.write.format("kafka-log").mode("append").save(str(tmp_path / f"d{partition}"))
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(append, range(2)))
+    assert [len(read_rows(tmp_path / f"d{partition}")) for partition in range(2)] == [3, 3]
 
 
 def test_a_frame_in_no_order_is_refused_and_write_log_sorts_it(spark, tmp_path) -> None:
