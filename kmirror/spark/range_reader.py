@@ -195,7 +195,7 @@ class RangeReader:
                         yield from self._rows(files, one, replace(given.wanted, low=next_offset))
                     finally:
                         next_offset = max(next_offset, self._reader.next_offset)
-                    if next_offset <= given.wanted.high and _is_other_file(files, one):
+                    if next_offset <= given.wanted.high < MAX_OFFSET and _is_other_file(files, one):
                         raise _MovedError(f"{one.path} is another file now")
                 return not last_error
             except (CorruptFileError, OSError, _MovedError) as error:

@@ -5,6 +5,7 @@ changing: without a JVM.
 from __future__ import annotations
 
 import os
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from support.tools.stream_runs import StreamRun
 
 from kmirror.common.errors import KmirrorError
 from kmirror.spark.range_reader import RangeTask
+from kmirror.spark.slice_reader import SliceReader
 
 SIZE = len(batch(100))
 """Of each batch with offsets from 100 to 999."""
@@ -91,6 +93,19 @@ def test_a_front_deleted_between_planning_and_reading_is_lost_as_the_option_says
     with pytest.raises(KmirrorError, match=r"data loss: offsets 0 to 9 of t-0 were deleted while they were read: .*/t-0: No such file"):
         careful.read(careful.tasks)
     assert offsets(careless.read(careless.tasks)) == [*range(5)]
+
+
+def test_a_log_that_is_deleted_after_it_was_read_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_log(tmp_path / "t-0", *batches(2))
+    query = PlannedRead(tmp_path)
+    original = SliceReader.read
+
+    def read(*arguments: Any) -> Any:
+        yield from original(*arguments)
+        shutil.rmtree(tmp_path / "t-0")
+
+    monkeypatch.setattr(SliceReader, "read", read)
+    assert offsets(query.read(query.tasks)) == list(range(10))
 
 
 def test_a_log_that_was_truncated_by_then_is_read_as_it_is(tmp_path: Path) -> None:
