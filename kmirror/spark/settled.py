@@ -23,7 +23,8 @@ SETTLE_S: Final = 5.0
 """How long a swap of cleaned segments may take; a broker needs milliseconds."""
 _PAUSE_S: Final = 0.05
 _AT_WORK: Final = (".cleaned", ".swap", ".deleted")
-_SWAP: Final = ".swap"
+_SWAP: Final = ".log.swap"
+"""The log gets its name first: a segment whose indexes alone are still to be renamed is there."""
 
 
 def settled(files: FileSystem, partition: PartitionFiles) -> PartitionFiles:

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 from support.logs.golden_vectors import golden_dir
 
-from kmirror.common.errors import CorruptFileError
+from kmirror.common.errors import CorruptFileError, KmirrorError
 from kmirror.record.record_batch import iter_batches
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (kmirror[spark])")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (kmirror[spark])")
 
 from support.tools.spark_rows import read_rows
+
+from kmirror.spark import settled
 
 DAMAGED = (
     *("clean-start-crc-middle-of-active-segment", "unclean-start-bad-length-5", "unclean-start-bad-length-huge", "unclean-start-bad-magic"),
@@ -45,9 +47,15 @@ def strict(folder: Path) -> list[tuple[Any, ...]]:
     return [(one.offset, one.key and bytes(one.key), one.value and bytes(one.value), one.timestamp) for one in records]
 
 
-def test_every_log_of_apaches_is_read_or_told() -> None:
+def test_every_log_of_apaches_is_read_or_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settled, "SETTLE_S", 0)
     told, sound = 0, 0
     for folder in folders():
+        if any(folder.glob("*.log.swap")):  # its records are in no segment until a broker starts there
+            with pytest.raises(KmirrorError, match="cleaned segments are being swapped in, and that does not end"):
+                read_rows(folder)
+            told += 1
+            continue
         if is_damaged(folder):
             with pytest.raises(CorruptFileError):
                 read_rows(folder)
