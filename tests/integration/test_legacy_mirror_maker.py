@@ -272,7 +272,7 @@ def test_a_second_signal_ends_it_although_the_target_is_away(tmp_path: Path) -> 
             wait_for("the group", lambda: "mm" in str(call(source.bootstrap_servers, lambda admin: admin.list_consumer_groups())))
             child.process.send_signal(signal.SIGTERM)
             child.wait_for_line("Start clean shutdown")
-            assert child.stop() in (1, 143), "143 if it had not read the record yet"
+            assert child.stop() in (1, 143, -15), "143 if it had not read the record yet; -15 if it had ended all but itself"
             assert "Traceback" not in child.log
         assert committed(source.bootstrap_servers) == {}
         target.start_node()
