@@ -27,7 +27,7 @@ ABLATIONS = [
     ("offsets_after_acks", CUT_OFF, 4, "lost"),
     ("translated_behind", "mirror-maker-2", 3, "groups"),
     ("offsets_in_transaction", KILLED, 1, "lost"),
-    ("offsets_read_committed", KILLED, 1, "lost"),
+    ("offsets_read_committed", KILLED, 2, "lost"),
     ("syncs_after_commit", KILLED, 3, "syncs"),
     ("former_lives_fenced", REPLACED, 3, "once"),
     ("cycles_seen", BACK, 1, "cycles"),
