@@ -188,7 +188,9 @@ def test_a_checker_notices_that_a_safeguard_is_off(without, history):
 
 
 def test_offsets_that_come_after_the_failover_are_noticed():
-    assert any("groups" in run_seed("late_offset_sync", seed, ("offsets_while_mirrored",)).rules for seed in tries("offsets_while_mirrored"))
+    assert any(
+        "groups" in run_seed("late_offset_sync", seed, ("offsets_while_mirrored",)).rules for seed in tries("offsets_while_mirrored")
+    )
 
 
 def test_a_topic_that_is_deleted_while_it_mirrors_is_noticed():
