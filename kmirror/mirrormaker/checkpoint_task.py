@@ -235,9 +235,10 @@ class _Life:
                 translate=self._syncs.translate_downstream,
                 store=self._checkpoints,
             )
+            # All at once: if the target's log goes back while they are sent, they are withdrawn with the others.
+            self._checkpoints.update(found)
             for checkpoint in found:
                 await self._send(checkpoint, timestamp_ms)
-                self._checkpoints.update([checkpoint])
             step()
         await self._records.poll_ended()
 
@@ -253,20 +254,24 @@ class _Life:
     # Group offsets
 
     async def sync_group_offsets(self, step: Step) -> None:
-        """Writes checkpoints as offsets of groups that have no members at the target (CP3)."""
-        converted = self._checkpoints.converted_upstream_offsets()
-        if not converted:
+        """Writes checkpoints as offsets of groups that have no members at the target (CP3). What to write is
+        looked at for each group in its turn: a log of the target may go back meanwhile.
+        """
+        store = self._checkpoints
+        if not store.groups:
             return
         idle, refused = await self._idle_offsets(step)
-        known = {group: offsets for group, offsets in converted.items() if group not in refused}
-        for group, offsets in group_offsets_to_sync(known, idle, self._checkpoints.withdrawn).items():
+        for group in store.groups:
             step()
+            offsets = group_offsets_to_sync(store.converted_upstream_offsets(group), idle.get(group), store.withdrawn.get(group, {}))
+            if group in refused or not offsets:
+                continue
             try:
                 outcome = await self._target.alter_consumer_group_offsets(group, offsets)
             except KmirrorError as error:
                 _log.error("[%s] Unable to sync offsets for consumer group %s: %s", self._name, group, error)
                 continue
-            self._checkpoints.replaced(group, [partition for partition, error in outcome.items() if error is None])
+            store.is_at(group, {partition: offsets[partition] for partition, error in outcome.items() if error is None})
             errors = {error.error for error in outcome.values() if error is not None}
             if Errors.UNKNOWN_MEMBER_ID in errors:
                 _log.warning(
@@ -289,6 +294,7 @@ class _Life:
             if not isinstance(described, ApiException) and described.state == EMPTY_GROUP_STATE:
                 try:
                     found[group] = await self._target.list_consumer_group_offsets(group)
+                    self._checkpoints.is_at(group, found[group])
                 except ApiException as failure:
                     error = failure
                 step()

@@ -10,7 +10,8 @@ emitted. Offsets before every sync (-1) are left out.
 
 When a log of the target goes back, since it was made anew or has lost its end, the checkpoints of its
 partition are withdrawn: the next one is the first again, and may lead a group back to where its records
-are now.
+are now. Which of the withdrawn offsets a group has at the target is not known, for not every
+checkpoint became its offset. So all that were emitted are void, until the group is seen to have another.
 
 With `sync.group.offsets.enabled` the newest checkpoints also become the group's offsets at the
 target, for groups without members there, and only where they lead on (CP3, KIP-545). For a group
@@ -20,7 +21,9 @@ checkpoints: the coordinator refuses those of a group with members.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final
 
 from kmirror.admin.groups import OffsetAndMetadata
 from kmirror.common.topic_partition import TopicPartition
@@ -30,6 +33,8 @@ from kmirror.mirrormaker.replication_policy import ReplicationPolicy
 from kmirror.mirrormaker.topic_filters import GroupFilter, TopicFilter
 
 EMPTY_GROUP_STATE = "Empty"
+EMITTED_KEPT: Final = 64
+"""How many offsets of a group and partition are remembered that it may have at the target."""
 
 Translate = Callable[[TopicPartition, int], int | None]
 """`OffsetSyncStore.translate_downstream`."""
@@ -65,7 +70,8 @@ class CheckpointStore:
     def __init__(self, groups: Iterable[str] = ()) -> None:
         self._groups = frozenset(groups)
         self._checkpoints: dict[str, dict[TopicPartition, Checkpoint]] = {}
-        self.withdrawn: dict[str, dict[TopicPartition, int]] = {}
+        self._emitted: dict[tuple[str, TopicPartition], deque[int]] = {}
+        self.withdrawn: dict[str, dict[TopicPartition, set[int]]] = {}
         """Offsets at the target, by group and partition, that were right before its log went back."""
 
     def handle_record(self, key: bytes | None, value: bytes | None) -> None:
@@ -78,25 +84,42 @@ class CheckpointStore:
 
     def update(self, checkpoints: Iterable[Checkpoint]) -> None:
         for checkpoint in checkpoints:
-            self._checkpoints.setdefault(checkpoint.consumer_group_id, {})[checkpoint.topic_partition] = checkpoint
+            group, partition = checkpoint.consumer_group_id, checkpoint.topic_partition
+            self._checkpoints.setdefault(group, {})[partition] = checkpoint
+            self._emitted.setdefault((group, partition), deque(maxlen=EMITTED_KEPT)).append(checkpoint.downstream_offset)
 
     def withdraw(self, partition: TopicPartition, beyond: int) -> list[str]:
-        """Forgets the checkpoints of a partition of the target, whose log went back, that lie beyond an
-        offset; returns their groups.
+        """Forgets what was emitted beyond an offset for a partition of the target, whose log went back;
+        returns the groups whose last checkpoint that is.
         """
         groups = []
-        for group, checkpoints in self._checkpoints.items():
-            stale = checkpoints.get(partition)
-            if stale is not None and stale.downstream_offset > beyond:
-                self.withdrawn.setdefault(group, {})[partition] = stale.downstream_offset
-                del checkpoints[partition]
+        for (group, of), offsets in self._emitted.items():
+            void = {offset for offset in offsets if offset > beyond} if of == partition else set()
+            if not void:
+                continue
+            self.withdrawn.setdefault(group, {}).setdefault(partition, set()).update(void)
+            for offset in void:
+                while offset in offsets:
+                    offsets.remove(offset)
+            last = self.get(group).get(partition)
+            if last is not None and last.downstream_offset > beyond:
+                del self._checkpoints[group][partition]
                 groups.append(group)
         return groups
 
-    def replaced(self, group: str, partitions: Iterable[TopicPartition]) -> None:
-        """The target has a group's new offsets instead of those that were withdrawn."""
-        for partition in partitions:
-            self.withdrawn.get(group, {}).pop(partition, None)
+    def is_at(self, group: str, offsets: CommittedOffsets) -> None:
+        """The group has these offsets at the target. What is not among those withdrawn has replaced
+        them, and it does not go back to what was emitted before it.
+        """
+        void = self.withdrawn.get(group, {})
+        for partition, found in offsets.items():
+            if found is None:
+                continue
+            if found.offset not in void.get(partition, ()):
+                void.pop(partition, None)
+            emitted = self._emitted.get((group, partition), deque())
+            while found.offset in emitted and emitted[0] != found.offset:
+                emitted.popleft()
 
     def get(self, group: str) -> Mapping[TopicPartition, Checkpoint]:
         return self._checkpoints.get(group, {})
@@ -110,14 +133,16 @@ class CheckpointStore:
             or checkpoint.downstream_offset > last.downstream_offset
         )  # fmt: skip
 
-    def converted_upstream_offsets(self) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-        """Returns the target's offsets of all groups, as the checkpoints have them."""
+    @property
+    def groups(self) -> list[str]:
+        """The groups that have checkpoints."""
+        return [group for group, checkpoints in self._checkpoints.items() if checkpoints]
+
+    def converted_upstream_offsets(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Returns the group's offsets at the target, as its checkpoints have them."""
         return {
-            group: {
-                partition: OffsetAndMetadata(checkpoint.downstream_offset, checkpoint.metadata)
-                for partition, checkpoint in checkpoints.items()
-            }
-            for group, checkpoints in self._checkpoints.items()
+            partition: OffsetAndMetadata(checkpoint.downstream_offset, checkpoint.metadata)
+            for partition, checkpoint in self.get(group).items()
         }
 
 
@@ -149,30 +174,22 @@ def checkpoints_for_group(
 
 
 def group_offsets_to_sync(
-    converted: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
-    idle_offsets: Mapping[str, CommittedOffsets],
-    withdrawn: Mapping[str, Mapping[TopicPartition, int]] | None = None,
-) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-    """Returns the offsets to write at the target, by group (CP3).
+    wanted: Mapping[TopicPartition, OffsetAndMetadata],
+    present: CommittedOffsets | None,
+    void: Mapping[TopicPartition, Collection[int]],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Returns the offsets of a group to write at the target (CP3).
 
-    `converted` is what the checkpoints say. `idle_offsets` has the target's offsets of the groups
-    whose state there is EMPTY_GROUP_STATE. A negative offset that some clients store arrives as
-    None; it is replaced, and so is an offset that was `withdrawn`.
+    `wanted` is what its checkpoints say. `present` has its offsets at the target if its state there
+    is EMPTY_GROUP_STATE. A negative offset that some clients store arrives as None; it is replaced,
+    and so is an offset that is `void`.
     """
-    result: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
-    for group, wanted in converted.items():
-        present = idle_offsets.get(group)
-        if present is None:
-            result[group] = dict(wanted)
-            continue
-        void = (withdrawn or {}).get(group, {})
-        ahead = {
-            partition: offset
-            for partition, offset in wanted.items()
-            if (at_target := present.get(partition)) is None
-            or at_target.offset < offset.offset
-            or (at_target.offset == void.get(partition) and at_target.offset != offset.offset)
-        }
-        if ahead:
-            result[group] = ahead
-    return result
+    if present is None:
+        return dict(wanted)
+    return {
+        partition: offset
+        for partition, offset in wanted.items()
+        if (at_target := present.get(partition)) is None
+        or at_target.offset < offset.offset
+        or (at_target.offset in void.get(partition, ()) and at_target.offset != offset.offset)
+    }

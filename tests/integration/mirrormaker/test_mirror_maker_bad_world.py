@@ -319,6 +319,37 @@ async def test_groups_follow_into_a_remote_topic_that_was_made_anew() -> None:
             await until("bar follows", lambda: committed(both.b, "bar", [("A.t", 0)]) == {("A.t", 0): 0})
 
 
+async def test_an_old_offset_that_is_written_while_the_remote_topic_is_made_anew_is_replaced(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The coordinator has dropped the group's offset with the topic, so the old one is written again; on
+    its way there it is overtaken by the news that the log went back.
+    """
+    alter, held, holds = KmirrorAdmin.alter_consumer_group_offsets, [], asyncio.Event()
+
+    async def alter_late(client: KmirrorAdmin, group: str, offsets: dict[Any, Any], **settings: Any) -> Any:
+        if holds.is_set() and not held:
+            held.extend(one.offset for one in offsets.values())
+            await until_it_says("the log went back", lambda: "does not count any more" in caplog.text)
+        return await alter(client, group, offsets, **settings)
+
+    monkeypatch.setattr(KmirrorAdmin, "alter_consumer_group_offsets", alter_late)
+    with clusters(ONE_WAY) as both:
+        make_topics(both.a, {"t": 1})
+        produce(both.a, "t", 100)
+        commit(both.a, "shop", {("t", 0): 100})
+        async with both.mirrored():
+            await until("shop is synced", lambda: committed(both.b, "shop", [("A.t", 0)]) == {("A.t", 0): 100})
+            client = admin(both.b)
+            holds.set()
+            client.delete_topics(["A.t"])["A.t"].result(REACHED_S)
+            await until_it_says("the old offset is on its way", lambda: held == [100])
+            await until("made again", lambda: "A.t" in topics_of(both.b))
+            produce(both.a, "t", 60, first=100)
+            commit(both.a, "shop", {("t", 0): 130})
+            await until("shop follows", lambda: 0 < committed(both.b, "shop", [("A.t", 0)]).get(("A.t", 0), 100) <= 30)
+
+
 def _newest(both: Clusters, topic: str, *, source: bool = False) -> object:
     found = read(both.a if source else both.b, topic)[0]
     return found[-1][1] if found else None

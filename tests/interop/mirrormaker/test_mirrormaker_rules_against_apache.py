@@ -309,9 +309,9 @@ def test_cp1_to_cp3_checkpoints_and_group_offsets_are_the_same(apache: Apache) -
             idle[TopicPartition(topic, 0)] = OffsetAndMetadata(at)
             questions.append(("idle", topic, at))
             ours.append("")
-        written = group_offsets_to_sync(checkpoints.converted_upstream_offsets(), {"g": idle} if idle else {})
+        written = group_offsets_to_sync(checkpoints.converted_upstream_offsets("g"), idle or None, {})
         questions.append(("groupoffsets",))
-        ours.append("\t".join(f"{partition}={offset.offset}" for partition, offset in sorted(written.get("g", {}).items())))
+        ours.append("\t".join(f"{partition}={offset.offset}" for partition, offset in sorted(written.items())))
     compare(questions, apache(questions), ours)
 
 

@@ -83,28 +83,28 @@ def test_cp2_checkpoints_of_an_earlier_life_count_and_those_of_other_groups_do_n
 
 
 def test_cp3_offsets_are_written_only_where_they_lead_on() -> None:
-    wanted = {"g": {TopicPartition("t", number): OffsetAndMetadata(10) for number in range(5)}}
+    wanted = {TopicPartition("t", number): OffsetAndMetadata(10) for number in range(5)}
     at_target = {
         TopicPartition("t", 0): OffsetAndMetadata(9),
         TopicPartition("t", 1): OffsetAndMetadata(10),
         TopicPartition("t", 2): OffsetAndMetadata(11),
         TopicPartition("t", 3): None,
     }
-    (written,) = group_offsets_to_sync(wanted, {"g": at_target}).values()
+    written = group_offsets_to_sync(wanted, at_target, {})
     assert [partition.partition for partition in written] == [0, 3, 4], "behind, reset to a negative offset, unknown"
-    assert group_offsets_to_sync(wanted, {"g": dict(wanted["g"])}) == {}
+    assert group_offsets_to_sync(wanted, wanted, {}) == {}
 
 
 def test_cp3_a_group_that_is_not_idle_at_the_target_is_written_whole_and_refused_by_the_coordinator() -> None:
-    wanted = {"new": {T0: OffsetAndMetadata(10)}}
-    assert group_offsets_to_sync(wanted, {}) == wanted
+    wanted = {T0: OffsetAndMetadata(10)}
+    assert group_offsets_to_sync(wanted, None, {}) == wanted
 
 
 def test_cp3_what_is_written_comes_from_the_newest_checkpoints() -> None:
     store = CheckpointStore()
     emitted(store, 100, 90)
     emitted(store, 120, 110)
-    assert store.converted_upstream_offsets() == {"g": {REMOTE: OffsetAndMetadata(110, "m")}}
+    assert store.groups == ["g"] and store.converted_upstream_offsets("g") == {REMOTE: OffsetAndMetadata(110, "m")}
 
 
 TOPICS = ["t", "heartbeats", "B.heartbeats", "B.A.heartbeats", "C.B.A.heartbeats", "B.t", "B.A.t", "B.checkpoints.internal", "__x"]
@@ -142,17 +142,55 @@ def test_cu7_cu8_cu9_the_policy_is_kafkas_default_unless_configured() -> None:
     assert identity.replication_policy.topic_source("t") == "A" and identity.remote_topics(["t", "__x"]) == ["t"]
 
 
+def to_write(store: CheckpointStore, at_target: int) -> list[int]:
+    present = {REMOTE: OffsetAndMetadata(at_target)}
+    found = group_offsets_to_sync(store.converted_upstream_offsets("g"), present, store.withdrawn.get("g", {}))
+    return [offset.offset for offset in found.values()]
+
+
+def at(offset: int | None) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    return {REMOTE: None if offset is None else OffsetAndMetadata(offset)}
+
+
 def test_cp3_an_offset_of_a_log_that_went_back_is_replaced_once() -> None:
     store = CheckpointStore()
     emitted(store, 100, 100)
     assert store.withdraw(REMOTE, beyond=100) == [] and store.withdraw(REMOTE, beyond=-1) == ["g"]
+    assert store.groups == []
     assert emitted(store, 130, 30) == [Checkpoint("g", REMOTE, 130, 30, "m")], "the first again, though it is less than 100"
-    present = {"g": {REMOTE: OffsetAndMetadata(100)}}
-    wanted = {"g": {REMOTE: OffsetAndMetadata(30, "m")}}
-    assert group_offsets_to_sync(store.converted_upstream_offsets(), present, store.withdrawn) == wanted
-    elsewhere = {"g": {REMOTE: OffsetAndMetadata(90)}}
-    assert group_offsets_to_sync(store.converted_upstream_offsets(), elsewhere, store.withdrawn) == {}, (
-        "the group has read on at the target"
-    )
-    store.replaced("g", [REMOTE])
-    assert group_offsets_to_sync(store.converted_upstream_offsets(), present, store.withdrawn) == {}
+    assert to_write(store, 100) == [30]
+    assert to_write(store, 90) == [], "the group has read on at the target"
+    store.is_at("g", at(30))
+    assert to_write(store, 100) == []
+
+
+def test_cp3_an_offset_is_replaced_though_a_later_checkpoint_was_emitted() -> None:
+    """A checkpoint becomes the group's offset only some time after it was emitted, or never."""
+    store = CheckpointStore()
+    for offset in (100, 101, 102):
+        emitted(store, offset, offset)
+    store.is_at("g", at(100))
+    store.withdraw(REMOTE, beyond=-1)
+    store.is_at("g", at(None))  # the coordinator has dropped it with the topic
+    store.is_at("g", at(100))  # one that was on its way meanwhile
+    emitted(store, 130, 30)
+    assert [to_write(store, offset) for offset in (99, 100, 101, 102, 103)] == [[], [30], [30], [30], []]
+    store.is_at("g", at(99))
+    assert to_write(store, 100) == [], "the group was elsewhere in between, so the offset is its own"
+
+
+def test_cp3_what_a_group_has_left_behind_is_not_void() -> None:
+    store = CheckpointStore()
+    for offset in (10, 20, 30):
+        emitted(store, offset, offset)
+    store.is_at("g", at(20))
+    store.withdraw(REMOTE, beyond=-1)
+    assert store.withdrawn == {"g": {REMOTE: {20, 30}}}
+
+
+def test_cp3_only_what_lies_beyond_is_void() -> None:
+    store = CheckpointStore()
+    emitted(store, 100, 100)
+    emitted(store, 20, 20)
+    assert store.withdraw(REMOTE, beyond=60) == [], "the last checkpoint counts"
+    assert to_write(store, 100) == [20]
