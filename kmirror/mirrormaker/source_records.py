@@ -79,6 +79,7 @@ class SourceRecordWriter:
                 self._producer, offsets, runtime.clock, connector=config.connector, source_of=dict, most_ms=config.transaction_ms
             )
         self._written: dict[SourceKey, None] = {}
+        self._committing = asyncio.Lock()
         self._failure: Exception | None = None
 
     async def start(self, check: Callable[[], Awaitable[object]]) -> None:
@@ -166,11 +167,14 @@ class SourceRecordWriter:
                 _log.warning("[%s] Failed to commit offsets, tries again: %s", self._name, error)
 
     async def _commit(self) -> None:
-        """Stores an offset for each source partition that records were written of since the last time."""
-        written, self._written = self._written, {}
-        rows: list[tuple[SourcePartition, int]] = [(dict(source), OFFSET) for source in written]
-        try:
-            await self._offsets.write(self._config.connector, rows)
-        except BaseException:
-            self._written = written | self._written
-            raise
+        """Stores an offset for each source partition that records were written of since the last time. One
+        commit waits for another: a task that ends must not cut off the last regular one.
+        """
+        async with self._committing:
+            written, self._written = self._written, {}
+            rows: list[tuple[SourcePartition, int]] = [(dict(source), OFFSET) for source in written]
+            try:
+                await self._offsets.write(self._config.connector, rows)
+            except BaseException:
+                self._written = written | self._written
+                raise

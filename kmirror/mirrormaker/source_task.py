@@ -186,6 +186,7 @@ class _Life:
         self._drained: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
         self._polls_of_records = 0
+        self._committing = asyncio.Lock()
         self._started = False
 
     def _made_transactions(self) -> TaskTransactions[TopicPartition]:
@@ -473,17 +474,19 @@ class _Life:
                 _log.warning("[%s] Failed to commit offsets, tries again: %s", self._config.flow, error)
 
     async def commit(self) -> None:
-        """Stores what the target has, then lets delayed offset syncs go (OS2)."""
-        config = self._config
-        self._note_written()
-        offsets = self._submitted.take_committable()
-        if offsets:
-            try:
-                rows = [(record_source(config.flow.source, partition), offset) for partition, offset in offsets.items()]
-                await self._offsets.write(config.connector, rows)
-            except BaseException:
-                self._submitted.give_back(offsets)
-                raise
+        """Stores what the target has, then lets delayed offset syncs go (OS2). One commit waits for
+        another: a task that ends must not cut off what the last regular one has not written yet.
+        """
+        async with self._committing:
+            self._note_written()
+            offsets = self._submitted.take_committable()
+            if offsets:
+                try:
+                    rows = [(record_source(self._config.flow.source, partition), offset) for partition, offset in offsets.items()]
+                    await self._offsets.write(self._config.connector, rows)
+                except BaseException:
+                    self._submitted.give_back(offsets)
+                    raise
         self._progress.last_commit_ms = self._runtime.clock.monotonic_ms()
         if self._syncs is not None:
             self._syncs.committed()

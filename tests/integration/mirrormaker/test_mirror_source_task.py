@@ -26,6 +26,7 @@ from support.mirrormaker.logs_compared import (
 from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
+from kmirror.clients.kafka_producer import KafkaProducer
 from kmirror.common.errors import ApiException
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.common.topic_partition import TopicPartition
@@ -173,6 +174,24 @@ async def test_a_task_goes_on_behind_what_was_stored() -> None:
         async with clusters.running(clusters.config({"t": 1})) as (task, _):
             assert is_dense(await until_copied(clusters.a, "t", clusters.b, "A.t"))
         assert task.progress.records == 50, "the second task copied what the first had copied"
+
+
+async def test_a_task_that_is_stopped_while_it_stores_offsets_stores_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a task cut off its last regular commit, whose records were then copied again."""
+    storing, write = asyncio.Event(), OffsetStorage.write
+
+    async def write_slowly(storage: OffsetStorage, connector: str, offsets: list[Any], transaction_of: KafkaProducer | None = None) -> None:
+        storing.set()
+        await asyncio.sleep(0.3)
+        await write(storage, connector, offsets, transaction_of)
+
+    monkeypatch.setattr(OffsetStorage, "write", write_slowly)
+    async with pair({"t": 1}) as clusters:
+        produce(clusters.a, "t", 50)
+        async with clusters.running(clusters.config({"t": 1})):
+            await asyncio.wait_for(storing.wait(), REACHED_S)
+        [stored] = clusters.stored().values()
+        assert stored + 1 == len((await asyncio.to_thread(read, clusters.b, "A.t"))[0])
 
 
 async def test_a_task_begins_within_a_batch() -> None:

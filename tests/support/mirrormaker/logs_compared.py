@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -141,8 +142,19 @@ async def until_copied(
             break
         assert time.monotonic() < deadline, f"{remote} has {sum(map(len, found.values()))} of {count} records"
         await asyncio.sleep(0.2)
-    assert rows(found) == wanted
+    copied = rows(found)
+    assert copied == wanted, _difference(copied, wanted)
     return found
+
+
+def _difference(copied: dict[int, list[Row]], wanted: dict[int, list[Row]]) -> str:
+    said = []
+    for partition, expected in wanted.items():
+        lost, more = Counter(expected), Counter(copied[partition])
+        again = more - lost
+        said.append(f"partition {partition}: {(lost - more).total()} of {len(expected)} are lost, {again.total()} came again or changed")
+        said += [f"    {row}" for row in list(again)[:3]]
+    return "\n".join([*said, "what is neither is in another order"])
 
 
 def is_dense(read_records: dict[int, list[tuple[int, Row]]]) -> bool:
