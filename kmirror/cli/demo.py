@@ -128,14 +128,22 @@ class Demo:
             workload.start_background()
             time.sleep(2)
             with self._south.stalled():
-                time.sleep(STALL_S)
+                began = time.monotonic()
+                # The first records that are acknowledged may be on their way to south already.
+                self._acknowledge_more(workload)
+                self._acknowledge_more(workload)
+                hung_s = time.monotonic() - began
                 self._north.kill()
             self._report.killed_at_s = time.monotonic() - self._began
             workload.stop_background()
             self._report.acked_by_source = self._options.records + workload.acked
         self._say(
-            f"north is dead (SIGKILL) while it was written to and south hung for {STALL_S} s; it had acknowledged {self._report.acked_by_source:,} records"
+            f"north is dead (SIGKILL) while it was written to and south hung for {hung_s:.1f} s; it had acknowledged {self._report.acked_by_source:,} records"
         )
+
+    def _acknowledge_more(self, workload: Workload) -> None:
+        acked, until = workload.acked, time.monotonic() + STALL_S / 2
+        self._wait("north to acknowledge more", lambda: workload.acked > acked and time.monotonic() >= until)
 
     def _fail_over(self) -> None:
         preview = self._mirrors(self._south, "--remove", "--mirror", MIRROR, "--topic", ".*", "--dry-run")

@@ -157,7 +157,8 @@ def test_ctrl_c_says_where_it_stands_and_the_next_run_goes_on(
 ) -> None:
     arguments = ["replay", str(recording), "--to", cluster.bootstrap_servers, "--state", str(tmp_path), "--create-topics"]
     arguments += ["--topics", "plain|money", "--rename", "(.*)=stopped-\\1"]
-    process = subprocess.Popen([sys.executable, "-m", "kmirror.cli.kmirror", *arguments], stdout=subprocess.PIPE, text=True)
+    slowly = [sys.executable, "-m", "kmirror.cli.kmirror", *arguments, "--speed", "0.3"]
+    process = subprocess.Popen(slowly, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + REACHED_S
     while not list(tmp_path.glob("plain-*.json")):
         assert process.poll() is None and time.monotonic() < deadline
