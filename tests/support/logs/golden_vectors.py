@@ -63,9 +63,14 @@ def _unpack(archives: list[pathlib.Path], target: pathlib.Path) -> None:
 
 
 class _SparseTarFile(tarfile.TarFile):
-    """Leaves holes where files hold zeros: an index of a running broker is 10 MB of them."""
+    """Leaves holes where files hold zeros: an index of a running broker is 10 MB of them. An archive that
+    was made with `tar --sparse` says itself where they are.
+    """
 
     def makefile(self, tarinfo: tarfile.TarInfo, targetpath: str | os.PathLike[str]) -> None:
+        if tarinfo.issparse():
+            super().makefile(tarinfo, targetpath)
+            return
         source = self.extractfile(tarinfo)
         assert source is not None, f"{tarinfo.name} is no regular file"
         with source, open(targetpath, "wb") as file:
