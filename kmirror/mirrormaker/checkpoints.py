@@ -10,7 +10,8 @@ emitted. Offsets before every sync (-1) are left out.
 
 When a log of the target goes back, since it was made anew or has lost its end, the checkpoints of its
 partition are withdrawn: the next one is the first again, and may lead a group back to where its records
-are now. Which of the withdrawn offsets a group has at the target is not known, for not every
+are now. A group that stands before all that the new log has begins at 0, for its old offset would skip
+records there. Which of the withdrawn offsets a group has at the target is not known, for not every
 checkpoint became its offset. So all that were emitted are void, until the group is seen to have another.
 
 With `sync.group.offsets.enabled` the newest checkpoints also become the group's offsets at the
@@ -29,6 +30,7 @@ from kmirror.admin.groups import OffsetAndMetadata
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.formats import Checkpoint
+from kmirror.mirrormaker.offset_sync_store import TOO_OLD
 from kmirror.mirrormaker.replication_policy import ReplicationPolicy
 from kmirror.mirrormaker.topic_filters import GroupFilter, TopicFilter
 
@@ -71,6 +73,7 @@ class CheckpointStore:
         self._groups = frozenset(groups)
         self._checkpoints: dict[str, dict[TopicPartition, Checkpoint]] = {}
         self._emitted: dict[tuple[str, TopicPartition], deque[int]] = {}
+        self._begin_anew: set[tuple[str, TopicPartition]] = set()
         self.withdrawn: dict[str, dict[TopicPartition, set[int]]] = {}
         """Offsets at the target, by group and partition, that were right before its log went back."""
 
@@ -86,6 +89,7 @@ class CheckpointStore:
         for checkpoint in checkpoints:
             group, partition = checkpoint.consumer_group_id, checkpoint.topic_partition
             self._checkpoints.setdefault(group, {})[partition] = checkpoint
+            self._begin_anew.discard((group, partition))
             self._emitted.setdefault((group, partition), deque(maxlen=EMITTED_KEPT)).append(checkpoint.downstream_offset)
 
     def withdraw(self, partition: TopicPartition, beyond: int) -> list[str]:
@@ -104,8 +108,13 @@ class CheckpointStore:
             last = self.get(group).get(partition)
             if last is not None and last.downstream_offset > beyond:
                 del self._checkpoints[group][partition]
+                self._begin_anew.add((group, partition))
                 groups.append(group)
         return groups
+
+    def begins_anew(self, group: str, partition: TopicPartition) -> bool:
+        """Whether the group's last checkpoint there was withdrawn, and none was emitted since."""
+        return (group, partition) in self._begin_anew
 
     def is_at(self, group: str, offsets: CommittedOffsets) -> None:
         """The group has these offsets at the target. What is not among those withdrawn has replaced
@@ -163,10 +172,12 @@ def checkpoints_for_group(
     for partition, committed in offsets.items():
         if committed is None or not topic_filter.should_replicate_topic(partition.topic):
             continue
+        renamed = rename_topic_partition(policy, flow, partition)
         downstream = translate(partition, committed.offset)
+        if downstream == TOO_OLD and store.begins_anew(group, renamed):
+            downstream = 0
         if downstream is None or downstream < 0:
             continue
-        renamed = rename_topic_partition(policy, flow, partition)
         checkpoint = Checkpoint(group, renamed, committed.offset, downstream, committed.metadata)
         if store.is_news(checkpoint):
             found.append(checkpoint)

@@ -7,6 +7,7 @@ time of one run; the code of its rule stands last, in brackets (docs/RULES.md).
     former_lives_fenced      a task has its former lives' transactional id, which shuts them out, and
                              a worker that its group has given up stops its tasks
     translated_behind        an offset is translated by a sync at or before it (OS6)
+    old_offsets_void         what was said of a log of the target that went back does not count any more (OS4)
     syncs_after_commit       an offset sync names records of committed transactions only
     cycles_seen              a topic is not copied to a cluster that it came from (CY1)
     flush_before_commit      the legacy MirrorMaker flushes its producer before it commits
@@ -18,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kmirror.mirrormaker import cycles, task_configs
+from kmirror.mirrormaker.checkpoints import CheckpointStore
 from kmirror.mirrormaker.connect_offsets import OffsetStorage
 from kmirror.mirrormaker.herder.worker import Worker
 from kmirror.mirrormaker.internal_topics import InternalTopicReader
@@ -75,6 +77,10 @@ def _by_the_newest(translate_downstream: Any) -> Any:
     return run
 
 
+def _nothing_withdrawn(withdraw: Any) -> Any:
+    return lambda self, partition, beyond: []
+
+
 def _before_commit(acknowledged: Any) -> Any:
     return lambda self, done: done()
 
@@ -96,6 +102,7 @@ FLOW_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "offsets_read_committed": [(InternalTopicReader, "start", _of_all_transactions)],
     "former_lives_fenced": [(task_configs, "transactional_id", _one_more_id), (Worker, "on_lost", _unheard)],
     "translated_behind": [(OffsetSyncStore, "translate_downstream", _by_the_newest)],
+    "old_offsets_void": [(CheckpointStore, "withdraw", _nothing_withdrawn)],
     "syncs_after_commit": [(TaskTransactions, "acknowledged", _before_commit)],
     "cycles_seen": [(cycles, "is_cycle", _unseen)],
     "flush_before_commit": [(ConsumerWrapper, "flush_and_commit", _without_flush)],

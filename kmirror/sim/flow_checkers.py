@@ -14,20 +14,21 @@ the rules of each fleet (`sim.fleet_checkers`).
     heartbeats   when nothing disturbs a flow any more, its target gets heartbeats
 
 The truth is what the logs say at the end (`Healed`), when the workers have ended. A batch that a
-worker sends again is a second copy: at least once.
+worker sends again is a second copy: at least once. Records that went with a topic of the target that
+was deleted need not come again; neither what was said of that topic has to be true of the new one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.sim.checkers import Violation
-from kmirror.sim.events import Appended, History, LogKey
+from kmirror.sim.events import Appended, Event, History, LogKey, Removed
 from kmirror.sim.fleet_checkers import CHECKERS, Truth, truth_of
 from kmirror.sim.fleet_events import FleetEvent
-from kmirror.sim.flow_events import Copied, FaultsEnded, FlowRead, GroupMoved, TopicsSeen
+from kmirror.sim.flow_events import TOPIC_DELETED, Copied, FaultsEnded, FlowRead, GroupMoved, TopicsSeen, went_with_topics
 
 OF_LOCAL_TOPICS = ("duplicates",)
 """Rules for what clients of the cluster itself write; MirrorMaker may send a batch again."""
@@ -46,7 +47,7 @@ def check_flows(history: History) -> list[Violation]:
     for cluster, truth in truths.items():
         found += _check_fleet(history, truth, [partition for at, partition in copies if at == cluster])
     for flow in flows:
-        comparison = Comparison(flow, truths[flow.source], truths[flow.target])
+        comparison = Comparison(flow, truths[flow.source], truths[flow.target], went_with_topics(history, flow.target))
         found += [Violation(rule, flow.now_us, f"{flow.source}->{flow.target}: {text}") for rule, text in comparison.findings()]
         moved = (event for event in history.events if isinstance(event, GroupMoved))
         for event in moved:
@@ -76,7 +77,24 @@ def _of_cluster(history: History, cluster: str) -> History:
             return history.cluster_of(log) == cluster
         return isinstance(event, FleetEvent) and event.cluster == cluster
 
-    return History([event for event in history.events if is_own(event)], hosts=history.hosts)
+    own = [event for event in history.events if is_own(event)]
+    return History(_of_last_topics(own), hosts=history.hosts)
+
+
+def _of_last_topics(events: list[Event]) -> list[Event]:
+    """Leaves out what happened to logs until the last of their hosts had deleted the topic. A host
+    whose log was empty tells nothing of it.
+    """
+    deleted: dict[TopicPartition | None, int] = {}
+    for number, event in enumerate(events):
+        if isinstance(event, Removed) and event.cause == TOPIC_DELETED:
+            deleted[event.log.partition] = number
+    return [event for number, event in enumerate(events) if number > deleted.get(_partition_of(event), -1)]
+
+
+def _partition_of(event: Event) -> TopicPartition | None:
+    log = getattr(event, "log", None)
+    return log.partition if isinstance(log, LogKey) else None
 
 
 def _check_topics(history: History) -> Iterator[Violation]:
@@ -100,11 +118,12 @@ def _check_heartbeats(history: History, flows: list[FlowRead]) -> Iterator[Viola
 
 @dataclass(slots=True)
 class Comparison:
-    """The logs of a flow's two clusters."""
+    """The logs of a flow's two clusters. `gone`: what the target has lost with its deleted topics."""
 
     flow: FlowRead
     source: Truth
     target: Truth
+    gone: Mapping[TopicPartition, set[bytes]] = field(default_factory=dict)
 
     def findings(self) -> Iterator[tuple[str, str]]:
         """Yields rule and text of each violation."""
@@ -115,6 +134,8 @@ class Comparison:
         yield from self._syncs()
         for checkpoint in self.flow.checkpoints:
             group, partition = checkpoint.consumer_group_id, checkpoint.topic_partition
+            if partition in self.gone:
+                continue
             skipped = self._skipped(partition, checkpoint.upstream_offset, checkpoint.downstream_offset)
             if skipped:
                 yield "groups", f"{checkpoint}: {group} skips {skipped}"
@@ -135,18 +156,19 @@ class Comparison:
         return dict(sorted(self.target.committed(partition).items()))
 
     def _copied(self, source: TopicPartition, target: TopicPartition) -> Iterator[tuple[str, str]]:
-        wanted = list(dict.fromkeys(self.shown_at_source(source).values()))
-        known = set(wanted)
+        shown, gone = self.shown_at_source(source).values(), self.gone.get(target, set())
+        known = set(shown)
         copies = [value for value in self._shown_at_target(target).values() if value in known]
-        first = list(dict.fromkeys(copies))
-        there = set(first)
+        there = set(copies)
+        first = list(dict.fromkeys(value for value in copies if value not in gone))
+        wanted = list(dict.fromkeys(value for value in shown if value not in gone))
         missing = [value for value in wanted if value not in there]
         if missing:
             yield "lost", f"{len(missing)} records of {source} are not in {target}, first {missing[0].decode()}"
         elif first != wanted:
             index = next(number for number, value in enumerate(first) if value != wanted[number])
             yield "order", f"{target} has {first[index].decode()} where {source} has {wanted[index].decode()}"
-        if self.flow.exactly_once and len(copies) > len(first):
+        if self.flow.exactly_once and len(copies) > len(there):
             twice = next(value for number, value in enumerate(copies) if value in copies[:number])
             yield "once", f"{target} has {twice.decode()} twice"
 
@@ -158,7 +180,7 @@ class Comparison:
                 return
 
     def _syncs(self) -> Iterator[tuple[str, str]]:
-        copies = dict(self.flow.copied)
+        copies = {source: target for source, target in self.flow.copied if target not in self.gone}
         for sync in self.flow.syncs:
             if sync.topic_partition in copies:
                 upstream = self.source.values(sync.topic_partition).get(sync.upstream_offset)

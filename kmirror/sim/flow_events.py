@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.formats import Checkpoint, OffsetSync
 from kmirror.record.record_batch import RecordBatch
-from kmirror.sim.events import Event
+from kmirror.sim.events import Event, History, Removed
 from kmirror.sim.server import SimServer
 
+TOPIC_DELETED = "topic deleted"
 Copied = tuple[TopicPartition, TopicPartition]
 """A partition of the source, and the target's that has its records."""
 
@@ -60,6 +61,15 @@ class GroupMoved(Event):
     group: str
     at_source: dict[TopicPartition, int]
     at_target: dict[TopicPartition, int]
+
+
+def went_with_topics(history: History, cluster: str) -> dict[TopicPartition, set[bytes]]:
+    """Returns the values that the cluster's topics have lost by being deleted, by partition."""
+    gone: dict[TopicPartition, set[bytes]] = {}
+    for event in history.events:
+        if isinstance(event, Removed) and event.cause == TOPIC_DELETED and history.cluster_of(event.log) == cluster:
+            gone.setdefault(event.log.partition, set()).update(value for batch in event.batches for value in batch.values)
+    return gone
 
 
 def key_values(server: SimServer, partition: TopicPartition) -> Iterator[tuple[bytes | None, bytes | None]]:

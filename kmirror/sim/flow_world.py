@@ -50,6 +50,9 @@ class FlowWorld:
     moment. `workers` share the flows. Both are drawn with exactly-once support only: two that copy at
     least once at the same time may leave a group's translation ahead of what one of them copies again.
     `grows`: there is one more partition, or topic. `sink`: the workers are at the source (MC2).
+    `deletes`, which is never drawn: an operator deletes the target's topic, and the workers, which nothing
+    happens to, make it anew. (A worker that dies before it has said where the new topic begins may
+    leave a group ahead, in Apache's program, too.)
     """
 
     exactly_once: bool = False
@@ -67,6 +70,7 @@ class FlowWorld:
     disks_break: bool = False
     workers: int = 1
     sink: bool = False
+    deletes: bool = False
 
     @classmethod
     def drawn(cls, random: Random, **told: Any) -> FlowWorld:
@@ -175,6 +179,7 @@ class FlowWorld:
         found += ["a worker that stands still is replaced"] if self.replaced else []
         found += ["the source grows"] if self.grows else []
         found += ["disks break"] if self.disks_break else []
+        found += ["the target's topic is deleted"] if self.deletes else []
         return ", ".join(found)
 
 

@@ -165,11 +165,19 @@ class SimServer:
         self._life = runtime.spawn(self._run(runtime), name="kafka-server")
 
     async def wait_started(self) -> None:
-        """Waits until this life, or a later one, serves; KmirrorError if it does not start."""
+        """Waits until this life, or a later one, serves; KmirrorError if it does not start. A life that was
+        refused has another one behind it, once its disk is mended.
+        """
         while not self._started.done():
             if self.start_failed is not None:
                 raise KmirrorError(self.start_failed)
-            if self._life is not None and self._life.done() and not self._started.done() and not self._life.cancelled():
+            if (
+                self.refused is None
+                and self._life is not None
+                and self._life.done()
+                and not self._started.done()
+                and not self._life.cancelled()
+            ):
                 raise KmirrorError(f"{self.name} does not start: {self._life.exception()!r}")
             await asyncio.sleep(0.01)
 

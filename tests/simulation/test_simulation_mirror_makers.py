@@ -4,6 +4,9 @@ and safeguards that are off, which a rule must notice.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import pytest
 
 from kmirror.common.topic_partition import TopicPartition
@@ -19,13 +22,17 @@ from kmirror.sim.histories.mirror_maker_disasters import MIRROR_MAKER_DISASTERS
 from kmirror.sim.histories.mirror_makers import MIRROR_MAKER_HISTORIES
 from kmirror.sim.histories.registry import run_named
 
-STORMS = [("mirror-maker-2", 11), ("mirror-maker-1", 1), ("mirror-maker-1", 5)]
-"""Seed 11 has small requests and disks that break; there a consumer once waited for ever."""
+ANEW = "mirror-maker-2-made-anew"
+STORMS = [("mirror-maker-2", 11), (ANEW, 41), (ANEW, 46), ("mirror-maker-1", 1), ("mirror-maker-1", 5)]
+"""Seed 11 has small requests and disks that break; there a consumer once waited for ever. In seeds 41
+and 46 a group once kept an offset of a topic that was deleted.
+"""
 KILLED, REPLACED, BACK = "mirror-maker-2-killed-in-a-transaction", "mirror-maker-2-replaced", "mirror-maker-2-there-and-back"
 CUT_OFF, LEGACY_CUT_OFF = "mirror-maker-2-cut-off", "mirror-maker-1-cut-off"
 ABLATIONS = [
     ("offsets_after_acks", CUT_OFF, 4, "lost"),
     ("translated_behind", "mirror-maker-2", 3, "groups"),
+    ("old_offsets_void", ANEW, 1, "groups"),
     ("offsets_in_transaction", KILLED, 1, "lost"),
     ("offsets_read_committed", KILLED, 2, "lost"),
     ("syncs_after_commit", KILLED, 3, "syncs"),
@@ -75,15 +82,19 @@ def batch(offset: int, value: bytes) -> Batch:
                  chain=value, path="", position=0, size=1)  # fmt: skip
 
 
-def rules(source: list[bytes], target: list[bytes], **told: object) -> set[str]:
-    """The rules that a flow breaks whose clusters have these values."""
+def rules(
+    source: list[bytes], target: list[bytes], gone: Mapping[TopicPartition, set[bytes]] = MappingProxyType({}), **told: object
+) -> set[str]:
+    """The rules that a flow breaks whose clusters have these values, and whose target has lost `gone` with
+    a topic.
+    """
     defaults = {"committed": True, "exactly_once": False, "copied": ((SOURCE, TARGET),)}
     flow = FlowRead(1, "a", "b", **(defaults | told))  # type: ignore[arg-type]
     truths = [
         Truth(name, 1, {partition: {"": [batch(offset, value) for offset, value in enumerate(values)]}})
         for name, partition, values in (("a", SOURCE, source), ("b", TARGET, target))
     ]
-    return {rule for rule, _ in Comparison(flow, *truths).findings()}
+    return {rule for rule, _ in Comparison(flow, *truths, gone=gone).findings()}
 
 
 def test_copies_are_complete_in_order_and_nothing_else() -> None:
@@ -94,6 +105,17 @@ def test_copies_are_complete_in_order_and_nothing_else() -> None:
     assert rules(source, [b"1", b"3"]) == {"lost"}
     assert rules(source, [b"2", b"1", b"3"]) == {"order"}
     assert rules(source, [b"1", b"2", b"3", b"aborted"]) == {"invented"}
+
+
+def test_what_went_with_a_deleted_topic_need_not_come_again() -> None:
+    source, gone = [b"1", b"2", b"3", b"4"], {TARGET: {b"1", b"2"}}
+    assert rules(source, [b"3", b"4"], gone=gone) == set()
+    assert rules(source, [b"3", b"1", b"2", b"4"], gone=gone) == set(), "at least once"
+    assert rules(source, [b"4"], gone=gone) == {"lost"}
+    assert rules(source, [b"4", b"3"], gone=gone) == {"order"}
+    assert rules(source, [b"1", b"3", b"4", b"1"], gone=gone, exactly_once=True) == {"once"}
+    of_the_old = {"syncs": (OffsetSync(SOURCE, 1, 1),), "checkpoints": (Checkpoint("g", TARGET, 1, 2),)}
+    assert rules(source, [b"3", b"4"], gone=gone, **of_the_old) == set()
 
 
 def test_a_translation_skips_nothing_and_a_sync_is_true() -> None:

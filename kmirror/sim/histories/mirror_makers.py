@@ -30,7 +30,7 @@ from kmirror.runtime.system_ports import SeededRandom
 from kmirror.sim.events import Appended
 from kmirror.sim.faults import FaultRates
 from kmirror.sim.flow_checkers import check_flows
-from kmirror.sim.flow_events import Copied, FaultsEnded, FlowRead, key_values
+from kmirror.sim.flow_events import Copied, FaultsEnded, FlowRead, key_values, went_with_topics
 from kmirror.sim.flow_stage import FlowStage, Troubles
 from kmirror.sim.flow_world import SOURCE, TARGET, FlowWorld, LegacyWorld, servers_of
 from kmirror.sim.run import HistoryFunction, Setting
@@ -42,6 +42,8 @@ HEARTBEATS = "heartbeats"
 OTHER_TOPIC = "more-orders"
 """Its name is before the story's topic's, so tasks get other partitions."""
 LEGACY_COMMIT_MS = 700
+FOLLOWED_MS = 6_000
+"""Within this time offsets of the group have followed into a topic that was made anew."""
 
 
 class MirrorMaker2:
@@ -111,11 +113,13 @@ async def _mirror_maker_2(stage: FlowStage, world: FlowWorld) -> None:
         worker.start()
     await stage.sleep_ms(stage.between(0, 4_000))
     stage.faults.active = True
-    troubles = Troubles(stage, workers, spare if world.replaced else None)
+    troubles = Troubles(stage, [] if world.deletes else workers, spare if world.replaced else None)
     for turn in range(stage.between(3, 6)):
         await stage.sleep_ms(stage.between(500, 3_000))
         if turn == 1 and world.grows:
             await _grow(stage, sources)
+        if turn > 0 and world.deletes:
+            await _delete(stage, world)
         if stage.chance(40):
             stage.crowds[SOURCE].start_transactions("pay")
         if stage.chance(30):
@@ -211,6 +215,14 @@ async def _grow(stage: FlowStage, sources: list[str]) -> None:
         stage.crowds[cluster].start_producer(idempotent=True)
 
 
+async def _delete(stage: FlowStage, world: FlowWorld) -> None:
+    """Deletes the target's topic, perhaps while the group stands somewhere behind."""
+    for member in stage.crowds[SOURCE].members:
+        member.consuming = stage.chance(50)
+    if stage.chance(70):
+        await stage.operator.delete_topic(TARGET, world.remote(SOURCE, TOPIC))
+
+
 async def end_flows(stage: FlowStage, world: FlowWorld) -> None:
     """Waits until all is copied, ends the workers, and reads what is to be judged."""
     copied = {
@@ -221,6 +233,8 @@ async def end_flows(stage: FlowStage, world: FlowWorld) -> None:
         lambda: all(_is_copied(stage, *flow, of_flow.items(), committed=world.committed) for flow, of_flow in copied.items())
     )
     await stage.wait_until(lambda: all(_beats(stage, target) for _, target in world.flows()))
+    if world.deletes:
+        await stage.sleep_ms(FOLLOWED_MS)
     for (source, target), of_flow in copied.items():
         await stage.read_group(source, target, {own: copy for own, copy in of_flow.items() if own.topic == TOPIC})
     await stage.end()
@@ -242,8 +256,10 @@ async def end_flows(stage: FlowStage, world: FlowWorld) -> None:
 
 def _is_copied(stage: FlowStage, source: str, target: str, copied: Iterable[Copied], *, committed: bool) -> bool:
     """Whether the target has all that the source shows, as far as the logs of leaders say now."""
+    gone = went_with_topics(stage.history, target)
     return all(
-        stage.shown(source, partition, committed=committed) <= stage.shown(target, remote, committed=True) for partition, remote in copied
+        stage.shown(source, partition, committed=committed) - gone.get(remote, set()) <= stage.shown(target, remote, committed=True)
+        for partition, remote in copied
     )
 
 
@@ -278,5 +294,6 @@ MIRROR_MAKER_HISTORIES: dict[str, tuple[HistoryFunction, Setting]] = {
     "mirror-maker-2-calm": (mirror_maker_2, CALM),
     "mirror-maker-2-exactly-once": (flows_of(exactly_once=True, replaced=True), STORM),
     "mirror-maker-2-both-ways": (flows_of(both_ways=True), STORM),
+    "mirror-maker-2-made-anew": (flows_of(deletes=True, replaced=False, both_ways=False, identity=False), STORM),
     "mirror-maker-1": (mirror_maker_1, STORM),
 }

@@ -13,6 +13,7 @@ from kmirror.mirrormaker.checkpoints import (
 )
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.formats import Checkpoint
+from kmirror.mirrormaker.offset_sync_store import TOO_OLD
 from kmirror.mirrormaker.remote_cluster_utils import MirrorClient, remote_consumer_offsets
 from kmirror.mirrormaker.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 from kmirror.mirrormaker.topic_filters import DefaultGroupFilter, DefaultTopicFilter
@@ -194,3 +195,16 @@ def test_cp3_only_what_lies_beyond_is_void() -> None:
     emitted(store, 20, 20)
     assert store.withdraw(REMOTE, beyond=60) == [], "the last checkpoint counts"
     assert to_write(store, 100) == [20]
+
+
+def test_cp1_a_group_that_stands_before_all_of_a_new_log_begins_there_at_0() -> None:
+    """Its old offset would skip what the new log has; -1 is said of a log that never went back."""
+    store = CheckpointStore()
+    assert emitted(store, 7, TOO_OLD) == []
+    emitted(store, 40, 18)
+    store.withdraw(REMOTE, beyond=-1)
+    assert emitted(store, 40, None) == [], "nothing is known of the new log"
+    assert emitted(store, 40, TOO_OLD) == [Checkpoint("g", REMOTE, 40, 0, "m")]
+    assert to_write(store, 18) == [0]
+    assert emitted(store, 39, TOO_OLD) == []
+    assert emitted(store, 70, 4) == [Checkpoint("g", REMOTE, 70, 4, "m")]
