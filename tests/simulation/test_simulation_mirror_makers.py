@@ -90,11 +90,11 @@ def rules(
     """
     defaults = {"committed": True, "exactly_once": False, "copied": ((SOURCE, TARGET),)}
     flow = FlowRead(1, "a", "b", **(defaults | told))  # type: ignore[arg-type]
-    truths = [
+    at_source, at_target = (
         Truth(name, 1, {partition: {"": [batch(offset, value) for offset, value in enumerate(values)]}})
         for name, partition, values in (("a", SOURCE, source), ("b", TARGET, target))
-    ]
-    return {rule for rule, _ in Comparison(flow, *truths, gone=gone).findings()}
+    )
+    return {rule for rule, _ in Comparison(flow, at_source, at_target, gone).findings()}
 
 
 def test_copies_are_complete_in_order_and_nothing_else() -> None:
