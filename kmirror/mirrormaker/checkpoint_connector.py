@@ -13,10 +13,10 @@ from collections.abc import Callable
 from kmirror.common.errors import ApiException
 from kmirror.mirrormaker.checkpoints import CommittedOffsets, groups_to_checkpoint
 from kmirror.mirrormaker.connector_config import MirrorCheckpointConfig
-from kmirror.mirrormaker.internal_topics import create_compacted_topic
+from kmirror.mirrormaker.internal_topics import KeptTopic
 from kmirror.mirrormaker.scheduler import Job, Step
 from kmirror.mirrormaker.task_configs import checkpoint_task_properties
-from kmirror.mirrormaker.topic_creation import INTERNAL_TOPIC_PARTITIONS, task_groups
+from kmirror.mirrormaker.topic_creation import task_groups
 from kmirror.mirrormaker.worker_config import open_admin
 from kmirror.runtime.api import Runtime
 
@@ -34,6 +34,8 @@ class MirrorCheckpointConnector:
         self._topic_filter, self._group_filter = config.topic_filter(), config.group_filter()
         self._source = open_admin(runtime, config.client_config("source", "admin", "checkpoint-source-admin"))
         self._target = open_admin(runtime, config.client_config("target", "admin", "checkpoint-target-admin"))
+        factor = config.get_int("checkpoints.topic.replication.factor")
+        self._topic = KeptTopic(self._target, config.checkpoints_topic(), factor, "checkpoints")
         self._known_groups: list[str] = []
 
     def close(self) -> None:
@@ -42,14 +44,13 @@ class MirrorCheckpointConnector:
 
     async def start(self) -> None:
         """KmirrorError if a cluster cannot be asked, or refuses."""
-        factor = self.config.get_int("checkpoints.topic.replication.factor")
-        topic = self.config.checkpoints_topic()
-        await create_compacted_topic(self._target, topic, partitions=INTERNAL_TOPIC_PARTITIONS, replication_factor=factor)
+        await self._topic.make()
         self._known_groups = await self._find_groups()
         _log.info("[%s] %d groups are checkpointed", self.config.entity_label, len(self._known_groups))
 
     def jobs(self) -> list[Job]:
-        return [Job(self.refresh_consumer_groups, self.config.interval_ms("refresh.groups"), "refreshing consumer groups", delayed=True)]
+        refresh_ms = self.config.interval_ms("refresh.groups")
+        return [Job(self.refresh_consumer_groups, refresh_ms, "refreshing consumer groups", delayed=True), self._topic.job()]
 
     def task_properties(self) -> list[dict[str, str]]:
         """Returns which groups each task has; none if the flow, or its checkpoints, are disabled.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from kmirror.mirrormaker.connector_config import MirrorHeartbeatConfig
-from kmirror.mirrormaker.internal_topics import create_compacted_topic
+from kmirror.mirrormaker.internal_topics import KeptTopic
 from kmirror.mirrormaker.scheduler import Job
 from kmirror.mirrormaker.task_configs import heartbeat_task_properties
-from kmirror.mirrormaker.topic_creation import INTERNAL_TOPIC_PARTITIONS
 from kmirror.mirrormaker.worker_config import open_admin
 from kmirror.runtime.api import Runtime
 
@@ -17,18 +16,19 @@ class MirrorHeartbeatConnector:
     def __init__(self, runtime: Runtime, config: MirrorHeartbeatConfig) -> None:
         self.config = config
         self._target = open_admin(runtime, config.client_config("target", "admin", "heartbeats-target-admin"))
+        self._topic = KeptTopic(
+            self._target, config.heartbeats_topic(), config.get_int("heartbeats.topic.replication.factor"), "heartbeats"
+        )
 
     def close(self) -> None:
         self._target.close()
 
     async def start(self) -> None:
         """KmirrorError if the target cannot be asked, or refuses."""
-        factor = self.config.get_int("heartbeats.topic.replication.factor")
-        topic = self.config.heartbeats_topic()
-        await create_compacted_topic(self._target, topic, partitions=INTERNAL_TOPIC_PARTITIONS, replication_factor=factor)
+        await self._topic.make()
 
     def jobs(self) -> list[Job]:
-        return []
+        return [self._topic.job()]
 
     def task_properties(self) -> list[dict[str, str]]:
         """Returns the one task, none if heartbeats are disabled."""

@@ -1,4 +1,4 @@
-"""MirrorMaker's own topics: made when they are missing, and read (Kafka's `TopicAdmin`,
+"""MirrorMaker's own topics: made when they are missing, looked after, and read (Kafka's `TopicAdmin`,
 `KafkaBasedLog`).
 
 They are compacted logs of few records. `InternalTopicReader` reads all partitions of one from the
@@ -19,9 +19,11 @@ from kmirror.admin.results import NewTopic
 from kmirror.clients.consumer.kafka_consumer import KafkaConsumer
 from kmirror.common.errors import ApiException, ConfigError, Errors
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.mirrormaker.scheduler import Job, Step
 from kmirror.runtime.api import Runtime
 
 POLL_MS: Final = 1_000
+LOOK_AFTER_MS: Final = 60_000
 COMPACT: Final = {"cleanup.policy": "compact"}
 _MAY_EXIST: Final = (
     Errors.UNSUPPORTED_VERSION,
@@ -56,17 +58,58 @@ async def require_only_compact(admin: AdminClient, topic: str, keeps: str) -> No
     """ConfigError for a topic that loses records by another policy than compaction (Kafka's
     `verifyTopicCleanupPolicyOnlyCompact`). Whoever may not ask for its configs takes it as it is.
     """
+    said = await _forgets(admin, topic, keeps)
+    if said is not None:
+        raise ConfigError(f"{said}; set cleanup.policy=compact for it, or name another topic")
+
+
+async def _forgets(admin: AdminClient, topic: str, keeps: str) -> str | None:
+    """Returns what to say of a topic that loses records by another policy than compaction."""
     described = (await admin.describe_topic_configs([topic])).get(topic)
     if described is None or isinstance(described, ApiException):
         _log.info("The cleanup policy of topic %s is not known: %s", topic, described)
-        return
+        return None
     policies = [(entry.value or "").replace(" ", "") for entry in described if entry.name == "cleanup.policy"]
-    for policy in policies:
-        if policy != "compact":
-            raise ConfigError(
-                f"Topic {topic} has cleanup.policy={policy}, so {keeps} would be lost in time; set cleanup.policy=compact for it, or name another "
-                "topic"
-            )
+    others = [policy for policy in policies if policy != "compact"]
+    return f"Topic {topic} has cleanup.policy={others[0]}, so {keeps} would be lost in time" if others else None
+
+
+class KeptTopic:
+    """A connector's own topic, of one partition. `keeps` says what is in it. In Kafka it is made when the
+    connector starts; here it is also made anew if somebody deletes it, and told if it forgets. (A
+    producer that asks for a missing topic has a broker with auto.create.topics.enable make it, and
+    that is not a compacted one.)
+    """
+
+    def __init__(self, admin: AdminClient, name: str, replication_factor: int, keeps: str) -> None:
+        self._admin = admin
+        self._name = name
+        self._replication_factor = replication_factor
+        self._keeps = keeps
+        self._said: str | None = None
+
+    async def make(self) -> None:
+        """Errors as of `create_compacted_topic`."""
+        if not await create_compacted_topic(self._admin, self._name, partitions=1, replication_factor=self._replication_factor):
+            await self._tell_if_it_forgets()
+
+    def job(self) -> Job:
+        return Job(self._look_after, LOOK_AFTER_MS, f"looking after topic {self._name}", delayed=True)
+
+    async def _look_after(self, step: Step) -> None:
+        if self._name not in await self._admin.list_topics(include_internal=True):
+            step()
+            if await create_compacted_topic(self._admin, self._name, partitions=1, replication_factor=self._replication_factor):
+                _log.warning("Topic %s was gone, and its %s with it: it is made anew", self._name, self._keeps)
+        step()
+        await self._tell_if_it_forgets()
+
+    async def _tell_if_it_forgets(self) -> None:
+        """Tells it once."""
+        said = await _forgets(self._admin, self._name, self._keeps)
+        if said is not None and said != self._said:
+            _log.warning("%s; set cleanup.policy=compact for it", said)
+        self._said = said
 
 
 class InternalTopicReader:

@@ -22,11 +22,10 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.acl_sync import ANY_TOPIC_ACL, NO_AUTHORIZER, is_without_authorizer, target_acls
 from kmirror.mirrormaker.config_sync import config_changes, new_topic_configs, topics_to_configure
 from kmirror.mirrormaker.connector_config import MirrorSourceConfig
-from kmirror.mirrormaker.internal_topics import create_compacted_topic
+from kmirror.mirrormaker.internal_topics import KeptTopic
 from kmirror.mirrormaker.scheduler import Job, Step
 from kmirror.mirrormaker.task_configs import offset_syncs_side, source_task_properties
 from kmirror.mirrormaker.topic_creation import (
-    INTERNAL_TOPIC_PARTITIONS,
     NewRemoteTopic,
     source_topics,
     target_topics,
@@ -56,7 +55,7 @@ class MirrorSourceConnector:
         self._known_source: dict[str, int] = {}
         self._known_target: dict[str, int] = {}
         self._told_no_authorizer = False
-        self._emits_syncs = config.get_bool("emit.offset-syncs.enabled")
+        self._syncs_topic = self._own_topic() if config.get_bool("emit.offset-syncs.enabled") else None
 
     def close(self) -> None:
         self._source.close()
@@ -66,8 +65,8 @@ class MirrorSourceConnector:
         """Makes what is missing; ApiException or another KmirrorError if a cluster cannot be asked,
         or refuses.
         """
-        if self._emits_syncs:
-            await self._create_offset_syncs_topic()
+        if self._syncs_topic is not None:
+            await self._syncs_topic.make()
         self._known_source, self._known_target = await self._find_source(), await self._find_target()
         await self._create_topics_and_partitions()
         self._known_target = await self._find_target()
@@ -79,6 +78,7 @@ class MirrorSourceConnector:
             Job(self.sync_topic_acls, interval("sync.topic.acls"), "syncing topic ACLs"),
             Job(self.sync_topic_configs, interval("sync.topic.configs"), "syncing topic configs"),
             Job(self.refresh_topic_partitions, interval("refresh.topics"), "refreshing topics", delayed=True),
+            *([] if self._syncs_topic is None else [self._syncs_topic.job()]),
         ]
 
     def task_properties(self) -> list[dict[str, str]]:
@@ -93,12 +93,10 @@ class MirrorSourceConnector:
 
     # Topics
 
-    async def _create_offset_syncs_topic(self) -> None:
+    def _own_topic(self) -> KeptTopic:
         admin = self._source if offset_syncs_side(self.config) == "source" else self._target
         factor = self.config.get_int("offset-syncs.topic.replication.factor")
-        await create_compacted_topic(
-            admin, self.config.offset_syncs_topic(), partitions=INTERNAL_TOPIC_PARTITIONS, replication_factor=factor
-        )
+        return KeptTopic(admin, self.config.offset_syncs_topic(), factor, "offset syncs")
 
     async def _find_source(self) -> dict[str, int]:
         return await _partition_counts(self._source, source_topics(self._topics, await self._source.list_topics(include_internal=True)))

@@ -19,7 +19,6 @@ from kmirror.mirrormaker.cycles import TopicSelection
 
 DEFAULT_REPLICATION_FACTOR = 2
 INTERNAL_TOPIC_REPLICATION_FACTOR = 3
-INTERNAL_TOPIC_PARTITIONS = 1
 INTERNAL_TOPIC_CONFIGS = {"cleanup.policy": "compact"}
 """Heartbeats, checkpoints and offset syncs (IT1 to IT3)."""
 

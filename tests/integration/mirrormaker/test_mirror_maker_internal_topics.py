@@ -7,10 +7,12 @@ import asyncio
 import confluent_kafka as ck
 import pytest
 from confluent_kafka.admin import AdminClient
-from support.mirrormaker.embedded_flows import clusters, set_topic_config, until
-from support.mirrormaker.logs_compared import QUIET, is_dense, make_topics, produce, until_copied
-from support.mirrormaker.mirror_makers import topics_of
+from support.mirrormaker.embedded_flows import clusters, config_of, set_topic_config, until, until_it_says
+from support.mirrormaker.logs_compared import QUIET, is_dense, make_topics, produce, read, until_copied
+from support.mirrormaker.mirror_makers import commit, committed, topics_of
 from support.waiting import REACHED_S
+
+from kmirror.mirrormaker import internal_topics
 
 ONE_WAY = {"B->A.enabled": "false", "B->A.emit.heartbeats.enabled": "false"}
 COMPACTED = {"cleanup.policy": "compact"}
@@ -40,6 +42,41 @@ async def test_a_topic_of_configs_that_was_made_anew_keeps_no_new_topic_from_bei
             produce(both.a, "new", 20)
             assert is_dense(await until_copied(both.a, "new", both.b, "A.new"))
             await until("no reason is left", lambda: not maker.reasons())
+
+
+@pytest.mark.parametrize(("at", "topic"), [("a", "mm2-offset-syncs.B.internal"), ("b", "A.checkpoints.internal"), ("b", "heartbeats")])
+async def test_a_topic_of_a_connector_that_is_deleted_is_made_anew(
+    at: str, topic: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where brokers make no topics, offsets were not translated any more until the next start."""
+    monkeypatch.setattr(internal_topics, "LOOK_AFTER_MS", 300)
+    brokers = {"auto.create.topics.enable": "false"}
+    with clusters({"B->A.enabled": "false"}, source=brokers, target=brokers) as both:
+        make_topics(both.a, {"t": 1})
+        produce(both.a, "t", 100)
+        commit(both.a, "shop", {("t", 0): 50})
+        async with both.mirrored() as maker:
+            await until("shop is synced", lambda: committed(both.b, "shop", [("A.t", 0)]).get(("A.t", 0), -1) > 0)
+            servers = {"a": both.a, "b": both.b}[at]
+            client = AdminClient({"bootstrap.servers": servers, **QUIET})
+            client.delete_topics([topic])[topic].result(REACHED_S)
+            await until_it_says("it is told", lambda: f"Topic {topic} was gone" in caplog.text)
+            assert config_of(servers, topic, "cleanup.policy") == "compact"
+            produce(both.a, "t", 100, first=100)
+            commit(both.a, "shop", {("t", 0): 180})
+            await until("shop follows", lambda: 150 < committed(both.b, "shop", [("A.t", 0)]).get(("A.t", 0), -1) <= 180)
+            await until("something is written there", lambda: any(read(servers, topic).values()))
+            await until_it_says("no reason is left", lambda: not maker.reasons())
+
+
+async def test_a_topic_of_a_connector_that_forgets_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with clusters({"B->A.enabled": "false"}) as both:
+        make_topics(both.a, {"t": 1, "mm2-offset-syncs.B.internal": 1})
+        make_topics(both.b, {"A.checkpoints.internal": 1}, COMPACTED)
+        async with both.mirrored():
+            said = "Topic mm2-offset-syncs.B.internal has cleanup.policy=delete, so offset syncs would be lost in time; set cleanup.policy=compact"
+            await until_it_says("it is told", lambda: said in caplog.text)
+            assert "Topic A.checkpoints.internal has" not in caplog.text
 
 
 async def test_garbage_in_its_own_topics_is_ignored() -> None:
