@@ -29,6 +29,7 @@ from kmirror.sim.events import Appended, Event, History, LogKey, Removed
 from kmirror.sim.fleet_checkers import CHECKERS, Truth, truth_of
 from kmirror.sim.fleet_events import FleetEvent
 from kmirror.sim.flow_events import TOPIC_DELETED, Copied, FaultsEnded, FlowRead, GroupMoved, TopicsSeen, went_with_topics
+from kmirror.sim.topic_events import DELETE_TOPIC, TopicAsked
 
 OF_LOCAL_TOPICS = ("duplicates",)
 """Rules for what clients of the cluster itself write; MirrorMaker may send a batch again."""
@@ -75,7 +76,7 @@ def _of_cluster(history: History, cluster: str) -> History:
         log = getattr(event, "log", None)
         if isinstance(log, LogKey):
             return history.cluster_of(log) == cluster
-        return isinstance(event, FleetEvent) and event.cluster == cluster
+        return isinstance(event, FleetEvent | TopicAsked) and event.cluster == cluster
 
     own = [event for event in history.events if is_own(event)]
     return History(_of_last_topics(own), hosts=history.hosts)
@@ -83,13 +84,20 @@ def _of_cluster(history: History, cluster: str) -> History:
 
 def _of_last_topics(events: list[Event]) -> list[Event]:
     """Leaves out what happened to logs until the last of their hosts had deleted the topic. A host
-    whose log was empty tells nothing of it.
+    whose log was empty tells nothing of it, but somebody has asked for it.
     """
     deleted: dict[TopicPartition | None, int] = {}
+    asked: dict[str, int] = {}
     for number, event in enumerate(events):
         if isinstance(event, Removed) and event.cause == TOPIC_DELETED:
             deleted[event.log.partition] = number
-    return [event for number, event in enumerate(events) if number > deleted.get(_partition_of(event), -1)]
+        elif isinstance(event, TopicAsked) and event.operation == DELETE_TOPIC:
+            asked[event.topic] = number
+
+    def began(partition: TopicPartition | None) -> int:
+        return max(deleted.get(partition, -1), -1 if partition is None else asked.get(partition.topic, -1))
+
+    return [event for number, event in enumerate(events) if number > began(_partition_of(event))]
 
 
 def _partition_of(event: Event) -> TopicPartition | None:
