@@ -12,11 +12,12 @@ wait: a call that it gave up goes on in the background, and may be awaited again
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kmirror.clients.cluster_client import GROUP, TRANSACTION, ClusterClient
+from kmirror.clients.cluster_client import GROUP, TRANSACTION, ClusterClient, Node
 from kmirror.clients.consumer.consumer_types import CommitFailedException, ConsumerGroupMetadata
 from kmirror.clients.producer_batch import ProducerIdAndEpoch
 from kmirror.clients.transaction_manager import TransactionManager
@@ -93,7 +94,8 @@ class TransactionalRequests:
                 _raise_for(response.error_code)
             else:
                 node = await self._coordinator()
-                version = await self._cluster.api_version(node, request.API_KEY)
+                with self._looking_again(self._key, TRANSACTION, node):
+                    version = await self._cluster.api_version(node, request.API_KEY)
                 if bump and version >= FIRST_INIT_WITH_EPOCH and manager.producer.is_valid:
                     request.producer_id, request.producer_epoch = manager.producer
                 response = await self._ask_coordinator(request)
@@ -183,7 +185,8 @@ class TransactionalRequests:
         )
         node = await self._cluster.coordinator(group.group_id, GROUP)
         highest = None if manager.transactions_v2 else LAST_OFFSET_COMMIT_BELOW_V2
-        version = await self._cluster.api_version(node, request.API_KEY, max_version=highest)
+        with self._looking_again(group.group_id, GROUP, node):
+            version = await self._cluster.api_version(node, request.API_KEY, max_version=highest)
         if version < FIRST_OFFSET_COMMIT_WITH_MEMBER and (
             group.member_id or group.generation_id >= 0 or group.group_instance_id is not None
         ):
@@ -192,11 +195,8 @@ class TransactionalRequests:
                 "Broker doesn't support group metadata commit API on version "
                 f"{version}, minimum supported request version is 3 which requires brokers to be on version 2.5 or above.",
             )
-        try:
+        with self._looking_again(group.group_id, GROUP, node):
             response = await self._cluster.ask(node, request, version=version)
-        except ApiException:
-            self._cluster.forget_coordinator(group.group_id, GROUP, node)
-            raise
         refused = [(topic.name, Errors.for_code(row.error_code)) for topic in response.topics for row in topic.partitions if row.error_code]
         if any(error in OTHER_COORDINATOR for _, error in refused):
             self._cluster.forget_coordinator(group.group_id, GROUP, node)
@@ -228,19 +228,31 @@ class TransactionalRequests:
 
     # Inside
 
-    async def _coordinator(self) -> Any:
-        return await self._cluster.coordinator(self._manager.transactional_id or "", TRANSACTION)
+    @property
+    def _key(self) -> str:
+        return self._manager.transactional_id or ""
+
+    async def _coordinator(self) -> Node:
+        return await self._cluster.coordinator(self._key, TRANSACTION)
 
     async def _ask_coordinator(self, request: RequestMessage, *, max_version: int | None = None) -> Any:
         node = await self._coordinator()
-        try:
+        with self._looking_again(self._key, TRANSACTION, node):
             response = await self._cluster.ask(node, request, max_version=max_version)
             _raise_for(getattr(response, "error_code", 0))
+        return response
+
+    @contextmanager
+    def _looking_again(self, key: str, key_type: int, node: Node) -> Iterator[None]:
+        """Forgets a coordinator that is none any more, or cannot be reached: the next attempt looks for
+        the right one.
+        """
+        try:
+            yield
         except ApiException as error:
             if error.error in OTHER_COORDINATOR:
-                self._cluster.forget_coordinator(self._manager.transactional_id or "", TRANSACTION, node)
+                self._cluster.forget_coordinator(key, key_type, node)
             raise
-        return response
 
     def _raise_worst(self, refused: list[tuple[str, Errors]]) -> None:
         """Raises the error of several that decides: one that is over before one that passes."""
