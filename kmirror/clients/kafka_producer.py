@@ -127,7 +127,7 @@ class KafkaProducer:
         key, value, headers = record.key, record.value, record.headers
         count = self.cluster.partition_count(record.topic)
         if not count or (record.partition is not None and record.partition >= count):
-            await self._wait_on_metadata(record.topic, record.partition)
+            await self._until_known(record.topic, record.partition)
         timestamp = self._runtime.clock.time_ms() if record.timestamp is None else record.timestamp
         most = size_upper_bound(key, value, headers)
         self._ensure_size(RECORD_BATCH_OVERHEAD + most)
@@ -136,8 +136,7 @@ class KafkaProducer:
         future = accumulator.try_append(partition, timestamp, key, value, headers, callback, most=most)
         if future is None:
             memory = accumulator.memory_for(most)
-            await self._take_memory(memory)
-            self._may_add(partition)
+            await self._take_memory(memory, partition)
             future = accumulator.try_append(partition, timestamp, key, value, headers, callback, most=most)
             if future is not None:  # others have made room meanwhile
                 accumulator.pool.give_back(memory)
@@ -146,6 +145,7 @@ class KafkaProducer:
                     partition, timestamp, key, value, headers, callback, memory=memory, now_ms=self._runtime.clock.monotonic_ms()
                 )
                 self._sender.wake()
+        self._added(partition)
         queue = accumulator.queues[partition]
         if len(queue) > 1 or queue[0].is_full:
             self._sender.wake()
@@ -166,6 +166,7 @@ class KafkaProducer:
         await self._make_way(partition, body.size_in_bytes, body.size_in_bytes)
         now_ms = self._runtime.clock.monotonic_ms()
         future = self._accumulator.append_batch(partition, body, callback, memory=body.size_in_bytes, now_ms=now_ms)
+        self._added(partition)
         self._sender.wake()
         return future
 
@@ -179,6 +180,7 @@ class KafkaProducer:
         sizes = [batch.size_in_bytes for batch in batches]
         await self._make_way(partition, max(sizes), sum(sizes))
         self._accumulator.append_run(partition, bodies, receipt, now_ms=self._runtime.clock.monotonic_ms())
+        self._added(partition)
         self._sender.wake()
 
     async def _make_way(self, partition: TopicPartition, largest: int, memory: int) -> None:
@@ -186,12 +188,11 @@ class KafkaProducer:
         takes their memory. Errors as in `send`.
         """
         if not self.cluster.partition_count(partition.topic) > partition.partition:
-            await self._wait_on_metadata(partition.topic, partition.partition)
+            await self._until_known(partition.topic, partition.partition)
         self._ensure_size(largest)
         self._may_add(partition)
         if not self._accumulator.pool.try_take(memory):
-            await self._take_memory(memory)
-            self._may_add(partition)
+            await self._take_memory(memory, partition)
 
     async def flush(self) -> None:
         """Sends everything that was accepted before the call, and waits until all of it is done. A
@@ -352,20 +353,39 @@ class KafkaProducer:
         if self._manager is not None:
             self._manager.may_add(partition)
 
+    def _added(self, partition: TopicPartition) -> None:
+        if self._manager is not None:
+            self._manager.added(partition)
+
+    def _refused(self, error: ApiException) -> ApiException:
+        """What a record is not accepted with."""
+        if self._manager is not None:
+            self._manager.refused(error)
+        return error
+
+    def _too_large(self, text: str) -> ApiException:
+        return self._refused(ApiException(Errors.MESSAGE_TOO_LARGE, text))
+
     def _ensure_size(self, size: int) -> None:
         limit = self.config.max_request_size
         if size > limit:
-            raise ApiException(
-                Errors.MESSAGE_TOO_LARGE,
+            raise self._too_large(
                 f"The message is {size} bytes when serialized which is larger than {limit}, which is the value of the "
-                "max.request.size configuration.",
+                "max.request.size configuration."
             )
         if size > self.config.buffer_memory:
-            raise ApiException(
-                Errors.MESSAGE_TOO_LARGE,
+            raise self._too_large(
                 f"The message is {size} bytes when serialized which is larger than the total memory buffer you have configured with "
-                "the buffer.memory configuration.",
+                "the buffer.memory configuration."
             )
+
+    async def _until_known(self, topic: str, partition: int | None) -> None:
+        """Waits for the metadata that a record needs."""
+        try:
+            await self._wait_on_metadata(topic, partition)
+        except ApiException as error:
+            self._refused(error)
+            raise
 
     async def _wait_on_metadata(self, topic: str, partition: int | None) -> None:
         """Waits until the topic, and the partition if one is given, is known."""
@@ -408,13 +428,19 @@ class KafkaProducer:
             return f"Topic {topic} not present in metadata {waited}"
         return f"Partition {partition} of topic {topic} with partition count {count} is not present in metadata {waited}"
 
-    async def _take_memory(self, size: int) -> None:
+    async def _take_memory(self, size: int, partition: TopicPartition) -> None:
+        """Takes what a record needs of buffer.memory, unless it may not be sent any more by then."""
+        await self._wait_for_memory(size)
+        try:
+            self._may_add(partition)
+        except KmirrorError:
+            self._accumulator.pool.give_back(size)
+            raise
+
+    async def _wait_for_memory(self, size: int) -> None:
         pool = self._accumulator.pool
         if size > pool.total:
-            raise ApiException(
-                Errors.MESSAGE_TOO_LARGE,
-                f"Attempt to allocate {size} bytes, but there is a hard limit of {pool.total} on memory allocations.",
-            )
+            raise self._too_large(f"Attempt to allocate {size} bytes, but there is a hard limit of {pool.total} on memory allocations.")
         if pool.try_take(size):
             return
         granted = self._runtime.create_future()
@@ -426,11 +452,11 @@ class KafkaProducer:
         except TimeoutError as error:
             free = pool.free
             pool.give_up(size, granted)
-            raise ApiException(
-                Errors.REQUEST_TIMED_OUT,
+            text = (
                 f"Failed to allocate {size} bytes within the configured max blocking time {self.config.max_block_ms} ms. "
-                f"Total memory: {pool.total} bytes. Available memory: {free} bytes. Poolable size: {self.config.batch_size} bytes",
-            ) from error
+                f"Total memory: {pool.total} bytes. Available memory: {free} bytes. Poolable size: {self.config.batch_size} bytes"
+            )
+            raise self._refused(ApiException(Errors.REQUEST_TIMED_OUT, text)) from error
         except asyncio.CancelledError:
             pool.give_up(size, granted)
             raise

@@ -189,7 +189,7 @@ class TransactionManager:
             raise IllegalStateError("Transactional method invoked on a non-transactional producer.")
 
     def may_add(self, partition: TopicPartition) -> None:
-        """Checks that a record may be sent now, and notes its partition for the transaction."""
+        """Checks that a record may be sent now."""
         if not self.is_transactional:
             if self.has_fatal_error:
                 self.ensure_no_error()
@@ -200,13 +200,25 @@ class TransactionManager:
             if not self.producer.is_valid:
                 text = f"Cannot add partition {partition} to transaction before completing a call to initTransactions"
             raise IllegalStateError(text)
-        if partition in self.partitions or partition in self.pending_partitions:
+
+    def added(self, partition: TopicPartition) -> None:
+        """Notes the partition of a record that was accepted for the transaction. Not before: the
+        coordinator refuses to commit a transaction that nothing was sent in.
+        """
+        if not self.is_transactional or partition in self.partitions or partition in self.pending_partitions:
             return
         if self.transactions_v2:
             self.partitions[partition] = None
             self.has_begun = True
         else:
             self.new_partitions[partition] = None
+
+    def refused(self, error: ApiException) -> None:
+        """A record was not accepted. The transaction can only be aborted, so that nobody commits it
+        without the record.
+        """
+        if self.state is State.IN_TRANSACTION:
+            self.must_abort(error)
 
     def partitions_added(self, partitions: Iterable[TopicPartition]) -> None:
         """The coordinator has taken partitions into the transaction (below version 2)."""

@@ -12,6 +12,7 @@ from support.clients.scripted_logs import ScriptedLogs
 from support.clients.scripted_transactions import ScriptedTransactions
 
 from kmirror.clients.kafka_producer import ConsumerGroupMetadata, KafkaProducer, OffsetAndMetadata, ProducerRecord
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 
 GROUP = ConsumerGroupMetadata("g")
@@ -99,4 +100,68 @@ def test_a_new_producer_does_not_wait_for_ever_for_a_coordinator_that_died(scene
         await producer.init_transactions()
 
     scene.run(story())
+    scene.run(producer.close())
+
+
+def test_memory_that_is_granted_to_a_send_that_may_not_go_on_is_given_back(scene):
+    """The transaction failed while the send waited for memory."""
+    producer = scene.producer(buffer_memory=1_000, batch_size=1_000, linger_ms=0)
+    scene.logs.fault = lambda node_id, partition, batch: Errors.INVALID_RECORD if batch.producer_epoch == 0 else None
+
+    async def story():
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await write(producer, b"x", partition=0)
+        with pytest.raises(ApiException):
+            await write(producer, b"x", partition=1)
+        assert producer._accumulator.pool.free == 1_000
+        await producer.abort_transaction()
+        await producer.begin_transaction()
+        await write(producer, b"y", partition=1)
+        await producer.commit_transaction()
+
+    scene.run(story())
+    assert scene.logs.values("t", 1) == [b"y"]
+    scene.run(producer.close())
+
+
+def test_a_send_that_was_given_up_leaves_nothing_to_commit(scene):
+    """Its partition was noted for the transaction before the record was accepted. So the coordinator
+    was asked to commit a transaction that it did not know, which ends a producer.
+    """
+    producer = scene.producer(buffer_memory=1_000, batch_size=1_000, linger_ms=60_000)
+
+    async def story():
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        producer._accumulator.pool.try_take(1_000)
+        await given_up(write(producer, b"x"), 500)
+        producer._accumulator.pool.give_back(1_000)
+        await producer.commit_transaction()
+
+    scene.run(story())
+    assert scene.coordinator.calls == ["init"]
+    assert producer._accumulator.pool.free == 1_000
+    scene.run(producer.close())
+
+
+def test_a_record_that_was_not_accepted_is_not_committed_around(scene):
+    producer = scene.producer(max_request_size=500)
+
+    async def story():
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await write(producer, b"x")
+        with pytest.raises(ApiException):
+            await write(producer, b"y" * 1000)
+        with pytest.raises(ApiException, match="in an error state") as failure:
+            await producer.commit_transaction()
+        assert failure.value.error is Errors.MESSAGE_TOO_LARGE
+        await producer.abort_transaction()
+        await producer.begin_transaction()
+        await write(producer, b"z")
+        await producer.commit_transaction()
+
+    scene.run(story())
+    assert scene.coordinator.calls[-1] == "commit" and scene.coordinator.calls.count("commit") == 1
     scene.run(producer.close())
