@@ -270,6 +270,7 @@ class KafkaProducer:
 
         async def commit() -> None:
             await self._flush()
+            await self._calls.until_idle()
             manager.ensure_no_error()
             await requests.end(committed=True)
 
@@ -287,6 +288,7 @@ class KafkaProducer:
         async def abort() -> None:
             self._sender.wake()
             await self._flush()
+            await self._calls.until_idle()
             await requests.end(committed=False)
 
         await self._calls.call("abortTransaction", begin, abort)
@@ -330,6 +332,7 @@ class KafkaProducer:
                 manager.transition_to(State.ABORTING_TRANSACTION)
                 await self._flush()
                 async with asyncio.timeout(block_s):
+                    await self._calls.until_idle()
                     await requests.end(committed=False)
         except (KmirrorError, TimeoutError):
             pass  # the coordinator aborts what we could not, after transaction.timeout.ms

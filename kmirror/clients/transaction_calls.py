@@ -46,7 +46,8 @@ class TransactionCalls:
         self._manager = manager
         self._requests = requests
         self._max_block_ms = max_block_ms
-        self._working: asyncio.Task[None] | None = None
+        self._working: asyncio.Future[None] | None = None
+        """Completed when the work under way has ended."""
         self._pending: tuple[str, asyncio.Future[BaseException | None]] | None = None
 
     def ensure_none_pending(self, name: str) -> None:
@@ -99,6 +100,13 @@ class TransactionCalls:
         if self._pending is not None and not self._pending[1].done():
             self._pending[1].set_result(error)
 
+    async def until_idle(self) -> None:
+        """Waits for the work under way. A transaction must not end while a partition is being added to
+        it: the coordinator would take that for the next one.
+        """
+        while self._working is not None:
+            await asyncio.shield(self._working)
+
     def start_work(self) -> None:
         """Starts what the manager needs from the cluster; one piece of work at a time."""
         manager, requests = self._manager, self._requests
@@ -108,17 +116,19 @@ class TransactionCalls:
         if manager.needs_new_id():
             manager.transition_to(State.INITIALIZING)
             work = requests.init_producer_id
-        elif manager.new_partitions and not manager.has_error and manager.producer.is_valid:
+        elif manager.new_partitions and not manager.wants_no_more and manager.producer.is_valid:
             work = requests.add_partitions
         else:
             return
-        self._working = self._scope.spawn(self._work(work), name="transactions")
+        self._working = done = self._runtime.create_future()
+        self._scope.spawn(self._work(work, done), name="transactions")
 
-    async def _work(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _work(self, work: Callable[[], Awaitable[None]], done: asyncio.Future[None]) -> None:
         try:
             await work()
         except KmirrorError:
             pass  # the manager knows, and fails the batches with it
         finally:
             self._working = None
+            done.set_result(None)
             self.on_progress()

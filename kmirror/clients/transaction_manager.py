@@ -134,6 +134,11 @@ class TransactionManager:
         return self.state in (State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION)
 
     @property
+    def wants_no_more(self) -> bool:
+        """Whether the transaction can only be aborted, or is being aborted."""
+        return self.has_error or self.state is State.ABORTING_TRANSACTION
+
+    @property
     def is_quiet(self) -> bool:
         """Whether nothing but sending is to be done: there is an id, no error, and no question open."""
         return (

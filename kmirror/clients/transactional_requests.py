@@ -140,7 +140,12 @@ class TransactionalRequests:
             ]
             self._raise_worst(refused)
 
-        await self._decided(attempt, is_abortable_by_default=True, retried=(Errors.UNKNOWN_TOPIC_OR_PARTITION,))
+        await self._decided(
+            attempt,
+            is_abortable_by_default=True,
+            retried=(Errors.UNKNOWN_TOPIC_OR_PARTITION,),
+            ends_when=lambda: manager.wants_no_more,
+        )
         manager.partitions_added(adding)
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata) -> None:
@@ -255,10 +260,10 @@ class TransactionalRequests:
             raise
 
     def _raise_worst(self, refused: list[tuple[str, Errors]]) -> None:
-        """Raises the error of several that decides: one that is over before one that passes."""
-        if not refused:
-            return
-        for is_wanted in (_is_final, lambda error: True):
+        """Raises the error of several that decides: one that is over before one that passes, and that
+        before OPERATION_NOT_ATTEMPTED, which only says that another one decides.
+        """
+        for is_wanted in (_is_final, _passes, lambda error: True):
             for name, error in refused:
                 if is_wanted(error):
                     if error in OTHER_COORDINATOR and self._manager.transactional_id is not None:
@@ -272,13 +277,18 @@ class TransactionalRequests:
         *,
         is_abortable_by_default: bool = False,
         retried: tuple[Errors, ...] = (),
+        ends_when: Callable[[], bool] = lambda: False,
     ) -> Any:
-        """Repeats `attempt` while its errors pass; tells the manager about one that does not."""
+        """Repeats `attempt` while its errors pass; tells the manager about one that does not. One of
+        `retried` may never pass, so it is raised once `ends_when` says so.
+        """
         failures = 0
         while True:
             try:
                 return await attempt()
             except ApiException as error:
+                if error.error in retried and ends_when():
+                    raise
                 if error.error.retriable or error.error in retried:
                     pause_ms = self._cluster.backoff_ms(failures)
                     if error.error is Errors.CONCURRENT_TRANSACTIONS and is_abortable_by_default:
@@ -314,7 +324,11 @@ _FATAL: Final = (Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, Errors.INVALID_TX
 
 
 def _is_final(error: Errors) -> bool:
-    return not error.retriable
+    return not error.retriable and error is not Errors.OPERATION_NOT_ATTEMPTED
+
+
+def _passes(error: Errors) -> bool:
+    return error.retriable
 
 
 def _raise_for(code: int) -> None:

@@ -14,6 +14,12 @@ from support.clients.scripted_transactions import ScriptedTransactions
 from kmirror.clients.kafka_producer import ConsumerGroupMetadata, KafkaProducer, OffsetAndMetadata, ProducerRecord
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
+from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
 
 GROUP = ConsumerGroupMetadata("g")
 
@@ -165,3 +171,93 @@ def test_a_record_that_was_not_accepted_is_not_committed_around(scene):
     scene.run(story())
     assert scene.coordinator.calls[-1] == "commit" and scene.coordinator.calls.count("commit") == 1
     scene.run(producer.close())
+
+
+def test_an_abort_waits_for_partitions_that_are_being_added(scene_v1):
+    """The coordinator would otherwise open a transaction that nobody ends, and fence the producer
+    when its time is up.
+    """
+    producer = scene_v1.producer(linger_ms=0)
+    add = scene_v1.cluster.handlers[ApiKeys.ADD_PARTITIONS_TO_TXN]
+    runtime = scene_v1.cluster.world.node("broker-1").runtime
+
+    async def slow(node_id, request):
+        await runtime.sleep_ms(2_000)
+        return add(node_id, request)
+
+    scene_v1.cluster.handlers[ApiKeys.ADD_PARTITIONS_TO_TXN] = slow
+
+    async def story():
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await write(producer, b"x")
+        await scene_v1.cluster.runtime.sleep_ms(200)
+        await producer.abort_transaction()
+        await scene_v1.cluster.runtime.sleep_ms(5_000)
+
+    scene_v1.run(story())
+    assert scene_v1.coordinator.calls == ["init", "add", "abort"]
+    scene_v1.run(producer.close())
+
+
+def test_a_partition_that_can_never_be_added_does_not_stop_later_transactions(scene_v1):
+    """Its topic was deleted: the request was repeated for ever, and nothing else was added."""
+    producer = scene_v1.producer(linger_ms=0, delivery_timeout_ms=3_000, request_timeout_ms=1_000, max_block_ms=20_000)
+    scene_v1.cluster.topics["u"] = ScriptedTopic({0: 0})
+    add = scene_v1.cluster.handlers[ApiKeys.ADD_PARTITIONS_TO_TXN]
+
+    def without_u(node_id, request):
+        if any(topic.name == "u" for topic in request.v3_and_below_topics):
+            scene_v1.coordinator.fail(ApiKeys.ADD_PARTITIONS_TO_TXN, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        return add(node_id, request)
+
+    scene_v1.cluster.handlers[ApiKeys.ADD_PARTITIONS_TO_TXN] = without_u
+
+    async def story():
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await producer.send(ProducerRecord("u", b"x", partition=0))
+        with pytest.raises(ApiException):
+            await producer.commit_transaction()
+        await producer.abort_transaction()
+        await producer.begin_transaction()
+        await write(producer, b"y")
+        await producer.commit_transaction()
+
+    scene_v1.run(story())
+    assert scene_v1.logs.values("t") == [b"y"]
+    scene_v1.run(producer.close())
+
+
+def test_a_partition_that_is_new_to_the_coordinator_does_not_fail_the_others(scene_v1):
+    """The coordinator's broker does not know the topic yet, and says of the other partition that it
+    was not attempted.
+    """
+    producer = scene_v1.producer(linger_ms=0)
+    add = scene_v1.cluster.handlers[ApiKeys.ADD_PARTITIONS_TO_TXN]
+    asked = []
+
+    def at_first_unknown(node_id, request):
+        (topic,) = request.v3_and_below_topics
+        asked.append(sorted(topic.partitions))
+        if asked.count([0, 1]) != 1 or len(topic.partitions) < 2:
+            return add(node_id, request)
+        errors = {0: Errors.OPERATION_NOT_ATTEMPTED, 1: Errors.UNKNOWN_TOPIC_OR_PARTITION}
+        rows = [AddPartitionsToTxnPartitionResult(partition_index=one, partition_error_code=errors[one]) for one in topic.partitions]
+        result = AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=rows)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[result])
+
+    scene_v1.cluster.handlers[ApiKeys.ADD_PARTITIONS_TO_TXN] = at_first_unknown
+
+    async def story():
+        await producer.init_transactions()
+        await producer.partitions_for("t")
+        await producer.begin_transaction()
+        await write(producer, b"x", partition=0)
+        await write(producer, b"x", partition=1)
+        await producer.commit_transaction()
+
+    scene_v1.run(story())
+    assert asked == [[0, 1], [0, 1]]
+    assert scene_v1.logs.values("t", 0) == scene_v1.logs.values("t", 1) == [b"x"]
+    scene_v1.run(producer.close())
