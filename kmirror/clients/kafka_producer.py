@@ -16,8 +16,8 @@ A batch from elsewhere is not unpacked. It gets a new header (producer id, epoch
 offset, CRC) and travels as it is; `record.producer_header` says which batches cannot.
 
 Transactions: `init_transactions` once, then `begin_transaction`, sends, `send_offsets_to_transaction`,
-and `commit_transaction` or `abort_transaction`. If one of these calls ends with REQUEST_TIMED_OUT, its
-work goes on, and only the same call may be made again.
+and `commit_transaction` or `abort_transaction`. If one of these calls ends with REQUEST_TIMED_OUT or is
+cancelled, its work goes on, and only the same call may be made again; after offsets, any call may.
 
 The parts: `record_accumulator` (what waits), `transaction_manager` (sequences and states, pure),
 `producer_sender` (requests), `transaction_calls`, `transactional_requests`,
@@ -45,7 +45,7 @@ from kmirror.clients.producer_config import ProducerConfig
 from kmirror.clients.producer_sender import Sender
 from kmirror.clients.record_accumulator import RecordAccumulator
 from kmirror.clients.record_partitioner import RecordPartitioner
-from kmirror.clients.transaction_calls import TransactionCalls
+from kmirror.clients.transaction_calls import ABORT, SEND_OFFSETS, TransactionCalls
 from kmirror.clients.transaction_manager import State, TransactionManager
 from kmirror.clients.transactional_requests import OffsetAndMetadata, TransactionalRequests
 from kmirror.common.errors import ApiException, Errors, KmirrorError
@@ -256,7 +256,8 @@ class KafkaProducer:
                 raise IllegalStateError(f"Cannot send offsets if a transaction is not in progress (currentState= {manager.state.value})")
 
         if offsets:
-            await self._calls.call("sendOffsetsToTransaction", begin, lambda: requests.send_offsets(dict(offsets), group_metadata))
+            sent = dict(offsets)
+            await self._calls.call(SEND_OFFSETS, begin, lambda: requests.send_offsets(sent, group_metadata), subject=(sent, group_metadata))
 
     async def commit_transaction(self) -> None:
         """Flushes and commits. If a send has failed, its error is raised and the transaction must
@@ -291,7 +292,7 @@ class KafkaProducer:
             await self._calls.until_idle()
             await requests.end(committed=False)
 
-        await self._calls.call("abortTransaction", begin, abort)
+        await self._calls.call(ABORT, begin, abort)
 
     # Closing
 

@@ -1,7 +1,8 @@
 """The calls of a producer's transactions: one at a time, each within max.block.ms for its caller.
 
-A call whose caller's time is up goes on, and only the same call may be made again: it then waits
-for the one that runs. What the manager itself needs from the cluster (a new producer id, partitions
+A call whose caller gave it up, or whose time is up, goes on, and only the same call may be made again:
+it then waits for the one that runs. Offsets are different, as in Kafka: any call may follow, and
+begins when they are sent. Unless it is an abort, it fails with what they failed with. What the manager itself needs from the cluster (a new producer id, partitions
 of a transaction) runs here too, one piece of work at a time.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from kmirror.clients.producer_batch import IllegalStateError
 from kmirror.clients.transaction_manager import State, TransactionManager
@@ -17,13 +18,25 @@ from kmirror.clients.transactional_requests import TransactionalRequests
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.runtime.api import Runtime, TaskScope
 
+SEND_OFFSETS: Final = "sendOffsetsToTransaction"
+ABORT: Final = "abortTransaction"
 _AWAITED: Final = {
     "initTransactions": "InitProducerId",
-    "sendOffsetsToTransaction": "AddOffsetsToTxn",
+    SEND_OFFSETS: "AddOffsetsToTxn",
     "commitTransaction": "EndTxn(true)",
-    "abortTransaction": "EndTxn(false)",
+    ABORT: "EndTxn(false)",
 }
 """The request whose answer a call waits for, as Kafka names it in the error."""
+
+
+class _Pending(NamedTuple):
+    """A call that was begun; `subject` is what it was given. The future's result is its error, or
+    None.
+    """
+
+    name: str
+    subject: object
+    done: asyncio.Future[BaseException | None]
 
 
 class TransactionCalls:
@@ -48,28 +61,33 @@ class TransactionCalls:
         self._max_block_ms = max_block_ms
         self._working: asyncio.Future[None] | None = None
         """Completed when the work under way has ended."""
-        self._pending: tuple[str, asyncio.Future[BaseException | None]] | None = None
+        self._pending: _Pending | None = None
 
     def ensure_none_pending(self, name: str) -> None:
-        if self._pending is not None and self._pending[0] != name:
-            if not self._pending[1].done():
-                raise IllegalStateError(
-                    f"Cannot attempt operation `{name}` because the previous call to `{self._pending[0]}` timed out and must be retried"
-                )
-            self._pending = None
+        pending = self._pending
+        if pending is not None and pending.name not in (name, SEND_OFFSETS) and not pending.done.done():
+            raise IllegalStateError(
+                f"Cannot attempt operation `{name}` because the previous call to `{pending.name}` timed out and must be retried"
+            )
 
-    async def call(self, name: str, begin: Callable[[], None], work: Callable[[], Awaitable[None]]) -> None:
-        """Runs one call of a transaction, or goes on waiting for the one that timed out."""
+    async def call(self, name: str, begin: Callable[[], None], work: Callable[[], Awaitable[None]], *, subject: object = None) -> None:
+        """Runs one call of a transaction, or goes on waiting for the one with the same `subject` that
+        was given up.
+        """
         self.ensure_none_pending(name)
-        if self._pending is None:
-            begin()
-            done: asyncio.Future[BaseException | None] = self._runtime.create_future()
-            self._pending = (name, done)
-            self._scope.spawn(self._run(work, done), name=name)
-        done = self._pending[1]
         try:
             async with asyncio.timeout(self._max_block_ms / 1000):
-                failure = await asyncio.shield(done)
+                pending = self._pending
+                if pending is not None and (pending.name, pending.subject) != (name, subject):
+                    earlier = await asyncio.shield(pending.done)
+                    self._pending = pending = None
+                    if earlier is not None and name != ABORT:
+                        raise earlier
+                if pending is None:
+                    begin()
+                    pending = self._pending = _Pending(name, subject, self._runtime.create_future())
+                    self._scope.spawn(self._run(work, pending.done), name=name)
+                failure = await asyncio.shield(pending.done)
         except TimeoutError as error:
             text = f"Timeout expired after {self._max_block_ms}ms while awaiting {_AWAITED[name]}"
             raise ApiException(Errors.REQUEST_TIMED_OUT, text) from error
@@ -82,7 +100,7 @@ class TransactionCalls:
         try:
             await work()
             failure = None
-        except KmirrorError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets it
             failure = error
         finally:
             if not done.done():
@@ -91,14 +109,14 @@ class TransactionCalls:
 
     async def wait_pending(self) -> None:
         """Waits until the pending call has ended; TimeoutError after max.block.ms."""
-        if self._pending is not None and not self._pending[1].done():
+        if self._pending is not None and not self._pending.done.done():
             async with asyncio.timeout(self._max_block_ms / 1000):
-                await asyncio.shield(self._pending[1])
+                await asyncio.shield(self._pending.done)
 
     def fail_pending(self, error: BaseException) -> None:
         """The producer is closed: ends the wait for a call that runs no longer."""
-        if self._pending is not None and not self._pending[1].done():
-            self._pending[1].set_result(error)
+        if self._pending is not None and not self._pending.done.done():
+            self._pending.done.set_result(error)
 
     async def until_idle(self) -> None:
         """Waits for the work under way. A transaction must not end while a partition is being added to

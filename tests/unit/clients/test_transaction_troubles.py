@@ -5,6 +5,7 @@ a scripted coordinator.
 from __future__ import annotations
 
 import asyncio
+import struct
 
 import pytest
 from support.clients.scripted_cluster import ScriptedCluster, ScriptedTopic
@@ -261,3 +262,72 @@ def test_a_partition_that_is_new_to_the_coordinator_does_not_fail_the_others(sce
     assert asked == [[0, 1], [0, 1]]
     assert scene_v1.logs.values("t", 0) == scene_v1.logs.values("t", 1) == [b"x"]
     scene_v1.run(producer.close())
+
+
+def test_other_offsets_after_a_call_that_was_given_up_are_sent_too(scene):
+    producer = scene.producer()
+    answer = scene.cluster.handlers[ApiKeys.TXN_OFFSET_COMMIT]
+    runtime = scene.cluster.world.node("broker-1").runtime
+
+    async def slow(node_id, request):
+        await runtime.sleep_ms(1_000)
+        return answer(node_id, request)
+
+    scene.cluster.handlers[ApiKeys.TXN_OFFSET_COMMIT] = slow
+
+    async def story():
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await given_up(producer.send_offsets_to_transaction({TopicPartition("src", 0): OffsetAndMetadata(1)}, GROUP), 500)
+        await producer.send_offsets_to_transaction({TopicPartition("src", 0): OffsetAndMetadata(2)}, GROUP)
+        await given_up(producer.send_offsets_to_transaction({TopicPartition("src", 0): OffsetAndMetadata(3)}, GROUP), 500)
+        await scene.cluster.runtime.sleep_ms(3_000)
+        await producer.send_offsets_to_transaction({TopicPartition("src", 0): OffsetAndMetadata(4)}, GROUP)
+        await producer.commit_transaction()
+
+    scene.run(story())
+    assert [offset for *_, offset in scene.coordinator.offsets] == [1, 2, 3, 4]
+    scene.run(producer.close())
+
+
+@pytest.mark.parametrize("ending", ["commit", "abort"])
+def test_a_transaction_ends_after_offsets_that_were_given_up(scene, ending):
+    """Kafka's producer may abort, or commit, while offsets are still being sent."""
+    producer = scene.producer()
+    answer = scene.cluster.handlers[ApiKeys.TXN_OFFSET_COMMIT]
+    runtime = scene.cluster.world.node("broker-1").runtime
+
+    async def slow(node_id, request):
+        await runtime.sleep_ms(1_000)
+        return answer(node_id, request)
+
+    scene.cluster.handlers[ApiKeys.TXN_OFFSET_COMMIT] = slow
+
+    async def story():
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await given_up(producer.send_offsets_to_transaction({TopicPartition("src", 0): OffsetAndMetadata(1)}, GROUP), 500)
+        await (producer.commit_transaction() if ending == "commit" else producer.abort_transaction())
+
+    scene.run(story())
+    assert scene.coordinator.calls[-2:] == ["offsets", ending]
+    scene.run(producer.close())
+
+
+def test_offsets_that_failed_after_they_were_given_up_are_not_committed_around(scene):
+    """What cannot be encoded is an error of the call alone, which the producer's state does not know."""
+    producer = scene.producer()
+
+    async def story():
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        sending = asyncio.ensure_future(producer.send_offsets_to_transaction({TopicPartition("src", 0): OffsetAndMetadata(1 << 70)}, GROUP))
+        await asyncio.sleep(0)
+        sending.cancel()
+        await scene.cluster.runtime.sleep_ms(1_000)
+        with pytest.raises(struct.error):
+            await producer.commit_transaction()
+        await producer.abort_transaction()
+
+    scene.run(story())
+    scene.run(producer.close())
