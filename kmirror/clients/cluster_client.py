@@ -71,6 +71,9 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 """Kinds of keys that have a coordinator (FindCoordinator's key types)."""
 METADATA_CONNECTION: Final = ""
+LONGEST_STRING_BYTES: Final = 32_767
+LONGEST_SHOWN: Final = 260
+"""A bit more than the longest name of a topic."""
 _ERRORS_OF_TOPICS: Final = {
     Errors.TOPIC_AUTHORIZATION_FAILED: "Not authorized to access topics",
     Errors.INVALID_TOPIC_EXCEPTION: "Invalid topics",
@@ -339,6 +342,9 @@ class ClusterClient:
     async def _updated(self, topics: Iterable[str] | None) -> None:
         if self._closed:
             raise closed_error()
+        topics = None if topics is None else list(topics)
+        for name in topics or ():
+            _check_name(name)
         failure = await asyncio.shield(self._rounds.join(topics))
         if failure is not None:
             raise failure
@@ -386,6 +392,18 @@ class ClusterClient:
                     raise
                 failures.append(error.message)
         return False, None
+
+
+def _check_name(name: str) -> None:
+    """INVALID_TOPIC_EXCEPTION for a name that no request can hold. It would fail the requests for the
+    other topics too.
+    """
+    try:
+        is_writable = len(name.encode()) <= LONGEST_STRING_BYTES
+    except UnicodeEncodeError:
+        is_writable = False
+    if not is_writable:
+        raise ApiException(Errors.INVALID_TOPIC_EXCEPTION, f"Invalid topics: [{name[:LONGEST_SHOWN]!r}]")
 
 
 async def _answer(asked: Awaitable[Any]) -> Any:

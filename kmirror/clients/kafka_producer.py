@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from operator import index
 from typing import Any, Final, Self, TypeVar
 
 from kmirror.clients.cluster_client import ClusterClient, PartitionInfo
@@ -39,12 +40,13 @@ from kmirror.clients.producer_batch import (
     ProducerRecord,
     Receipt,
     RecordMetadata,
+    plain_bytes,
     size_upper_bound,
 )
 from kmirror.clients.producer_config import ProducerConfig
 from kmirror.clients.producer_sender import Sender
 from kmirror.clients.record_accumulator import RecordAccumulator
-from kmirror.clients.record_partitioner import RecordPartitioner
+from kmirror.clients.record_partitioner import RecordPartitioner, check_partition
 from kmirror.clients.transaction_calls import ABORT, SEND_OFFSETS, TransactionCalls
 from kmirror.clients.transaction_manager import State, TransactionManager
 from kmirror.clients.transactional_requests import OffsetAndMetadata, TransactionalRequests
@@ -68,6 +70,7 @@ __all__ = [
 
 T = TypeVar("T")
 FOR_EVER_MS: Final = 1 << 40
+MAX_TIMESTAMP_MS: Final = (1 << 63) - 1
 
 
 class KafkaProducer:
@@ -119,16 +122,19 @@ class KafkaProducer:
     # Sending
 
     async def send(self, record: ProducerRecord, callback: Callback | None = None) -> FutureRecordMetadata:
-        """Accepts a record. IllegalStateError when the producer's state forbids it, ApiException
-        when the record cannot be accepted within max.block.ms or is too large.
+        """Accepts a record. IllegalStateError when the producer's state forbids it, or a number of the
+        record is out of its range; ApiException when the record cannot be accepted within max.block.ms
+        or is too large; TypeError for a field that has no bytes.
         """
         self._ensure_open()
         accumulator = self._accumulator
-        key, value, headers = record.key, record.value, record.headers
+        key, value, headers = plain_bytes(record.key), plain_bytes(record.value), record.headers
+        if headers:
+            headers = [(name, None if content is None else bytes(memoryview(content))) for name, content in headers]
         count = self.cluster.partition_count(record.topic)
         if not count or (record.partition is not None and record.partition >= count):
             await self._until_known(record.topic, record.partition)
-        timestamp = self._runtime.clock.time_ms() if record.timestamp is None else record.timestamp
+        timestamp = self._runtime.clock.time_ms() if record.timestamp is None else _checked_time(record.timestamp)
         most = size_upper_bound(key, value, headers)
         self._ensure_size(RECORD_BATCH_OVERHEAD + most)
         partition = TopicPartition(record.topic, self._partitioner.partition(record, timestamp, most))
@@ -141,9 +147,12 @@ class KafkaProducer:
             if future is not None:  # others have made room meanwhile
                 accumulator.pool.give_back(memory)
             else:
-                future = accumulator.append_to_new(
-                    partition, timestamp, key, value, headers, callback, memory=memory, now_ms=self._runtime.clock.monotonic_ms()
-                )
+                now_ms = self._runtime.clock.monotonic_ms()
+                try:
+                    future = accumulator.append_to_new(partition, timestamp, key, value, headers, callback, memory=memory, now_ms=now_ms)
+                except Exception:
+                    accumulator.pool.give_back(memory)
+                    raise
                 self._sender.wake()
         self._added(partition)
         queue = accumulator.queues[partition]
@@ -176,6 +185,8 @@ class KafkaProducer:
         order. Together they must not be larger than buffer.memory.
         """
         self._ensure_open()
+        if not batches:
+            return
         bodies = [body_of(batch) for batch in batches]
         sizes = [batch.size_in_bytes for batch in batches]
         await self._make_way(partition, max(sizes), sum(sizes))
@@ -187,6 +198,7 @@ class KafkaProducer:
         """Waits until batches from elsewhere may be queued, the largest of which has `largest` bytes, and
         takes their memory. Errors as in `send`.
         """
+        check_partition(partition.partition)
         if not self.cluster.partition_count(partition.topic) > partition.partition:
             await self._until_known(partition.topic, partition.partition)
         self._ensure_size(largest)
@@ -479,6 +491,12 @@ class KafkaProducer:
                 waiting = [batch for batch in accumulator.incomplete if batch.is_part and batch.created_ms <= last_ms]
         finally:
             accumulator.flushing -= 1
+
+
+def _checked_time(timestamp: int) -> int:
+    if not 0 <= index(timestamp) <= MAX_TIMESTAMP_MS:
+        raise IllegalStateError(f"Invalid timestamp: {timestamp}. Timestamp should always be non-negative or null.")
+    return timestamp
 
 
 def _check_group_metadata(group: ConsumerGroupMetadata) -> None:

@@ -201,6 +201,11 @@ class JointResult:
             self._batch.tell(joint)
 
 
+def plain_bytes(data: Buffer | None) -> Buffer | None:
+    """The same bytes, of which `len` is the number. TypeError for what has no bytes."""
+    return data if data is None or isinstance(data, (bytes, bytearray)) else memoryview(data).cast("B")
+
+
 def size_upper_bound(key: Buffer | None, value: Buffer | None, headers: Sequence[Header]) -> int:
     """The most bytes that a record takes (Kafka's `estimateSizeInBytesUpperBound` without the
     batch's header).
@@ -340,19 +345,22 @@ class ProducerBatch:
     def append(
         self, timestamp: int, key: Buffer | None, value: Buffer | None, headers: Sequence[Header], callback: Callback | None
     ) -> FutureRecordMetadata:
-        if not self.record_count:
-            self._base_timestamp = self._max_timestamp = timestamp
-        elif timestamp > self._max_timestamp:
-            self._max_timestamp = timestamp
-        self._size_before_last = len(self._open)
+        """Adds a record; changes nothing if that raises (a field of the wrong type)."""
+        is_first = not self.record_count
+        size = len(self._open)
         write_record(
             self._open,
             offset_delta=self.record_count,
-            timestamp_delta=timestamp - self._base_timestamp,
+            timestamp_delta=0 if is_first else timestamp - self._base_timestamp,
             key=key,
             value=value,
             headers=list(headers) if headers else [],
         )
+        if is_first:
+            self._base_timestamp = self._max_timestamp = timestamp
+        elif timestamp > self._max_timestamp:
+            self._max_timestamp = timestamp
+        self._size_before_last = size
         future = FutureRecordMetadata(self.result, self.record_count, timestamp, callback)
         assert isinstance(self.records, list), "records go into a batch that collects some"
         self.records.append(future)

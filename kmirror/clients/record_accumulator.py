@@ -140,13 +140,14 @@ class RecordAccumulator:
         memory: int,
         now_ms: int,
     ) -> FutureRecordMetadata:
-        """Begins a batch with a record; `memory` was taken from the pool."""
+        """Begins a batch with a record; `memory` was taken from the pool. Queues nothing if it raises."""
         batch = ProducerBatch(
             partition, BatchResult(partition, self._new_future), now_ms, memory, transactional=self._transactional
         ).open_for_records(max(self._batch_size, memory), self._codec, self._level, self._ratios.get(partition.topic, 1.0))
+        future = batch.append(timestamp, key, value, headers, callback)
         self._queue_of(partition).append(batch)
         self.incomplete[batch] = None
-        return batch.append(timestamp, key, value, headers, callback)
+        return future
 
     def append_batch(
         self, partition: TopicPartition, body: BatchBody, callback: Callback | None, *, memory: int, now_ms: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kmirror.clients.cluster_client import ClusterClient
 from kmirror.clients.partitioner import StickyPartitioner, partition_for_key
-from kmirror.clients.producer_batch import IllegalStateError, ProducerBatch, ProducerRecord
+from kmirror.clients.producer_batch import IllegalStateError, ProducerBatch, ProducerRecord, plain_bytes
 from kmirror.clients.producer_config import ProducerConfig
 from kmirror.clients.record_accumulator import RecordAccumulator
 from kmirror.common.ports import Random
@@ -26,12 +26,12 @@ class RecordPartitioner:
         the most bytes that the record takes.
         """
         if record.partition is not None:
-            if record.partition < 0:
-                raise IllegalStateError(f"Invalid partition: {record.partition}. Partition number should always be non-negative or null.")
+            check_partition(record.partition)
             return record.partition
         count = self._cluster.partition_count(record.topic)
-        if record.key is not None and not self._config.get_bool("partitioner.ignore.keys"):
-            return partition_for_key(record.key, count)
+        key = plain_bytes(record.key)
+        if key is not None and not self._config.get_bool("partitioner.ignore.keys"):
+            return partition_for_key(key, count)
         sticky = self._partitioners.get(record.topic)
         if sticky is None:
             adaptive = self._config.get_bool("partitioner.adaptive.partitioning.enable")
@@ -52,3 +52,9 @@ class RecordPartitioner:
         sticky = self._partitioners.get(record.topic)
         if sticky is not None and record.partition is None and (record.key is None or self._config.get_bool("partitioner.ignore.keys")):
             sticky.appended(batch.last_appended_bytes, batch_is_full=batch.is_full)
+
+
+def check_partition(number: int) -> None:
+    """IllegalStateError for a number that no partition has."""
+    if number < 0:
+        raise IllegalStateError(f"Invalid partition: {number}. Partition number should always be non-negative or null.")
