@@ -94,21 +94,23 @@ class ProduceOutcomes:
             return False
         assert isinstance(response, ProduceResponse), f"read_response gave {type(response).__name__}"
         self._note_throttle(request.node, response.throttle_time_ms)
-        self._settle_response(request.batches, response)
+        self._settle_response(request, response)
         return False
 
     def _note_throttle(self, node: Node, throttle_ms: int) -> None:
         if throttle_ms > 0:
             self.throttled_until_ms[node.id] = self._clock.monotonic_ms() + throttle_ms
 
-    def _settle_response(self, batches: list[ProducerBatch], response: ProduceResponse) -> None:
+    def _settle_response(self, request: ProduceInFlight, response: ProduceResponse) -> None:
+        """The ids in the answer are those of the request: the topic may have been made anew since."""
+        names = {topic: batch.partition.topic for (topic, _), batch in zip(request.keys, request.batches, strict=True)}
         rows: dict[TopicPartition, PartitionProduceResponse] = {}
         for topic in response.responses:
-            name = topic.name or self._cluster.topic_name(topic.topic_id)
+            name = topic.name or names.get(topic.topic_id.raw, "")
             for row in topic.partition_responses:
-                rows[TopicPartition(name or "", row.index)] = row
+                rows[TopicPartition(name, row.index)] = row
         addresses = {row.node_id: Node(row.node_id, row.host, row.port, row.rack) for row in response.node_endpoints}
-        for batch in batches:
+        for batch in request.batches:
             found = rows.get(batch.partition)
             if found is None:
                 self._settle_error(batch, ApiException(Errors.UNKNOWN_SERVER_ERROR, f"the broker's answer leaves out {batch.partition}"))

@@ -293,9 +293,10 @@ class TransactionManager:
             entry.last_acked_sequence, entry.last_acked_offset = NO_SEQUENCE, NO_ACKED_OFFSET
         if self._unresolved and batch.partition in self._unresolved:
             return False
-        if entry.in_flight and entry.last_acked_sequence == NO_SEQUENCE:
+        if entry.in_flight and (entry.last_acked_sequence == NO_SEQUENCE or entry.in_flight[0].in_retry):
             # A broker that does not know the producer takes any sequence for the first. If the first batch
-            # came too early (the topic is new), the second would be written, and the first never.
+            # came too early (the topic is new, or was made anew), the second would be written, and the
+            # first never.
             return False
         batch.set_producer(entry.producer, entry.next_sequence)
         entry.next_sequence = increment_sequence(batch.last_sequence, 1)

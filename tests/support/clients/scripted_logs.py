@@ -38,6 +38,7 @@ class Log:
     batches: list[RecordBatch] = field(default_factory=list)
     producers: dict[int, Producer] = field(default_factory=dict)
     max_batch_bytes: int = 1 << 30
+    takes_any_first: bool = False
 
     def append(self, batch: RecordBatch) -> tuple[Errors, int]:
         """(error, base offset)."""
@@ -47,6 +48,7 @@ class Log:
             return Errors.MESSAGE_TOO_LARGE, -1
         if batch.base_sequence != NO_SEQUENCE:
             producer = self.producers.get(batch.producer_id)
+            is_unknown = producer is None
             if producer is None:
                 producer = self.producers[batch.producer_id] = Producer(batch.producer_epoch)
             elif batch.producer_epoch < producer.epoch:
@@ -57,6 +59,8 @@ class Log:
                 if (first, last) == (batch.base_sequence, batch.last_sequence):
                     return Errors.NONE, offset
             expected = producer.batches[-1][1] + 1 & 0x7FFFFFFF if producer.batches else 0
+            if is_unknown and self.takes_any_first:
+                expected = batch.base_sequence
             if batch.base_sequence != expected:
                 return Errors.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
             producer.batches = [*producer.batches, (batch.base_sequence, batch.last_sequence, len(self.values))][-REMEMBERED_BATCHES:]
@@ -73,13 +77,15 @@ class ScriptedLogs:
         self.cluster = cluster
         self.logs: dict[tuple[str, int], Log] = {}
         self.fault: Callable[[int, tuple[str, int], RecordBatch], object] = lambda node_id, partition, batch: None
+        self.take_any_first = False
+        """Whether new logs take any sequence from a producer that they do not know, as Kafka's do."""
         self.next_producer_id = 1000
         self.epochs: dict[int, int] = {}
         cluster.handlers[ApiKeys.PRODUCE] = self._produce
         cluster.handlers[ApiKeys.INIT_PRODUCER_ID] = self._init_producer_id
 
     def log(self, topic: str, partition: int = 0) -> Log:
-        return self.logs.setdefault((topic, partition), Log())
+        return self.logs.setdefault((topic, partition), Log(takes_any_first=self.take_any_first))
 
     def values(self, topic: str, partition: int = 0) -> list[bytes]:
         return self.log(topic, partition).values
@@ -90,10 +96,11 @@ class ScriptedLogs:
         self.next_producer_id += 1
         return InitProducerIdResponse(producer_id=self.next_producer_id, producer_epoch=0)
 
-    def _name(self, topic) -> str:
+    def _name(self, topic) -> str | None:
+        """None for an id that no topic has (any more)."""
         if topic.name:
             return topic.name
-        return next(name for name, one in self.cluster.topics.items() if one.topic_id == topic.topic_id)
+        return next((name for name, one in self.cluster.topics.items() if one.topic_id == topic.topic_id), None)
 
     def _produce(self, node_id, request):
         rows = []
@@ -112,7 +119,10 @@ class ScriptedLogs:
 
     def _append(self, node_id, partition, records) -> tuple[Errors, int, bool]:
         (batch,) = iter_batches(bytes(records))
-        if self.cluster.topics[partition[0]].leaders[partition[1]] != node_id:
+        topic, number = partition
+        if topic is None:
+            return Errors.UNKNOWN_TOPIC_ID, -1, False
+        if self.cluster.topics[topic].leaders.get(number) != node_id:
             return Errors.NOT_LEADER_OR_FOLLOWER, -1, False
         fault = self.fault(node_id, partition, batch)
         if isinstance(fault, Errors):
