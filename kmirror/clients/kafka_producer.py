@@ -111,6 +111,8 @@ class KafkaProducer:
         self._calls.on_progress = self._sender.wake
         self._missing: dict[object, str] = {}
         self._closed = False
+        self._ended: asyncio.Future[None] = runtime.create_future()
+        """Completed when a closed producer has nothing left to do."""
         self._scope.spawn(Supervised(runtime, self._sender.run, name=f"{client_id}-sender").run(), name="sender")
 
     async def __aenter__(self) -> Self:
@@ -310,16 +312,16 @@ class KafkaProducer:
 
     async def close(self, timeout_ms: int = FOR_EVER_MS) -> None:
         """Waits for what was accepted, for `timeout_ms` at most, then fails the rest. An open
-        transaction is aborted. May be called again. If the caller is cancelled meanwhile, the rest
-        fails at once.
+        transaction is aborted. If it is called again meanwhile, both calls wait, and the one whose time
+        is up first ends both. If the caller is cancelled, the rest fails at once.
         """
-        if self._closed:
-            return
-        self._closed = True
+        if not self._closed:
+            self._closed = True
+            self._scope.spawn(self._end_well(), name="close")
         try:
             if timeout_ms > 0:
                 async with asyncio.timeout(timeout_ms / 1000):
-                    await self._end_well()
+                    await asyncio.shield(self._ended)
         except TimeoutError:
             pass
         finally:
@@ -333,6 +335,7 @@ class KafkaProducer:
         finally:
             self._calls.fail_pending(error)
             self._sender.abort_all(error)
+            self._nothing_left()
             if self._owns_cluster:
                 await self.cluster.close()
 
@@ -350,6 +353,11 @@ class KafkaProducer:
         except (KmirrorError, TimeoutError):
             pass  # the coordinator aborts what we could not, after transaction.timeout.ms
         await self._flush()
+        self._nothing_left()
+
+    def _nothing_left(self) -> None:
+        if not self._ended.done():
+            self._ended.set_result(None)
 
     # Inside
 

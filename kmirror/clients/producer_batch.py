@@ -167,7 +167,7 @@ class FutureRecordMetadata:
         error = self.error()
         try:
             self._callback(None if error is not None else self._metadata(), error)
-        except Exception:  # noqa: BLE001 - the application's fault, which must not stop the sender
+        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - the application's fault, which must not stop the sender
             _log.exception("Error executing user-provided callback on message for topic-partition '%s'", self._result.partition)
 
     def _metadata(self) -> RecordMetadata:
@@ -449,7 +449,7 @@ class ProducerBatch:
         if self.receipt is not None:
             try:
                 self.receipt(self.number, result.base_offset, result.error)
-            except Exception:  # noqa: BLE001 - as in `call_back`
+            except (Exception, asyncio.CancelledError):  # noqa: BLE001 - as in `call_back`
                 _log.exception("Error executing user-provided callback on message for topic-partition '%s'", self.partition)
 
 

@@ -251,13 +251,6 @@ class RecordAccumulator:
         self._turns[node_id] = turn
         return drained
 
-    def _pop(self, partition: TopicPartition) -> ProducerBatch:
-        queue = self.queues[partition]
-        batch = queue.popleft()
-        if not queue:
-            del self.queues[partition]
-        return batch
-
     def _close(self, batch: ProducerBatch) -> None:
         observed = batch.close()
         if observed is not None:
@@ -350,12 +343,11 @@ class RecordAccumulator:
         return True
 
     def expired(self, now_ms: int) -> list[ProducerBatch]:
-        """Takes batches out of the queues whose delivery.timeout.ms is over."""
-        late = []
-        for partition in list(self.queues):
-            while partition in self.queues and self.queues[partition][0].created_ms + self._delivery_timeout_ms <= now_ms:
-                late.append(self._pop(partition))
-        return late
+        """Takes batches out of the queues whose delivery.timeout.ms is over. Without sequences, a retry may
+        stand before an older batch.
+        """
+        limit_ms = now_ms - self._delivery_timeout_ms
+        return self.take_queued(lambda batch: batch.created_ms <= limit_ms)
 
     def take_queued(self, wanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
         """Takes all queued batches that are `wanted` out of their queues."""

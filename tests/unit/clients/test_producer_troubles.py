@@ -4,13 +4,19 @@ producer is closed twice.
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
-from support.clients.scripted_cluster import ScriptedCluster, ScriptedTopic
-from support.clients.scripted_logs import ScriptedLogs
+from support.clients.scripted_cluster import NO_ANSWER, ScriptedCluster, ScriptedTopic
+from support.clients.scripted_logs import LOSE, ScriptedLogs
 
 from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
 from kmirror.common.errors import ApiException, Errors
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
+from kmirror.record.builder import build_batch
+from kmirror.record.record import Record
+from kmirror.record.record_batch import RecordBatch
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 
@@ -155,3 +161,130 @@ def test_records_for_a_partition_that_is_gone_fail_in_time_and_others_go_on(clus
 
     assert cluster.run(story()) == [0, Errors.REQUEST_TIMED_OUT, Errors.REQUEST_TIMED_OUT]
     cluster.run(producer.close())
+
+
+def test_an_older_batch_behind_a_younger_one_expires_in_its_time(cluster):
+    """Without sequences, retries of several requests come back in any order. The sender looked for
+    late batches at the head of a queue only, and meanwhile did nothing else than look.
+    """
+    producer = producer_of(cluster, enable_idempotence="false", linger_ms=0, delivery_timeout_ms=3_000, request_timeout_ms=2_000)
+    cluster.logs.fault = lambda node_id, partition, batch: Errors.NOT_ENOUGH_REPLICAS
+    turns = []
+    run_once = producer._sender.run_once
+
+    def counted():
+        turns.append(cluster.runtime.clock.monotonic_ms())
+        return run_once()
+
+    producer._sender.run_once = counted
+
+    async def story():
+        sent = await send_all(producer, 1)
+        await cluster.runtime.sleep_ms(1)
+        older = sent[0]._result
+        await cluster.runtime.sleep_ms(900)
+        sent += await send_all(producer, 1, start=1)
+        while not any(len(queue) == 2 for queue in producer._accumulator.queues.values()):
+            await cluster.runtime.sleep_ms(1)
+        (queue,) = producer._accumulator.queues.values()
+        if queue[0].result is older:
+            queue.reverse()
+        await outcomes(sent[:1])
+        assert not sent[1].done()
+        await outcomes(sent[1:])
+
+    cluster.run(story())
+    assert len(turns) < 200
+    cluster.run(producer.close())
+
+
+@pytest.mark.parametrize("failure", [ValueError, asyncio.CancelledError])
+@pytest.mark.parametrize("is_run", [True, False])
+def test_a_callback_that_fails_or_is_cancelled_stops_nothing(cluster, failure, is_run):
+    """A callback that asks a cancelled future for its result raises CancelledError."""
+    producer = producer_of(cluster, linger_ms=20)
+    told = []
+
+    def callback(*outcome):
+        told.append(outcome)
+        raise failure
+
+    async def story():
+        if is_run:
+            batches = [RecordBatch(build_batch([Record(0, 1000, None, b"%d" % number, [])])) for number in range(3)]
+            await producer.send_run(TopicPartition("t", 0), batches, callback)
+        else:
+            for number in range(3):
+                await producer.send(ProducerRecord("t", b"%d" % number, partition=0), callback)
+        await producer.flush()
+        return await outcomes(await send_all(producer, 1))
+
+    assert cluster.run(story()) == [3]
+    assert len(told) == 3
+    cluster.run(producer.close())
+
+
+def test_closing_again_waits_for_the_first_close(cluster):
+    producer = producer_of(cluster, linger_ms=0, request_timeout_ms=1_000)
+    cluster.logs.fault = lambda node_id, partition, batch: LOSE
+
+    async def story():
+        sent = await send_all(producer, 1)
+        first = asyncio.ensure_future(producer.close())
+        await cluster.runtime.sleep_ms(100)
+        assert not first.done()
+        cluster.logs.fault = lambda node_id, partition, batch: None
+        await producer.close()
+        assert sent[0].done() and first.done()
+        await first
+        await producer.close()
+        return await outcomes(sent)
+
+    assert cluster.run(story()) == [0]
+
+
+def test_closing_again_without_patience_ends_the_first_close(cluster):
+    producer = producer_of(cluster, linger_ms=0)
+    cluster.handlers[ApiKeys.PRODUCE] = lambda node_id, request: NO_ANSWER
+
+    async def story():
+        (sent,) = await send_all(producer, 1)
+        first = asyncio.ensure_future(producer.close())
+        await cluster.runtime.sleep_ms(100)
+        await producer.close(timeout_ms=0)
+        assert sent.done() and "closed forcefully" in str(sent.error())
+        await first
+
+    cluster.run(story())
+
+
+def test_a_close_that_was_cancelled_can_be_called_again(cluster):
+    producer = producer_of(cluster, linger_ms=0)
+    cluster.handlers[ApiKeys.PRODUCE] = lambda node_id, request: NO_ANSWER
+
+    async def story():
+        (sent,) = await send_all(producer, 1)
+        first = asyncio.ensure_future(producer.close())
+        await cluster.runtime.sleep_ms(100)
+        first.cancel()
+        await producer.close()
+        assert sent.done() and first.cancelled()
+
+    cluster.run(story())
+
+
+def test_a_callback_may_close_the_producer(cluster):
+    producer = producer_of(cluster, linger_ms=0)
+    closing = []
+
+    async def story():
+        def callback(metadata, error):
+            closing.append(asyncio.ensure_future(producer.close()))
+
+        sent = await producer.send(ProducerRecord("t", b"v", partition=0), callback)
+        rest = await send_all(producer, 2)
+        await sent
+        await asyncio.gather(*closing)
+        return [one.done() for one in rest]
+
+    assert cluster.run(story()) == [True, True]
