@@ -76,6 +76,8 @@ class ClusterMetadata:
         self.cluster_id: str | None = None
         self.controller_id = -1
         self.nodes: dict[int, Node] = {}
+        self.made_anew: list[str] = []
+        """Names of topics that were found to have another id than before, in that order."""
         self._topics: dict[str, _Topic] = {}
         self._names: dict[Uuid, str] = {}
         self._leaders: dict[TopicPartition, LeaderAndEpoch] = {}
@@ -201,6 +203,7 @@ class ClusterMetadata:
         is_other_topic = bool(row.topic_id) and bool(topic.topic_id) and row.topic_id != topic.topic_id
         if is_other_topic:
             self._names.pop(topic.topic_id, None)
+            self.made_anew.append(name)
         if row.topic_id:
             self._names[row.topic_id] = name
         known = {} if is_other_topic else topic.partitions

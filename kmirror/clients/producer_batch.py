@@ -252,6 +252,8 @@ class ProducerBatch:
     last_attempt_ms = 0
     backoff_ms: float = 0
     attempted_leader_epoch = -1
+    attempted_life = 0
+    """Which life of its topic it was sent to last (`PartitionEntry.life`)."""
     on_wire = False
     is_doubtful = False
     sequence_was_reset = False

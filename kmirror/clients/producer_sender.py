@@ -80,6 +80,8 @@ class Sender:
         self._has_news = False
         """Whether an answer said more than that everything was written."""
         self._finding_leaders = False
+        self._made_anew = len(cluster.metadata.made_anew)
+        """How many of the topics that were made anew the manager knows of."""
         self._muted: dict[TopicPartition, None] = {}
         self._keeps_order = config.max_in_flight == 1
         self._preparing: dict[int, None] = {}
@@ -111,6 +113,10 @@ class Sender:
         manager = self._manager
         if now_ms >= self._next_expiry():
             self._expire(now_ms)
+        if manager is not None and len(self._cluster.metadata.made_anew) > self._made_anew:
+            for topic in self._cluster.metadata.made_anew[self._made_anew :]:
+                manager.made_anew(topic)
+            self._made_anew = len(self._cluster.metadata.made_anew)
         if manager is not None and not manager.is_quiet:
             manager.resolve()
             if manager.has_fatal_error:

@@ -81,12 +81,17 @@ FATAL_ERRORS: Final = (
 class PartitionEntry:
     """One partition's sequences (Kafka's `TxnPartitionEntry`). `in_flight` holds batches that have
     a sequence and no outcome, in order; some of them may wait in a queue for another attempt.
+
+    `life` counts how often the topic was made anew, `known_life` in which life the broker has written
+    a batch: from then on it knows the producer.
     """
 
     producer: ProducerIdAndEpoch
     next_sequence: int = 0
     last_acked_sequence: int = NO_SEQUENCE
     last_acked_offset: int = NO_ACKED_OFFSET
+    life: int = 0
+    known_life: int = 0
     in_flight: list[ProducerBatch] = field(default_factory=list)
 
     def is_next(self, batch: ProducerBatch) -> bool:
@@ -284,7 +289,7 @@ class TransactionManager:
         if self._to_rewrite and batch.partition in self._to_rewrite and not batch.is_doubtful:
             return False
         if batch.has_sequence:
-            batch.was_next = entry.is_next(batch)
+            batch.was_next, batch.attempted_life = entry.is_next(batch), entry.life
             return not entry.in_flight or entry.in_flight[0] is batch
         if entry.producer != self.producer:
             if entry.in_flight:
@@ -293,16 +298,22 @@ class TransactionManager:
             entry.last_acked_sequence, entry.last_acked_offset = NO_SEQUENCE, NO_ACKED_OFFSET
         if self._unresolved and batch.partition in self._unresolved:
             return False
-        if entry.in_flight and (entry.last_acked_sequence == NO_SEQUENCE or entry.in_flight[0].in_retry):
+        if entry.in_flight and (entry.last_acked_sequence == NO_SEQUENCE or entry.known_life != entry.life or entry.in_flight[0].in_retry):
             # A broker that does not know the producer takes any sequence for the first. If the first batch
-            # came too early (the topic is new, or was made anew), the second would be written, and the
-            # first never.
+            # came too early (the topic is new), or is still under way to a former life of the topic, the
+            # second would be written, and the first never.
             return False
         batch.set_producer(entry.producer, entry.next_sequence)
         entry.next_sequence = increment_sequence(batch.last_sequence, 1)
         entry.in_flight.append(batch)
-        batch.was_next = entry.is_next(batch)
+        batch.was_next, batch.attempted_life = entry.is_next(batch), entry.life
         return True
+
+    def made_anew(self, topic: str) -> None:
+        """The topic has another id: its brokers do not know the producer."""
+        for partition, entry in self._entries.items():
+            if partition.topic == topic:
+                entry.life += 1
 
     def completed(self, batch: ProducerBatch, base_offset: int) -> None:
         """The batch was written."""
@@ -314,6 +325,7 @@ class TransactionManager:
             self._settle(entry, batch)
         if batch.producer is not entry.producer and batch.producer != entry.producer:
             return
+        entry.known_life = max(entry.known_life, batch.attempted_life)
         if entry.last_acked_sequence == NO_SEQUENCE or (batch.last_sequence - entry.last_acked_sequence) & 0x7FFFFFFF < 1 << 30:
             entry.last_acked_sequence = batch.last_sequence
         if base_offset >= 0:

@@ -1,7 +1,8 @@
 """Random histories of `KafkaProducer`: errors, lost answers, leaders that move, brokers that die.
 
 With idempotence, whatever happens: a partition's acknowledged records are there once, in the order
-of the sends, at the offsets that the producer was told; what failed is there at most once.
+of the sends, at the offsets that the producer was told; what failed is there at most once. Of a
+topic that is made anew, that holds for what the old one did not have.
 """
 
 from __future__ import annotations
@@ -68,6 +69,10 @@ class History:
         self.kinds = self.dice.sample(FAULTS, self.dice.randint(1, len(FAULTS)))
         self.sent: dict[int, list] = {number: [] for number in range(PARTITIONS)}
         self.settings = settings
+        self.lives = 0
+        """How often the topic may be made anew."""
+        self.gone: set[bytes] = set()
+        """What was written to former lives of the topic."""
         self.last_errors: tuple[Errors, ...] = ()
         """What a send may fail with besides, as its last error when its time was up."""
 
@@ -89,13 +94,22 @@ class History:
         self.topic.leaders[number] = self.dice.randrange(3)
         self.topic.epochs[number] = self.topic.epochs.get(number, 0) + 1
 
+    def make_anew(self) -> None:
+        self.lives -= 1
+        self.topic = ScriptedTopic({number: number for number in range(PARTITIONS)}, topic_id=Uuid(b"%016d" % self.lives))
+        self.cluster.topics["t"] = self.topic
+        self.gone.update(value for log in self.logs.logs.values() for value in log.values)
+        self.logs.logs.clear()
+
     async def play(self, steps: int) -> None:
         producer = KafkaProducer(self.cluster.runtime, self.cluster.props(0, 1, 2, **self.settings))
         counter = 0
         for _ in range(steps):
             number = self.dice.randrange(PARTITIONS)
             roll = self.dice.random()
-            if roll < 0.02:
+            if roll < 0.02 and self.lives and self.dice.random() < 0.5:
+                self.make_anew()
+            elif roll < 0.02:
                 self.move_a_leader()
             elif roll < 0.1:
                 await self.cluster.runtime.sleep_ms(self.dice.choice([1, 20, 300]))
@@ -141,8 +155,8 @@ class History:
                     continue
                 offset = future.result().offset
                 for index, value in enumerate(values):
-                    assert value in log, "an acknowledged record is missing"
-                    if offset >= 0 and len(values) == 1:
+                    assert value in log or value in self.gone, "an acknowledged record is missing"
+                    if offset >= 0 and len(values) == 1 and value not in self.gone:
                         assert log[offset + index] == value
 
     def run(self, steps: int) -> None:
@@ -165,6 +179,13 @@ def test_sends_that_expire_leave_the_rest_in_order(seed):
         Errors.NETWORK_EXCEPTION,
         Errors.OUT_OF_ORDER_SEQUENCE_NUMBER,
     )
+    history.run(300)
+
+
+@pytest.mark.parametrize("seed", [*range(16), 175, 271, 527, 538])
+def test_a_topic_that_is_made_anew_gets_everything_in_order(seed):
+    history = History(seed, batch_size=400, request_timeout_ms=1_000, delivery_timeout_ms=900_000, linger_ms=seed % 3)
+    history.lives, history.logs.take_any_first = 1000, True
     history.run(300)
 
 
