@@ -29,6 +29,8 @@ METADATA_RECOVERY_NONE: Final = "none"
 METADATA_RECOVERY_REBOOTSTRAP: Final = "rebootstrap"
 RETRY_JITTER: Final = 0.2
 MAX_INT: Final = 2**31 - 1
+METADATA_MAX_IDLE_MS: Final = 300_000
+"""Kafka's default of a producer's metadata.max.idle.ms, which all clients here use."""
 
 
 def common_config_def(*, send_buffer_bytes: int = 131_072, receive_buffer_bytes: int = 65_536) -> ConfigDef:
@@ -66,6 +68,9 @@ def common_config_def(*, send_buffer_bytes: int = 131_072, receive_buffer_bytes:
 
 class ClientConfig(AbstractConfig):
     """One client's checked settings. `security` and `bootstrap_servers` are parsed already."""
+
+    metadata_max_idle_ms = METADATA_MAX_IDLE_MS
+    """How long a topic that nobody asks about is still refreshed."""
 
     def __init__(self, definition: ConfigDef, props: Mapping[str, Any], runtime: Runtime) -> None:
         """ConfigError with Kafka's text for the first setting that is missing or wrong.

@@ -18,7 +18,8 @@ UNSUPPORTED_VERSION. A refused login stays `AuthenticationError`: trying again d
 codes inside responses are the caller's, except those of Metadata and FindCoordinator.
 
 Metadata. One request is in flight at a time, for all that wait (`metadata_rounds`). Topics that are
-older than metadata.max.age.ms are refreshed in the background, while what is known stays in use.
+older than metadata.max.age.ms are refreshed in the background, while what is known stays in use;
+with them all others that somebody has asked about in the last metadata.max.idle.ms (KIP-526).
 
 Rebootstrap (KIP-899, KIP-1102). The bootstrap servers are used until a broker has answered. Then the
 brokers that it named are used alone. If none of them can be reached, or none has answered for
@@ -105,6 +106,8 @@ class ClusterClient:
         self._rounds = MetadataRounds(runtime, self._scope, config, self._ask_metadata, rebootstrap=self._rebootstrap)
         self._coordinators = CoordinatorFinder(runtime, self.ask_any)
         self._fresh_until_ms: dict[str, int] = {}
+        self._used_ms: dict[str, int] = {}
+        """When somebody asked about a topic last."""
         self._closed = False
 
     # Partitions and topics
@@ -322,7 +325,7 @@ class ClusterClient:
     # Inside: metadata
 
     def _keep_fresh(self, topic: str) -> None:
-        now_ms = self.runtime.clock.monotonic_ms()
+        now_ms = self._used_ms[topic] = self.runtime.clock.monotonic_ms()
         if now_ms < self._fresh_until_ms.get(topic, 0):
             return
         age_ms = self.metadata.age_ms(topic, now_ms)
@@ -331,7 +334,16 @@ class ClusterClient:
         if age_ms < self._max_age_ms:
             self._fresh_until_ms[topic] = now_ms + self._max_age_ms - age_ms
         else:
-            self._rounds.refresh(topic)
+            self._rounds.refresh(self._topics_in_use)
+
+    def _topics_in_use(self) -> list[str]:
+        """A producer's request makes the topics that it names. So one that was deleted would come back
+        again and again if it were named for ever.
+        """
+        now_ms = self.runtime.clock.monotonic_ms()
+        oldest_ms = now_ms - self._config.metadata_max_idle_ms
+        self._used_ms = {topic: used_ms for topic, used_ms in self._used_ms.items() if used_ms >= oldest_ms}
+        return [topic for topic in self._used_ms if self.metadata.age_ms(topic, now_ms) is not None]
 
     def _raise_topic_error(self, topic: str) -> None:
         error = self.metadata.error(topic)

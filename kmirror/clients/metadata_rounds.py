@@ -58,11 +58,12 @@ class MetadataRounds:
         self._failing_since_ms: int | None = None
         self._asked_topics: dict[str, None] = {}
 
-    def refresh(self, topic: str) -> None:
-        """Asks for all topics that were ever asked for, and this one, unless a round is due."""
+    def refresh(self, topics: Callable[[], Iterable[str]]) -> None:
+        """Asks for topics again, unless a round is due."""
         if self._next is None:
-            self._asked_topics[topic] = None
-            self.join(self._asked_topics)
+            found = dict.fromkeys(topics())
+            self._asked_topics.update(found)
+            self.join(found)
 
     def join(self, topics: Iterable[str] | None) -> asyncio.Future[BaseException | None]:
         """Adds topics (None: all) to the next round; the future's result is its error, or None."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kmirror.clients.client_config import MAX_INT, ClientConfig, common_config_def
+from kmirror.clients.client_config import MAX_INT, METADATA_MAX_IDLE_MS, ClientConfig, common_config_def
 from kmirror.common.config import ConfigDef, ConfigType, at_least, between, non_empty_string, valid_string
 from kmirror.common.errors import ConfigError
 from kmirror.record.compression import CompressionType
@@ -41,6 +41,7 @@ def producer_config_def() -> ConfigDef:
     define("delivery.timeout.ms", ConfigType.INT, 120_000, validator=at_least(0))
     define("max.request.size", ConfigType.INT, 1_048_576, validator=at_least(0))
     define("max.block.ms", ConfigType.LONG, 60_000, validator=at_least(0))
+    define("metadata.max.idle.ms", ConfigType.LONG, METADATA_MAX_IDLE_MS, validator=at_least(5_000))
     define("max.in.flight.requests.per.connection", ConfigType.INT, 5, validator=at_least(1))
     define("enable.idempotence", ConfigType.BOOLEAN, True)
     define("transaction.timeout.ms", ConfigType.INT, 60_000)
@@ -67,6 +68,7 @@ class ProducerConfig(ClientConfig):
         self.compression = CompressionType.for_name(self.get_string("compression.type") or "none")
         self.compression_level = self._compression_level()
         self.batch_size = max(1, self.get_int("batch.size"))
+        self.metadata_max_idle_ms = self.get_int("metadata.max.idle.ms")
         self.max_request_size = self.get_int("max.request.size")
         self.buffer_memory = self.get_int("buffer.memory")
         self.max_block_ms = self.get_int("max.block.ms")

@@ -229,3 +229,21 @@ def test_a_cancellation_is_not_lost_when_the_answer_comes_in_the_same_moment(clu
         return task.cancelled()
 
     assert cluster.run(story())
+
+
+def test_a_topic_that_nobody_uses_any_more_is_not_asked_for(cluster):
+    """A broker with auto.create.topics.enable makes what a producer asks for: a topic that was deleted
+    came back with every refresh of the others.
+    """
+    cluster.topics["gone"] = ScriptedTopic({0: 0})
+    client = client_of(cluster, metadata_max_age_ms=1_000)
+    cluster.run(client.leader(P0))
+    cluster.run(client.leader(TopicPartition("gone", 0)))
+    for _ in range(400):
+        cluster.run_ms(1_001)
+        cluster.run(client.leader(P0))
+    asked = [sorted(topic.name for topic in request.topics) for _, request in cluster.asked(ApiKeys.METADATA)]
+    assert ["gone", "t"] in asked and asked[-50:] == [["t"]] * 50
+    cluster.run(client.leader(TopicPartition("gone", 0)))
+    cluster.run_ms(100)
+    assert sorted(topic.name for topic in cluster.asked(ApiKeys.METADATA)[-1][1].topics) == ["gone", "t"]
