@@ -19,9 +19,9 @@ Transactions: `init_transactions` once, then `begin_transaction`, sends, `send_o
 and `commit_transaction` or `abort_transaction`. If one of these calls ends with REQUEST_TIMED_OUT or is
 cancelled, its work goes on, and only the same call may be made again; after offsets, any call may.
 
-The parts: `record_accumulator` (what waits), `transaction_manager` (sequences and states, pure),
-`producer_sender` (requests), `transaction_calls`, `transactional_requests`,
-`record_partitioner`.
+The parts: `record_admission` (may it be sent), `record_partitioner`, `record_accumulator` (what
+waits), `producer_sender` (requests), `transaction_manager` (sequences and states, pure),
+`transaction_calls`, `transactional_requests`.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ from kmirror.clients.producer_batch import (
 from kmirror.clients.producer_config import ProducerConfig
 from kmirror.clients.producer_sender import Sender
 from kmirror.clients.record_accumulator import RecordAccumulator
+from kmirror.clients.record_admission import RecordAdmission
 from kmirror.clients.record_partitioner import RecordPartitioner, check_partition
 from kmirror.clients.transaction_calls import ABORT, SEND_OFFSETS, TransactionCalls
 from kmirror.clients.transaction_manager import State, TransactionManager
 from kmirror.clients.transactional_requests import OffsetAndMetadata, TransactionalRequests
-from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.producer_header import BatchBody, body_of
@@ -109,8 +110,9 @@ class KafkaProducer:
             runtime, config, self.cluster, self._accumulator, self._manager, self._scope, start_work=self._calls.start_work
         )
         self._calls.on_progress = self._sender.wake
-        self._missing: dict[object, str] = {}
-        self._closed = False
+        self._admission = RecordAdmission(
+            runtime, config, self.cluster, self._accumulator.pool, self._manager, wake_sender=self._sender.wake
+        )
         self._ended: asyncio.Future[None] = runtime.create_future()
         """Completed when a closed producer has nothing left to do."""
         self._scope.spawn(Supervised(runtime, self._sender.run, name=f"{client_id}-sender").run(), name="sender")
@@ -128,23 +130,23 @@ class KafkaProducer:
         record is out of its range; ApiException when the record cannot be accepted within max.block.ms
         or is too large; TypeError for a field that has no bytes.
         """
-        self._ensure_open()
+        self._admission.ensure_open()
         accumulator = self._accumulator
         key, value, headers = plain_bytes(record.key), plain_bytes(record.value), record.headers
         if headers:
             headers = [(name, None if content is None else bytes(memoryview(content))) for name, content in headers]
         count = self.cluster.partition_count(record.topic)
         if not count or (record.partition is not None and record.partition >= count):
-            await self._until_known(record.topic, record.partition)
+            await self._admission.until_known(record.topic, record.partition)
         timestamp = self._runtime.clock.time_ms() if record.timestamp is None else _checked_time(record.timestamp)
         most = size_upper_bound(key, value, headers)
-        self._ensure_size(RECORD_BATCH_OVERHEAD + most)
+        self._admission.ensure_size(RECORD_BATCH_OVERHEAD + most)
         partition = TopicPartition(record.topic, self._partitioner.partition(record, timestamp, most))
-        self._may_add(partition)
+        self._admission.may_add(partition)
         future = accumulator.try_append(partition, timestamp, key, value, headers, callback, most=most)
         if future is None:
             memory = accumulator.memory_for(most)
-            await self._take_memory(memory, partition)
+            await self._admission.take_memory(memory, partition)
             future = accumulator.try_append(partition, timestamp, key, value, headers, callback, most=most)
             if future is not None:  # others have made room meanwhile
                 accumulator.pool.give_back(memory)
@@ -156,7 +158,7 @@ class KafkaProducer:
                     accumulator.pool.give_back(memory)
                     raise
                 self._sender.wake()
-        self._added(partition)
+        self._admission.added(partition)
         queue = accumulator.queues[partition]
         if len(queue) > 1 or queue[0].is_full:
             self._sender.wake()
@@ -172,12 +174,12 @@ class KafkaProducer:
         `batch` must not change until it is written. Its CRC is not checked. Errors as in `send`,
         and INVALID_RECORD for a batch that cannot be sent as it is.
         """
-        self._ensure_open()
+        self._admission.ensure_open()
         body: BatchBody = body_of(batch if isinstance(batch, RecordBatch) else RecordBatch(batch))
         await self._make_way(partition, body.size_in_bytes, body.size_in_bytes)
         now_ms = self._runtime.clock.monotonic_ms()
         future = self._accumulator.append_batch(partition, body, callback, memory=body.size_in_bytes, now_ms=now_ms)
-        self._added(partition)
+        self._admission.added(partition)
         self._sender.wake()
         return future
 
@@ -186,14 +188,14 @@ class KafkaProducer:
         none. `receipt` is called for each with its number in the run and what became of it, in any
         order. Together they must not be larger than buffer.memory.
         """
-        self._ensure_open()
+        self._admission.ensure_open()
         if not batches:
             return
         bodies = [body_of(batch) for batch in batches]
         sizes = [batch.size_in_bytes for batch in batches]
         await self._make_way(partition, max(sizes), sum(sizes))
         self._accumulator.append_run(partition, bodies, receipt, now_ms=self._runtime.clock.monotonic_ms())
-        self._added(partition)
+        self._admission.added(partition)
         self._sender.wake()
 
     async def _make_way(self, partition: TopicPartition, largest: int, memory: int) -> None:
@@ -202,11 +204,11 @@ class KafkaProducer:
         """
         check_partition(partition.partition)
         if not self.cluster.partition_count(partition.topic) > partition.partition:
-            await self._until_known(partition.topic, partition.partition)
-        self._ensure_size(largest)
-        self._may_add(partition)
+            await self._admission.until_known(partition.topic, partition.partition)
+        self._admission.ensure_size(largest)
+        self._admission.may_add(partition)
         if not self._accumulator.pool.try_take(memory):
-            await self._take_memory(memory, partition)
+            await self._admission.take_memory(memory, partition)
 
     async def flush(self) -> None:
         """Sends everything that was accepted before the call, and waits until all of it is done. A
@@ -225,12 +227,12 @@ class KafkaProducer:
                 return f"{batch.partition}: {batch.last_error}"
             if self.cluster.metadata.leader(batch.partition) is None:
                 return f"{batch.partition} has no leader"
-        return next(iter(self._missing.values()), None)
+        return self._admission.trouble()
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The topic's partitions. REQUEST_TIMED_OUT if the topic is not found in max.block.ms."""
-        self._ensure_open()
-        await self._wait_on_metadata(topic, None)
+        self._admission.ensure_open()
+        await self._admission.wait_on_metadata(topic, None)
         return await self.cluster.partitions_for(topic)
 
     # Transactions
@@ -315,8 +317,8 @@ class KafkaProducer:
         transaction is aborted. If it is called again meanwhile, both calls wait, and the one whose time
         is up first ends both. If the caller is cancelled, the rest fails at once.
         """
-        if not self._closed:
-            self._closed = True
+        if not self._admission.closed:
+            self._admission.closed = True
             self._scope.spawn(self._end_well(), name="close")
         try:
             if timeout_ms > 0:
@@ -361,129 +363,12 @@ class KafkaProducer:
 
     # Inside
 
-    def _ensure_open(self) -> None:
-        if self._closed:
-            raise IllegalStateError("Cannot perform operation after producer has been closed")
-
     def _transactional(self) -> tuple[TransactionManager, TransactionalRequests]:
-        self._ensure_open()
+        self._admission.ensure_open()
         if self._manager is None or self._requests is None:
             raise IllegalStateError("Transactional method invoked on a non-transactional producer.")
         self._manager.ensure_transactional()
         return self._manager, self._requests
-
-    def _may_add(self, partition: TopicPartition) -> None:
-        self._ensure_open()
-        if self._manager is not None:
-            self._manager.may_add(partition)
-
-    def _added(self, partition: TopicPartition) -> None:
-        if self._manager is not None:
-            self._manager.added(partition)
-
-    def _refused(self, error: ApiException) -> ApiException:
-        """What a record is not accepted with."""
-        if self._manager is not None:
-            self._manager.refused(error)
-        return error
-
-    def _too_large(self, text: str) -> ApiException:
-        return self._refused(ApiException(Errors.MESSAGE_TOO_LARGE, text))
-
-    def _ensure_size(self, size: int) -> None:
-        limit = self.config.max_request_size
-        if size > limit:
-            raise self._too_large(
-                f"The message is {size} bytes when serialized which is larger than {limit}, which is the value of the "
-                "max.request.size configuration."
-            )
-        if size > self.config.buffer_memory:
-            raise self._too_large(
-                f"The message is {size} bytes when serialized which is larger than the total memory buffer you have configured with "
-                "the buffer.memory configuration."
-            )
-
-    async def _until_known(self, topic: str, partition: int | None) -> None:
-        """Waits for the metadata that a record needs."""
-        try:
-            await self._wait_on_metadata(topic, partition)
-        except ApiException as error:
-            self._refused(error)
-            raise
-
-    async def _wait_on_metadata(self, topic: str, partition: int | None) -> None:
-        """Waits until the topic, and the partition if one is given, is known."""
-        waits = object()
-        try:
-            await self._wait_until_present(waits, topic, partition)
-        finally:
-            self._missing.pop(waits, None)
-
-    async def _wait_until_present(self, waits: object, topic: str, partition: int | None) -> None:
-        """`waits` is what `trouble` knows this call by."""
-        deadline_ms = self._runtime.clock.monotonic_ms() + self.config.max_block_ms
-        while True:
-            left_ms = deadline_ms - self._runtime.clock.monotonic_ms()
-            try:
-                async with asyncio.timeout(max(left_ms, 1) / 1000):
-                    found = await self.cluster.partitions_for(topic)
-                if len(found) > (partition or 0):
-                    return
-                if found or not self._runtime.clock.monotonic_ms() >= deadline_ms:
-                    async with asyncio.timeout(max(left_ms, 1) / 1000):
-                        await self.cluster.request_update([topic])
-                    if self.cluster.partition_count(topic) > (partition or 0):
-                        return
-            except TimeoutError:
-                pass
-            except ApiException as error:
-                if not error.error.retriable:
-                    raise
-            self._ensure_open()
-            waited_ms = self.config.max_block_ms + self._runtime.clock.monotonic_ms() - deadline_ms
-            self._missing[waits] = self._not_present(topic, partition, waited_ms)
-            if waited_ms >= self.config.max_block_ms:
-                raise ApiException(Errors.REQUEST_TIMED_OUT, self._not_present(topic, partition, self.config.max_block_ms))
-
-    def _not_present(self, topic: str, partition: int | None, waited_ms: int) -> str:
-        waited = f"after {waited_ms} ms."
-        count = self.cluster.partition_count(topic)
-        if partition is None or not count:
-            return f"Topic {topic} not present in metadata {waited}"
-        return f"Partition {partition} of topic {topic} with partition count {count} is not present in metadata {waited}"
-
-    async def _take_memory(self, size: int, partition: TopicPartition) -> None:
-        """Takes what a record needs of buffer.memory, unless it may not be sent any more by then."""
-        await self._wait_for_memory(size)
-        try:
-            self._may_add(partition)
-        except KmirrorError:
-            self._accumulator.pool.give_back(size)
-            raise
-
-    async def _wait_for_memory(self, size: int) -> None:
-        pool = self._accumulator.pool
-        if size > pool.total:
-            raise self._too_large(f"Attempt to allocate {size} bytes, but there is a hard limit of {pool.total} on memory allocations.")
-        if pool.try_take(size):
-            return
-        granted = self._runtime.create_future()
-        pool.wait_for(size, granted)
-        self._sender.wake()
-        try:
-            async with asyncio.timeout(self.config.max_block_ms / 1000):
-                await asyncio.shield(granted)
-        except TimeoutError as error:
-            free = pool.free
-            pool.give_up(size, granted)
-            text = (
-                f"Failed to allocate {size} bytes within the configured max blocking time {self.config.max_block_ms} ms. "
-                f"Total memory: {pool.total} bytes. Available memory: {free} bytes. Poolable size: {self.config.batch_size} bytes"
-            )
-            raise self._refused(ApiException(Errors.REQUEST_TIMED_OUT, text)) from error
-        except asyncio.CancelledError:
-            pool.give_up(size, granted)
-            raise
 
     async def _flush(self) -> None:
         accumulator = self._accumulator
