@@ -113,10 +113,8 @@ class Sender:
         manager = self._manager
         if now_ms >= self._next_expiry():
             self._expire(now_ms)
-        if manager is not None and len(self._cluster.metadata.made_anew) > self._made_anew:
-            for topic in self._cluster.metadata.made_anew[self._made_anew :]:
-                manager.made_anew(topic)
-            self._made_anew = len(self._cluster.metadata.made_anew)
+        if manager is not None:
+            self._tell_news(manager, now_ms)
         if manager is not None and not manager.is_quiet:
             manager.resolve()
             if manager.has_fatal_error:
@@ -139,6 +137,14 @@ class Sender:
             if until_ms > now_ms:
                 next_ms = min(next_ms, until_ms)
         return min(next_ms, self._next_expiry())
+
+    def _tell_news(self, manager: TransactionManager, now_ms: int) -> None:
+        manager.now_ms = now_ms
+        made_anew = self._cluster.metadata.made_anew
+        if len(made_anew) > self._made_anew:
+            for topic in made_anew[self._made_anew :]:
+                manager.made_anew(topic)
+            self._made_anew = len(made_anew)
 
     def _may_send(self, partition: TopicPartition) -> bool:
         if partition in self._muted:

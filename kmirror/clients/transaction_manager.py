@@ -36,6 +36,10 @@ from kmirror.record.record import NO_PRODUCER_ID, NO_SEQUENCE, increment_sequenc
 
 MAX_EPOCH: Final = 2**15 - 1
 NO_ACKED_OFFSET: Final = -1
+FORGETS_AFTER_MS: Final = 60_000
+"""A partition that was written to within this time knows the producer still. Brokers forget one that
+was idle for producer.id.expiration.ms, a day by default.
+"""
 _FENCED: Final = {
     Errors.PRODUCER_FENCED: "has been fenced by another producer with the same transactionalId",
     Errors.INVALID_PRODUCER_EPOCH: "attempted to produce with an old epoch",
@@ -83,13 +87,14 @@ class PartitionEntry:
     a sequence and no outcome, in order; some of them may wait in a queue for another attempt.
 
     `life` counts how often the topic was made anew, `known_life` in which life the broker has written
-    a batch: from then on it knows the producer.
+    a batch: from then on it knows the producer. `last_acked_ms` is when it wrote the last one, about.
     """
 
     producer: ProducerIdAndEpoch
     next_sequence: int = 0
     last_acked_sequence: int = NO_SEQUENCE
     last_acked_offset: int = NO_ACKED_OFFSET
+    last_acked_ms: int = 0
     life: int = 0
     known_life: int = 0
     in_flight: list[ProducerBatch] = field(default_factory=list)
@@ -101,10 +106,11 @@ class PartitionEntry:
 
 
 class TransactionManager:
-    """One producer's. `transactional_id` None: only idempotent."""
+    """One producer's. `transactional_id` None: only idempotent. Its owner keeps `now_ms` up to date."""
 
     def __init__(self, transactional_id: str | None) -> None:
         self.transactional_id = transactional_id
+        self.now_ms = 0
         self.state = State.UNINITIALIZED
         self.last_error: Exception | None = None
         self.producer = NO_PRODUCER
@@ -298,7 +304,7 @@ class TransactionManager:
             entry.last_acked_sequence, entry.last_acked_offset = NO_SEQUENCE, NO_ACKED_OFFSET
         if self._unresolved and batch.partition in self._unresolved:
             return False
-        if entry.in_flight and (entry.last_acked_sequence == NO_SEQUENCE or entry.known_life != entry.life or entry.in_flight[0].in_retry):
+        if entry.in_flight and (entry.in_flight[0].in_retry or not self._is_known_at(entry)):
             # A broker that does not know the producer takes any sequence for the first. If the first batch
             # came too early (the topic is new), or is still under way to a former life of the topic, the
             # second would be written, and the first never.
@@ -308,6 +314,14 @@ class TransactionManager:
         entry.in_flight.append(batch)
         batch.was_next, batch.attempted_life = entry.is_next(batch), entry.life
         return True
+
+    def _is_known_at(self, entry: PartitionEntry) -> bool:
+        """Whether the partition's broker knows the producer for certain."""
+        return (
+            entry.last_acked_sequence != NO_SEQUENCE
+            and entry.known_life == entry.life
+            and self.now_ms - entry.last_acked_ms < FORGETS_AFTER_MS
+        )
 
     def made_anew(self, topic: str) -> None:
         """The topic has another id: its brokers do not know the producer."""
@@ -325,6 +339,7 @@ class TransactionManager:
             self._settle(entry, batch)
         if batch.producer is not entry.producer and batch.producer != entry.producer:
             return
+        entry.last_acked_ms = self.now_ms
         entry.known_life = max(entry.known_life, batch.attempted_life)
         if entry.last_acked_sequence == NO_SEQUENCE or (batch.last_sequence - entry.last_acked_sequence) & 0x7FFFFFFF < 1 << 30:
             entry.last_acked_sequence = batch.last_sequence

@@ -144,6 +144,28 @@ def test_no_later_batch_is_the_first_in_a_topic_made_anew(cluster):
     cluster.run(producer.close())
 
 
+def test_a_broker_that_has_forgotten_an_idle_producer_writes_nothing_out_of_order(cluster):
+    """After producer.id.expiration.ms (a day) it takes any sequence for the first, as a new topic does."""
+    producer = producer_of(cluster, linger_ms=0, batch_size=100)
+    cluster.logs.take_any_first = True
+    refused = []
+
+    def refuse_the_first(node_id, partition, batch):
+        refused.append(batch.base_sequence)
+        return Errors.NOT_ENOUGH_REPLICAS if len(refused) == 1 else None
+
+    async def story():
+        await outcomes(await send_all(producer, 3))
+        await cluster.runtime.sleep_ms(2 * 86_400_000)
+        cluster.logs.log("t").producers.clear()
+        cluster.logs.fault = refuse_the_first
+        return await outcomes(await send_all(producer, 20, start=3))
+
+    assert cluster.run(story()) == list(range(3, 23))
+    assert cluster.logs.values("t") == expected(23)
+    cluster.run(producer.close())
+
+
 def test_records_for_a_partition_that_is_gone_fail_in_time_and_others_go_on(cluster):
     producer = producer_of(cluster, linger_ms=0, delivery_timeout_ms=3_000, request_timeout_ms=1_000)
 
