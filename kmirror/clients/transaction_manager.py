@@ -25,21 +25,16 @@ With transactions the transaction can only be aborted.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from kmirror.clients.partition_entry import NO_ACKED_OFFSET, PartitionEntry
 from kmirror.clients.producer_batch import NO_PRODUCER, IllegalStateError, ProducerBatch, ProducerIdAndEpoch
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.record.record import NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
 
 MAX_EPOCH: Final = 2**15 - 1
-NO_ACKED_OFFSET: Final = -1
-FORGETS_AFTER_MS: Final = 60_000
-"""A partition that was written to within this time knows the producer still. Brokers forget one that
-was idle for producer.id.expiration.ms, a day by default.
-"""
 _FENCED: Final = {
     Errors.PRODUCER_FENCED: "has been fenced by another producer with the same transactionalId",
     Errors.INVALID_PRODUCER_EPOCH: "attempted to produce with an old epoch",
@@ -79,30 +74,6 @@ FATAL_ERRORS: Final = (
     Errors.UNSUPPORTED_VERSION,
 )
 """Errors of a send after which a producer with sequences cannot go on."""
-
-
-@dataclass(slots=True)
-class PartitionEntry:
-    """One partition's sequences (Kafka's `TxnPartitionEntry`). `in_flight` holds batches that have
-    a sequence and no outcome, in order; some of them may wait in a queue for another attempt.
-
-    `life` counts how often the topic was made anew, `known_life` in which life the broker has written
-    a batch: from then on it knows the producer. `last_acked_ms` is when it wrote the last one, about.
-    """
-
-    producer: ProducerIdAndEpoch
-    next_sequence: int = 0
-    last_acked_sequence: int = NO_SEQUENCE
-    last_acked_offset: int = NO_ACKED_OFFSET
-    last_acked_ms: int = 0
-    life: int = 0
-    known_life: int = 0
-    in_flight: list[ProducerBatch] = field(default_factory=list)
-
-    def is_next(self, batch: ProducerBatch) -> bool:
-        """Whether the batch follows what was acknowledged last."""
-        last = self.last_acked_sequence
-        return batch.base_sequence == (0 if last == NO_SEQUENCE else increment_sequence(last, 1))
 
 
 class TransactionManager:
@@ -304,7 +275,7 @@ class TransactionManager:
             entry.last_acked_sequence, entry.last_acked_offset = NO_SEQUENCE, NO_ACKED_OFFSET
         if self._unresolved and batch.partition in self._unresolved:
             return False
-        if entry.in_flight and (entry.in_flight[0].in_retry or not self._is_known_at(entry)):
+        if entry.in_flight and (entry.in_flight[0].in_retry or not entry.is_known_at(self.now_ms)):
             # A broker that does not know the producer takes any sequence for the first. If the first batch
             # came too early (the topic is new), or is still under way to a former life of the topic, the
             # second would be written, and the first never.
@@ -314,14 +285,6 @@ class TransactionManager:
         entry.in_flight.append(batch)
         batch.was_next, batch.attempted_life = entry.is_next(batch), entry.life
         return True
-
-    def _is_known_at(self, entry: PartitionEntry) -> bool:
-        """Whether the partition's broker knows the producer for certain."""
-        return (
-            entry.last_acked_sequence != NO_SEQUENCE
-            and entry.known_life == entry.life
-            and self.now_ms - entry.last_acked_ms < FORGETS_AFTER_MS
-        )
 
     def made_anew(self, topic: str) -> None:
         """The topic has another id: its brokers do not know the producer."""
@@ -336,7 +299,7 @@ class TransactionManager:
         if in_flight and in_flight[0] is batch:
             del in_flight[0]
         else:
-            self._settle(entry, batch)
+            entry.settle(batch)
         if batch.producer is not entry.producer and batch.producer != entry.producer:
             return
         entry.last_acked_ms = self.now_ms
@@ -364,7 +327,7 @@ class TransactionManager:
             self.must_abort(error)
         if not batch.has_sequence:
             return
-        self._settle(self.entry(batch.partition), batch)
+        self.entry(batch.partition).settle(batch)
         if self.is_transactional or self.has_fatal_error:
             return
         if has_definite_outcome or code in (Errors.OUT_OF_ORDER_SEQUENCE_NUMBER, Errors.UNKNOWN_PRODUCER_ID):
@@ -389,7 +352,7 @@ class TransactionManager:
             if self.is_transactional and entry.last_acked_offset >= log_start_offset:
                 return False
             if self.is_transactional:
-                self._restart_sequences(entry, self.producer)
+                entry.restart(self.producer)
             else:
                 self.request_rewrite(batch.partition)
             return True
@@ -452,20 +415,7 @@ class TransactionManager:
             return
         self.producer = ProducerIdAndEpoch(self.producer.producer_id, self.producer.epoch + 1)
         for partition in self._to_rewrite:
-            self._restart_sequences(self.entry(partition), self.producer)
+            self.entry(partition).restart(self.producer)
             self._unresolved.pop(partition, None)
         self._to_rewrite.clear()
         self.epoch_bump_required = False
-
-    def _restart_sequences(self, entry: PartitionEntry, producer: ProducerIdAndEpoch) -> None:
-        sequence = 0
-        for batch in entry.in_flight:
-            batch.reset_producer(producer, sequence)
-            sequence = increment_sequence(sequence, batch.record_count)
-        entry.producer, entry.next_sequence = producer, sequence
-        entry.last_acked_sequence, entry.last_acked_offset = NO_SEQUENCE, NO_ACKED_OFFSET
-
-    @staticmethod
-    def _settle(entry: PartitionEntry, batch: ProducerBatch) -> None:
-        if batch in entry.in_flight:
-            entry.in_flight.remove(batch)
