@@ -39,7 +39,6 @@ from kmirror.clients.record_accumulator import NEVER_MS, RecordAccumulator, time
 from kmirror.clients.transaction_manager import State, TransactionManager
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.network.client import UnsupportedVersionError
 from kmirror.network.client_connection import ClientConnection
 from kmirror.runtime.api import Runtime, TaskScope
 
@@ -225,8 +224,8 @@ class Sender:
         return count
 
     def _request(self, leader: LeaderAndEpoch, connection: ClientConnection, batches: list[ProducerBatch]) -> ProduceInFlight | None:
-        """Makes one request. None if there is nothing to wait for: batches that this broker's
-        versions do not allow are settled, and so is what no answer comes to.
+        """Makes one request. None if there is nothing to wait for: batches that cannot be encoded, or
+        that this broker's versions do not allow, are settled, and so is what no answer comes to.
         """
         node = leader.leader
         for batch in batches:
@@ -239,7 +238,7 @@ class Sender:
         self._on_wire[request] = None
         try:
             self._requests.encode(request)
-        except (UnsupportedVersionError, ApiException) as error:
+        except Exception as error:  # noqa: BLE001 - its records hear of it; others must not suffer
             self._over(request, refusal=error)
             return None
         if self._config.acks == 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 from kmirror.clients.cluster_client import ClusterClient
 from kmirror.clients.partitioner import StickyPartitioner, partition_for_key
 from kmirror.clients.producer_batch import IllegalStateError, ProducerBatch, ProducerRecord, plain_bytes
@@ -55,6 +57,6 @@ class RecordPartitioner:
 
 
 def check_partition(number: int) -> None:
-    """IllegalStateError for a number that no partition has."""
-    if number < 0:
+    """IllegalStateError for a number that no partition has, TypeError for what is no whole number."""
+    if index(number) < 0:
         raise IllegalStateError(f"Invalid partition: {number}. Partition number should always be non-negative or null.")

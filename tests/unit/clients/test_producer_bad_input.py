@@ -49,6 +49,8 @@ def producer_of(cluster, **settings):
         ({"timestamp": LONGEST_TIME_MS + 1}, IllegalStateError, "Invalid timestamp: 9223372036854775808"),
         ({"timestamp": 1.5}, TypeError, None),
         ({"partition": -1}, IllegalStateError, "Invalid partition: -1"),
+        ({"partition": 0.0}, TypeError, None),
+        ({"partition": "0"}, TypeError, None),
     ],
 )
 def test_a_record_that_cannot_be_written_harms_no_other(cluster, fields, error, text, is_first):
@@ -131,6 +133,32 @@ def test_whole_batches_to_a_negative_partition_are_refused(cluster):
             await producer.send_run(TopicPartition("t", -1), [batch], lambda *told: None)
 
     cluster.run(story())
+    cluster.run(producer.close())
+
+
+def test_a_request_that_cannot_be_made_fails_its_records_alone(cluster):
+    """Its batches were neither queued nor in flight, and its place in flight was taken for ever."""
+    producer = producer_of(cluster, linger_ms=0, max_in_flight_requests_per_connection=1)
+    encode = producer._sender._requests.encode
+
+    def failing(request):
+        if request.batches[0].partition.partition == 1:
+            raise ValueError("cannot be encoded")
+        encode(request)
+
+    producer._sender._requests.encode = failing
+
+    async def story():
+        await producer.partitions_for("t")
+        for _ in range(3):
+            bad = await producer.send(ProducerRecord("t", b"v", partition=1))
+            with pytest.raises(ValueError, match="cannot be encoded"):
+                await bad
+        return (await (await producer.send(ProducerRecord("t", b"v", partition=0)))).offset
+
+    assert cluster.run(story()) == 0
+    cluster.run(producer.flush())
+    assert producer._accumulator.pool.free == producer.config.buffer_memory
     cluster.run(producer.close())
 
 
