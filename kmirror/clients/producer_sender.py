@@ -107,7 +107,11 @@ class Sender:
                     timer.cancel()
 
     def run_once(self) -> int:
-        """Starts everything that can be done now; returns when to look again."""
+        """Starts everything that can be done now; returns when to look again. While the producer's tasks
+        are being ended, one after the other, nothing is started any more.
+        """
+        if self._scope.closed:
+            return NEVER_MS
         now_ms = self._runtime.clock.monotonic_ms()
         manager = self._manager
         if now_ms >= self._next_expiry():
@@ -309,8 +313,6 @@ class Sender:
         """Sends what can be sent now. The task takes over if that fails, or if it has to look again
         earlier than it thinks.
         """
-        if self._scope.closed:
-            return
         try:
             next_ms = self.run_once()
         except Exception as error:  # noqa: BLE001 - the task meets it again, and its owner reports it

@@ -66,12 +66,14 @@ class History:
                 producer = await self._ready_producer()
         self.broker.fault_rate = 0.0
         await self._closed(producer)
+        last = await self._ready_producer()  # ends what the one before it left open
+        await self._closed(last)
         assert producer._accumulator.pool.free == producer.config.buffer_memory
         assert not producer._accumulator.incomplete
 
     async def _closed(self, producer) -> None:
         async with asyncio.timeout(LONGEST_CALL_MS / 1000):
-            await producer.close()
+            await producer.close(timeout_ms=self.dice.choice([0, 100, 1 << 40, 1 << 40, 1 << 40]))
 
     async def _ready_producer(self) -> KafkaProducer:
         while True:
@@ -133,6 +135,8 @@ class History:
 
     async def _step(self, producer, transaction) -> None:
         roll = self.dice.random()
+        if roll < 0.02:
+            raise _Over
         if roll < 0.15:
             await self.cluster.runtime.sleep_ms(self.dice.choice([1, 30, 700, 3_000]))
         elif roll < 0.3:
@@ -186,7 +190,7 @@ class History:
 
 
 class _Over(Exception):
-    """The producer has failed for good."""
+    """The producer has failed for good, or is closed in the middle."""
 
 
 @pytest.mark.parametrize("version", [1, 2])
