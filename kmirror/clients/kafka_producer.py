@@ -135,9 +135,10 @@ class KafkaProducer:
         key, value, headers = plain_bytes(record.key), plain_bytes(record.value), record.headers
         if headers:
             headers = [(name, None if content is None else bytes(memoryview(content))) for name, content in headers]
+        most_ms = self.config.max_block_ms
         count = self.cluster.partition_count(record.topic)
         if not count or (record.partition is not None and record.partition >= count):
-            await self._admission.until_known(record.topic, record.partition)
+            most_ms = await self._admission.until_known(record.topic, record.partition)
         timestamp = self._runtime.clock.time_ms() if record.timestamp is None else _checked_time(record.timestamp)
         most = size_upper_bound(key, value, headers)
         self._admission.ensure_size(RECORD_BATCH_OVERHEAD + most)
@@ -146,7 +147,7 @@ class KafkaProducer:
         future = accumulator.try_append(partition, timestamp, key, value, headers, callback, most=most)
         if future is None:
             memory = accumulator.memory_for(most)
-            await self._admission.take_memory(memory, partition)
+            await self._admission.take_memory(memory, partition, most_ms)
             future = accumulator.try_append(partition, timestamp, key, value, headers, callback, most=most)
             if future is not None:  # others have made room meanwhile
                 accumulator.pool.give_back(memory)
@@ -203,12 +204,13 @@ class KafkaProducer:
         takes their memory. Errors as in `send`.
         """
         check_partition(partition.partition)
+        most_ms = self.config.max_block_ms
         if not self.cluster.partition_count(partition.topic) > partition.partition:
-            await self._admission.until_known(partition.topic, partition.partition)
+            most_ms = await self._admission.until_known(partition.topic, partition.partition)
         self._admission.ensure_size(largest)
         self._admission.may_add(partition)
         if not self._accumulator.pool.try_take(memory):
-            await self._admission.take_memory(memory, partition)
+            await self._admission.take_memory(memory, partition, most_ms)
 
     async def flush(self) -> None:
         """Sends everything that was accepted before the call, and waits until all of it is done. A

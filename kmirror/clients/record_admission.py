@@ -1,5 +1,5 @@
 """Whether, and when, a producer accepts a record: its topic must be known, its size allowed, the
-transaction open, and memory free. Whoever waits for one of these does so for max.block.ms.
+transaction open, and memory free. All this may take max.block.ms together.
 
 A record that is refused leaves nothing behind: no memory, and no partition in the transaction. But as
 in Kafka, the transaction can then only be aborted, so that nobody commits it without the record.
@@ -78,10 +78,13 @@ class RecordAdmission:
 
     # Metadata
 
-    async def until_known(self, topic: str, partition: int | None) -> None:
-        """Waits for the metadata that a record needs."""
+    async def until_known(self, topic: str, partition: int | None) -> int:
+        """Waits for the metadata that a record needs; returns what is left of max.block.ms."""
+        clock = self._runtime.clock
+        began_ms = clock.monotonic_ms()
         try:
             await self.wait_on_metadata(topic, partition)
+            return max(0, self._config.max_block_ms - (clock.monotonic_ms() - began_ms))
         except ApiException as error:
             self._refused(error)
             raise
@@ -130,17 +133,17 @@ class RecordAdmission:
 
     # Memory
 
-    async def take_memory(self, size: int, partition: TopicPartition) -> None:
+    async def take_memory(self, size: int, partition: TopicPartition, most_ms: int) -> None:
         """Takes what a record needs of buffer.memory, unless it may not be sent any more by then."""
-        await self._wait_for_memory(size)
+        await self._wait_for_memory(size, most_ms)
         try:
             self.may_add(partition)
         except KmirrorError:
             self._pool.give_back(size)
             raise
 
-    async def _wait_for_memory(self, size: int) -> None:
-        pool, most_ms = self._pool, self._config.max_block_ms
+    async def _wait_for_memory(self, size: int, most_ms: int) -> None:
+        pool = self._pool
         if size > pool.total:
             raise self._too_large(f"Attempt to allocate {size} bytes, but there is a hard limit of {pool.total} on memory allocations.")
         if pool.try_take(size):

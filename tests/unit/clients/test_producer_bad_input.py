@@ -191,6 +191,23 @@ def test_a_topic_name_that_is_none_does_not_stop_metadata(cluster, name):
     cluster.run(producer.close())
 
 
+def test_metadata_and_memory_share_the_time_that_a_send_may_block(cluster):
+    producer = producer_of(cluster, buffer_memory=1_000, batch_size=1_000, linger_ms=60_000, max_block_ms=1_000)
+    producer._accumulator.pool.try_take(1_000)
+    cluster.world.loop.call_later(0.7, lambda: cluster.topics.update(u=ScriptedTopic({0: 0})))
+    clock = cluster.runtime.clock
+
+    async def story():
+        began_ms = clock.monotonic_ms()
+        with pytest.raises(ApiException, match="Failed to allocate 1000 bytes within the configured max blocking time"):
+            await producer.send(ProducerRecord("u", b"v"))
+        return clock.monotonic_ms() - began_ms
+
+    assert 1_000 <= cluster.run(story()) < 1_100
+    producer._accumulator.pool.give_back(1_000)
+    cluster.run(producer.close())
+
+
 @pytest.mark.parametrize("settings", [{"max_block_ms": 0}, {"max_block_ms": 0, "linger_ms": 0, "buffer_memory": 200, "batch_size": 100}])
 def test_a_producer_that_may_not_block_sends_what_it_can(cluster, settings):
     producer = producer_of(cluster, **settings)
