@@ -256,7 +256,11 @@ class KafkaProducer:
         self._calls.ensure_none_pending("beginTransaction")
         manager.ensure_no_error()
         if manager.state is State.READY and not manager.transactions_v2:
-            await requests.learn_version()
+            try:
+                async with asyncio.timeout(self.config.max_block_ms / 1000):
+                    await requests.learn_version()
+            except TimeoutError:
+                pass  # the next transaction asks again
         manager.transition_to(State.IN_TRANSACTION)
 
     async def send_offsets_to_transaction(

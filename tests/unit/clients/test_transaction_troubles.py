@@ -8,10 +8,11 @@ import asyncio
 import struct
 
 import pytest
-from support.clients.scripted_cluster import ScriptedCluster, ScriptedTopic
+from support.clients.scripted_cluster import NO_ANSWER, ScriptedCluster, ScriptedTopic
 from support.clients.scripted_logs import ScriptedLogs
 from support.clients.scripted_transactions import ScriptedTransactions
 
+from kmirror.clients.cluster_client import TRANSACTION
 from kmirror.clients.kafka_producer import ConsumerGroupMetadata, KafkaProducer, OffsetAndMetadata, ProducerRecord
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
@@ -331,3 +332,30 @@ def test_offsets_that_failed_after_they_were_given_up_are_not_committed_around(s
 
     scene.run(story())
     scene.run(producer.close())
+
+
+def test_beginning_a_transaction_does_not_wait_for_a_silent_cluster(scene_v1):
+    """It asks whether the cluster runs transactions of version 2 by now, which the next one can do too.
+    Kafka's producer asks nobody then.
+    """
+    producer = scene_v1.producer(max_block_ms=500)
+    scene_v1.run(producer.init_transactions())
+    scene_v1.run(producer.partitions_for("t"))
+    scene_v1.cluster.handlers[ApiKeys.FIND_COORDINATOR] = lambda node_id, request: NO_ANSWER
+    producer.cluster.forget_coordinator("tx", TRANSACTION)
+
+    async def story():
+        async with asyncio.timeout(5):
+            await producer.begin_transaction()
+        del scene_v1.cluster.handlers[ApiKeys.FIND_COORDINATOR]
+        await write(producer, b"x")
+        for _ in range(200):
+            try:
+                await producer.commit_transaction()
+                return
+            except ApiException as error:
+                assert error.error is Errors.REQUEST_TIMED_OUT
+
+    scene_v1.run(story())
+    assert scene_v1.logs.values("t") == [b"x"] and scene_v1.coordinator.calls[-1] == "commit"
+    scene_v1.run(producer.close())
