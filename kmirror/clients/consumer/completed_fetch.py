@@ -81,8 +81,9 @@ class CompletedFetch:
     def fetch_batches(self, max_bytes: int) -> FetchedBatches | None:
         """The next visible batches, whole, of `max_bytes` together but at least one; None when
         there is nothing more and the position did not move. UNSUPPORTED_FOR_MESSAGE_FORMAT for
-        message formats v0 and v1, which have no batches."""
+        message formats v0 and v1, which have no batches; `fetch_records` goes on with them."""
         begin, found, size = self.next_fetch_offset, list[ConsumedBatch](), 0
+        old: LegacyBatch | None = None
         try:
             self._raise_error()
             row, partition = self.row, self.partition
@@ -92,10 +93,10 @@ class CompletedFetch:
                 if batch is None:
                     break
                 if not isinstance(batch, RecordBatch):
-                    raise ApiException(
-                        Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-                        f"{partition} has messages of format v{batch.magic} at offset {batch.base_offset}; batches need v2",
-                    )
+                    if batch.next_offset <= self.next_fetch_offset:
+                        continue
+                    old, self._records = batch, batch.records()
+                    break
                 position, next_offset = self.next_fetch_offset, batch.base_offset + batch.last_offset_delta + 1
                 if next_offset > position:
                     is_control = batch.attributes & CONTROL_FLAG != 0
@@ -106,6 +107,11 @@ class CompletedFetch:
         except KmirrorError as error:
             self._remember(error, is_first=not found)
         if not found and self.next_fetch_offset == begin:
+            if old is not None:  # nothing is wrong with them: the error is not kept
+                raise ApiException(
+                    Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+                    f"{self.partition} has messages of format v{old.magic} at offset {begin}; batches need v2",
+                )
             return None
         return FetchedBatches(self.partition, found, begin, self.next_fetch_offset, self.row.high_watermark, self.row.log_start_offset)
 

@@ -200,6 +200,24 @@ def test_old_formats_have_no_batches() -> None:
     assert caught.value.error is Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
 
+def test_records_go_on_where_batches_end_because_the_format_is_old() -> None:
+    """The error was kept: a copy that changed over to records got it again and again, for ever."""
+    completed = fetched(plain(0, 2) + legacy(2, b"v2", magic=1) + legacy(3, b"v3", magic=1) + plain(4, 1))
+    whole = completed.fetch_batches(1 << 20)
+    assert whole is not None
+    assert whole.next_offset == 2
+    for _ in range(2):
+        with pytest.raises(ApiException, match="t-0 has messages of format v1 at offset 2"):
+            completed.fetch_batches(1 << 20)
+    assert offsets(completed, 1) == [2]
+    with pytest.raises(ApiException, match="t-0 has messages of format v1 at offset 3"):
+        completed.fetch_batches(1 << 20)
+    assert offsets(completed, 1) == [3]
+    rest = completed.fetch_batches(1 << 20)
+    assert rest is not None
+    assert (rest.position, rest.next_offset) == (4, 5)
+
+
 def test_a_damaged_old_message() -> None:
     data = bytearray(legacy(0, b"v", magic=1))
     data[-1] ^= 1
