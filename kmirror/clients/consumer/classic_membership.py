@@ -90,6 +90,7 @@ class ClassicMembership:
         self._joined_topics: tuple[str, ...] = ()
         self._last_assigned: list[TopicPartition] = []
         self._assignment = b""
+        self._gave_up = False
         self._leads = False
         self._join: JoinGroupResponse | None = None
         self._leader = GroupLeader(cluster, config)
@@ -167,6 +168,7 @@ class ClassicMembership:
             self._rejoin("cached metadata has changed since the last assignment")
 
     def _rejoin(self, reason: str) -> None:
+        self._gave_up = False
         self._member.rejoin_reason = reason
         self._step(ClassicEvent.REJOIN_NEEDED)
 
@@ -178,6 +180,7 @@ class ClassicMembership:
     def _forget_identity(self, error: Errors) -> None:
         """The coordinator does not know us: what we own may be somebody else's by now."""
         self._attempt += 1
+        self._gave_up = False
         self._member.generation = NO_GENERATION
         if error is not Errors.ILLEGAL_GENERATION:
             self._member.id = ""
@@ -226,7 +229,7 @@ class ClassicMembership:
             self._rejoin("received assignment does not match the current subscription")
             return
         owned = self._subscriptions.assigned_partitions()
-        added = [partition for partition in assigned if partition not in owned]
+        added = self._subscriptions.not_taken_over(assigned)
         revoked = sorted(set(owned).difference(assigned))
         if revoked:
             self._subscriptions.mark_pending_revocation(revoked)
@@ -234,6 +237,7 @@ class ClassicMembership:
             if self._state is not ClassicState.ASSIGNED:
                 return  # fenced meanwhile
             await self._calls.revoked(revoked)
+            self._gave_up = True
         self._last_assigned = assigned
         self._subscriptions.assign_from_subscribed(assigned)
         self._subscriptions.mark_pending_on_assigned_callback(added, pending=True)
@@ -241,7 +245,7 @@ class ClassicMembership:
         self._subscriptions.mark_pending_on_assigned_callback(added, pending=False)
         if self._state is ClassicState.ASSIGNED:
             self._step(ClassicEvent.TAKEN)
-            if revoked:
+            if self._gave_up:
                 self._rejoin("need to revoke partitions and re-join")
 
     # The task

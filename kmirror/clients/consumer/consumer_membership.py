@@ -169,16 +169,17 @@ class ConsumerMembership:
         """Takes over as much of the target as has names."""
         target = self._target
         assert target is not None, "nothing to reconcile"
-        wanted = []
+        wanted, taken = [], Target()
         for topic_id, numbers in target.items():
             name = self._cluster.topic_name(topic_id)
             if name is not None:
                 wanted += [TopicPartition(name, number) for number in numbers]
-        complete = len(wanted) == sum(len(numbers) for numbers in target.values())
+                taken[topic_id] = numbers
+        complete = taken.keys() == target.keys()
         if not complete:
             self._find_names()
         owned = self._subscriptions.assigned_partitions()
-        added = sorted(partition for partition in wanted if partition not in owned)
+        added = sorted(self._subscriptions.not_taken_over(wanted))
         revoked = sorted(set(owned).difference(wanted))
         if not complete and not added and not revoked:
             return  # `_find_names` fires the signal
@@ -196,7 +197,7 @@ class ConsumerMembership:
         await self._calls.assigned(added)
         self._subscriptions.mark_pending_on_assigned_callback(added, pending=False)
         if attempt == self._attempt and self._state is ConsumerState.RECONCILING:
-            self._taken = {topic_id: numbers for topic_id, numbers in target.items() if self._cluster.topic_name(topic_id) is not None}
+            self._taken = taken
             self._due_ms = 0.0
             self._step(ConsumerEvent.RECONCILED)
 

@@ -288,6 +288,7 @@ class KafkaConsumer:
             state = self._subscriptions.state(partition)
             if state.has_valid_position and state.position is not None:
                 return state.position.offset
+            state.position_asked = True
             wait_ms = self._positions.update()
             left_ms = deadline_ms - clock.monotonic_ms()
             if left_ms <= 0:

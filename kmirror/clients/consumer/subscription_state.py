@@ -110,6 +110,7 @@ class PartitionState:
     paused: bool = False
     pending_revocation: bool = False
     pending_on_assigned_callback: bool = False
+    position_asked: bool = False
     reset_strategy: AutoOffsetResetStrategy | None = None
     next_retry_ms: int = 0
     preferred_read_replica: int | None = None
@@ -216,6 +217,8 @@ class SubscriptionState:
 
     def _set(self, partitions: Sequence[TopicPartition]) -> None:
         self._states = {partition: self._states.get(partition) or PartitionState() for partition in partitions}
+        for state in self._states.values():
+            state.pending_revocation = False  # a rebalance that was cut short may have left it
         self.assignment_id += 1
 
     # Assignment
@@ -258,6 +261,12 @@ class SubscriptionState:
             state = self._states.get(partition)
             if state is not None:
                 state.pending_on_assigned_callback = pending
+
+    def not_taken_over(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those that the listener is still to be told of: new ones, and those at which a call of it
+        was cut short."""
+        states = ((partition, self._states.get(partition)) for partition in partitions)
+        return [partition for partition, state in states if state is None or state.pending_on_assigned_callback]
 
     # Positions
 
@@ -302,8 +311,11 @@ class SubscriptionState:
         return self.default_reset_strategy != AutoOffsetResetStrategy.NONE
 
     def initializing_partitions(self) -> list[TopicPartition]:
-        """Those without any position. New ones wait for the listener, which may seek."""
-        return self.where(lambda state: state.fetch_state is FetchState.INITIALIZING and not state.pending_on_assigned_callback)
+        """Those without any position. New ones wait for the listener, which may seek, unless it asks
+        for their position itself."""
+        return self.where(
+            lambda state: state.fetch_state is FetchState.INITIALIZING and (state.position_asked or not state.pending_on_assigned_callback)
+        )
 
     def partitions_needing_reset(self, now_ms: int) -> list[TopicPartition]:
         return self.where(lambda state: state.fetch_state is FetchState.AWAIT_RESET and now_ms >= state.next_retry_ms)

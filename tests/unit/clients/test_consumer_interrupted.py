@@ -1,0 +1,194 @@
+"""A consumer whose calls are cancelled, or whose listener asks, raises or is cut short."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from support.clients.scripted_cluster import ScriptedCluster
+from support.clients.scripted_reads import ScriptedReads
+from support.waiting import REACHED_S
+
+from kmirror.clients.consumer.consumer_types import ConsumerRebalanceListener
+from kmirror.clients.consumer.kafka_consumer import KafkaConsumer
+from kmirror.common.errors import Errors
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.wire.api_keys import ApiKeys
+
+A, B, C = (TopicPartition("t", number) for number in range(3))
+REACHED_MS = REACHED_S * 1000
+BOTH = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+
+
+def consumer(cluster: ScriptedCluster, protocol: str, **settings: Any) -> KafkaConsumer:
+    own = {"group.id": "g", "group.protocol": protocol, "auto.offset.reset": "earliest", "enable.auto.commit": "false"}
+    if protocol == "classic":
+        own |= {"heartbeat.interval.ms": "100"}
+    return KafkaConsumer(cluster.runtime, cluster.props(0) | own | {name.replace("_", "."): value for name, value in settings.items()})
+
+
+async def read(reader: KafkaConsumer, count: int) -> list[tuple[int, int]]:
+    """(partition, offset) of the next records."""
+    found: list[tuple[int, int]] = []
+    async with asyncio.timeout(REACHED_S):
+        while len(found) < count:
+            found += [(record.partition, record.offset) for record in await reader.poll(1_000)]
+    return found
+
+
+@BOTH
+def test_a_listener_may_ask_for_the_position_of_what_it_was_assigned(protocol: str) -> None:
+    """It waited for default.api.timeout.ms, and failed: new partitions had no position before the
+    listener was done.
+    """
+    cluster = ScriptedCluster()
+    reads = ScriptedReads(cluster, t=1)
+    reads.fill(A, 3)
+    reads.committed[A] = 1
+    reads.assigned = [A]
+    asked: list[int] = []
+
+    async def story() -> list[tuple[int, int]]:
+        async with consumer(cluster, protocol) as reader:
+
+            class Listener(ConsumerRebalanceListener):
+                async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+                    asked.extend([await reader.position(partition) for partition in partitions])
+
+            reader.subscribe(["t"], Listener())
+            return await read(reader, 2)
+
+    assert cluster.run(story()) == [(0, 1), (0, 2)]
+    assert asked == [1]
+    cluster.close()
+
+
+@BOTH
+def test_a_poll_that_is_cancelled_in_the_listener_leaves_no_partition_unread(protocol: str) -> None:
+    """The partitions that the listener was told of were kept back until it was done, for ever."""
+    cluster = ScriptedCluster()
+    reads = ScriptedReads(cluster, t=1)
+    reads.fill(A, 2)
+    reads.assigned = [A]
+    told: list[Sequence[TopicPartition]] = []
+
+    async def story() -> list[tuple[int, int]]:
+        class Listener(ConsumerRebalanceListener):
+            async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+                told.append(partitions)
+                if len(told) == 1:
+                    await cluster.runtime.create_future()
+
+        async with consumer(cluster, protocol) as reader:
+            reader.subscribe(["t"], Listener())
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(5):
+                    await reader.poll(REACHED_MS)
+            return await read(reader, 2)
+
+    assert cluster.run(story()) == [(0, 0), (0, 1)]
+    assert told == [[A], [A]]
+    cluster.close()
+
+
+class CutShort(ConsumerRebalanceListener):
+    """Its calls do not end by themselves, as long as `calls` holds their names."""
+
+    def __init__(self, cluster: ScriptedCluster) -> None:
+        self.calls: list[str] = []
+        self._cluster = cluster
+
+    async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        await self._call("assigned")
+
+    async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        await self._call("revoked")
+
+    async def _call(self, name: str) -> None:
+        if name in self.calls:
+            self.calls.remove(name)
+            await self._cluster.runtime.create_future()
+
+
+async def poll_until_cut_short(reader: KafkaConsumer, listener: CutShort, name: str) -> None:
+    listener.calls.append(name)
+    while listener.calls:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(5):
+                while True:
+                    await reader.poll(1_000)
+
+
+def test_what_a_cooperative_member_gave_up_is_passed_on_if_its_poll_is_cancelled() -> None:
+    """It did not join again, so nobody got what it had given up."""
+    cluster = ScriptedCluster()
+    reads = ScriptedReads(cluster, t=3)
+    reads.assigned = [A, B]
+    for partition in (A, B, C):
+        reads.fill(partition, 1)
+    listener = CutShort(cluster)
+
+    async def story() -> list[tuple[int, int]]:
+        async with consumer(cluster, "classic", partition_assignment_strategy="CooperativeStickyAssignor") as reader:
+            reader.subscribe(["t"], listener)
+            found = await read(reader, 2)
+            reads.rebalance(B, C)
+            await poll_until_cut_short(reader, listener, "assigned")
+            found += await read(reader, 1)
+            await reader.poll(1_000)
+            return found
+
+    assert cluster.run(story()) == [(0, 0), (1, 0), (2, 0)]
+    assert len(cluster.asked(ApiKeys.JOIN_GROUP)) == 3, "at first, for the rebalance, and after giving up"
+    cluster.close()
+
+
+def test_a_partition_that_is_taken_away_and_given_back_is_read_if_a_poll_was_cancelled_between() -> None:
+    """It stayed marked as given up, and was not fetched any more."""
+    cluster = ScriptedCluster()
+    reads = ScriptedReads(cluster, t=2)
+    reads.assigned = [A, B]
+    reads.fill(A, 1)
+    listener = CutShort(cluster)
+
+    async def story() -> list[tuple[int, int]]:
+        async with consumer(cluster, "consumer") as reader:
+            reader.subscribe(["t"], listener)
+            found = await read(reader, 1)
+            reads.rebalance(B)
+            await poll_until_cut_short(reader, listener, "revoked")
+            reads.rebalance(A, B)
+            await cluster.runtime.sleep_ms(5 * reads.heartbeat_ms)
+            reads.fill(A, 1)
+            return found + await read(reader, 1)
+
+    assert cluster.run(story()) == [(0, 0), (0, 1)]
+    cluster.close()
+
+
+def test_a_topic_whose_name_is_learned_while_the_listener_is_called_is_read() -> None:
+    """The member told the coordinator that it had taken the topic over, and never did."""
+    cluster = ScriptedCluster()
+    reads = ScriptedReads(cluster, t=1, u=1)
+    reads.assigned = [A, TopicPartition("u", 0)]
+    reads.fill(reads.assigned[0], 1)
+    reads.fill(reads.assigned[1], 1)
+    cluster.topics["u"].error = Errors.LEADER_NOT_AVAILABLE
+    told: list[Sequence[TopicPartition]] = []
+
+    async def story() -> int:
+        class Listener(ConsumerRebalanceListener):
+            async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+                told.append(partitions)
+                cluster.topics["u"].error = Errors.NONE
+                await cluster.runtime.sleep_ms(5_000)
+
+        async with consumer(cluster, "consumer") as reader:
+            reader.subscribe(["t", "u"], Listener())
+            return len(await read(reader, 2))
+
+    assert cluster.run(story()) == 2
+    assert told == [[A], [TopicPartition("u", 0)]]
+    cluster.close()
