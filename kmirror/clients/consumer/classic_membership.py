@@ -119,7 +119,7 @@ class ClassicMembership:
     def identity(self) -> MemberIdentity:
         """See `Membership`."""
         if self._state in COMMITTING and self._member.generation != NO_GENERATION:
-            return MemberIdentity(self._member.generation, self._member.id, self._config.group_instance_id)
+            return MemberIdentity(self._member.generation, self._member.id, self._config.group_instance_id, (self, self._attempt))
         if self._state in (ClassicState.JOINING, ClassicState.SYNCING) and self._member.id:
             raise RebalanceInProgressException(
                 "Offset commit cannot be completed since the consumer is undergoing a rebalance for auto partition assignment. You can try "
@@ -390,6 +390,16 @@ class ClassicMembership:
 
     async def leave(self, *, timeout_ms: float, tell: bool) -> None:
         """See `Membership`."""
+        member_id = ""
+        try:
+            await self._give_up_everything(timeout_ms)
+        finally:
+            member_id = self._end()
+        if member_id and tell and self._config.group_instance_id is None:
+            await self._requests.leave(member_id, timeout_ms=timeout_ms, reason="the consumer is being closed")
+        self._calls.raise_error()
+
+    async def _give_up_everything(self, timeout_ms: float) -> None:
         owned = self._subscriptions.assigned_partitions()
         known = self._member.generation != NO_GENERATION and self._state in COMMITTING
         if owned:
@@ -400,12 +410,13 @@ class ClassicMembership:
             else:
                 await self._calls.lost(sorted(owned))
             self._subscriptions.assign_from_subscribed([])
+
+    def _end(self) -> str:
+        """No heartbeat is sent from now on. Returns the member id."""
         member_id = self._member.id
         self._attempt += 1
         self._member.generation, self._member.id = NO_GENERATION, ""
         self._state = classic_step(self._state, ClassicEvent.LEFT)
         self._task.cancel()
         self._topics.close()
-        if member_id and tell and self._config.group_instance_id is None:
-            await self._requests.leave(member_id, timeout_ms=timeout_ms, reason="the consumer is being closed")
-        self._calls.raise_error()
+        return member_id

@@ -110,7 +110,7 @@ class ConsumerMembership:
     def identity(self) -> MemberIdentity:
         """See `Membership`."""
         if self._state in MEMBER and self._epoch > 0:
-            return MemberIdentity(self._epoch, self._member_id, self._config.group_instance_id)
+            return MemberIdentity(self._epoch, self._member_id, self._config.group_instance_id, (self, self._attempt))
         raise CommitFailedException
 
     def fenced(self, identity: MemberIdentity) -> None:
@@ -339,26 +339,31 @@ class ConsumerMembership:
 
     async def leave(self, *, timeout_ms: float, tell: bool) -> None:
         """See `Membership`."""
-        owned = self._subscriptions.assigned_partitions()
-        joined = self._state in MEMBER
-        if owned:
-            self._subscriptions.mark_pending_revocation(owned)
-            if joined and self._epoch > 0:
-                await self._commit_before_revocation(timeout_ms)
-                await self._calls.revoked(sorted(owned))
-            else:
-                await self._calls.lost(sorted(owned))
-            self._subscriptions.assign_from_subscribed([])
-        joined = joined and self._state in MEMBER
-        self._attempt += 1
-        self._state = consumer_step(self._state, ConsumerEvent.LEAVE)
-        self._task.cancel()
-        self._topics.close()
+        joined = False
+        try:
+            await self._give_up_everything(timeout_ms)
+        finally:
+            joined = self._state in MEMBER
+            self._attempt += 1
+            self._state = consumer_step(self._state, ConsumerEvent.LEAVE)
+            self._task.cancel()
+            self._topics.close()
         if joined and tell:
             await self._say_good_bye(self._leave_epoch(), timeout_ms)
         if self._state is ConsumerState.LEAVING:
             self._state = consumer_step(self._state, ConsumerEvent.LEFT)
         self._calls.raise_error()
+
+    async def _give_up_everything(self, timeout_ms: float) -> None:
+        owned = self._subscriptions.assigned_partitions()
+        if owned:
+            self._subscriptions.mark_pending_revocation(owned)
+            if self._state in MEMBER and self._epoch > 0:
+                await self._commit_before_revocation(timeout_ms)
+                await self._calls.revoked(sorted(owned))
+            else:
+                await self._calls.lost(sorted(owned))
+            self._subscriptions.assign_from_subscribed([])
 
     async def _say_good_bye(self, epoch: int, timeout_ms: float) -> None:
         """A failure is of no consequence: the session times out."""

@@ -18,7 +18,6 @@ One task uses a consumer at a time (`wakeup` excepted), as in Kafka one thread d
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
@@ -27,6 +26,7 @@ from typing import Any, Final, Self, TypeVar
 from kmirror.clients.cluster_client import ClusterClient, PartitionInfo
 from kmirror.clients.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
 from kmirror.clients.consumer.classic_membership import ClassicMembership
+from kmirror.clients.consumer.commit_turns import CommitTurns, Place
 from kmirror.clients.consumer.consumer_config import ConsumerConfig
 from kmirror.clients.consumer.consumer_membership import ConsumerMembership
 from kmirror.clients.consumer.consumer_types import (
@@ -88,7 +88,8 @@ class KafkaConsumer:
         self._fetcher = Fetcher(runtime, self._scope, self._cluster, self._subscriptions, config, self._signal)
         self._auto_commit_due_ms = runtime.clock.monotonic_ms() + config.get_int("auto.commit.interval.ms")
         self._auto_commit_runs = False
-        self._commit_turn = asyncio.Lock()
+        self._turns = CommitTurns(runtime)
+        self._longest_wait_ms = config.get_int("max.poll.interval.ms") / 3
         self._woken = False
         self._closed = False
 
@@ -136,10 +137,12 @@ class KafkaConsumer:
         self._subscriptions.assign_from_user(partitions)
 
     async def unsubscribe(self) -> None:
-        """Gives everything up, and leaves the group."""
+        """Gives everything up, and leaves the group. What the listener raises is raised after that."""
         self._check_open()
-        await self._leave(timeout_ms=self._timeout_ms, tell=True)
-        self._subscriptions.unsubscribe()
+        try:
+            await self._leave(timeout_ms=self._timeout_ms, tell=True)
+        finally:
+            self._subscriptions.unsubscribe()
 
     def assignment(self) -> list[TopicPartition]:
         """What is assigned now."""
@@ -225,6 +228,8 @@ class KafkaConsumer:
         waits = [self._positions.update(), self._fetcher.send_fetches()]
         if self._config.enable_auto_commit:
             waits.append(max(1.0, self._auto_commit_due_ms - self._runtime.clock.monotonic_ms()))
+        if self._membership is not None:
+            waits.append(self._longest_wait_ms)  # who waits here polls; the membership is to know
         return min((wait for wait in waits if wait is not None), default=None)
 
     def wakeup(self) -> None:
@@ -340,11 +345,25 @@ class KafkaConsumer:
         self._group_commits()
         await self._commit_in_turn(None if offsets is None else dict(offsets), self._timeout_ms if timeout_ms is None else timeout_ms)
 
-    async def _commit_in_turn(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, timeout_ms: int) -> None:
+    async def _commit_in_turn(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None,
+        timeout_ms: int,
+        *,
+        place: Place | None = None,
+        topics_may_be_gone: bool = False,
+    ) -> None:
         """One commit after the other: an older one that is tried again must not undo a newer one.
         None: the positions of the moment when it is its turn."""
-        async with self._commit_turn:
-            await self._group_commits().commit(self._subscriptions.all_consumed() if offsets is None else offsets, timeout_ms)
+        place = place or self._turns.take_place()
+        deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
+        try:
+            await self._turns.wait(place, timeout_ms)
+            left_ms = max(0, deadline_ms - self._runtime.clock.monotonic_ms())
+            consumed = self._subscriptions.all_consumed() if offsets is None else offsets
+            await self._group_commits().commit(consumed, left_ms, topics_may_be_gone=topics_may_be_gone)
+        finally:
+            self._turns.leave(place)
 
     async def committed(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
@@ -363,11 +382,11 @@ class KafkaConsumer:
         consumed = self._subscriptions.all_consumed()
         if consumed:
             self._auto_commit_runs = True
-            self._scope.spawn(self._commit_in_background(consumed), name="auto-commit")
+            self._scope.spawn(self._commit_in_background(consumed, self._turns.take_place()), name="auto-commit")
 
-    async def _commit_in_background(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    async def _commit_in_background(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], place: Place) -> None:
         try:
-            await self._commit_in_turn(offsets, self._config.get_int("request.timeout.ms"))
+            await self._commit_in_turn(offsets, self._config.get_int("request.timeout.ms"), place=place, topics_may_be_gone=True)
         except ApiException as error:
             retriable = error.error.retriable
             self._auto_commit_due_ms = (
@@ -384,7 +403,7 @@ class KafkaConsumer:
         if not self._config.enable_auto_commit:
             return
         try:
-            await self._commit_in_turn(None, int(timeout_ms))
+            await self._commit_in_turn(None, int(timeout_ms), topics_may_be_gone=True)
         except KmirrorError:
             pass  # as in Kafka: the next owner begins at the commit before
 

@@ -44,15 +44,21 @@ MOVED: Final = (Errors.NOT_COORDINATOR, Errors.COORDINATOR_NOT_AVAILABLE, Errors
 
 
 class MemberIdentity(NamedTuple):
-    """Who commits. Generation -1 without a member id: somebody outside of the group."""
+    """Who commits. Generation -1 without a member id: somebody outside of the group. `life` is
+    another one after the member lost everything, and joined anew."""
 
     generation: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+    life: tuple[object, int] | None = None
 
 
 class _StaleEpochError(KmirrorError):
     """The member's epoch has moved on since the commit was made."""
+
+
+class _TopicGoneError(KmirrorError):
+    """A topic is not known; all else was committed."""
 
 
 class OffsetCommits:
@@ -73,16 +79,33 @@ class OffsetCommits:
         self._identity = identity
         self._on_fenced = on_fenced
 
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int) -> None:
-        """Returns once all are committed; the module's docstring lists what is raised."""
-        if offsets:
-            await self._cluster.retry(lambda: self._commit_once(offsets), timeout_ms)
+    async def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int, *, topics_may_be_gone: bool = False
+    ) -> None:
+        """Returns once all are committed; the module's docstring lists what is raised. With
+        `topics_may_be_gone` nothing waits for a topic that the cluster does not know."""
+        if not offsets:
+            return
+        life = self._identity().life
 
-    async def _commit_once(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        async def attempt() -> None:
+            try:
+                await self._commit_once(offsets, life)
+            except ApiException as error:
+                if topics_may_be_gone and error.error is Errors.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise _TopicGoneError(str(error)) from error
+                raise
+
+        await self._cluster.retry(attempt, timeout_ms)
+
+    async def _commit_once(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], life: tuple[object, int] | None) -> None:
         failures = 0
         while True:
+            identity = self._identity()
+            if identity.life != life:
+                raise CommitFailedException  # what it read in its former life may be somebody else's
             try:
-                return await self._commit_as(self._identity(), offsets)
+                return await self._commit_as(identity, offsets)
             except _StaleEpochError:
                 await self._runtime.sleep_ms(self._cluster.backoff_ms(failures))
                 failures += 1
@@ -184,8 +207,8 @@ class OffsetCommits:
             self._cluster.forget_coordinator(self._group_id, GROUP)
         if error in FENCED and identity.member_id:
             self._on_fenced(identity)
-        if error is Errors.STALE_MEMBER_EPOCH:
-            raise ApiException(Errors.COORDINATOR_LOAD_IN_PROGRESS, error.message)  # tried again with the epoch of then
+        if error is Errors.STALE_MEMBER_EPOCH or (error in FENCED and identity.member_id):
+            raise ApiException(Errors.COORDINATOR_LOAD_IN_PROGRESS, error.message)  # tried again as who it is then
         if error is Errors.GROUP_AUTHORIZATION_FAILED:
             raise ApiException(error, f"Not authorized to access group: {self._group_id}")
         raise ApiException(error, f"{partition}: {error.message}")

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 
 from kmirror.clients.consumer.consumer_protocol import serialize_assignment
+from kmirror.clients.consumer.kafka_consumer import KafkaConsumer
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
@@ -36,9 +37,27 @@ from kmirror.wire.messages.offset_fetch import (
 )
 from kmirror.wire.messages.sync_group import SyncGroupResponse
 from support.clients.scripted_cluster import ScriptedCluster, ScriptedTopic
+from support.waiting import REACHED_S
 
 FETCH_WAIT_MS = 50
 MEMBER = "member-1"
+
+
+def consumer(cluster: ScriptedCluster, protocol: str, **settings: object) -> KafkaConsumer:
+    """A member of the group g; an underscore in a setting's name stands for a dot."""
+    own = {"group.id": "g", "group.protocol": protocol, "auto.offset.reset": "earliest", "enable.auto.commit": "false"}
+    if protocol == "classic":
+        own |= {"heartbeat.interval.ms": "100"}
+    return KafkaConsumer(cluster.runtime, cluster.props(0) | own | {name.replace("_", "."): value for name, value in settings.items()})
+
+
+async def read(reader: KafkaConsumer, count: int) -> list[tuple[int, int]]:
+    """(partition, offset) of the next records."""
+    found: list[tuple[int, int]] = []
+    async with asyncio.timeout(REACHED_S):
+        while len(found) < count:
+            found += [(record.partition, record.offset) for record in await reader.poll(1_000)]
+    return found
 
 
 class ScriptedReads:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from support.clients.scripted_cluster import ScriptedCluster
-from support.clients.scripted_reads import ScriptedReads
+from support.clients.scripted_reads import ScriptedReads, consumer, read
 from support.waiting import REACHED_S
 
 from kmirror.clients.consumer.consumer_types import ConsumerRebalanceListener
@@ -20,22 +19,6 @@ from kmirror.wire.api_keys import ApiKeys
 A, B, C = (TopicPartition("t", number) for number in range(3))
 REACHED_MS = REACHED_S * 1000
 BOTH = pytest.mark.parametrize("protocol", ["classic", "consumer"])
-
-
-def consumer(cluster: ScriptedCluster, protocol: str, **settings: Any) -> KafkaConsumer:
-    own = {"group.id": "g", "group.protocol": protocol, "auto.offset.reset": "earliest", "enable.auto.commit": "false"}
-    if protocol == "classic":
-        own |= {"heartbeat.interval.ms": "100"}
-    return KafkaConsumer(cluster.runtime, cluster.props(0) | own | {name.replace("_", "."): value for name, value in settings.items()})
-
-
-async def read(reader: KafkaConsumer, count: int) -> list[tuple[int, int]]:
-    """(partition, offset) of the next records."""
-    found: list[tuple[int, int]] = []
-    async with asyncio.timeout(REACHED_S):
-        while len(found) < count:
-            found += [(record.partition, record.offset) for record in await reader.poll(1_000)]
-    return found
 
 
 @BOTH
