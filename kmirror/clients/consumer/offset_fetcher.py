@@ -138,7 +138,7 @@ class OffsetFetcher:
             raise ApiException(error, f"Not authorized to access topics: [{partition.topic}]")
         if error not in AGAIN and not error.retriable:
             raise ApiException(error, f"{partition}: {error.message}")
-        if partition in asked and error is not Errors.UNKNOWN_LEADER_EPOCH:
+        if partition in asked:
             self._cluster.forget_leader(partition, asked[partition])
         return False
 

@@ -1,0 +1,60 @@
+"""Positions of a consumer while leaders, their epochs and whole topics change."""
+
+from __future__ import annotations
+
+import pytest
+from support.clients.scripted_cluster import ScriptedCluster
+from support.clients.scripted_reads import ScriptedReads
+from support.waiting import REACHED_S
+
+from kmirror.clients.consumer.consumer_types import OffsetAndMetadata
+from kmirror.clients.consumer.kafka_consumer import KafkaConsumer
+from kmirror.common.errors import Errors
+from kmirror.common.topic_partition import TopicPartition
+from kmirror.common.uuid import Uuid
+from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
+from kmirror.wire.messages.offset_for_leader_epoch import EpochEndOffset, OffsetForLeaderEpochResponse, OffsetForLeaderTopicResult
+
+A = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize("question", ["validation", "reset"])
+def test_a_leader_that_lacks_the_epoch_of_a_former_topic_is_asked_with_its_own(question: str) -> None:
+    """The epoch came from metadata of a topic that was made anew since. UNKNOWN_LEADER_EPOCH made
+    nobody ask for metadata, so it was asked with that epoch for metadata.max.age.ms.
+    """
+    cluster = ScriptedCluster()
+    ScriptedReads(cluster, t=1)
+    topic = cluster.topics["t"]
+    topic.epochs[0] = 2
+
+    def error_of(asked_epoch: int) -> Errors:
+        return Errors.UNKNOWN_LEADER_EPOCH if asked_epoch > topic.epochs[0] else Errors.NONE
+
+    def epoch_end(node_id: int, request: object) -> OffsetForLeaderEpochResponse:
+        (row,) = request.topics[0].partitions  # type: ignore[attr-defined]
+        end = EpochEndOffset(partition=0, error_code=error_of(row.current_leader_epoch), leader_epoch=0, end_offset=7)
+        return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[end])])
+
+    def offset(node_id: int, request: object) -> ListOffsetsResponse:
+        (row,) = request.topics[0].partitions  # type: ignore[attr-defined]
+        found = ListOffsetsPartitionResponse(partition_index=0, error_code=error_of(row.current_leader_epoch), offset=7)
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[found])])
+
+    cluster.handlers[ApiKeys.OFFSET_FOR_LEADER_EPOCH] = epoch_end
+    cluster.handlers[ApiKeys.LIST_OFFSETS] = offset
+
+    async def story() -> int:
+        async with KafkaConsumer(cluster.runtime, cluster.props(0, auto_offset_reset="earliest")) as reader:
+            reader.assign([A])
+            assert len(await reader.partitions_for("t")) == 1
+            topic.topic_id, topic.epochs[0] = Uuid(b"another topic id"), 0
+            if question == "validation":
+                reader.seek(A, OffsetAndMetadata(9, 0))
+            else:
+                reader.seek_to_end([A])
+            return await reader.position(A, timeout_ms=REACHED_S * 1000)
+
+    assert cluster.run(story()) == 7
+    cluster.close()
