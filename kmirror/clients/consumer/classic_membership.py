@@ -391,12 +391,14 @@ class ClassicMembership:
     async def leave(self, *, timeout_ms: float, tell: bool) -> None:
         """See `Membership`."""
         member_id = ""
+        deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
         try:
             await self._give_up_everything(timeout_ms)
         finally:
             member_id = self._end()
         if member_id and tell and self._config.group_instance_id is None:
-            await self._requests.leave(member_id, timeout_ms=timeout_ms, reason="the consumer is being closed")
+            left_ms = max(0, deadline_ms - self._runtime.clock.monotonic_ms())
+            await self._requests.leave(member_id, timeout_ms=left_ms, reason="the consumer is being closed")
         self._calls.raise_error()
 
     async def _give_up_everything(self, timeout_ms: float) -> None:

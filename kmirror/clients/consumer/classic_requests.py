@@ -4,6 +4,7 @@ coordinator's errors do to the client's knowledge of it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -120,15 +121,16 @@ class ClassicRequests:
     async def leave(self, member_id: str, *, timeout_ms: float, reason: str) -> None:
         """Leaves as `member_id`. A failure is of no consequence: the session times out."""
         try:
-            node = await self._cluster.coordinator(self._group_id, GROUP)
-            version = await self._cluster.api_version(node, LeaveGroupRequest.API_KEY, connection_key=OFFSETS_CONNECTION)
-            if version >= 3:
-                member = LeavingMember(member_id=member_id, reason=reason if version >= 5 else None)
-                request = LeaveGroupRequest(group_id=self._group_id, members=[member])
-            else:
-                request = LeaveGroupRequest(group_id=self._group_id, member_id=member_id)
-            await self._cluster.ask(node, request, timeout_ms=int(timeout_ms), version=version, connection_key=OFFSETS_CONNECTION)
-        except KmirrorError:
+            async with asyncio.timeout(max(1.0, timeout_ms) / 1000):
+                node = await self._cluster.coordinator(self._group_id, GROUP)
+                version = await self._cluster.api_version(node, LeaveGroupRequest.API_KEY, connection_key=OFFSETS_CONNECTION)
+                if version >= 3:
+                    member = LeavingMember(member_id=member_id, reason=reason if version >= 5 else None)
+                    request = LeaveGroupRequest(group_id=self._group_id, members=[member])
+                else:
+                    request = LeaveGroupRequest(group_id=self._group_id, member_id=member_id)
+                await self._cluster.ask(node, request, timeout_ms=int(timeout_ms), version=version, connection_key=OFFSETS_CONNECTION)
+        except (KmirrorError, TimeoutError):
             return
 
     async def _ask(self, api_key: int, message: Callable[[int], Any], timeout_ms: float) -> tuple[Errors, Any]:

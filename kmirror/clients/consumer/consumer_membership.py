@@ -14,6 +14,7 @@ metadata; the rest is taken over meanwhile.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -340,6 +341,7 @@ class ConsumerMembership:
     async def leave(self, *, timeout_ms: float, tell: bool) -> None:
         """See `Membership`."""
         joined = False
+        deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
         try:
             await self._give_up_everything(timeout_ms)
         finally:
@@ -349,7 +351,7 @@ class ConsumerMembership:
             self._task.cancel()
             self._topics.close()
         if joined and tell:
-            await self._say_good_bye(self._leave_epoch(), timeout_ms)
+            await self._say_good_bye(self._leave_epoch(), max(0, deadline_ms - self._runtime.clock.monotonic_ms()))
         if self._state is ConsumerState.LEAVING:
             self._state = consumer_step(self._state, ConsumerEvent.LEFT)
         self._calls.raise_error()
@@ -371,9 +373,10 @@ class ConsumerMembership:
             group_id=self._group_id, member_id=self._member_id, member_epoch=epoch, instance_id=self._config.group_instance_id
         )
         try:
-            node = await self._cluster.coordinator(self._group_id, GROUP)
-            await self._cluster.ask(node, request, timeout_ms=int(timeout_ms), connection_key=COORDINATOR_CONNECTION)
-        except KmirrorError:
+            async with asyncio.timeout(max(1.0, timeout_ms) / 1000):
+                node = await self._cluster.coordinator(self._group_id, GROUP)
+                await self._cluster.ask(node, request, timeout_ms=int(timeout_ms), connection_key=COORDINATOR_CONNECTION)
+        except (KmirrorError, TimeoutError):
             return
 
 

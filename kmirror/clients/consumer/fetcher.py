@@ -288,15 +288,19 @@ class Fetcher:
         if error is not None:
             raise error
 
-    async def close_sessions(self) -> None:
-        """Ends the sessions that brokers keep for us, as far as they answer at once."""
+    async def close_sessions(self, timeout_ms: float) -> None:
+        """Ends the sessions that brokers keep for us, as far as they answer in that time."""
+        deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
         for node_id, session in self._sessions.items():
             node = self._cluster.node(node_id)
             if node is None or not session.session_id or node_id in self._in_flight:
                 continue
             request = FetchRequest(session_id=session.session_id, session_epoch=FINAL_EPOCH, max_wait_ms=0, min_bytes=0)
             try:
-                await self._cluster.ask(node, request, timeout_ms=1_000, max_version=HIGHEST_FETCH_VERSION, connection_key=FETCH_CONNECTION)
+                left_ms = int(max(0, deadline_ms - self._runtime.clock.monotonic_ms()))
+                await self._cluster.ask(
+                    node, request, timeout_ms=left_ms, max_version=HIGHEST_FETCH_VERSION, connection_key=FETCH_CONNECTION
+                )
             except KmirrorError:
                 continue  # the broker's cache drops it later
 

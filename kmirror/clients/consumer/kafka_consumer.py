@@ -55,6 +55,8 @@ T = TypeVar("T")
 NO_GROUP: Final = "To use the group management or offset commit APIs, you must provide a valid group.id in the consumer configuration."
 NO_ASSIGNOR: Final = "Must configure at least one partition assigner class name to partition.assignment.strategy configuration property"
 CLOSE_TIMEOUT_MS: Final = 30_000
+LAST_FETCHES_MS: Final = 1_000
+"""How long `close` waits at most for brokers to end their fetch sessions."""
 
 
 class KafkaConsumer:
@@ -432,14 +434,17 @@ class KafkaConsumer:
     # End
 
     async def close(self, *, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
-        """Commits if enable.auto.commit is set, leaves the group, and drops all connections."""
+        """Commits if enable.auto.commit is set, leaves the group, and drops all connections. What
+        brokers have not answered after `timeout_ms` is given up."""
         if self._closed:
             return
+        deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
         try:
             await self._leave(timeout_ms=timeout_ms, tell=self._config.get_bool("internal.leave.group.on.close"))
             if self._membership is None and self._config.enable_auto_commit:
                 await self._commit_before_revocation(timeout_ms)
-            await self._fetcher.close_sessions()
+            left_ms = deadline_ms - self._runtime.clock.monotonic_ms()
+            await self._fetcher.close_sessions(max(0, min(LAST_FETCHES_MS, left_ms)))
         finally:
             self._closed = True
             try:

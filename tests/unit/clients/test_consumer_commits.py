@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from support.clients.scripted_cluster import ScriptedCluster
+from support.clients.scripted_cluster import NO_ANSWER, ScriptedCluster
 from support.clients.scripted_reads import ScriptedReads, consumer, read
 
+from kmirror.clients.cluster_client import GROUP
 from kmirror.clients.consumer.consumer_types import ConsumerRebalanceListener
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
@@ -187,4 +188,29 @@ def test_a_topic_that_is_gone_does_not_hold_up_the_rebalance(protocol: str) -> N
             assert len(cluster.asked(ApiKeys.OFFSET_COMMIT)) == 1
 
     cluster.run(story())
+    cluster.close()
+
+
+@BOTH
+@pytest.mark.parametrize("coordinator", ["silent", "unknown"])
+def test_close_ends_in_its_time_whoever_does_not_answer(protocol: str, coordinator: str) -> None:
+    """It looked for the coordinator at every broker in turn, each for request.timeout.ms."""
+    cluster = ScriptedCluster(3)
+    reads = ScriptedReads(cluster, t=1)
+    reads.assigned = [A]
+    reads.fill(A, 1)
+
+    async def story() -> int:
+        reader = consumer(cluster, protocol, enable_auto_commit="true")
+        reader.subscribe(["t"])
+        await read(reader, 1)
+        for key in (ApiKeys.FIND_COORDINATOR, ApiKeys.FETCH, *cluster.handlers):
+            cluster.handlers[key] = lambda node_id, request: NO_ANSWER
+        if coordinator == "unknown":
+            reader._cluster.forget_coordinator("g", GROUP)
+        began_ms = cluster.runtime.clock.monotonic_ms()
+        await reader.close(timeout_ms=500)
+        return cluster.runtime.clock.monotonic_ms() - began_ms
+
+    assert cluster.run(story()) <= 501, "on the simulated clock"
     cluster.close()
