@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kmirror.clients.cluster_client import ClusterClient
-from kmirror.clients.consumer.consumer_types import OffsetAndMetadata
+from kmirror.clients.consumer.consumer_types import NO_EPOCH, OffsetAndMetadata
 from kmirror.clients.consumer.offset_commits import OffsetCommits
 from kmirror.clients.consumer.offset_fetcher import OffsetFetcher
 from kmirror.clients.consumer.signal import Signal
@@ -131,6 +131,17 @@ class Positions:
         if unknown:
             await self._cluster.request_update(unknown)
 
+    async def _know_newest_leaders(self, partitions: Iterable[TopicPartition]) -> None:
+        """A record of a newer epoch than the leader's was read: there is a newer leader. A former
+        one that does not know it yet has never heard of the epoch, as if the log had been cut."""
+        outdated = set()
+        for partition in partitions:
+            leader, position = self._cluster.known_leader(partition), self._subscriptions.state(partition).position
+            if leader is None or (position is not None and NO_EPOCH < leader.epoch < position.offset_epoch):
+                outdated.add(partition.topic)
+        if outdated:
+            await self._cluster.request_update(sorted(outdated))
+
     async def _reset(self) -> bool:
         now_ms, wall_ms = self._runtime.clock.monotonic_ms(), self._runtime.clock.time_ms()
         strategies = {}
@@ -152,7 +163,7 @@ class Positions:
 
     async def _validate(self) -> bool:
         now_ms = self._runtime.clock.monotonic_ms()
-        await self._know_leaders(self._subscriptions.partitions_needing_validation(now_ms))
+        await self._know_newest_leaders(self._subscriptions.partitions_needing_validation(now_ms))
         asked = {}
         for partition in self._subscriptions.partitions_needing_validation(now_ms):
             self._subscriptions.maybe_validate_position(partition, self._leader(partition))

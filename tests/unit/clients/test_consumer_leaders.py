@@ -58,3 +58,30 @@ def test_a_leader_that_lacks_the_epoch_of_a_former_topic_is_asked_with_its_own(q
 
     assert cluster.run(story()) == 7
     cluster.close()
+
+
+def test_a_former_leader_is_not_asked_whether_the_log_was_cut() -> None:
+    """A record that the new leader had written was read, and its epoch committed. The former leader
+    does not know that epoch, and the position was reset: with latest, records were skipped.
+    """
+    cluster = ScriptedCluster(2)
+    ScriptedReads(cluster, t=1)
+    topic = cluster.topics["t"]
+    topic.epochs[0] = 4
+
+    def epoch_end(node_id: int, request: object) -> OffsetForLeaderEpochResponse:
+        end = EpochEndOffset(partition=0, leader_epoch=5, end_offset=20) if node_id == 1 else EpochEndOffset(partition=0)
+        return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[end])])
+
+    cluster.handlers[ApiKeys.OFFSET_FOR_LEADER_EPOCH] = epoch_end
+
+    async def story() -> int:
+        async with KafkaConsumer(cluster.runtime, cluster.props(0, auto_offset_reset="latest")) as reader:
+            reader.assign([A])
+            assert len(await reader.partitions_for("t")) == 1
+            topic.leaders[0], topic.epochs[0] = 1, 5
+            reader.seek(A, OffsetAndMetadata(9, 5))
+            return await reader.position(A)
+
+    assert cluster.run(story()) == 9
+    cluster.close()
