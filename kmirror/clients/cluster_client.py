@@ -98,7 +98,8 @@ class ClusterClient:
             settings=config.network_settings,
             security=config.security,
         )
-        self._allow_auto_topic_creation = allow_auto_topic_creation
+        self.allow_auto_topic_creation = allow_auto_topic_creation
+        """Whether brokers may create topics that are asked for by name and that they do not know."""
         self._timeout_ms = config.get_int("request.timeout.ms")
         self._max_age_ms = config.get_int("metadata.max.age.ms")
         self._backoff = config.retry_backoff
@@ -361,9 +362,10 @@ class ClusterClient:
         if failure is not None:
             raise failure
 
-    async def _ask_metadata(self, asked: list[str] | None) -> None:
+    async def _ask_metadata(self, asked: list[str] | None, may_create: bool) -> None:
         rows = None if asked is None else [MetadataRequestTopic(name=name) for name in asked]
-        request = MetadataRequest(topics=rows, allow_auto_topic_creation=self._allow_auto_topic_creation and asked is not None)
+        may_create = may_create and self.allow_auto_topic_creation and asked is not None
+        request = MetadataRequest(topics=rows, allow_auto_topic_creation=may_create)
         response = await self.ask_any(request)
         if response.error_code == Errors.REBOOTSTRAP_REQUIRED and self._config.rebootstraps:
             self._rebootstrap()

@@ -28,11 +28,13 @@ class _Round:
         self.done = done
         self.topics: dict[str, None] = {}
         self.all_topics = False
+        self.only_refreshes = False
 
 
 class MetadataRounds:
-    """Owns the rounds. `ask(topics)` makes one request and takes over its answer (None: all
-    topics); `rebootstrap` makes the client forget its brokers.
+    """Owns the rounds. `ask(topics, may_create)` makes one request and takes over its answer (None:
+    all topics); a broker may create those that it does not know only if `may_create`.
+    `rebootstrap` makes the client forget its brokers.
     """
 
     def __init__(
@@ -40,7 +42,7 @@ class MetadataRounds:
         runtime: Runtime,
         scope: TaskScope,
         config: ClientConfig,
-        ask: Callable[[list[str] | None], Awaitable[None]],
+        ask: Callable[[list[str] | None, bool], Awaitable[None]],
         *,
         rebootstrap: Callable[[], None],
     ) -> None:
@@ -59,17 +61,20 @@ class MetadataRounds:
         self._asked_topics: dict[str, None] = {}
 
     def refresh(self, topics: Callable[[], Iterable[str]]) -> None:
-        """Asks for topics again, unless a round is due."""
+        """Asks for topics again, unless a round is due. One that was deleted meanwhile is not created:
+        whoever wants it asks for it by itself.
+        """
         if self._next is None:
-            found = dict.fromkeys(topics())
-            self._asked_topics.update(found)
-            self.join(found)
+            self.join(topics())
+            assert self._next is not None
+            self._next.only_refreshes = True
 
     def join(self, topics: Iterable[str] | None) -> asyncio.Future[BaseException | None]:
         """Adds topics (None: all) to the next round; the future's result is its error, or None."""
         if self._next is None:
             self._next = _Round(self._runtime.create_future())
         joined = self._next
+        joined.only_refreshes = False
         if topics is None:
             joined.all_topics = True
         else:
@@ -124,7 +129,7 @@ class MetadataRounds:
         self._asked_topics.update(wanted.topics)
         asked = None if wanted.all_topics else sorted(wanted.topics)
         try:
-            await self._ask(asked)
+            await self._ask(asked, not wanted.only_refreshes)
         except KmirrorError as error:
             self._failures += 1
             return error

@@ -45,7 +45,7 @@ from kmirror.clients.consumer.offset_commits import MemberIdentity, OffsetCommit
 from kmirror.clients.consumer.offset_fetcher import OffsetFetcher
 from kmirror.clients.consumer.positions import Positions, timed_out
 from kmirror.clients.consumer.signal import Signal
-from kmirror.clients.consumer.subscription_state import NO_LEADER, FetchPosition, KnownLeader, SubscriptionState
+from kmirror.clients.consumer.subscription_state import NO_LEADER, FetchPosition, KnownLeader, SubscriptionState, SubscriptionType
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from kmirror.common.topic_partition import TopicPartition
@@ -116,9 +116,16 @@ class KafkaConsumer:
             if any(not name or not name.strip() for name in names):
                 raise IllegalStateError("Topic collection to subscribe to cannot contain null or empty topic")
             self._subscriptions.subscribe(names, listener)
+        self._allow_topic_creation()
         if self._membership is None:
             self._membership = self._make_membership()
         self._membership.subscribed(topics if isinstance(topics, re.Pattern) else None)
+
+    def _allow_topic_creation(self) -> None:
+        """Of topics that the application named. One that a pattern matched, and that is gone, stays
+        gone."""
+        by_name = self._subscriptions.type is not SubscriptionType.AUTO_PATTERN
+        self._cluster.allow_auto_topic_creation = by_name and self._config.get_bool("allow.auto.create.topics")
 
     def _make_membership(self) -> Membership:
         made = ConsumerMembership if self._config.uses_consumer_protocol else ClassicMembership
@@ -145,6 +152,7 @@ class KafkaConsumer:
             await self._leave(timeout_ms=self._timeout_ms, tell=True)
         finally:
             self._subscriptions.unsubscribe()
+            self._allow_topic_creation()
 
     def assignment(self) -> list[TopicPartition]:
         """What is assigned now."""

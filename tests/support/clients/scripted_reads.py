@@ -67,6 +67,7 @@ class ScriptedReads:
         """`topics`: how many partitions each has."""
         self.cluster = cluster
         self.logs: dict[TopicPartition, list[bytes]] = {}
+        self._names: dict[Uuid, str] = {}
         self.committed: dict[TopicPartition, int] = {}
         self.commits: list[dict[TopicPartition, int]] = []
         self.assigned: list[TopicPartition] = []
@@ -93,7 +94,9 @@ class ScriptedReads:
 
     def add_topic(self, name: str, partitions: int = 1) -> None:
         number = len(self.cluster.topics) + 1
-        self.cluster.topics[name] = ScriptedTopic(dict.fromkeys(range(partitions), 0), topic_id=Uuid(number.to_bytes(16, "big")))
+        topic_id = Uuid(number.to_bytes(16, "big"))
+        self.cluster.topics[name] = ScriptedTopic(dict.fromkeys(range(partitions), 0), topic_id=topic_id)
+        self._names[topic_id] = name
         for partition in range(partitions):
             self.logs[TopicPartition(name, partition)] = []
 
@@ -129,14 +132,17 @@ class ScriptedReads:
         return serve
 
     def _name(self, topic) -> str:
-        names = [name for name, one in self.cluster.topics.items() if one.topic_id == topic.topic_id]
-        return names[0] if names else topic.topic
+        """Of a topic that is there, or was."""
+        return topic.topic or self._names[topic.topic_id]
 
     async def _fetch(self, node_id: int, request) -> FetchResponse:
         responses, has_data = [], False
         for topic in request.topics:
             rows = []
             for asked in topic.partitions:
+                if self._name(topic) not in self.cluster.topics:
+                    rows.append(PartitionData(partition_index=asked.partition, error_code=Errors.UNKNOWN_TOPIC_ID))
+                    continue
                 log = self.logs[TopicPartition(self._name(topic), asked.partition)]
                 records = [Record(offset, 1000, None, log[offset], []) for offset in range(asked.fetch_offset, len(log))]
                 data = bytes(build_batch(records, base_offset=asked.fetch_offset, partition_leader_epoch=0)) if records else b""
