@@ -14,7 +14,8 @@ batches they are, marked. The position goes behind a batch by the batch's own la
 compaction keeps even if the last record is gone.
 
 If something is wrong with a batch, what came before it is returned, and the next call raises.
-Every further call raises the same, until the application seeks past it.
+Every further call raises the same, until the application seeks past it. After any other error, such
+as too little memory to unpack a batch, nothing more is returned: it is fetched again.
 """
 
 from __future__ import annotations
@@ -128,6 +129,9 @@ class CompletedFetch:
                 self.next_fetch_offset = record.offset + 1
         except KmirrorError as error:
             self._remember(error, is_first=not found)
+        except BaseException:
+            self.drain()  # an iterator that broke off would look like one that is done
+            raise
         return found
 
     def _next_record(self) -> Record | None:

@@ -14,6 +14,7 @@ from kmirror.record.builder import build_batch
 from kmirror.record.compression import CompressionType, compress
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker
 from kmirror.record.record import Record
+from kmirror.record.record_batch import RecordBatch
 from kmirror.wire.messages.fetch import AbortedTransaction, PartitionData
 
 T0 = TopicPartition("t", 0)
@@ -162,6 +163,20 @@ def test_damage_is_told_after_what_is_sound_and_again_and_again(batches: bool) -
             completed.fetch_batches(1) if batches else completed.fetch_records(1)
         assert caught.value.error is Errors.CORRUPT_MESSAGE
     assert completed.next_fetch_offset == 2
+
+
+def test_a_batch_that_does_not_fit_into_memory_now_is_not_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its iterator had ended with the error, and the next call took it for read."""
+    completed = fetched(plain(0, 3, codec=CompressionType.GZIP))
+
+    def body(self: RecordBatch) -> memoryview:
+        raise MemoryError
+
+    monkeypatch.setattr(RecordBatch, "body", body)
+    with pytest.raises(MemoryError):
+        completed.fetch_records(10)
+    assert offsets(completed) == []
+    assert (completed.next_fetch_offset, completed.is_consumed) == (0, True)
 
 
 def test_check_crcs_off_shows_what_is_there() -> None:
