@@ -107,6 +107,9 @@ class CompletedFetch:
                     self.next_fetch_offset = next_offset
         except KmirrorError as error:
             self._remember(error, is_first=not found)
+        except BaseException:
+            self.drain()
+            raise
         if not found and self.next_fetch_offset == begin:
             if old is not None:  # nothing is wrong with them: the error is not kept
                 raise ApiException(

@@ -97,7 +97,7 @@ class FetchCollector:
                 break
             try:
                 records = fetch.fetch_records(left)
-            except KmirrorError:
+            except Exception:  # what was found is given out first: its positions have moved
                 if found:
                     break
                 raise
@@ -113,7 +113,7 @@ class FetchCollector:
         for fetch in self._next_fetches(lambda: not found):
             try:
                 batches = fetch.fetch_batches(ALL_BYTES)
-            except KmirrorError:
+            except Exception:  # what was found is given out first: its positions have moved
                 if found:
                     break
                 raise
