@@ -2,10 +2,12 @@
 
 One task at a time goes through the steps, and ends; `update` starts it when something is missing:
 
-1. A partition without a position gets the committed one, if there is a group.
-2. What has none follows auto.offset.reset; without it the application is told.
-3. Positions to be reset are asked of the leaders (ListOffsets).
-4. Positions whose leader changed are validated (OffsetForLeaderEpoch, KIP-320).
+1. Positions whose leader changed are validated (OffsetForLeaderEpoch, KIP-320). It is the first
+   step, because it needs no coordinator.
+2. A partition without a position gets the committed one, if there is a group.
+3. What has none follows auto.offset.reset; without it the application is told.
+4. Positions to be reset are asked of the leaders (ListOffsets).
+5. Committed positions are validated like those of step 1.
 
 A failed step waits for the backoff. What the application must know is raised by `raise_error`.
 """
@@ -99,9 +101,10 @@ class Positions:
 
     async def _steps(self) -> bool:
         """Returns whether nothing is left to be tried again."""
+        validated = await self._validate()
         await self._take_committed()
-        complete = await self._reset()
-        return await self._validate() and complete
+        complete = await self._reset() and validated
+        return complete and await self._validate()
 
     async def _take_committed(self) -> None:
         """An answer is about the partitions that were asked, as they were assigned then: one that

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.clients.scripted_cluster import ScriptedCluster
-from support.clients.scripted_reads import ScriptedReads
+from support.clients.scripted_reads import ScriptedReads, consumer, read
 from support.waiting import REACHED_S
 
 from kmirror.clients.consumer.consumer_types import OffsetAndMetadata
@@ -84,4 +84,29 @@ def test_a_former_leader_is_not_asked_whether_the_log_was_cut() -> None:
             return await reader.position(A)
 
     assert cluster.run(story()) == 9
+    cluster.close()
+
+
+def test_a_position_is_validated_while_no_coordinator_is_there() -> None:
+    """Partitions that wait for what is committed held up the one whose leader had changed, as long
+    as the coordinator was away.
+    """
+    cluster = ScriptedCluster()
+    reads = ScriptedReads(cluster, t=2)
+    reads.fill(A, 3)
+    cluster.coordinator_error = Errors.COORDINATOR_NOT_AVAILABLE
+
+    def epoch_end(node_id: int, request: object) -> OffsetForLeaderEpochResponse:
+        end = EpochEndOffset(partition=0, leader_epoch=0, end_offset=3)
+        return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[end])])
+
+    cluster.handlers[ApiKeys.OFFSET_FOR_LEADER_EPOCH] = epoch_end
+
+    async def story() -> list[tuple[int, int]]:
+        async with consumer(cluster, "classic") as reader:
+            reader.assign([A, TopicPartition("t", 1)])
+            reader.seek(A, OffsetAndMetadata(1, 0))
+            return await read(reader, 2)
+
+    assert cluster.run(story()) == [(0, 1), (0, 2)]
     cluster.close()
