@@ -194,11 +194,13 @@ class ClassicMembership:
     # What the application takes part in
 
     async def _prepare(self) -> None:
-        owned = self._subscriptions.assigned_partitions()
+        owned, attempt = self._subscriptions.assigned_partitions(), self._attempt
         if self._member.generation == NO_GENERATION:
             if owned:
                 self._subscriptions.mark_pending_revocation(owned)
                 await self._calls.lost(sorted(owned))
+                if attempt != self._attempt:
+                    return  # the listener has unsubscribed
                 self._subscriptions.assign_from_subscribed([])
         else:
             await self._give_up_before_joining(owned)
@@ -216,6 +218,8 @@ class ClassicMembership:
             return  # fenced while it committed: `update` comes back, and everything is lost
         if eager or given_up:
             await self._calls.revoked(sorted(given_up))
+            if self._state is not ClassicState.PREPARING:
+                return  # the listener has unsubscribed
         self._subscriptions.assign_from_subscribed(partition for partition in owned if partition not in given_up)
 
     async def _take_assignment(self) -> None:
@@ -228,7 +232,7 @@ class ClassicMembership:
             self._step(ClassicEvent.TAKEN)
             self._rejoin("received assignment does not match the current subscription")
             return
-        owned = self._subscriptions.assigned_partitions()
+        owned, attempt = self._subscriptions.assigned_partitions(), self._attempt
         added = self._subscriptions.not_taken_over(assigned)
         revoked = sorted(set(owned).difference(assigned))
         if revoked:
@@ -237,6 +241,8 @@ class ClassicMembership:
             if self._state is not ClassicState.ASSIGNED:
                 return  # fenced meanwhile
             await self._calls.revoked(revoked)
+            if attempt != self._attempt:
+                return  # the listener has unsubscribed, or it was fenced
             self._gave_up = True
         self._last_assigned = assigned
         self._subscriptions.assign_from_subscribed(assigned)

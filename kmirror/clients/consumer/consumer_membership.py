@@ -161,6 +161,8 @@ class ConsumerMembership:
         if owned:
             self._subscriptions.mark_pending_revocation(owned)
             await self._calls.lost(sorted(owned))
+            if self._state not in (ConsumerState.FENCED, ConsumerState.STALE):
+                return  # the listener has unsubscribed
             self._subscriptions.assign_from_subscribed([])
         self._tell_everything = True
         self._due_ms = 0.0

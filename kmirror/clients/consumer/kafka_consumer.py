@@ -294,6 +294,7 @@ class KafkaConsumer:
 
     async def position(self, partition: TopicPartition, *, timeout_ms: float | None = None) -> int:
         """The offset that is handed out next. IllegalStateError unless it is assigned."""
+        self._check_open()
         if not self._subscriptions.is_assigned(partition):
             raise IllegalStateError("You can only check the position for partitions assigned to this consumer.")
         clock = self._runtime.clock

@@ -10,7 +10,7 @@ from support.clients.scripted_cluster import ScriptedCluster
 from support.clients.scripted_reads import ScriptedReads, consumer, read
 from support.waiting import REACHED_S
 
-from kmirror.clients.consumer.consumer_types import ConsumerRebalanceListener
+from kmirror.clients.consumer.consumer_types import ConsumerRebalanceListener, IllegalStateError
 from kmirror.clients.consumer.kafka_consumer import KafkaConsumer
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
@@ -174,4 +174,56 @@ def test_a_topic_whose_name_is_learned_while_the_listener_is_called_is_read() ->
 
     assert cluster.run(story()) == 2
     assert told == [[A], [TopicPartition("u", 0)]]
+    cluster.close()
+
+
+@BOTH
+@pytest.mark.parametrize("how", ["revoked", "lost"])
+@pytest.mark.parametrize("assignor", ["RangeAssignor", "CooperativeStickyAssignor"])
+def test_a_listener_may_unsubscribe(protocol: str, how: str, assignor: str) -> None:
+    """The poll around it went on with the rebalance, and failed with an AssertionError."""
+    cluster = ScriptedCluster()
+    reads = ScriptedReads(cluster, t=2)
+    reads.assigned = [A]
+    reads.fill(A, 1)
+    reads.fill(B, 1)
+    settings = {"partition_assignment_strategy": assignor} if protocol == "classic" else {}
+
+    async def story() -> list[tuple[int, int]]:
+        class Unsubscribes(ConsumerRebalanceListener):
+            has_begun = False
+
+            async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+                if not self.has_begun:
+                    self.has_begun = True
+                    await reader.unsubscribe()
+
+        async with consumer(cluster, protocol, **settings) as reader:
+            reader.subscribe(["t"], Unsubscribes())
+            found = await read(reader, 1)
+            reads.rebalance(B)
+            if how == "lost":
+                reads.fail(ApiKeys.HEARTBEAT if protocol == "classic" else ApiKeys.CONSUMER_GROUP_HEARTBEAT, Errors.UNKNOWN_MEMBER_ID)
+            while reader.subscription():
+                await reader.poll(100)
+            reader.subscribe(["t"])
+            return found + await read(reader, 1)
+
+    assert cluster.run(story()) == [(0, 0), (1, 0)]
+    cluster.close()
+
+
+def test_a_closed_consumer_says_so_when_it_is_asked_for_a_position() -> None:
+    """It was a RuntimeError about a task scope."""
+    cluster = ScriptedCluster()
+    ScriptedReads(cluster, t=1)
+
+    async def story() -> None:
+        reader = consumer(cluster, "classic")
+        reader.assign([A])
+        await reader.close()
+        with pytest.raises(IllegalStateError, match="This consumer has already been closed"):
+            await reader.position(A)
+
+    cluster.run(story())
     cluster.close()
