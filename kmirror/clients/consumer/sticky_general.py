@@ -5,7 +5,8 @@
    the fewest partitions (then by member id).
 3. Partitions are moved until no move improves the balance: a partition leaves a member that has at
    least two more than another possible owner. It goes back to the member that had it a generation
-   earlier if that one has at least two less, else to the possible owner with the fewest. First only
+   earlier if that one is still subscribed (Kafka does not look) and has at least two less, else to
+   the possible owner with the fewest. First only
    the newly assigned ones are tried, unless something had to be taken away already; then all.
    Instead of a partition that would follow a move of the same topic in the opposite direction, the
    one that made that move goes back.
@@ -143,7 +144,8 @@ class GeneralAssignment:
         owner = self._owner[partition]
         count = len(self._current[owner])
         before = self._previous.get(partition)
-        if before is not None and before in self._current and count > len(self._current[before]) + 1:
+        may_have_it = before is not None and before in self._current and partition.topic in self._topics_of[before]
+        if before is not None and may_have_it and count > len(self._current[before]) + 1:
             self._move(partition, before)
             return True
         if any(count > len(self._current[other]) + 1 for other in self._possible[partition.topic] if other in self._current):

@@ -217,3 +217,21 @@ def test_a_newer_version_is_read_as_the_newest_known() -> None:
 def test_bad_bytes_of_a_member_are_one_error(data: bytes) -> None:
     with pytest.raises(ProtocolReadError):
         deserialize_subscription(data)
+
+
+def test_a_partition_does_not_go_back_to_a_member_that_is_no_longer_subscribed() -> None:
+    """The member refused the assignment and joined again, and nobody read the partition meanwhile.
+    It had owned the partition in an earlier generation, and gave up its topic since.
+    """
+    counts = {"t0": 3, "t2": 2, "t3": 5}
+    subscriptions = {
+        "m0": Subscription(["t0", "t2", "t3"], [], 5),
+        "m1": Subscription(["t0"], parts("t2p1", "t3p3"), -1),
+        "m2": Subscription(["t0", "t2", "t3"], parts("t0p2", "t3p0"), 5),
+        "m3": Subscription([], parts("t2p0"), 5),
+        "m4": Subscription(["t0", "t2", "t3"], parts("t0p0"), 5),
+    }
+    assigned = CooperativeStickyAssignor().assign(counts, subscriptions)
+    assert {member: {one.topic for one in partitions} - set(subscriptions[member].topics) for member, partitions in assigned.items()} == {
+        member: set() for member in subscriptions
+    }
