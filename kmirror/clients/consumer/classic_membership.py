@@ -96,6 +96,7 @@ class ClassicMembership:
         self._leader = GroupLeader(cluster, config)
         self.trouble: str | None = None
         self._refusal: KmirrorError | None = None
+        self._told: KmirrorError | None = None
         self._failures = 0
         self._polled_ms = runtime.clock.monotonic_ms()
         self._heard_ms = self._polled_ms
@@ -143,6 +144,9 @@ class ClassicMembership:
     async def update(self) -> None:
         """See `Membership`."""
         self._topics.raise_error()
+        told, self._told = self._told, None
+        if told is not None:
+            raise told
         self._look_at_topics()
         for _ in range(4):  # at most: taken, prepared, and joined anew without a rest in between
             before = self._state
@@ -185,6 +189,11 @@ class ClassicMembership:
         if error is not Errors.ILLEGAL_GENERATION:
             self._member.id = ""
         self._step(ClassicEvent.FENCED)
+
+    def _tell(self, error: KmirrorError) -> None:
+        """The next `poll` raises it. The member stays as it is: rights may still be granted."""
+        self._told = error
+        self._signal.fire()
 
     def _refuse(self, error: KmirrorError) -> None:
         self._refusal = error
@@ -306,7 +315,7 @@ class ClassicMembership:
                 self._rejoin("group is already rebalancing")
         elif error in GONE:
             self._forget_identity(error)
-        elif error in AGAIN:
+        elif error in AGAIN or error is Errors.GROUP_AUTHORIZATION_FAILED:
             self._heartbeat_due_ms = now_ms + self._cluster.backoff_ms(self._failures)
             self._failures += 1
             if now_ms - self._heard_ms >= self._config.get_int("session.timeout.ms"):
@@ -339,6 +348,9 @@ class ClassicMembership:
         elif error in GONE:
             self._forget_identity(error)
         elif error in AGAIN:
+            await self._retry_later(error.name)
+        elif error is Errors.GROUP_AUTHORIZATION_FAILED:
+            self._tell(self._requests.told(error))
             await self._retry_later(error.name)
         else:
             self._refuse(self._requests.told(error))
@@ -388,6 +400,9 @@ class ClassicMembership:
         elif error in GONE:
             self._forget_identity(error)
         elif error in AGAIN:
+            await self._retry_later(error.name)
+        elif error is Errors.GROUP_AUTHORIZATION_FAILED:
+            self._tell(self._requests.told(error))
             await self._retry_later(error.name)
         else:
             self._refuse(self._requests.told(error))

@@ -85,6 +85,7 @@ class ConsumerMembership:
         self._sent_topics: tuple[str, ...] | None = None
         self._tell_everything = True
         self._refusal: KmirrorError | None = None
+        self._topics_refused: KmirrorError | None = None
         self._failures = 0
         self.trouble: str | None = None
         self._polled_ms = runtime.clock.monotonic_ms()
@@ -132,6 +133,9 @@ class ConsumerMembership:
         self._topics.raise_error()
         if self._refusal is not None:
             raise self._refusal
+        refused, self._topics_refused = self._topics_refused, None
+        if refused is not None:
+            raise refused
         if self._topics.is_known and self._state is ConsumerState.UNSUBSCRIBED:
             self._step(ConsumerEvent.SUBSCRIBED)
         if self._state in MEMBER and self._sent_topics is not None and self._sent_topics != self._subscriptions.topics:
@@ -282,7 +286,10 @@ class ConsumerMembership:
         self._tell_everything = True  # what the coordinator knows of us is uncertain
         if error in FENCED:
             self._lose()
-        elif error in AGAIN or error is Errors.UNRELEASED_INSTANCE_ID:
+        elif error in AGAIN or error in (Errors.UNRELEASED_INSTANCE_ID, Errors.TOPIC_AUTHORIZATION_FAILED):
+            if error is Errors.TOPIC_AUTHORIZATION_FAILED:
+                self._topics_refused = self._told(error, response)  # the member stays: rights may still be granted
+                self._signal.fire()
             self._due_ms = self._runtime.clock.monotonic_ms() + self._cluster.backoff_ms(self._failures)
             self._failures += 1
             if self._epoch == JOIN_EPOCH:

@@ -36,7 +36,7 @@ class Membership(Protocol):
 
     async def update(self) -> None:
         """Does what the state asks for and the application must see. Raises what the coordinator
-        refused for good, and what the listener raised."""
+        refused, for good or for now, and what the listener raised."""
         ...
 
     def identity(self) -> MemberIdentity:
