@@ -18,6 +18,7 @@ One task uses a consumer at a time (`wakeup` excepted), as in Kafka one thread d
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
@@ -54,6 +55,7 @@ from kmirror.runtime.api import Runtime, TaskScope
 T = TypeVar("T")
 NO_GROUP: Final = "To use the group management or offset commit APIs, you must provide a valid group.id in the consumer configuration."
 NO_ASSIGNOR: Final = "Must configure at least one partition assigner class name to partition.assignment.strategy configuration property"
+_log = logging.getLogger(__name__)
 CLOSE_TIMEOUT_MS: Final = 30_000
 LAST_FETCHES_MS: Final = 1_000
 """How long `close` waits at most for brokers to end their fetch sessions."""
@@ -399,12 +401,11 @@ class KafkaConsumer:
         try:
             await self._commit_in_turn(offsets, self._config.get_int("request.timeout.ms"), place=place, topics_may_be_gone=True)
         except ApiException as error:
-            retriable = error.error.retriable
-            self._auto_commit_due_ms = (
-                min(self._auto_commit_due_ms, self._runtime.clock.monotonic_ms() + 100) if retriable else self._auto_commit_due_ms
-            )
-        except KmirrorError:
-            pass  # fenced or rebalancing: the membership knows; the next commit is made after the rebalance
+            _log.warning("An automatic commit failed: %s", error)
+            if error.error.retriable:
+                self._auto_commit_due_ms = min(self._auto_commit_due_ms, self._runtime.clock.monotonic_ms() + 100)
+        except KmirrorError as error:
+            _log.debug("An automatic commit was not made: %s", error)  # the next one is made after the rebalance
         finally:
             self._auto_commit_runs = False
 
@@ -415,8 +416,8 @@ class KafkaConsumer:
             return
         try:
             await self._commit_in_turn(None, int(timeout_ms), topics_may_be_gone=True)
-        except KmirrorError:
-            pass  # as in Kafka: the next owner begins at the commit before
+        except KmirrorError as error:
+            _log.warning("The commit before a rebalance or the end failed, so some records are read again: %s", error)
 
     def _identity(self) -> MemberIdentity:
         if self._membership is None or not self._subscriptions.has_auto_assigned_partitions:

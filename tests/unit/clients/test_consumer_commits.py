@@ -214,3 +214,23 @@ def test_close_ends_in_its_time_whoever_does_not_answer(protocol: str, coordinat
 
     assert cluster.run(story()) <= 501, "on the simulated clock"
     cluster.close()
+
+
+def test_an_automatic_commit_that_is_refused_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing said that the group's offsets stood still, until a restart read everything again."""
+    cluster = ScriptedCluster()
+    reads = ScriptedReads(cluster, t=1)
+    reads.assigned = [A]
+    reads.fill(A, 1)
+    reads.fail(ApiKeys.OFFSET_COMMIT, *[Errors.TOPIC_AUTHORIZATION_FAILED] * 100)
+
+    async def story() -> None:
+        async with consumer(cluster, "classic", enable_auto_commit="true", auto_commit_interval_ms="100") as reader:
+            reader.subscribe(["t"])
+            await read(reader, 1)
+            await reader.poll(150)
+
+    cluster.run(story())
+    assert "An automatic commit failed: TOPIC_AUTHORIZATION_FAILED: Not authorized to access topics: [t]" in caplog.messages
+    assert any(message.startswith("The commit before a rebalance or the end failed") for message in caplog.messages)
+    cluster.close()
