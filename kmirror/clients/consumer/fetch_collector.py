@@ -52,8 +52,8 @@ FETCH_ERRORS: Final = {
     Errors.UNKNOWN_TOPIC_OR_PARTITION: OnError.FIND_LEADER,
     Errors.UNKNOWN_TOPIC_ID: OnError.FIND_LEADER,
     Errors.INCONSISTENT_TOPIC_ID: OnError.FIND_LEADER,
+    Errors.UNKNOWN_LEADER_EPOCH: OnError.FIND_LEADER,  # a broker that is behind, or a topic made anew (Kafka only tries again)
     Errors.OFFSET_OUT_OF_RANGE: OnError.RESET,
-    Errors.UNKNOWN_LEADER_EPOCH: OnError.TRY_AGAIN,
     Errors.UNKNOWN_SERVER_ERROR: OnError.TRY_AGAIN,
 }
 """Any other error is told."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.clients.scripted_cluster import ScriptedCluster
 from support.clients.scripted_reads import ScriptedReads, consumer, read
@@ -13,6 +15,7 @@ from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.wire.api_keys import ApiKeys
+from kmirror.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from kmirror.wire.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
 from kmirror.wire.messages.offset_for_leader_epoch import EpochEndOffset, OffsetForLeaderEpochResponse, OffsetForLeaderTopicResult
 
@@ -109,4 +112,37 @@ def test_a_position_is_validated_while_no_coordinator_is_there() -> None:
             return await read(reader, 2)
 
     assert cluster.run(story()) == [(0, 1), (0, 2)]
+    cluster.close()
+
+
+def test_a_topic_made_anew_is_read_on_where_fetches_name_no_topic_ids() -> None:
+    """Before Fetch v13 a leader can only say UNKNOWN_LEADER_EPOCH. It was asked with the former
+    topic's epoch for metadata.max.age.ms.
+    """
+    cluster = ScriptedCluster()
+    cluster.ranges[ApiKeys.FETCH] = (4, 12)
+    reads = ScriptedReads(cluster, t=1)
+    topic = cluster.topics["t"]
+    topic.epochs[0] = 2
+    fetch = cluster.handlers[ApiKeys.FETCH]
+
+    async def checked(node_id: int, request: Any) -> object:
+        for asked in request.topics[0].partitions:
+            if asked.current_leader_epoch > topic.epochs[0]:
+                row = PartitionData(partition_index=0, error_code=Errors.UNKNOWN_LEADER_EPOCH)
+                return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[row])])
+        return await fetch(node_id, request)
+
+    cluster.handlers[ApiKeys.FETCH] = checked
+
+    async def story() -> list[tuple[int, int]]:
+        async with consumer(cluster, "classic") as reader:
+            reader.assign([A])
+            reader.seek(A, 0)
+            await reader.poll(100)
+            topic.topic_id, topic.epochs[0] = Uuid(b"another topic id"), 0
+            reads.fill(A, 1)
+            return await read(reader, 1)
+
+    assert cluster.run(story()) == [(0, 0)]
     cluster.close()
