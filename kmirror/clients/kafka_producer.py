@@ -132,7 +132,11 @@ class KafkaProducer:
         """
         self._admission.ensure_open()
         accumulator = self._accumulator
-        key, value, headers = plain_bytes(record.key), plain_bytes(record.value), record.headers
+        key, value, headers = record.key, record.value, record.headers
+        if key is not None and type(key) is not bytes:
+            key = plain_bytes(key)
+        if type(value) is not bytes:
+            value = plain_bytes(value)
         if headers:
             headers = [(name, None if content is None else bytes(memoryview(content))) for name, content in headers]
         most_ms = self.config.max_block_ms

@@ -41,6 +41,7 @@ class RecordAdmission:
         self._cluster = cluster
         self._pool = pool
         self._manager = manager
+        self._transaction = manager if manager is not None and manager.is_transactional else None
         self._wake_sender = wake_sender
         self._missing: dict[object, str] = {}
 
@@ -56,8 +57,8 @@ class RecordAdmission:
 
     def added(self, partition: TopicPartition) -> None:
         """A record was accepted."""
-        if self._manager is not None:
-            self._manager.added(partition)
+        if self._transaction is not None:
+            self._transaction.added(partition)
 
     def ensure_size(self, size: int) -> None:
         limit = self._config.max_request_size

@@ -357,6 +357,8 @@ class TransactionManager:
                 self.request_rewrite(batch.partition)
             return True
         if error is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            if self.is_transactional and self.has_error:
+                return False  # it was not written, and what it belongs to can only be aborted
             if batch.partition not in self._unresolved and (batch.sequence_was_reset or not batch.was_next):
                 return True
             if self.is_transactional:

@@ -238,7 +238,7 @@ class _Life:
                 continue
             except KmirrorError as error:
                 if isinstance(error, ApiException) and error.error is Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT:
-                    await self._poll_records_instead()
+                    self._polls_of_records = POLLS_OF_RECORDS
                     continue
                 _log.warning("[%s] Failure during poll: %s", self._config.flow, error)
                 await self._runtime.sleep_ms(pause_ms)
@@ -307,12 +307,6 @@ class _Life:
             self._polls_of_records -= 1
             return await self._consumer.poll(self._config.poll_timeout_ms)
         return await self._consumer.poll_batches(self._config.poll_timeout_ms)
-
-    async def _poll_records_instead(self) -> None:
-        """There are messages of format 0 or 1: what was fetched is given up and polled again."""
-        self._polls_of_records = POLLS_OF_RECORDS
-        for partition in self._config.partitions:
-            self._consumer.seek(partition, await self._consumer.position(partition))
 
     # Copying
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-import zlib
 
 import pytest
+from support.logs.old_messages import message
 
 from kmirror.clients.consumer.completed_fetch import CompletedFetch
 from kmirror.common.errors import ApiException, Errors
@@ -185,20 +185,14 @@ def test_check_crcs_off_shows_what_is_there() -> None:
     assert offsets(fetched(bytes(damaged), crcs=False)) == [0]
 
 
-def legacy(offset: int, value: bytes | None, *, magic: int, codec: int = 0, timestamp: int = 55) -> bytes:
-    body = struct.pack(">bb", magic, codec) + (struct.pack(">q", timestamp) if magic else b"") + struct.pack(">i", -1)
-    body += struct.pack(">i", -1) if value is None else struct.pack(">i", len(value)) + value
-    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
-
-
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [0, 1, 2, 3])
 def test_old_formats_are_read(magic: int, codec: int) -> None:
-    inner = [legacy(index if magic else 4 + index, b"v%d" % index, magic=magic) for index in range(3)]
+    inner = [message(index if magic else 4 + index, b"v%d" % index, magic=magic) for index in range(3)]
     if codec:
-        data = legacy(6, bytes(compress(CompressionType(codec), b"".join(inner))), magic=magic, codec=codec)
+        data = message(6, bytes(compress(CompressionType(codec), b"".join(inner))), magic=magic, codec=codec)
     else:
-        data = b"".join(legacy(4 + index, b"v%d" % index, magic=magic) for index in range(3))
+        data = b"".join(message(4 + index, b"v%d" % index, magic=magic) for index in range(3))
     completed = fetched(data + plain(7, 1), 5)
     records = completed.fetch_records(10)
     assert [(record.offset, record.value, record.timestamp) for record in records] == [
@@ -211,13 +205,13 @@ def test_old_formats_are_read(magic: int, codec: int) -> None:
 
 def test_old_formats_have_no_batches() -> None:
     with pytest.raises(ApiException) as caught:
-        fetched(legacy(0, b"v", magic=1)).fetch_batches(1 << 20)
+        fetched(message(0, b"v", magic=1)).fetch_batches(1 << 20)
     assert caught.value.error is Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
 
 def test_records_go_on_where_batches_end_because_the_format_is_old() -> None:
     """The error was kept: a copy that changed over to records got it again and again, for ever."""
-    completed = fetched(plain(0, 2) + legacy(2, b"v2", magic=1) + legacy(3, b"v3", magic=1) + plain(4, 1))
+    completed = fetched(plain(0, 2) + message(2, b"v2", magic=1) + message(3, b"v3", magic=1) + plain(4, 1))
     whole = completed.fetch_batches(1 << 20)
     assert whole is not None
     assert whole.next_offset == 2
@@ -234,7 +228,7 @@ def test_records_go_on_where_batches_end_because_the_format_is_old() -> None:
 
 
 def test_a_damaged_old_message() -> None:
-    data = bytearray(legacy(0, b"v", magic=1))
+    data = bytearray(message(0, b"v", magic=1))
     data[-1] ^= 1
     with pytest.raises(ApiException, match="stored crc"):
         fetched(bytes(data)).fetch_records(1)

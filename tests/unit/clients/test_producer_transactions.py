@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from support.clients.scripted_cluster import NO_ANSWER, ScriptedCluster, ScriptedTopic
 from support.clients.scripted_logs import ScriptedLogs
@@ -9,6 +11,7 @@ from support.clients.scripted_transactions import ScriptedTransactions
 
 from kmirror.clients.consumer.consumer_types import CommitFailedException
 from kmirror.clients.kafka_producer import ConsumerGroupMetadata, IllegalStateError, KafkaProducer, OffsetAndMetadata, ProducerRecord
+from kmirror.clients.transaction_manager import State, TransactionManager
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.wire.api_keys import ApiKeys
@@ -296,3 +299,17 @@ def test_an_expired_batch_of_unknown_outcome_can_only_be_aborted(scene):
     scene.run(story())
     assert scene.logs.values("t") == [b"y"]
     scene.run(producer.close())
+
+
+def test_a_batch_that_came_too_early_is_not_repeated_if_only_an_abort_is_left():
+    """Of a topic that was made anew, and knows no sequence: the first batch fails the transaction, and the
+    one behind it was repeated for delivery.timeout.ms. So long a commit did not end.
+    """
+    manager, error = TransactionManager("tx"), Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
+    for state in (State.INITIALIZING, State.READY, State.IN_TRANSACTION):
+        manager.transition_to(state)
+    early = SimpleNamespace(partition=TopicPartition("t", 0), sequence_was_reset=False, was_next=False, is_doubtful=True)
+    assert manager.can_retry(early, error, -1), "it may be the next when it comes again"
+    manager.must_abort(ApiException(error))
+    assert not manager.can_retry(early, error, -1)
+    assert manager.can_retry(early, Errors.NOT_LEADER_OR_FOLLOWER, -1), "whether it was written is not known"
