@@ -5,40 +5,20 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from support.clients.scripted_cluster import NO_ANSWER, ScriptedCluster, ScriptedTopic
-from support.clients.scripted_logs import ScriptedLogs
-from support.clients.scripted_transactions import ScriptedTransactions
+from support.clients.scripted_cluster import NO_ANSWER
+from support.clients.transaction_scene import TransactionScene
 
 from kmirror.clients.consumer.consumer_types import CommitFailedException
-from kmirror.clients.kafka_producer import ConsumerGroupMetadata, IllegalStateError, KafkaProducer, OffsetAndMetadata, ProducerRecord
+from kmirror.clients.kafka_producer import ConsumerGroupMetadata, IllegalStateError, OffsetAndMetadata, ProducerRecord
 from kmirror.clients.transaction_manager import State, TransactionManager
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.wire.api_keys import ApiKeys
 
 
-class Scene:
-    def __init__(self, version: int) -> None:
-        self.cluster = ScriptedCluster(2)
-        self.cluster.topics["t"] = ScriptedTopic({0: 0, 1: 1})
-        self.logs = ScriptedLogs(self.cluster)
-        self.coordinator = ScriptedTransactions(self.cluster, version=version)
-        self.cluster.coordinator_of = lambda key: 1
-        self.version = version
-
-    def producer(self, **settings):
-        async def made():
-            return KafkaProducer(self.cluster.runtime, self.cluster.props(0, transactional_id="tx", **settings))
-
-        return self.cluster.run(made())
-
-    def run(self, coroutine):
-        return self.cluster.run(coroutine)
-
-
 @pytest.fixture(params=[1, 2], ids=["v1", "v2"])
 def scene(request):
-    scene = Scene(request.param)
+    scene = TransactionScene(request.param)
     yield scene
     scene.cluster.close()
 
@@ -163,7 +143,7 @@ def test_what_passes_is_retried(scene):
 
 @pytest.mark.parametrize("error", [Errors.TOPIC_AUTHORIZATION_FAILED, Errors.TRANSACTION_ABORTABLE, Errors.UNKNOWN_PRODUCER_ID])
 def test_partitions_that_cannot_be_added_fail_the_transaction(error):
-    scene = Scene(1)
+    scene = TransactionScene(1)
     producer = scene.producer()
     scene.coordinator.fail(ApiKeys.ADD_PARTITIONS_TO_TXN, error)
 

@@ -8,12 +8,11 @@ import asyncio
 import struct
 
 import pytest
-from support.clients.scripted_cluster import NO_ANSWER, ScriptedCluster, ScriptedTopic
-from support.clients.scripted_logs import ScriptedLogs
-from support.clients.scripted_transactions import ScriptedTransactions
+from support.clients.scripted_cluster import NO_ANSWER, ScriptedTopic
+from support.clients.transaction_scene import TransactionScene
 
 from kmirror.clients.cluster_client import TRANSACTION
-from kmirror.clients.kafka_producer import ConsumerGroupMetadata, KafkaProducer, OffsetAndMetadata, ProducerRecord
+from kmirror.clients.kafka_producer import ConsumerGroupMetadata, OffsetAndMetadata, ProducerRecord
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.wire.api_keys import ApiKeys
@@ -26,41 +25,32 @@ from kmirror.wire.messages.add_partitions_to_txn import (
 GROUP = ConsumerGroupMetadata("g")
 
 
-class Scene:
-    """The coordinator is broker 1 until `coordinator_of` says something else."""
+def made_scene(version):
+    return TransactionScene(version, brokers=3, leaders=(0, 0))
 
-    def __init__(self, version: int) -> None:
-        self.cluster = ScriptedCluster(3)
-        self.cluster.topics["t"] = ScriptedTopic({0: 0, 1: 0})
-        self.logs = ScriptedLogs(self.cluster)
-        self.coordinator = ScriptedTransactions(self.cluster, version=version)
-        self.cluster.coordinator_of = lambda key: 1
-        self.version = version
 
-    def producer(self, **settings):
-        async def made():
-            return KafkaProducer(self.cluster.runtime, self.cluster.props(0, transactional_id="tx", **settings))
+def answer_offsets_late(scene, ms):
+    """The group's coordinator takes its time."""
+    answer = scene.cluster.handlers[ApiKeys.TXN_OFFSET_COMMIT]
+    runtime = scene.cluster.world.node("broker-1").runtime
 
-        return self.cluster.run(made())
+    async def slow(node_id, request):
+        await runtime.sleep_ms(ms)
+        return answer(node_id, request)
 
-    def run(self, coroutine):
-        return self.cluster.run(coroutine)
-
-    def move_coordinator(self) -> None:
-        self.cluster.stop(1)
-        self.cluster.coordinator_of = lambda key: 2
+    scene.cluster.handlers[ApiKeys.TXN_OFFSET_COMMIT] = slow
 
 
 @pytest.fixture(params=[1, 2], ids=["v1", "v2"])
 def scene(request):
-    scene = Scene(request.param)
+    scene = made_scene(request.param)
     yield scene
     scene.cluster.close()
 
 
 @pytest.fixture
 def scene_v1():
-    scene = Scene(1)
+    scene = made_scene(1)
     yield scene
     scene.cluster.close()
 
@@ -267,14 +257,7 @@ def test_a_partition_that_is_new_to_the_coordinator_does_not_fail_the_others(sce
 
 def test_other_offsets_after_a_call_that_was_given_up_are_sent_too(scene):
     producer = scene.producer()
-    answer = scene.cluster.handlers[ApiKeys.TXN_OFFSET_COMMIT]
-    runtime = scene.cluster.world.node("broker-1").runtime
-
-    async def slow(node_id, request):
-        await runtime.sleep_ms(1_000)
-        return answer(node_id, request)
-
-    scene.cluster.handlers[ApiKeys.TXN_OFFSET_COMMIT] = slow
+    answer_offsets_late(scene, 1_000)
 
     async def story():
         await producer.init_transactions()
@@ -295,14 +278,7 @@ def test_other_offsets_after_a_call_that_was_given_up_are_sent_too(scene):
 def test_a_transaction_ends_after_offsets_that_were_given_up(scene, ending):
     """Kafka's producer may abort, or commit, while offsets are still being sent."""
     producer = scene.producer()
-    answer = scene.cluster.handlers[ApiKeys.TXN_OFFSET_COMMIT]
-    runtime = scene.cluster.world.node("broker-1").runtime
-
-    async def slow(node_id, request):
-        await runtime.sleep_ms(1_000)
-        return answer(node_id, request)
-
-    scene.cluster.handlers[ApiKeys.TXN_OFFSET_COMMIT] = slow
+    answer_offsets_late(scene, 1_000)
 
     async def story():
         await producer.init_transactions()
