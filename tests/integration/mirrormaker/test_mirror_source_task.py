@@ -188,7 +188,7 @@ async def test_a_task_that_is_stopped_while_it_stores_offsets_stores_them(monkey
     monkeypatch.setattr(OffsetStorage, "write", write_slowly)
     async with pair({"t": 1}) as clusters:
         produce(clusters.a, "t", 50)
-        async with clusters.running(clusters.config({"t": 1})):
+        async with clusters.running(clusters.config({"t": 1}, offset_flush_timeout_ms=int(REACHED_S * 1000))):
             await asyncio.wait_for(storing.wait(), REACHED_S)
         [stored] = clusters.stored().values()
         assert stored + 1 == len((await asyncio.to_thread(read, clusters.b, "A.t"))[0])
