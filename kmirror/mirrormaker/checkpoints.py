@@ -102,9 +102,9 @@ class CheckpointStore:
             if not void:
                 continue
             self.withdrawn.setdefault(group, {}).setdefault(partition, set()).update(void)
-            for offset in void:
-                while offset in offsets:
-                    offsets.remove(offset)
+            kept = [offset for offset in offsets if offset <= beyond]
+            offsets.clear()
+            offsets.extend(kept)
             last = self.get(group).get(partition)
             if last is not None and last.downstream_offset > beyond:
                 del self._checkpoints[group][partition]

@@ -76,9 +76,9 @@ async def _forgets(admin: AdminClient, topic: str, keeps: str) -> str | None:
 
 class KeptTopic:
     """A connector's own topic, of one partition. `keeps` says what is in it. In Kafka it is made when the
-    connector starts; here it is also made anew if somebody deletes it, and told if it forgets. (A
-    producer that asks for a missing topic has a broker with auto.create.topics.enable make it, and
-    that is not a compacted one.)
+    connector starts. Here it is also made anew if somebody deletes it, and the log says so if it is not
+    compacted: a broker with auto.create.topics.enable makes such a one when a producer asks for a
+    missing topic.
     """
 
     def __init__(self, admin: AdminClient, name: str, replication_factor: int, keeps: str) -> None:
@@ -89,9 +89,12 @@ class KeptTopic:
         self._said: str | None = None
 
     async def make(self) -> None:
-        """Errors as of `create_compacted_topic`."""
-        if not await create_compacted_topic(self._admin, self._name, partitions=1, replication_factor=self._replication_factor):
+        """Raises what `create_compacted_topic` does."""
+        if not await self._create():
             await self._tell_if_it_forgets()
+
+    async def _create(self) -> bool:
+        return await create_compacted_topic(self._admin, self._name, partitions=1, replication_factor=self._replication_factor)
 
     def job(self) -> Job:
         return Job(self._look_after, LOOK_AFTER_MS, f"looking after topic {self._name}", delayed=True)
@@ -99,13 +102,13 @@ class KeptTopic:
     async def _look_after(self, step: Step) -> None:
         if self._name not in await self._admin.list_topics(include_internal=True):
             step()
-            if await create_compacted_topic(self._admin, self._name, partitions=1, replication_factor=self._replication_factor):
+            if await self._create():
                 _log.warning("Topic %s was gone, and its %s with it: it is made anew", self._name, self._keeps)
         step()
         await self._tell_if_it_forgets()
 
     async def _tell_if_it_forgets(self) -> None:
-        """Tells it once."""
+        """The log says it once, and again after a change."""
         said = await _forgets(self._admin, self._name, self._keeps)
         if said is not None and said != self._said:
             _log.warning("%s; set cleanup.policy=compact for it", said)

@@ -15,7 +15,7 @@ the rules of each fleet (`sim.fleet_checkers`).
 
 The truth is what the logs say at the end (`Healed`), when the workers have ended. A batch that a
 worker sends again is a second copy: at least once. Records that went with a topic of the target that
-was deleted need not come again; neither what was said of that topic has to be true of the new one.
+was deleted need not come again, and what was said of that topic need not be true of the new one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from kmirror.sim.checkers import Violation
 from kmirror.sim.events import Appended, Event, History, LogKey, Removed
 from kmirror.sim.fleet_checkers import CHECKERS, Truth, truth_of
 from kmirror.sim.fleet_events import FleetEvent
-from kmirror.sim.flow_events import TOPIC_DELETED, Copied, FaultsEnded, FlowRead, GroupMoved, TopicsSeen, went_with_topics
+from kmirror.sim.flow_events import Copied, FaultsEnded, FlowRead, GroupMoved, TopicsSeen, went_with_topics
+from kmirror.sim.log_watch import TOPIC_DELETED
 from kmirror.sim.topic_events import DELETE_TOPIC, TopicAsked
 
 OF_LOCAL_TOPICS = ("duplicates",)

@@ -12,9 +12,9 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.formats import Checkpoint, OffsetSync
 from kmirror.record.record_batch import RecordBatch
 from kmirror.sim.events import Event, History, Removed
+from kmirror.sim.log_watch import TOPIC_DELETED
 from kmirror.sim.server import SimServer
 
-TOPIC_DELETED = "topic deleted"
 Copied = tuple[TopicPartition, TopicPartition]
 """A partition of the source, and the target's that has its records."""
 

@@ -54,7 +54,7 @@ SUFFIX = ".log"
 MIRROR_STATE_TOPIC = "__mirror_state"
 SET_ASIDE = (DELETE_DIR_SUFFIX, STRAY_DIR_SUFFIX)
 NO_CURRENT_LOG = (*SET_ASIDE, FUTURE_DIR_SUFFIX)
-MOVE, DISK_LOST = "move", "disk lost"
+MOVE, DISK_LOST, TOPIC_DELETED = "move", "disk lost", "topic deleted"
 NOT_FOLLOWED = ("__cluster_metadata", "__consumer_offsets", "keys-")
 
 
@@ -201,7 +201,7 @@ class LogWatch:
             self._take_over(others[0])
             return
         is_deleted = was_deletion_asked(self._history, self._history.hosts.get(self._cluster, self._cluster), partition.topic)
-        self._drop(partition, lambda batch: True, "topic deleted" if is_deleted or not self.is_starting else "recovery")
+        self._drop(partition, lambda batch: True, TOPIC_DELETED if is_deleted or not self.is_starting else "recovery")
 
     def on_remove(self, path: str) -> None:
         path = self._now_at(path)
