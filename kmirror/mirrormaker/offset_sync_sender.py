@@ -2,7 +2,7 @@
 
 The writer of the rules (`offset_syncs`) says which syncs are due. They wait in a queue for a task
 that gives them to the producer; those that became due together are one batch. A sync that fails
-is logged and not sent again, as in Kafka: a later one says more.
+is logged and not sent again, as in Kafka, because a later one says more, except the first of a log.
 
 In Kafka what finds no place at a commit waits for the next record or commit. With exactly-once support
 there may be none, for a commit needs a transaction. So here it also goes when a place becomes free.
@@ -99,7 +99,7 @@ class OffsetSyncSender:
 
     def _done(self, syncs: Sequence[OffsetSync], _number: int, _offset: int, error: Exception | None) -> None:
         for sync in syncs:
-            self._syncs.sync_acknowledged()
+            self._syncs.sync_done(sync, failed=error is not None)
             if error is not None:
                 _log.error("[%s] Failure sending offset sync %s: %s", self._flow, sync, error)
         if self._commit_waits:

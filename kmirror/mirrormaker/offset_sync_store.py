@@ -65,7 +65,7 @@ class OffsetSyncStore:
         """Returns whether the target's offsets have gone back."""
         syncs = self._syncs.get(sync.topic_partition)
         only_last = not self.read_to_end and self._initialization_must_read_to_end
-        went_back = syncs is not None and sync.downstream_offset < syncs[0].downstream_offset
+        went_back = syncs is not None and _is_of_another_log(sync, syncs[0])
         if syncs is None or only_last or went_back or sync.upstream_offset < syncs[0].upstream_offset:
             self._syncs[sync.topic_partition] = [sync] * SYNCS_PER_PARTITION
         else:
@@ -110,6 +110,13 @@ class OffsetSyncStore:
 def translated(sync: OffsetSync, upstream_offset: int) -> int:
     """Returns the target's offset for one at or after `sync`: no further than one past it (OS6)."""
     return sync.downstream_offset + (0 if upstream_offset == sync.upstream_offset else 1)
+
+
+def _is_of_another_log(sync: OffsetSync, before: OffsetSync) -> bool:
+    """Whether the target's log went back between two syncs: one log has one record at an offset."""
+    if sync.downstream_offset == before.downstream_offset:
+        return sync.upstream_offset != before.upstream_offset
+    return sync.downstream_offset < before.downstream_offset
 
 
 def _with_newest(original: list[OffsetSync], newest: OffsetSync) -> list[OffsetSync]:

@@ -60,7 +60,7 @@ def simulated_syncs(records: int, lag_max: int) -> Iterator[OffsetSync]:
     writer = OffsetSyncWriter(lag_max)
     for offset in range(records):
         for sync in writer.record_acknowledged(SIMULATED_PARTITION, offset, offset):
-            writer.sync_acknowledged()
+            writer.sync_done(sync)
             yield sync
     yield from writer.commit()
 

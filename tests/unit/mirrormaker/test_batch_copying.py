@@ -15,6 +15,7 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.batch_copying import Copying, TargetRules, copying, in_runs, joined, rewritten
 from kmirror.mirrormaker.batch_offset_syncs import BatchOffsetSyncWriter
+from kmirror.mirrormaker.formats import OffsetSync
 from kmirror.mirrormaker.offset_syncs import OffsetSyncWriter
 from kmirror.mirrormaker.submitted_records import SubmittedRecords
 from kmirror.record.builder import build_batch, empty_batch
@@ -258,9 +259,12 @@ def test_an_offset_is_stored_when_everything_before_it_was_acknowledged() -> Non
 BATCHES = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 2), st.integers(-5, 5), st.booleans()), min_size=1, max_size=12)
 
 
-@given(BATCHES, st.integers(0, 30), st.booleans())
-def test_syncs_of_batches_are_those_of_their_records(batches: list[tuple[int, int, int, bool]], lag: int, acknowledge: bool) -> None:
+@given(BATCHES, st.integers(0, 30), st.booleans(), st.booleans())
+def test_syncs_of_batches_are_those_of_their_records(
+    batches: list[tuple[int, int, int, bool]], lag: int, acknowledge: bool, fails: bool
+) -> None:
     by_batch, by_record = BatchOffsetSyncWriter(lag), OffsetSyncWriter(lag)
+    in_flight: list[OffsetSync] = []
     upstream, downstream = 1_000, 500
     for count, gap, jump, commit in batches:
         upstream += gap
@@ -270,11 +274,15 @@ def test_syncs_of_batches_are_those_of_their_records(batches: list[tuple[int, in
         for index in range(count):
             slow += by_record.record_acknowledged(T0, upstream + index, downstream + index)
         assert fast == slow
+        in_flight += fast
         if commit:
-            assert by_batch.commit() == by_record.commit()
+            committed = by_batch.commit()
+            assert committed == by_record.commit()
+            in_flight += committed
         if acknowledge:
-            for writer in (by_batch, by_record):
-                while writer.outstanding:
-                    writer.sync_acknowledged()
+            for sync in in_flight:
+                by_batch.sync_done(sync, failed=fails)
+                by_record.sync_done(sync, failed=fails)
+            in_flight.clear()
         assert (by_batch.pending, by_batch.delayed) == (by_record.pending, by_record.delayed)
         upstream, downstream = upstream + count, downstream + count

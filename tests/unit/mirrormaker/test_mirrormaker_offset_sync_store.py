@@ -35,7 +35,7 @@ def mirrored(copies: list[tuple[int, int]], *, lag_max: int = 100, commit_every:
         if commit_every and number % commit_every == 0:
             sent += writer.commit()
         for sync in sent:
-            writer.sync_acknowledged()
+            writer.sync_done(sync)
             store.handle_sync(sync)
     return store
 
@@ -132,6 +132,13 @@ def test_os4_a_log_of_the_target_that_went_back_voids_earlier_syncs() -> None:
     assert store.handle_sync(OffsetSync(T0, 100, 0)), "it tells so"
     assert not store.handle_sync(OffsetSync(T0, 110, 10))
     assert [store.translate_downstream(T0, offset) for offset in (60, 99, 100, 105, 120)] == [TOO_OLD, TOO_OLD, 0, 1, 11]
+
+
+def test_os4_another_record_at_the_last_syncs_offset_is_in_another_log() -> None:
+    store = store_of([(50, 0)])
+    assert not store.handle_sync(OffsetSync(T0, 50, 0)), "the same sync again says nothing"
+    assert store.handle_sync(OffsetSync(T0, 51, 0))
+    assert [store.translate_downstream(T0, offset) for offset in (50, 51, 60)] == [TOO_OLD, 0, 1]
 
 
 def test_os3_a_record_that_is_synced_twice_is_kept_twice_as_in_kafka() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.formats import OffsetSync
 from kmirror.mirrormaker.offset_syncs import MAX_OUTSTANDING_OFFSET_SYNCS, OffsetSyncWriter, PartitionState
@@ -51,18 +53,72 @@ def test_os2_a_due_pair_replaces_the_one_that_waits_for_the_commit() -> None:
     assert writer.commit() == []
 
 
-def test_os2_at_most_ten_syncs_are_in_flight_and_the_rest_goes_in_order_with_its_newest_pair() -> None:
+def test_os1_another_record_at_the_same_downstream_offset_is_synced_at_once() -> None:
+    assert due([(10, 0), (11, 0), (12, 1)]) == [(10, 0), (11, 0)], "the target's topic was made anew"
+
+
+def busy_writer(partitions: Sequence[TopicPartition]) -> OffsetSyncWriter:
+    """Ten syncs are in flight. Of each of `partitions` the first sync is written: offset 5 in both clusters."""
     writer = OffsetSyncWriter()
-    partitions = [TopicPartition("t", number) for number in range(13)]
-    sent = [sync for partition in partitions for sync in writer.record_acknowledged(partition, 5, 5)]
-    assert len(sent) == writer.outstanding == MAX_OUTSTANDING_OFFSET_SYNCS
-    assert [sync.topic_partition.partition for sync in writer.pending] == [10, 11, 12]
-    assert writer.record_acknowledged(partitions[10], 50, 6) == []
-    writer.sync_acknowledged()
-    assert writer.pending[0] == OffsetSync(partitions[10], 50, 6), "an acknowledgement alone sends nothing"
-    assert writer.commit() == [OffsetSync(partitions[10], 50, 6)]
-    writer.sync_acknowledged()
-    assert writer.record_acknowledged(partitions[0], 6, 6) == [OffsetSync(partitions[11], 5, 5)]
+    for partition in partitions:
+        writer.sync_done(*writer.record_acknowledged(partition, 5, 5))
+    for number in range(MAX_OUTSTANDING_OFFSET_SYNCS):
+        writer.record_acknowledged(other(number).topic_partition, 0, 0)
+    assert writer.outstanding == MAX_OUTSTANDING_OFFSET_SYNCS
+    return writer
+
+
+def other(number: int) -> OffsetSync:
+    return OffsetSync(TopicPartition("other", number), 0, 0)
+
+
+def test_os2_at_most_ten_syncs_are_in_flight_and_the_rest_goes_in_order_with_its_newest_pair() -> None:
+    partitions = [TopicPartition("t", number) for number in range(3)]
+    writer = busy_writer(partitions)
+    for partition in partitions:
+        assert writer.record_acknowledged(partition, 8, 6) == []
+    assert writer.record_acknowledged(partitions[0], 50, 7) == []
+    writer.sync_done(other(0))
+    assert writer.pending[0] == OffsetSync(partitions[0], 50, 7), "an acknowledgement alone sends nothing"
+    assert writer.commit() == [OffsetSync(partitions[0], 50, 7)]
+    writer.sync_done(other(1))
+    assert writer.record_acknowledged(other(0).topic_partition, 1, 1) == [OffsetSync(partitions[1], 8, 6)]
     assert writer.send_pending() == [], "there is no place"
-    writer.sync_acknowledged()
-    assert writer.send_pending() == [OffsetSync(partitions[12], 5, 5)]
+    writer.sync_done(other(2))
+    assert writer.send_pending() == [OffsetSync(partitions[2], 8, 6)]
+
+
+def test_os2_the_first_pair_of_a_log_is_not_replaced_while_it_waits() -> None:
+    writer = busy_writer([T0])
+    for pair in ((6, 0), (9, 1), (20, 2)):  # made anew; two gaps
+        assert writer.record_acknowledged(T0, *pair) == []
+    for number in range(2):
+        writer.sync_done(other(number))
+    assert writer.commit() == [OffsetSync(T0, 6, 0), OffsetSync(T0, 20, 2)]
+
+
+def test_os2_the_first_pair_of_a_tasks_life_is_not_replaced_while_it_waits() -> None:
+    """The topic may have been made anew while the task was elsewhere."""
+    writer = busy_writer([])
+    for pair in ((6, 0), (9, 1), (20, 2)):
+        assert writer.record_acknowledged(T0, *pair) == []
+    assert writer.pending == (OffsetSync(T0, 6, 0), OffsetSync(T0, 20, 2))
+
+
+def test_os2_the_first_pair_of_a_log_that_failed_goes_again_at_the_next_commit() -> None:
+    writer = OffsetSyncWriter()
+    (first,) = writer.record_acknowledged(T0, 6, 0)
+    (later,) = writer.record_acknowledged(T0, 9, 1)
+    writer.sync_done(later, failed=True)
+    writer.sync_done(first, failed=True)
+    assert writer.send_pending() == [], "a topic that refuses syncs is not asked all the time"
+    assert writer.commit() == [first], "a later pair says more than the other one"
+    writer.sync_done(first)
+    assert writer.commit() == []
+
+
+def test_os2_of_two_logs_that_began_the_later_one_counts() -> None:
+    writer = busy_writer([T0])
+    for pair in ((6, 0), (7, 1), (8, 0), (9, 1)):
+        writer.record_acknowledged(T0, *pair)
+    assert writer.pending == (OffsetSync(T0, 8, 0),)
