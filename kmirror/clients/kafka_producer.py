@@ -33,16 +33,14 @@ from typing import Any, Final, Self, TypeVar
 
 from kmirror.clients.cluster_client import ClusterClient, PartitionInfo
 from kmirror.clients.consumer.consumer_types import ConsumerGroupMetadata
-from kmirror.clients.producer_batch import (
+from kmirror.clients.produce_result import (
     Callback,
     FutureRecordMetadata,
-    IllegalStateError,
     ProducerRecord,
     Receipt,
     RecordMetadata,
-    plain_bytes,
-    size_upper_bound,
 )
+from kmirror.clients.producer_batch import IllegalStateError, plain_bytes, size_upper_bound
 from kmirror.clients.producer_config import ProducerConfig
 from kmirror.clients.producer_sender import Sender
 from kmirror.clients.record_accumulator import RecordAccumulator

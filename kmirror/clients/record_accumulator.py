@@ -24,15 +24,13 @@ from typing import Final
 
 from kmirror.clients.buffer_pool import BufferPool
 from kmirror.clients.cluster_metadata import LeaderAndEpoch
-from kmirror.clients.producer_batch import (
+from kmirror.clients.produce_result import (
     BatchResult,
     Callback,
     FutureRecordMetadata,
-    JointResult,
-    ProducerBatch,
     Receipt,
-    size_upper_bound,
 )
+from kmirror.clients.producer_batch import JointResult, ProducerBatch, size_upper_bound
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Buffer
 from kmirror.common.topic_partition import TopicPartition

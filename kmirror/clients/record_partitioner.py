@@ -6,7 +6,8 @@ from operator import index
 
 from kmirror.clients.cluster_client import ClusterClient
 from kmirror.clients.partitioner import StickyPartitioner, partition_for_key
-from kmirror.clients.producer_batch import IllegalStateError, ProducerBatch, ProducerRecord, plain_bytes
+from kmirror.clients.produce_result import ProducerRecord
+from kmirror.clients.producer_batch import IllegalStateError, ProducerBatch, plain_bytes
 from kmirror.clients.producer_config import ProducerConfig
 from kmirror.clients.record_accumulator import RecordAccumulator
 from kmirror.common.ports import Random

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from kmirror.clients.kafka_producer import KafkaProducer
-from kmirror.clients.producer_batch import NO_OFFSET
+from kmirror.clients.produce_result import NO_OFFSET
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.batch_offset_syncs import BatchOffsetSyncWriter

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Protocol
 
 from kmirror.clients.kafka_producer import FutureRecordMetadata, ProducerRecord, RecordMetadata
-from kmirror.clients.producer_batch import Callback
+from kmirror.clients.produce_result import Callback
 from kmirror.common.errors import ApiException
 
 _log = logging.getLogger(__name__)
