@@ -43,4 +43,5 @@ def test_work_that_has_not_begun_when_its_step_ends_leaves_no_coroutine_behind(
     world.loop.run_for_us(1_000)
     gc.collect()
     assert begun == (["went on with None"] if how == "interrupted" else [])
-    assert [str(warning.message) for warning in recwarn] == []
+    # Other warnings are of what tests before this one have left to the garbage collector.
+    assert [text for warning in recwarn if "never awaited" in (text := str(warning.message))] == []
