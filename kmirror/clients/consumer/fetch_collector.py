@@ -24,7 +24,8 @@ from kmirror.clients.cluster_client import ClusterClient
 from kmirror.clients.consumer.completed_fetch import CompletedFetch
 from kmirror.clients.consumer.consumer_config import ConsumerConfig
 from kmirror.clients.consumer.consumer_types import ConsumerRecord, FetchedBatches, OffsetOutOfRangeException
-from kmirror.clients.consumer.subscription_state import FetchPosition, SubscriptionState
+from kmirror.clients.consumer.fetch_state import FetchPosition
+from kmirror.clients.consumer.subscription_state import SubscriptionState
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime

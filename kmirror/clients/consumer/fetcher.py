@@ -17,8 +17,9 @@ from kmirror.clients.consumer.completed_fetch import CompletedFetch
 from kmirror.clients.consumer.consumer_config import ConsumerConfig
 from kmirror.clients.consumer.fetch_collector import FetchCollector, topic_error
 from kmirror.clients.consumer.fetch_session_handler import FINAL_EPOCH, FetchDifference, FetchSessionHandler, PartitionRequest
+from kmirror.clients.consumer.fetch_state import KnownLeader
 from kmirror.clients.consumer.signal import Signal
-from kmirror.clients.consumer.subscription_state import KnownLeader, SubscriptionState
+from kmirror.clients.consumer.subscription_state import SubscriptionState
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime, TaskScope

@@ -27,7 +27,7 @@ from typing import Any, Final, Self, TypeVar
 from kmirror.clients.cluster_client import ClusterClient, PartitionInfo
 from kmirror.clients.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
 from kmirror.clients.consumer.classic_membership import ClassicMembership
-from kmirror.clients.consumer.commit_turns import CommitTurns, Place
+from kmirror.clients.consumer.consumer_commits import ConsumerCommits
 from kmirror.clients.consumer.consumer_config import ConsumerConfig
 from kmirror.clients.consumer.consumer_membership import ConsumerMembership
 from kmirror.clients.consumer.consumer_types import (
@@ -40,14 +40,15 @@ from kmirror.clients.consumer.consumer_types import (
     OffsetAndTimestamp,
     WakeupException,
 )
+from kmirror.clients.consumer.fetch_state import NO_LEADER, FetchPosition, KnownLeader
 from kmirror.clients.consumer.fetcher import Fetcher
 from kmirror.clients.consumer.membership import Membership
 from kmirror.clients.consumer.offset_commits import MemberIdentity, OffsetCommits
 from kmirror.clients.consumer.offset_fetcher import OffsetFetcher
 from kmirror.clients.consumer.positions import Positions, timed_out
 from kmirror.clients.consumer.signal import Signal
-from kmirror.clients.consumer.subscription_state import NO_LEADER, FetchPosition, KnownLeader, SubscriptionState, SubscriptionType
-from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.clients.consumer.subscription_state import SubscriptionState, SubscriptionType
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime, TaskScope
@@ -74,10 +75,13 @@ class KafkaConsumer:
         self._subscriptions = SubscriptionState(config.auto_offset_reset)
         self._timeout_ms = config.get_int("default.api.timeout.ms")
         request_timeout_ms = config.get_int("request.timeout.ms")
-        self._commits: OffsetCommits | None = None
+        self._offset_commits: OffsetCommits | None = None
         self._membership: Membership | None = None
         if config.group_id is not None:
-            self._commits = OffsetCommits(runtime, self._cluster, config.group_id, identity=self._identity, on_fenced=self._was_fenced)
+            self._offset_commits = OffsetCommits(
+                runtime, self._cluster, config.group_id, identity=self._identity, on_fenced=self._was_fenced
+            )
+        self._commits = ConsumerCommits(runtime, self._scope, config, self._subscriptions, self._group_commits)
         self._offsets = OffsetFetcher(runtime, self._cluster, isolation_level=config.isolation_level, request_timeout_ms=request_timeout_ms)
         self._positions = Positions(
             runtime,
@@ -85,14 +89,11 @@ class KafkaConsumer:
             self._cluster,
             self._subscriptions,
             self._offsets,
-            self._commits,
+            self._offset_commits,
             self._signal,
             request_timeout_ms=request_timeout_ms,
         )
         self._fetcher = Fetcher(runtime, self._scope, self._cluster, self._subscriptions, config, self._signal)
-        self._auto_commit_due_ms = runtime.clock.monotonic_ms() + config.get_int("auto.commit.interval.ms")
-        self._auto_commit_runs = False
-        self._turns = CommitTurns(runtime)
         self._longest_wait_ms = config.get_int("max.poll.interval.ms") / 3
         self._woken = False
         self._closed = False
@@ -138,7 +139,7 @@ class KafkaConsumer:
             self._subscriptions,
             self._config,
             self._signal,
-            commit_before_revocation=self._commit_before_revocation,
+            commit_before_revocation=self._commits.before_revocation,
         )
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -214,7 +215,7 @@ class KafkaConsumer:
         while True:
             self._raise_wakeup()
             await self._update_membership()
-            self._auto_commit()
+            self._commits.auto_commit()
             wait_ms = self._start_what_is_missing()
             before = self._fetcher.collector.completed_count
             found = collect()
@@ -237,9 +238,7 @@ class KafkaConsumer:
     def _start_what_is_missing(self) -> float | None:
         self._positions.raise_error()
         self._fetcher.raise_error()
-        waits = [self._positions.update(), self._fetcher.send_fetches()]
-        if self._config.enable_auto_commit:
-            waits.append(max(1.0, self._auto_commit_due_ms - self._runtime.clock.monotonic_ms()))
+        waits = [self._positions.update(), self._fetcher.send_fetches(), self._commits.wait_ms]
         if self._membership is not None:
             waits.append(self._longest_wait_ms)  # who waits here polls; the membership is to know
         return min((wait for wait in waits if wait is not None), default=None)
@@ -356,27 +355,7 @@ class KafkaConsumer:
         done. CommitFailedException if the partitions may have another owner;
         RebalanceInProgressException; ApiException."""
         self._group_commits()
-        await self._commit_in_turn(None if offsets is None else dict(offsets), self._timeout_ms if timeout_ms is None else timeout_ms)
-
-    async def _commit_in_turn(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None,
-        timeout_ms: int,
-        *,
-        place: Place | None = None,
-        topics_may_be_gone: bool = False,
-    ) -> None:
-        """One commit after the other: an older one that is tried again must not undo a newer one.
-        None: the positions of the moment when it is its turn."""
-        place = place or self._turns.take_place()
-        deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
-        try:
-            await self._turns.wait(place, timeout_ms)
-            left_ms = max(0, deadline_ms - self._runtime.clock.monotonic_ms())
-            consumed = self._subscriptions.all_consumed() if offsets is None else offsets
-            await self._group_commits().commit(consumed, left_ms, topics_may_be_gone=topics_may_be_gone)
-        finally:
-            self._turns.leave(place)
+        await self._commits.commit(None if offsets is None else dict(offsets), self._timeout_ms if timeout_ms is None else timeout_ms)
 
     async def committed(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
@@ -385,39 +364,6 @@ class KafkaConsumer:
         wanted = list(partitions)
         found = await self._group_commits().fetch(wanted, self._timeout_ms if timeout_ms is None else timeout_ms)
         return {partition: found.get(partition) for partition in wanted}
-
-    def _auto_commit(self) -> None:
-        """Starts a commit of what earlier polls handed out, every auto.commit.interval.ms."""
-        now_ms = self._runtime.clock.monotonic_ms()
-        if not self._config.enable_auto_commit or self._auto_commit_runs or now_ms < self._auto_commit_due_ms:
-            return
-        self._auto_commit_due_ms = now_ms + self._config.get_int("auto.commit.interval.ms")
-        consumed = self._subscriptions.all_consumed()
-        if consumed:
-            self._auto_commit_runs = True
-            self._scope.spawn(self._commit_in_background(consumed, self._turns.take_place()), name="auto-commit")
-
-    async def _commit_in_background(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], place: Place) -> None:
-        try:
-            await self._commit_in_turn(offsets, self._config.get_int("request.timeout.ms"), place=place, topics_may_be_gone=True)
-        except ApiException as error:
-            _log.warning("An automatic commit failed: %s", error)
-            if error.error.retriable:
-                self._auto_commit_due_ms = min(self._auto_commit_due_ms, self._runtime.clock.monotonic_ms() + 100)
-        except KmirrorError as error:
-            _log.debug("An automatic commit was not made: %s", error)  # the next one is made after the rebalance
-        finally:
-            self._auto_commit_runs = False
-
-    async def _commit_before_revocation(self, timeout_ms: float) -> None:
-        """What was handed out is committed before its partitions go to somebody else. A failure
-        does not stop the rebalance."""
-        if not self._config.enable_auto_commit:
-            return
-        try:
-            await self._commit_in_turn(None, int(timeout_ms), topics_may_be_gone=True)
-        except KmirrorError as error:
-            _log.warning("The commit before a rebalance or the end failed, so some records are read again: %s", error)
 
     def _identity(self) -> MemberIdentity:
         if self._membership is None or not self._subscriptions.has_auto_assigned_partitions:
@@ -451,8 +397,8 @@ class KafkaConsumer:
         deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
         try:
             await self._leave(timeout_ms=timeout_ms, tell=self._config.get_bool("internal.leave.group.on.close"))
-            if self._membership is None and self._config.enable_auto_commit:
-                await self._commit_before_revocation(timeout_ms)
+            if self._membership is None:
+                await self._commits.before_revocation(timeout_ms)
             left_ms = deadline_ms - self._runtime.clock.monotonic_ms()
             await self._fetcher.close_sessions(max(0, min(LAST_FETCHES_MS, left_ms)))
         finally:
@@ -486,6 +432,6 @@ class KafkaConsumer:
 
     def _group_commits(self) -> OffsetCommits:
         self._check_open()
-        if self._commits is None:
+        if self._offset_commits is None:
             raise ApiException(Errors.INVALID_GROUP_ID, NO_GROUP)
-        return self._commits
+        return self._offset_commits

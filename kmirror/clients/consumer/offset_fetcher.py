@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from kmirror.clients.cluster_client import ClusterClient, LeaderAndEpoch, Node
 from kmirror.clients.consumer.consumer_types import NO_EPOCH
-from kmirror.clients.consumer.subscription_state import FetchPosition
+from kmirror.clients.consumer.fetch_state import FetchPosition
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import Runtime, run_together

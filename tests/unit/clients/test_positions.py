@@ -9,10 +9,11 @@ from typing import Any
 
 from kmirror.clients.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
 from kmirror.clients.consumer.consumer_types import OffsetAndMetadata
+from kmirror.clients.consumer.fetch_state import FetchPosition, FetchState, KnownLeader
 from kmirror.clients.consumer.offset_fetcher import FoundEnd
 from kmirror.clients.consumer.positions import Positions
 from kmirror.clients.consumer.signal import Signal
-from kmirror.clients.consumer.subscription_state import FetchPosition, FetchState, KnownLeader, SubscriptionState
+from kmirror.clients.consumer.subscription_state import SubscriptionState
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.runtime.api import TaskScope
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime

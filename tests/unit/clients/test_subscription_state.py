@@ -13,7 +13,8 @@ from kmirror.clients.consumer.consumer_types import (
     NoOffsetForPartitionException,
     OffsetAndMetadata,
 )
-from kmirror.clients.consumer.subscription_state import FetchPosition, FetchState, KnownLeader, PartitionState, SubscriptionState
+from kmirror.clients.consumer.fetch_state import FetchPosition, FetchState, KnownLeader, PartitionState
+from kmirror.clients.consumer.subscription_state import SubscriptionState
 from kmirror.common.errors import ConfigError
 from kmirror.common.topic_partition import TopicPartition
 
