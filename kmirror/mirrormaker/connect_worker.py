@@ -27,7 +27,7 @@ from kmirror.mirrormaker.client_configs import CLIENT_CONFIG_NAMES
 from kmirror.mirrormaker.connector_validation import ConfigInfos, require_valid, validate
 from kmirror.mirrormaker.herder.distributed_herder import DistributedHerder
 from kmirror.mirrormaker.herder.leader_requests import LeaderRequests
-from kmirror.mirrormaker.herder.worker import Peers
+from kmirror.mirrormaker.herder.worker_setup import Peers
 from kmirror.mirrormaker.mirror_maker_config import Transform
 from kmirror.mirrormaker.mirror_plans import MirrorPlans
 from kmirror.mirrormaker.rest.connect_rest import ConnectRest

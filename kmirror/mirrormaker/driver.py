@@ -30,7 +30,7 @@ from kmirror.mirrormaker.echoes import KeepingFlow, echo_warnings
 from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan
 from kmirror.mirrormaker.herder.distributed_herder import DistributedHerder
 from kmirror.mirrormaker.herder.leader_requests import HttpRequest, LeaderRequests
-from kmirror.mirrormaker.herder.worker import Peers
+from kmirror.mirrormaker.herder.worker_setup import Peers
 from kmirror.mirrormaker.kept_running import Status
 from kmirror.mirrormaker.mirror_maker_config import SOURCE_CONNECTOR, MirrorMakerConfig, Transform
 from kmirror.mirrormaker.mirror_plans import MirrorPlans

@@ -27,12 +27,13 @@ class SentBatch(NamedTuple):
 class SentRun:
     """Batches of one partition that were given to the producer together."""
 
-    __slots__ = ("batches", "partition", "remote")
+    __slots__ = ("batches", "partition", "remote", "size")
 
     def __init__(self, partition: TopicPartition, remote: TopicPartition, batches: list[SentBatch]) -> None:
         self.partition = partition
         self.remote = remote
         self.batches = batches
+        self.size = sum([batch.size for batch in batches])
 
 
 Written = tuple[SentBatch, int]

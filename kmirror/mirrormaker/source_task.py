@@ -25,9 +25,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -37,14 +36,13 @@ from kmirror.clients.kafka_producer import KafkaProducer
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.batch_copying import RUN_BYTES, Copying, NewBatch, TargetRules, in_runs, joined, packed, rewritten
+from kmirror.mirrormaker.batches_on_way import BatchesOnWay
 from kmirror.mirrormaker.connect_offsets import NOTHING_STORED, SourceOffsets, record_source
-from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.herder.connector_plan import TaskContext
 from kmirror.mirrormaker.mirror_metrics import MirrorSourceMetrics
 from kmirror.mirrormaker.offset_sync_sender import OffsetSyncSender
-from kmirror.mirrormaker.offset_syncs import MAX_OUTSTANDING_OFFSET_SYNCS, OFFSET_LAG_MAX_DEFAULT
-from kmirror.mirrormaker.replication_policy import ReplicationPolicy
 from kmirror.mirrormaker.sent_runs import SentBatch, SentRun, Written, neighbours
+from kmirror.mirrormaker.source_task_config import SourceTaskConfig, TaskProgress
 from kmirror.mirrormaker.source_watch import SourceWatch
 from kmirror.mirrormaker.submitted_records import Submitted, SubmittedRecords
 from kmirror.mirrormaker.task_transactions import TaskTransactions
@@ -54,59 +52,13 @@ from kmirror.record.record_batch import RecordBatch
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.supervision import Supervised
 
-OFFSET_FLUSH_INTERVAL_MS: Final = 60_000
-OFFSET_FLUSH_TIMEOUT_MS: Final = 5_000
 FIRST_PAUSE_MS: Final = 100
 LONGEST_PAUSE_MS: Final = 5_000
 POLLS_OF_RECORDS: Final = 64
 """So often records are polled, after a message of format 0 or 1, until batches are tried again."""
 OWN_TASK: Final = TaskContext()
 """Of a task without a worker."""
-MOST_RUNS: Final = 2
-"""So many runs of RUN_BYTES may be on their way, and two more for each partition. What waits longer has
-left the processor's caches by the time it is sent."""
-NOTED_TOGETHER: Final = 24
-"""So many batches that the target has are noted together while as many are on their way."""
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class SourceTaskConfig:
-    """What a task needs. `consumer`, `producer` and `sync_producer` are settings of clients; without
-    a `sync_producer` there are no offset syncs. A `transactional_id` asks for exactly once, in
-    transactions that last `transaction_ms` (0: one each poll). Times are ms.
-    """
-
-    connector: str
-    flow: SourceAndTarget
-    policy: ReplicationPolicy
-    partitions: Sequence[TopicPartition]
-    consumer: Mapping[str, str]
-    producer: Mapping[str, str]
-    sync_producer: Mapping[str, str] | None = None
-    offset_syncs_topic: str = ""
-    offset_lag_max: int = OFFSET_LAG_MAX_DEFAULT
-    poll_timeout_ms: int = 1_000
-    offset_flush_interval_ms: int = OFFSET_FLUSH_INTERVAL_MS
-    offset_flush_timeout_ms: int = OFFSET_FLUSH_TIMEOUT_MS
-    transactional_id: str | None = None
-    transaction_ms: int = 0
-
-
-@dataclass
-class TaskProgress:
-    """What a task has done since it was made, over all its lives. Times are of the monotonic
-    clock.
-    """
-
-    batches_passed_on: int = 0
-    batches_rewritten: int = 0
-    batches_left_out: int = 0
-    records: int = 0
-    last_acknowledged_ms: int | None = None
-    last_poll_ms: int | None = None
-    last_commit_ms: int | None = None
-    positions: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 class MirrorSourceTask:
@@ -177,13 +129,7 @@ class _Life:
         )
         self._submitted = SubmittedRecords()
         self._remotes: dict[TopicPartition, TopicPartition] = {}
-        self._on_way = 0
-        self._on_way_bytes = 0
-        self._unnoted: dict[SentRun, list[Written]] = {}
-        self._unnoted_count = self._unnoted_records = 0
-        self._most_unnoted_records = config.offset_lag_max * MAX_OUTSTANDING_OFFSET_SYNCS
-        self._most_on_way_bytes = min(settings.buffer_memory // 2, RUN_BYTES * (MOST_RUNS + 2 * len(config.partitions)))
-        self._drained: asyncio.Future[None] | None = None
+        self._on_way = BatchesOnWay(runtime.create_future, self._written, self._fail, config, settings.buffer_memory)
         self._failure: Exception | None = None
         self._polls_of_records = 0
         self._committing = asyncio.Lock()
@@ -231,7 +177,7 @@ class _Life:
         while True:
             if self._failure is not None:
                 raise self._failure
-            self._note_written()
+            self._on_way.note_written()
             try:
                 fetched = await self._poll()
             except WakeupException:
@@ -365,8 +311,8 @@ class _Life:
         source, `newest_ms` the times of their newest records.
         """
         transactions = self._transactions
-        if self._on_way_bytes > self._most_on_way_bytes:
-            await self._until_drained()
+        if self._on_way.is_full:
+            await self._on_way.until_drained()
         submitted: Sequence[Submitted | None]
         if transactions is None:
             submitted = self._submitted.submit(partition, [upstream[-1] for upstream in upstreams])
@@ -375,62 +321,26 @@ class _Life:
         sizes = [batch.size_in_bytes for batch in batches]
         remote = self._remote(partition)
         run = SentRun(partition, remote, list(map(SentBatch, upstreams, newest_ms, sizes, submitted)))
-        size = sum(sizes)
-        self._on_way += len(batches)
-        self._on_way_bytes += size
+        self._on_way.sent(run)
         try:
             if transactions is not None:
                 await transactions.begin()
-            await self._producer.send_run(remote, batches, partial(self.done, run))
+            await self._producer.send_run(remote, batches, partial(self._on_way.done, run))
         except BaseException:
-            self._on_way -= len(batches)
-            self._on_way_bytes -= size
+            self._on_way.not_sent(run)
             raise
         if transactions is not None:
             transactions.accepted(partition, upstreams[-1][-1])
 
-    async def _until_drained(self) -> None:
-        """Waits until half of what is on its way has arrived, so that batches leave in bursts and
-        not one for each answer.
-        """
-        self._drained = self._runtime.create_future()
-        try:
-            await self._drained
-        finally:
-            self._drained = None
-
-    def done(self, run: SentRun, number: int, offset: int, error: Exception | None) -> None:
-        """The producer is done with a batch. With many more on their way, what the target has is
-        noted for several at once, as long as no more syncs become due together than may leave
-        together.
-        """
-        sent = run.batches[number]
-        self._on_way -= 1
-        self._on_way_bytes -= sent.size
-        if self._drained is not None and self._on_way_bytes * 2 <= self._most_on_way_bytes and not self._drained.done():
-            self._drained.set_result(None)
-        if error is not None:
-            self._fail(run.remote, error)
-        else:
-            self._unnoted_count += 1
-            self._unnoted_records += len(sent.upstream)
-            self._unnoted.setdefault(run, []).append((sent, offset))
-        if self._unnoted_count >= NOTED_TOGETHER or self._on_way < NOTED_TOGETHER or self._unnoted_records >= self._most_unnoted_records:
-            self._note_written()
-
-    def _note_written(self) -> None:
-        """Notes what the target has."""
-        if not self._unnoted_count:
-            return
-        unnoted, self._unnoted, self._unnoted_count, self._unnoted_records = self._unnoted, {}, 0, 0
-        for run, written in unnoted.items():
-            if self._transactions is None:
-                self._written(run, written)
-            else:
-                self._transactions.acknowledged(partial(self._written, run, written))
-
     def _written(self, run: SentRun, written: list[Written]) -> None:
-        """The target has batches, and their transaction is committed."""
+        """The target has batches."""
+        if self._transactions is None:
+            self._committed(run, written)
+        else:
+            self._transactions.acknowledged(partial(self._committed, run, written))
+
+    def _committed(self, run: SentRun, written: list[Written]) -> None:
+        """The target has batches, and their transaction, if they have one, is committed."""
         if self._transactions is None:
             self._submitted.acknowledge(run.partition, [sent.submitted for sent, _ in written if sent.submitted is not None])
         count = sum([len(sent.upstream) for sent, _ in written])
@@ -450,11 +360,11 @@ class _Life:
             if self._syncs is not None:
                 self._syncs.committed()
 
-    def _fail(self, remote: TopicPartition, error: Exception | None) -> None:
+    def _fail(self, remote: TopicPartition, error: Exception) -> None:
         if self._failure is None:
             if isinstance(error, ApiException):
                 error = ApiException(error.error, f"{remote}: {error.message}")
-            self._failure = error or ApiException(Errors.UNKNOWN_SERVER_ERROR, f"{remote} was not written")
+            self._failure = error
             self._consumer.wakeup()
 
     # Offsets
@@ -472,7 +382,7 @@ class _Life:
         another: a task that ends must not cut off what the last regular one has not written yet.
         """
         async with self._committing:
-            self._note_written()
+            self._on_way.note_written()
             offsets = self._submitted.take_committable()
             if offsets:
                 try:

@@ -30,7 +30,7 @@ from kmirror.mirrormaker.connector_config import (
 from kmirror.mirrormaker.heartbeats import HeartbeatTaskConfig
 from kmirror.mirrormaker.herder.connect_protocol import is_task_number
 from kmirror.mirrormaker.source_records import RecordsConfig
-from kmirror.mirrormaker.source_task import SourceTaskConfig
+from kmirror.mirrormaker.source_task_config import SourceTaskConfig
 from kmirror.mirrormaker.task_transactions import boundary_ms, transactional_id
 from kmirror.mirrormaker.worker_config import WorkerConfig
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from kmirror.common.errors import ConfigError
 from kmirror.mirrormaker.kept_running import Work
 from kmirror.mirrormaker.scheduler import Job
 
@@ -53,3 +54,30 @@ class ConnectorPlan:
 
 MakePlan = Callable[[Mapping[str, str]], ConnectorPlan]
 """Makes a plan from properties of the topic of configs. ConfigError for what cannot run here."""
+
+
+class ConnectorPlans:
+    """The plans of the connectors that a worker knows: those `of_file`, a properties file, as long as it is
+    what they are configured with, and others that it makes. `properties_of` says with what.
+    """
+
+    def __init__(self, of_file: Mapping[str, ConnectorPlan], make: MakePlan, properties_of: Callable[[str], Mapping[str, str]]) -> None:
+        self.of_file = of_file
+        self._make = make
+        self._properties_of = properties_of
+        self._made: dict[str, ConnectorPlan] = {}
+
+    def plan(self, connector: str) -> ConnectorPlan:
+        """ConfigError for a connector that cannot run here."""
+        properties = self._properties_of(connector)
+        for known in (self.of_file.get(connector), self._made.get(connector)):
+            if known is not None and known.properties == properties:
+                return known
+        made = self._made[connector] = self._make(properties)
+        return made
+
+    def is_source(self, connector: str) -> bool:
+        try:
+            return self.plan(connector).is_source
+        except ConfigError:
+            return False

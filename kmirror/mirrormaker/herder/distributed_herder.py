@@ -39,8 +39,9 @@ from kmirror.mirrormaker.herder.herder import (
 )
 from kmirror.mirrormaker.herder.source_offsets import check_offsets, read_offsets, write_offsets
 from kmirror.mirrormaker.herder.status_backing_store import StoredStatuses
-from kmirror.mirrormaker.herder.worker import Peers, Worker, WorkerSetup
+from kmirror.mirrormaker.herder.worker import Worker
 from kmirror.mirrormaker.herder.worker_group_member import WorkerGroupConfig
+from kmirror.mirrormaker.herder.worker_setup import Peers, WorkerSetup
 from kmirror.mirrormaker.internal_topics import create_compacted_topic, require_only_compact
 from kmirror.mirrormaker.kept_running import KeptRunning, Status
 from kmirror.mirrormaker.task_transactions import transactional_id
@@ -177,8 +178,8 @@ class DistributedHerder:
         """What all workers have written, this one just now."""
         work = self._living()
         await work.report()
-        await work.reports.refresh()
-        return work.reports.stored
+        await work.status_store.refresh()
+        return work.status_store.stored
 
     # What it is configured with
 
@@ -255,7 +256,7 @@ class DistributedHerder:
 
     async def reset_connector_active_topics(self, connector: str) -> None:
         await self._statuses()
-        await self._living().reports.remove_active_topics(connector)
+        await self._living().status_store.remove_active_topics(connector)
 
     async def connector_offsets(self, connector: str) -> list[SourceOffset]:
         self._known(self._living(), connector)
@@ -275,7 +276,7 @@ class DistributedHerder:
             work = await self._leader("Only the leader can process external offsets modification requests")
             await work.configs.refresh()
             self._require_stopped(work, connector)
-            exact = self._worker.is_exactly_once and work.is_source(connector)
+            exact = self._worker.is_exactly_once and work.plans.is_source(connector)
             if exact:
                 await work.fence(connector)
                 self._require_stopped(work, connector)

@@ -28,14 +28,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from kmirror.admin.admin_client import AdminClient
-from kmirror.common.errors import ConfigError, KmirrorError
+from kmirror.common.errors import KmirrorError
 from kmirror.mirrormaker.herder.assigned_work import AssignedWork
 from kmirror.mirrormaker.herder.cluster_config_state import ConfigChanges
 from kmirror.mirrormaker.herder.config_backing_store import LEADERS_ID_PREFIX, ConfigBackingStore
@@ -52,14 +51,15 @@ from kmirror.mirrormaker.herder.connect_protocol import (
     serialize_metadata,
 )
 from kmirror.mirrormaker.herder.connector_life import run_connector
-from kmirror.mirrormaker.herder.connector_plan import ConnectorPlan, MakePlan, TaskContext
+from kmirror.mirrormaker.herder.connector_plan import ConnectorPlans, TaskContext
 from kmirror.mirrormaker.herder.herder import TargetState
-from kmirror.mirrormaker.herder.leader_requests import LeaderRequests
 from kmirror.mirrormaker.herder.status_backing_store import StatusBackingStore
-from kmirror.mirrormaker.herder.worker_group_member import WorkerGroupConfig, WorkerGroupMember
-from kmirror.mirrormaker.kept_running import State, Status
+from kmirror.mirrormaker.herder.worker_group_member import WorkerGroupMember
+from kmirror.mirrormaker.herder.worker_reports import WorkerReports
+from kmirror.mirrormaker.herder.worker_setup import WorkerSetup
+from kmirror.mirrormaker.kept_running import Status
 from kmirror.mirrormaker.task_transactions import fence_former_tasks
-from kmirror.mirrormaker.worker_config import WorkerConfig, open_admin
+from kmirror.mirrormaker.worker_config import open_admin
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.supervision import Supervised
 
@@ -69,36 +69,8 @@ SETTLE_MS: Final = 3_000
 FIRST_RETRY_MS: Final = 250
 LONGEST_RETRY_MS: Final = 60_000
 """Between requests to the leader, as Connect waits between them."""
-LAST_WORD_MS: Final = 5_000
 NOTHING_READ: Final = -1
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Peers:
-    """How workers of a group reach each other: `url` is this worker's own."""
-
-    url: str
-    leader: LeaderRequests
-
-
-@dataclass(frozen=True)
-class WorkerSetup:
-    """What makes a worker. `plans` are the connectors of a properties file, which the worker writes to
-    the topic of configs when it leads; with none it runs whatever the topic says. Without `peers` it
-    has no REST interface, and reads the topic only when its group is assigned anew. With `tracks_topics`
-    the topic of status says which topics a connector writes to (KIP-558).
-    """
-
-    name: str
-    worker_id: str
-    config: WorkerConfig
-    group: WorkerGroupConfig
-    plans: Mapping[str, ConnectorPlan]
-    make_plan: MakePlan
-    peers: Peers | None = None
-    tracks_topics: bool = False
-    on_logger_level: Callable[[str, str], object] = lambda namespace, level: None
 
 
 class Worker:
@@ -108,10 +80,7 @@ class Worker:
         self._runtime = runtime
         self._name = name = setup.name
         self._config = worker = setup.config
-        self._plans = setup.plans
-        self._make_plan = setup.make_plan
         self._peers = setup.peers
-        self._tracks_topics = setup.tracks_topics
         self._on_logger_level = setup.on_logger_level
         self._url = NOT_USED if setup.peers is None else setup.peers.url
         self.configs = ConfigBackingStore(
@@ -122,7 +91,7 @@ class Worker:
             transactional_id=f"{LEADERS_ID_PREFIX}{worker.group_id}" if worker.is_exactly_once else None,
         )
         producer = worker.client("producer", f"{name}|status-producer")
-        self.reports = StatusBackingStore(
+        self.status_store = StatusBackingStore(
             runtime,
             worker.status_storage_topic,
             producer=producer,
@@ -132,18 +101,17 @@ class Worker:
         self._member = WorkerGroupMember(runtime, setup.group, self, status.heard)
         self._scope = TaskScope(runtime, f"{name}|worker")
         self._work = AssignedWork(runtime, name, self._connector_life, self._task_life)
-        self._made: dict[str, ConnectorPlan] = {}
+        self._reports = WorkerReports(name, self.status_store, self._work, tracks_topics=setup.tracks_topics)
+        self.plans = ConnectorPlans(setup.plans, setup.make_plan, lambda name: self.configs.state.connectors.get(name, {}))
         self._changing = asyncio.Lock()
         self._fencing = asyncio.Lock()
         self._asked: set[str] = set()
         self._changed_ms: int | None = None
         self._assignment: Assignment | None = None
         self._owners: dict[str | ConnectorTaskId, str] = {}
-        self._writes_to: dict[tuple[str, str], ConnectorTaskId] = {}
         self._joins = True
         self.is_member = False
         """Whether the group has given it work since it last lost its place."""
-        self._generation = 0
         self._is_alone = False
         self.leads = False
         self.leader_url: str | None = None
@@ -164,12 +132,12 @@ class Worker:
         """Ends all, even if it is cancelled while it ends for another reason."""
         ended = list(self._work.statuses)
         async with AsyncExitStack() as closing:
-            for close in (self.reports.close, self.configs.close, self._member.close, self._scope.cancel):
+            for close in (self.status_store.close, self.configs.close, self._member.close, self._scope.cancel):
                 closing.push_async_callback(close)
             await self._give_up()
             await self._scope.cancel()
             if self._peers is not None:
-                await self._report_unassigned(ended)
+                await self._reports.unassigned(ended)
 
     # WorkerRebalanceListener
 
@@ -202,8 +170,8 @@ class Worker:
         await self.configs.refresh()
         await self._write_connectors()
         state = self.configs.state
-        names = self._plans or state.connectors
-        await self._fence([name for name in names if self.is_source(name)])
+        names = self.plans.of_file or state.connectors
+        await self._fence([name for name in names if self.plans.is_source(name)])
         tasks = [task for name in names for task in state.tasks(name)]
         state.changes.added_or_removed.clear()
         state.changes.tasks.clear()
@@ -220,7 +188,7 @@ class Worker:
         return {member: serialize_assignment(one) for member, one in assigned.items()}
 
     async def on_assigned(self, assignment: Assignment, generation: int, *, leads: bool) -> None:
-        self._generation, self.leads = generation, leads
+        self._reports.generation, self.leads = generation, leads
         self.leader_url = assignment.leader_url if assignment.leader_url != NOT_USED else None
         self._is_alone = self._is_alone and leads
         if not self._has_read(assignment):
@@ -238,7 +206,7 @@ class Worker:
             self._asked.difference_update(await self._work.run(assignment, self.configs.state))
         self._joins, self.is_member = False, True
         if leads and self._peers is not None:
-            self._scope.spawn(self._forget_what_is_gone(), name="statuses")
+            self._scope.spawn(self._reports.forget_what_is_gone(self.configs.state), name="statuses")
 
     @property
     def _offset(self) -> int:
@@ -254,7 +222,7 @@ class Worker:
 
     async def _write_connectors(self) -> None:
         """The leader's file says what the connectors are (Apache's `configureConnectors`)."""
-        for name, plan in self._plans.items():
+        for name, plan in self.plans.of_file.items():
             if self.configs.state.connectors.get(name) != plan.properties:
                 await self.configs.put_connector_config(name, plan.properties)
 
@@ -315,20 +283,6 @@ class Worker:
         """For the leader: who runs a connector or task."""
         return self._owners.get(of)
 
-    async def _forget_what_is_gone(self) -> None:
-        """Removes the statuses of connectors and tasks that there are no longer."""
-        try:
-            await self.reports.refresh()
-        except KmirrorError as error:
-            _log.warning("[%s] The topic of status cannot be read: %s", self._name, error)
-            return
-        state, stored = self.configs.state, self.reports.stored
-        connectors = [name for name in stored.connectors if name not in state.connectors]
-        tasks = [task for task in stored.tasks if task not in state.tasks(task.connector)]
-        await self.reports.remove([*connectors, *tasks])
-        for name in connectors:
-            await self.reports.remove_active_topics(name)
-
     async def _follow(self) -> None:
         while True:
             try:
@@ -357,38 +311,22 @@ class Worker:
         async with self._changing:
             found = [of for of in units if of in self._work.statuses]
             if found:
-                restarting = self.reports.announce(dict.fromkeys(found, (State.RESTARTING, None)), self._generation)
-                self._scope.spawn(restarting, name="restarting")
+                self._scope.spawn(self._reports.restarting(found), name="restarting")
                 await self._work.restart(found)
         return bool(found)
 
     # Work
 
-    def plan(self, connector: str) -> ConnectorPlan:
-        """ConfigError for a connector that cannot run here."""
-        properties = self.configs.state.connectors.get(connector, {})
-        for known in (self._plans.get(connector), self._made.get(connector)):
-            if known is not None and known.properties == properties:
-                return known
-        made = self._made[connector] = self._make_plan(properties)
-        return made
-
-    def is_source(self, connector: str) -> bool:
-        try:
-            return self.plan(connector).is_source
-        except ConfigError:
-            return False
-
     async def _connector_life(self, name: str, status: Status) -> None:
         if not self.leads and self._peers is None:
             raise self._no_way_to_the_leader()
-        await run_connector(self._runtime, f"{self._name}|{name}", self.plan(name), status, partial(self._publish, name))
+        await run_connector(self._runtime, f"{self._name}|{name}", self.plans.plan(name), status, partial(self._publish, name))
 
     async def _task_life(self, task: ConnectorTaskId, properties: Mapping[str, str], status: Status) -> None:
-        plan, check = self.plan(task.connector), partial(self._check, task, properties)
+        plan, check = self.plans.plan(task.connector), partial(self._check, task, properties)
         if plan.is_source and self._config.is_exactly_once:
             await self._have_former_tasks_fenced(task.connector)
-        await plan.make_task(properties, task.task, TaskContext(check, partial(self._note_topic, task)))(status)
+        await plan.make_task(properties, task.task, TaskContext(check, partial(self._reports.note_topic, task)))(status)
 
     async def _publish(self, connector: str, tasks: list[dict[str, str]]) -> None:
         """Writes what a connector's tasks are, or has the leader write it, if that is news."""
@@ -439,10 +377,6 @@ class Worker:
         if self._assignment is None or task not in self._assignment.tasks:
             raise KmirrorError(f"{task} is not assigned to this worker any more")
 
-    def _note_topic(self, task: ConnectorTaskId, topic: str) -> None:
-        if self._tracks_topics:
-            self._writes_to[task.connector, topic] = task
-
     async def _give_up(self) -> None:
         async with self._changing:
             self._assignment = None
@@ -454,20 +388,9 @@ class Worker:
         while True:
             self.assign_changed_tasks()
             await self.report()
-            noted, self._writes_to = self._writes_to, {}
-            for (_, topic), task in noted.items():
-                await self.reports.put_active_topic(topic, task)
+            await self._reports.report_topics()
             await self._runtime.sleep_ms(STATUS_INTERVAL_MS)
 
     async def report(self) -> None:
         """Writes what has changed about the work that runs here."""
-        statuses = self._work.statuses.items()
-        await self.reports.put({of: (status.state, status.error) for of, status in statuses}, self._generation)
-
-    async def _report_unassigned(self, ended: Sequence[str | ConnectorTaskId]) -> None:
-        """Whoever gets it next says RUNNING after this, for this worker is still a member."""
-        try:
-            async with asyncio.timeout(LAST_WORD_MS / 1000):
-                await self.reports.put(dict.fromkeys(ended, (State.UNASSIGNED, None)), self._generation)
-        except TimeoutError:
-            _log.warning("[%s] The cluster does not take the last statuses", self._name)
+        await self._reports.report()

@@ -35,7 +35,8 @@ from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.formats import OffsetSync
 from kmirror.mirrormaker.mirror_metrics import MirrorSourceMetrics
 from kmirror.mirrormaker.replication_policy import DefaultReplicationPolicy
-from kmirror.mirrormaker.source_task import MirrorSourceTask, SourceTaskConfig
+from kmirror.mirrormaker.source_task import MirrorSourceTask
+from kmirror.mirrormaker.source_task_config import SourceTaskConfig
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 
 FLOW = SourceAndTarget("A", "B")

@@ -15,7 +15,8 @@ from kmirror.mirrormaker.connect_offsets import NOTHING_STORED, SourcePartition
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.mirror_metrics import MirrorSourceMetrics
 from kmirror.mirrormaker.replication_policy import DefaultReplicationPolicy
-from kmirror.mirrormaker.source_task import MirrorSourceTask, SourceTaskConfig
+from kmirror.mirrormaker.source_task import MirrorSourceTask
+from kmirror.mirrormaker.source_task_config import SourceTaskConfig
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
