@@ -8,6 +8,7 @@ time of one run; the code of its rule stands last, in brackets (docs/RULES.md).
                              a worker that its group has given up stops its tasks
     translated_behind        an offset is translated by a sync at or before it (OS6)
     old_offsets_void         what was said of a log of the target that went back does not count any more (OS4)
+    first_of_logs_kept       the pair of offsets with which a log of the target begins is not replaced while it waits (OS2)
     syncs_after_commit       an offset sync names records of committed transactions only
     cycles_seen              a topic is not copied to a cluster that it came from (CY1)
     flush_before_commit      the legacy MirrorMaker flushes its producer before it commits
@@ -25,6 +26,7 @@ from kmirror.mirrormaker.herder.worker import Worker
 from kmirror.mirrormaker.internal_topics import InternalTopicReader
 from kmirror.mirrormaker.legacy.consumer_wrapper import ConsumerWrapper
 from kmirror.mirrormaker.offset_sync_store import OffsetSyncStore
+from kmirror.mirrormaker.offset_syncs import PartitionState
 from kmirror.mirrormaker.submitted_records import SubmittedRecords
 from kmirror.mirrormaker.task_transactions import TaskTransactions
 from kmirror.sim.mirror_ablations import Replacement
@@ -81,6 +83,15 @@ def _nothing_withdrawn(withdraw: Any) -> Any:
     return lambda self, partition, beyond: []
 
 
+def _never_the_first(update: Any) -> Any:
+    def run(self: PartitionState, upstream_offset: int, downstream_offset: int) -> bool:
+        is_due: bool = update(self, upstream_offset, downstream_offset)
+        self.was_first_of_log = False
+        return is_due
+
+    return run
+
+
 def _before_commit(acknowledged: Any) -> Any:
     return lambda self, done: done()
 
@@ -103,6 +114,7 @@ FLOW_REPLACEMENTS: Mapping[str, Sequence[Replacement]] = {
     "former_lives_fenced": [(task_configs, "transactional_id", _one_more_id), (Worker, "on_lost", _unheard)],
     "translated_behind": [(OffsetSyncStore, "translate_downstream", _by_the_newest)],
     "old_offsets_void": [(CheckpointStore, "withdraw", _nothing_withdrawn)],
+    "first_of_logs_kept": [(PartitionState, "update", _never_the_first)],
     "syncs_after_commit": [(TaskTransactions, "acknowledged", _before_commit)],
     "cycles_seen": [(cycles, "is_cycle", _unseen)],
     "flush_before_commit": [(ConsumerWrapper, "flush_and_commit", _without_flush)],

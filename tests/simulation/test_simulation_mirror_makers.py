@@ -33,6 +33,7 @@ ABLATIONS = [
     ("offsets_after_acks", CUT_OFF, 4, "lost"),
     ("translated_behind", "mirror-maker-2", 3, "groups"),
     ("old_offsets_void", ANEW, 1, "groups"),
+    ("first_of_logs_kept", ANEW, 832, "groups"),
     ("offsets_in_transaction", KILLED, 1, "lost"),
     ("offsets_read_committed", KILLED, 2, "lost"),
     ("syncs_after_commit", KILLED, 3, "syncs"),
