@@ -286,7 +286,7 @@ class ConsumerMembership:
         self._tell_everything = True  # what the coordinator knows of us is uncertain
         if error in FENCED:
             self._lose()
-        elif error in AGAIN or error in (Errors.UNRELEASED_INSTANCE_ID, Errors.TOPIC_AUTHORIZATION_FAILED):
+        elif error in AGAIN or error is Errors.TOPIC_AUTHORIZATION_FAILED:
             if error is Errors.TOPIC_AUTHORIZATION_FAILED:
                 self._topics_refused = self._told(error, response)  # the member stays: rights may still be granted
                 self._signal.fire()

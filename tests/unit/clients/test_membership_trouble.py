@@ -64,6 +64,25 @@ def test_a_member_whose_rights_come_later_goes_on(protocol: str, asked: ApiKeys,
     cluster.close()
 
 
+def test_an_instance_id_that_another_member_still_has_is_refused_for_good() -> None:
+    """As in Java; the member tried again for ever, and the application did not hear of it."""
+    cluster = ScriptedCluster()
+    reads = ScriptedReads(cluster, t=1)
+    reads.assigned = [A]
+    reads.fail(ApiKeys.CONSUMER_GROUP_HEARTBEAT, Errors.UNRELEASED_INSTANCE_ID)
+
+    async def story() -> None:
+        async with consumer(cluster, "consumer", group_instance_id="i") as reader:
+            reader.subscribe(["t"])
+            with pytest.raises(ApiException) as caught:
+                await reader.poll(5_000)
+            assert caught.value.error is Errors.UNRELEASED_INSTANCE_ID
+
+    cluster.run(story())
+    assert len(cluster.asked(ApiKeys.CONSUMER_GROUP_HEARTBEAT)) == 1
+    cluster.close()
+
+
 def test_a_heartbeat_without_a_right_does_not_end_the_member() -> None:
     """Java's members go on until the session ends, and the right may be back before that."""
     cluster = ScriptedCluster()
