@@ -136,7 +136,7 @@ class _FirstOfLogs:
         self._waiting: dict[TopicPartition, list[OffsetSync]] = {}
         """Those that are due. A partition has more than one if its log lost its end again."""
         self._in_flight: set[OffsetSync] = set()
-        self._failed: dict[TopicPartition, list[OffsetSync]] = {}
+        self._failed: list[OffsetSync] = []
 
     @property
     def waiting(self) -> list[OffsetSync]:
@@ -144,16 +144,20 @@ class _FirstOfLogs:
 
     def add(self, sync: OffsetSync) -> None:
         """What was in the log at this pair's offset and behind it is gone, and so are older pairs for it."""
-        topic_partition, end = sync.topic_partition, sync.downstream_offset
-        for syncs in (self._waiting, self._failed):
-            if topic_partition in syncs:
-                syncs[topic_partition] = [one for one in syncs[topic_partition] if one.downstream_offset < end]
-        self._in_flight = {one for one in self._in_flight if one.topic_partition != topic_partition or one.downstream_offset < end}
-        self._waiting.setdefault(topic_partition, []).append(sync)
+        topic_partition, _, end = sync
+
+        def stays(one: OffsetSync) -> bool:
+            return one.topic_partition != topic_partition or one.downstream_offset < end
+
+        self._waiting[topic_partition] = [*filter(stays, self._waiting.get(topic_partition, ())), sync]
+        self._in_flight = set(filter(stays, self._in_flight))
+        self._failed = list(filter(stays, self._failed))
 
     def take(self, places: int) -> list[OffsetSync]:
         """Returns at most `places` pairs, which are in flight from now on."""
         taken: list[OffsetSync] = []
+        if not self._waiting:
+            return taken
         while self._waiting and len(taken) < places:
             topic_partition, syncs = next(iter(self._waiting.items()))
             taken.append(syncs.pop(0))
@@ -167,10 +171,10 @@ class _FirstOfLogs:
         if sync in self._in_flight:
             self._in_flight.remove(sync)
             if failed:
-                self._failed.setdefault(sync.topic_partition, []).append(sync)
+                self._failed.append(sync)
 
     def send_failed_again(self) -> None:
-        for topic_partition, syncs in self._failed.items():
-            if syncs:
-                self._waiting[topic_partition] = syncs + self._waiting.get(topic_partition, [])
+        """They go before what waits: the pairs of a partition keep their order."""
+        for sync in reversed(self._failed):
+            self._waiting.setdefault(sync.topic_partition, []).insert(0, sync)
         self._failed.clear()

@@ -18,7 +18,6 @@ One task uses a consumer at a time (`wakeup` excepted), as in Kafka one thread d
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
@@ -56,7 +55,6 @@ from kmirror.runtime.api import Runtime, TaskScope
 T = TypeVar("T")
 NO_GROUP: Final = "To use the group management or offset commit APIs, you must provide a valid group.id in the consumer configuration."
 NO_ASSIGNOR: Final = "Must configure at least one partition assigner class name to partition.assignment.strategy configuration property"
-_log = logging.getLogger(__name__)
 CLOSE_TIMEOUT_MS: Final = 30_000
 LAST_FETCHES_MS: Final = 1_000
 """How long `close` waits at most for brokers to end their fetch sessions."""

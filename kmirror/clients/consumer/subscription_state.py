@@ -1,5 +1,6 @@
 """What a consumer is subscribed to, what it is assigned, and where it reads each partition from
-(Kafka's `SubscriptionState`). Pure: no request is sent here. `fetch_state` has what a partition goes through.
+(Kafka's `SubscriptionState`). Pure: no request is sent here. What a partition goes through is in
+`fetch_state`.
 
 Partitions are asked in the order of the assignment; one whose records were returned moves to the
 end, so that all have their turn.

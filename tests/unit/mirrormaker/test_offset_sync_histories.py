@@ -23,7 +23,8 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker import offset_sync_store, offset_syncs
 from kmirror.mirrormaker.formats import OffsetSync
 from kmirror.mirrormaker.offset_sync_store import OffsetSyncStore
-from kmirror.mirrormaker.offset_syncs import OffsetSyncWriter, PartitionState
+from kmirror.mirrormaker.offset_syncs import OffsetSyncWriter
+from kmirror.sim.flow_ablations import FLOW_REPLACEMENTS
 
 T0 = TopicPartition("t", 0)
 STEPS = 120
@@ -129,14 +130,8 @@ Patch = pytest.MonkeyPatch
 
 def replace_first_of_logs(patch: Patch) -> None:
     """As Kafka: a newer pair takes the place of the one that waits, and a failed one is forgotten."""
-    update = PartitionState.update
-
-    def forgetful(self: PartitionState, upstream_offset: int, downstream_offset: int) -> bool:
-        is_due = update(self, upstream_offset, downstream_offset)
-        self.was_first_of_log = False
-        return is_due
-
-    patch.setattr(PartitionState, "update", forgetful)
+    for owner, name, replaced in FLOW_REPLACEMENTS["first_of_logs_kept"]:
+        patch.setattr(owner, name, replaced(getattr(owner, name)))
 
 
 def forget_failed(patch: Patch) -> None:
