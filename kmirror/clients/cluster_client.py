@@ -12,14 +12,12 @@ Public API of `ClusterClient`:
     retry                                                 an attempt, repeated with backoff
     close
 
-Errors. A broker that cannot be reached, or does not answer in time, is an `ApiException` with
-NETWORK_EXCEPTION, which is retriable. A version that the broker lacks is one with
-UNSUPPORTED_VERSION. A refused login stays `AuthenticationError`: trying again does not help. Error
-codes inside responses are the caller's, except those of Metadata and FindCoordinator.
+Errors. `request_errors` has the table of requests that fail. Error codes inside responses are the
+caller's, except those of Metadata and FindCoordinator.
 
 Metadata. One request is in flight at a time, for all that wait (`metadata_rounds`). Topics that are
-older than metadata.max.age.ms are refreshed in the background, while what is known stays in use;
-with them all others that somebody has asked about in the last metadata.max.idle.ms (KIP-526).
+older than metadata.max.age.ms are refreshed in the background, with all others that are in use
+(`topics_in_use`), while what is known stays in use.
 
 Rebootstrap (KIP-899, KIP-1102). The bootstrap servers are used until a broker has answered. Then the
 brokers that it named are used alone. If none of them can be reached, or none has answered for
@@ -41,21 +39,16 @@ from kmirror.clients.client_config import ClientConfig
 from kmirror.clients.cluster_metadata import ClusterMetadata, LeaderAndEpoch, PartitionInfo
 from kmirror.clients.coordinator_finder import CoordinatorFinder
 from kmirror.clients.metadata_rounds import MetadataRounds, closed_error
+from kmirror.clients.request_errors import answer, unreachable
+from kmirror.clients.topics_in_use import TopicsInUse
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.network.client import (
-    AuthenticationError,
-    DisconnectError,
-    NetworkClient,
-    RequestTimeoutError,
-    UnsupportedVersionError,
-)
+from kmirror.network.client import NetworkClient
 from kmirror.network.client_connection import ClientConnection
 from kmirror.network.client_requests import RequestMessage
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from kmirror.wire.primitives import ProtocolReadError
 
 __all__ = [
     "GROUP",
@@ -101,14 +94,16 @@ class ClusterClient:
         self.allow_auto_topic_creation = allow_auto_topic_creation
         """Whether brokers may create topics that are asked for by name and that they do not know."""
         self._timeout_ms = config.get_int("request.timeout.ms")
-        self._max_age_ms = config.get_int("metadata.max.age.ms")
         self._backoff = config.retry_backoff
         self._scope = TaskScope(runtime, f"clients/{self._client.client_id or 'client'}")
         self._rounds = MetadataRounds(runtime, self._scope, config, self._ask_metadata, rebootstrap=self._rebootstrap)
         self._coordinators = CoordinatorFinder(runtime, self.ask_any)
-        self._fresh_until_ms: dict[str, int] = {}
-        self._used_ms: dict[str, int] = {}
-        """When somebody asked about a topic last."""
+        self._in_use = TopicsInUse(
+            runtime.clock,
+            self.metadata,
+            max_age_ms=config.get_int("metadata.max.age.ms"),
+            max_idle_ms=config.metadata_max_idle_ms,
+        )
         self._closed = False
 
     # Partitions and topics
@@ -220,7 +215,7 @@ class ClusterClient:
         The module's docstring lists the errors.
         """
         timeout_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-        return await _answer(
+        return await answer(
             self._client.send(
                 node.host,
                 node.port,
@@ -240,13 +235,13 @@ class ClusterClient:
 
     async def prepare(self, node: Node, *, connection_key: str = "") -> None:
         """Waits until requests can be posted to a broker; errors as in `ask`."""
-        await _answer(self._client.prepare(node.host, node.port, timeout_ms=self._timeout_ms, connection_key=connection_key))
+        await answer(self._client.prepare(node.host, node.port, timeout_ms=self._timeout_ms, connection_key=connection_key))
 
     async def api_version(self, node: Node, api_key: int, *, max_version: int | None = None, connection_key: str = "") -> int:
         """The version in which `ask` would make this request, for requests whose content depends
         on it.
         """
-        version: int = await _answer(
+        version: int = await answer(
             self._client.api_version(
                 node.host, node.port, api_key, timeout_ms=self._timeout_ms, max_version=max_version, connection_key=connection_key
             )
@@ -257,7 +252,7 @@ class ClusterClient:
         """Features of the cluster by their level, as this broker told when it was connected to;
         empty below Kafka 2.7.
         """
-        response = await _answer(self._client.api_versions(node.host, node.port, timeout_ms=self._timeout_ms))
+        response = await answer(self._client.api_versions(node.host, node.port, timeout_ms=self._timeout_ms))
         return {feature.name: feature.max_version_level for feature in response.finalized_features}
 
     async def ask_any(self, request: RequestMessage | Callable[[int], RequestMessage], *, api_key: int | None = None) -> Any:
@@ -275,12 +270,12 @@ class ClusterClient:
             if answered:
                 return response
             if not self._config.rebootstraps:
-                raise _unreachable(failures)
+                raise unreachable(failures)
             self._rebootstrap()
         answered, response = await self._ask_first(self._shuffled(self._config.bootstrap_servers), request, api_key, failures)
         if answered:
             return response
-        raise _unreachable(failures)
+        raise unreachable(failures)
 
     async def retry(self, attempt: Callable[[], Awaitable[T]], timeout_ms: int) -> T:
         """Calls `attempt` until it succeeds, fails for good, or the time is up.
@@ -326,25 +321,8 @@ class ClusterClient:
     # Inside: metadata
 
     def _keep_fresh(self, topic: str) -> None:
-        now_ms = self._used_ms[topic] = self.runtime.clock.monotonic_ms()
-        if now_ms < self._fresh_until_ms.get(topic, 0):
-            return
-        age_ms = self.metadata.age_ms(topic, now_ms)
-        if age_ms is None or self._closed:
-            return
-        if age_ms < self._max_age_ms:
-            self._fresh_until_ms[topic] = now_ms + self._max_age_ms - age_ms
-        else:
-            self._rounds.refresh(self._topics_in_use)
-
-    def _topics_in_use(self) -> list[str]:
-        """A producer's request makes the topics that it names. So one that was deleted would come back
-        again and again if it were named for ever.
-        """
-        now_ms = self.runtime.clock.monotonic_ms()
-        oldest_ms = now_ms - self._config.metadata_max_idle_ms
-        self._used_ms = {topic: used_ms for topic, used_ms in self._used_ms.items() if used_ms >= oldest_ms}
-        return [topic for topic in self._used_ms if self.metadata.age_ms(topic, now_ms) is not None]
+        if self._in_use.is_stale(topic) and not self._closed:
+            self._rounds.refresh(self._in_use.names)
 
     def _raise_topic_error(self, topic: str) -> None:
         error = self.metadata.error(topic)
@@ -418,30 +396,3 @@ def _check_name(name: str) -> None:
         is_writable = False
     if not is_writable:
         raise ApiException(Errors.INVALID_TOPIC_EXCEPTION, f"Invalid topics: [{name[:LONGEST_SHOWN]!r}]")
-
-
-async def _answer(asked: Awaitable[Any]) -> Any:
-    try:
-        return await asked
-    except (DisconnectError, RequestTimeoutError, UnsupportedVersionError, ProtocolReadError) as error:
-        found = request_error(error)
-        if found is error:
-            raise
-        raise found from error
-
-
-def request_error(error: Exception) -> Exception:
-    """What a request's failure is for a client; the module's docstring has the rules."""
-    if isinstance(error, AuthenticationError):
-        return error
-    if isinstance(error, (DisconnectError, RequestTimeoutError)):
-        return ApiException(Errors.NETWORK_EXCEPTION, str(error))
-    if isinstance(error, UnsupportedVersionError):
-        return ApiException(Errors.UNSUPPORTED_VERSION, str(error))
-    if isinstance(error, ProtocolReadError):
-        return ApiException(Errors.UNKNOWN_SERVER_ERROR, f"the answer cannot be read: {error}")
-    return error
-
-
-def _unreachable(failures: list[str]) -> ApiException:
-    return ApiException(Errors.NETWORK_EXCEPTION, "no broker could be reached: " + "; ".join(failures))

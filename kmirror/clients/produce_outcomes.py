@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from kmirror.clients.cluster_client import ClusterClient, Node, request_error
+from kmirror.clients.cluster_client import ClusterClient, Node
 from kmirror.clients.produce_frames import acknowledged
 from kmirror.clients.produce_requests import ProduceInFlight
 from kmirror.clients.producer_batch import ProducerBatch
 from kmirror.clients.producer_config import ProducerConfig
 from kmirror.clients.record_accumulator import RecordAccumulator
+from kmirror.clients.request_errors import request_error
 from kmirror.clients.transaction_manager import TransactionManager
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Clock

@@ -104,6 +104,6 @@ class ProduceRequests:
         known = self._versions.get(node.id)
         if known is not None and known[0] is connection and known[1] is in_v1:
             return known[2]
-        version = connection.choose_version(ProduceRequest.API_KEY, version=None, max_version=LAST_PRODUCE_BELOW_V2 if in_v1 else None)
+        version = connection.versions.choose(ProduceRequest.API_KEY, version=None, max_version=LAST_PRODUCE_BELOW_V2 if in_v1 else None)
         self._versions[node.id] = (connection, in_v1, version)
         return version

@@ -127,7 +127,7 @@ class NetworkClient:
         """Sends `request` and returns the decoded response (the API's generated response class)."""
         deadline_ms = self._runtime.clock.monotonic_ms() + timeout_ms
         connection = await self._ready(host, port, connection_key, deadline_ms)
-        chosen = connection.choose_version(request.API_KEY, version=version, max_version=max_version)
+        chosen = connection.versions.choose(request.API_KEY, version=version, max_version=max_version)
         frame = await connection.exchange(request, chosen, deadline_ms)
         return read_response(request.API_KEY, chosen, frame)[1]
 
@@ -154,14 +154,14 @@ class NetworkClient:
         on it.
         """
         connection = await self._ready(host, port, connection_key, self._runtime.clock.monotonic_ms() + timeout_ms)
-        return connection.choose_version(api_key, version=None, max_version=max_version)
+        return connection.versions.choose(api_key, version=None, max_version=max_version)
 
     async def api_versions(self, host: str, port: int, *, timeout_ms: int, connection_key: str = "") -> ApiVersionsResponse:
         """The peer's ApiVersions response from when the connection was made (version ranges,
         features).
         """
         connection = await self._ready(host, port, connection_key, self._runtime.clock.monotonic_ms() + timeout_ms)
-        return connection.peer
+        return connection.versions.response
 
     def disconnect(self, host: str, port: int, *, connection_key: str = "") -> None:
         """Drops a connection and fails the requests that wait on it; the next request makes a new

@@ -1,25 +1,25 @@
-"""One connection of a `NetworkClient`: its frames, versions and logins, and the requests in flight
-on it. `client` describes the rules.
+"""One connection of a `NetworkClient`: its frames, and the requests in flight on it. `client`
+describes the rules, `node_api_versions` the versions and `client_login` the logins.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import struct
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from kmirror.common.errors import ConfigError, Errors
 from kmirror.common.ports import Buffer
-from kmirror.network.client_errors import AuthenticationError, DisconnectError, RequestTimeoutError, UnsupportedVersionError
+from kmirror.network.client_errors import AuthenticationError, DisconnectError, RequestTimeoutError
+from kmirror.network.client_login import ClientLogin
 from kmirror.network.client_metrics import ClientMetrics
 from kmirror.network.client_requests import AwaitedRequest, PostedRequest, RequestMessage
 from kmirror.network.frames import FrameReader, InvalidReceiveError
-from kmirror.network.security.authentication_errors import SaslError, SslHandshakeError
+from kmirror.network.node_api_versions import NodeApiVersions
+from kmirror.network.security.authentication_errors import SslHandshakeError
 from kmirror.runtime.api import Connection, Runtime, TimerHandle
-from kmirror.wire.api_keys import API_TABLE, ApiKeys
+from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.framing import (
     FRAME_SIZE_BYTES,
     REQUEST_HEADER_FIELDS_BYTES,
@@ -27,24 +27,18 @@ from kmirror.wire.framing import (
     api_spec,
     encode_request,
     frame_size,
-    read_response,
     request_header_end,
     request_header_fields,
 )
-from kmirror.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
     from kmirror.network.client_security import ClientChannelBuilder
 
-CLIENT_SOFTWARE_NAME: Final = "kmirror"
 MAX_RESPONSE_BYTES: Final = 2_147_483_647
 MAX_FIRST_RESPONSE_BYTES: Final = 1 << 20
 """The limit until a peer has shown that it speaks Kafka's protocol. Read as a size, the beginning
 of a TLS alert announces 352 MB, that of an HTTP response 1.2 GB.
 """
-REAUTHENTICATION_WINDOW: Final = 0.85
-REAUTHENTICATION_JITTER: Final = 0.1
-NEVER_MS: Final = 1 << 62
 NO_REST: Final = -1
 LONGEST_REST_MS: Final = 100
 """An answer waits in the socket for twice this time at most."""
@@ -52,7 +46,6 @@ FLEXIBLE_REQUEST_HEADER: Final = 2
 """From this version on a request header ends with tags."""
 _CORRELATION_ID = struct.Struct(">i")
 _CORRELATION_ID_BYTES: Final = _CORRELATION_ID.size
-_log = logging.getLogger(__name__)
 
 
 class ClientConnection:
@@ -80,7 +73,6 @@ class ClientConnection:
         self._client_id = client_id
         self._software_version = software_version
         self._metrics = metrics
-        self._channel = channel
         self._on_lost = on_lost
         self._reader = FrameReader(self._on_frame, max_size=MAX_FIRST_RESPONSE_BYTES, scratch=scratch, reuse_large_frames=True)
         self._connection: Connection | None = None
@@ -97,29 +89,20 @@ class ClientConnection:
         self._header_ends: dict[tuple[int, int], bytes] = {}
         self._next_correlation_id = 0
         self._error: DisconnectError | None = None
-        self._ranges: dict[int, tuple[int, int]] = {}
-        self._ready = False
         self._room: asyncio.Event = asyncio.Event()
         self._room.set()
-        self._logging_in: asyncio.Future[None] | None = None
-        self._log_in_again_ms = NEVER_MS
-        self.peer = ApiVersionsResponse()
+        self.versions = NodeApiVersions(f"{host}:{port}")
+        self._login = ClientLogin(runtime, host, port, versions=self.versions, metrics=metrics, channel=channel, exchange=self._exchange)
         self.last_active_ms = self._runtime.clock.monotonic_ms()
 
     @property
     def usable(self) -> bool:
-        return self._error is None and self._ready
+        return self._error is None and self._login.done
 
     @property
     def takes_posts(self) -> bool:
         """Whether `post` may be called now: there is room to write, and no login is due."""
-        return (
-            self._error is None
-            and self._ready
-            and self._room.is_set()
-            and self._logging_in is None
-            and (self._log_in_again_ms == NEVER_MS or self._runtime.clock.monotonic_ms() < self._log_in_again_ms)
-        )
+        return self._error is None and self._room.is_set() and self._login.allows_requests
 
     @property
     def in_flight(self) -> int:
@@ -158,9 +141,7 @@ class ClientConnection:
 
     def connection_lost(self, error: Exception | None) -> None:
         if isinstance(error, SslHandshakeError):
-            _log.error("Connection to node %s:%d failed authentication due to: %s", self.host, self.port, error)
-            self._metrics.refused(again=False)
-            self.lose(AuthenticationError(f"{self.host}:{self.port}: {error}"))
+            self.lose(self._login.refused_by_tls(error))
             return
         detail = f": {error}" if error is not None else ""
         self.lose(DisconnectError(f"{self.host}:{self.port} disconnected{detail}"))
@@ -171,8 +152,8 @@ class ClientConnection:
         """Sends a request and returns the response frame (from the correlation id on)."""
         while not self._room.is_set():
             await self._room.wait()
-        if self._runtime.clock.monotonic_ms() >= self._log_in_again_ms:
-            await self._log_in_again(deadline_ms)
+        if self._login.is_due:
+            await self._unless_refused(self._login.log_in_again(deadline_ms))
         return await self._exchange(request, version, deadline_ms)
 
     async def _exchange(self, request: RequestMessage, version: int, deadline_ms: int) -> memoryview:
@@ -189,8 +170,8 @@ class ClientConnection:
         """
         while not self._room.is_set():
             await self._room.wait()
-        if self._runtime.clock.monotonic_ms() >= self._log_in_again_ms:
-            await self._log_in_again(deadline_ms)
+        if self._login.is_due:
+            await self._unless_refused(self._login.log_in_again(deadline_ms))
         if self._error is not None:
             raise self._error
 
@@ -355,100 +336,19 @@ class ClientConnection:
         while self._in_flight:
             self._in_flight.popleft().failed(error)
 
-    # Versions
+    # The first requests
 
     async def negotiate(self, deadline_ms: int) -> None:
-        version = API_TABLE[ApiKeys.API_VERSIONS].highest
-        response = await self._ask_versions(version, deadline_ms)
-        if response.error_code == Errors.UNSUPPORTED_VERSION:
-            known = [entry.max_version for entry in response.api_keys if entry.api_key == ApiKeys.API_VERSIONS]
-            response = await self._ask_versions(min([version, *known]) if known else 0, deadline_ms)
-        if response.error_code != Errors.NONE:
-            error = Errors.for_code(response.error_code)
-            raise UnsupportedVersionError(f"{self.host}:{self.port} refused ApiVersions: {error.name}")
+        await self.versions.ask(lambda request, version: self.exchange(request, version, deadline_ms), self._software_version)
         self._reader.set_max_size(MAX_RESPONSE_BYTES)
-        self.peer = response
-        self._ranges = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
-
-    async def _ask_versions(self, version: int, deadline_ms: int) -> ApiVersionsResponse:
-        request = ApiVersionsRequest(client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=self._software_version)
-        frame = await self.exchange(request, version, deadline_ms)
-        error_code = int.from_bytes(frame[_CORRELATION_ID_BYTES : _CORRELATION_ID_BYTES + 2], "big", signed=True)
-        answered = 0 if error_code == Errors.UNSUPPORTED_VERSION else version
-        response = read_response(ApiKeys.API_VERSIONS, answered, frame)[1]
-        assert isinstance(response, ApiVersionsResponse), f"read_response gave {type(response).__name__}"
-        return response
-
-    # Logging in
 
     async def log_in(self, deadline_ms: int) -> None:
-        """Runs the SASL exchange if the client has one. The connection is usable afterwards."""
-        channel = self._channel()
+        """Logs in for the first time. The connection is usable afterwards."""
+        await self._unless_refused(self._login.log_in(deadline_ms))
+
+    async def _unless_refused(self, login: Awaitable[None]) -> None:
         try:
-            sasl = None if channel is None else channel.new_sasl_client(self.host)
-        except ConfigError as error:  # no credentials, or they cannot be obtained now
-            raise self._refused(str(error), channel) from error
-        if channel is None or sasl is None:
-            if channel is not None:
-                self._metrics.logged_in(again=False, has_end=False, duration_ms=0)
-            self._ready = True
-            return
-        begun_ms = self._runtime.clock.monotonic_ms()
-        from kmirror.network.security.sasl_client_authenticator import authenticate
-
-        try:
-            lifetime_ms = await authenticate(
-                sasl,
-                channel.mechanism,
-                choose_version=self.choose_version,
-                exchange=lambda request, version: self._exchange(request, version, deadline_ms),
-            )
-        except (SaslError, ConfigError) as error:
-            raise self._refused(str(error), channel) from error
-        self._note_session(lifetime_ms)
-        duration_ms = self._runtime.clock.monotonic_ms() - begun_ms
-        self._metrics.logged_in(again=self._ready, has_end=lifetime_ms > 0, duration_ms=duration_ms)
-        self._ready = True
-
-    def _refused(self, text: str, channel: ClientChannelBuilder | None) -> AuthenticationError:
-        text = text if channel is None else channel.as_written(text)
-        error = AuthenticationError(f"the login at {self.host}:{self.port} failed: {text}")
-        _log.error("Connection to node %s:%d failed authentication due to: %s", self.host, self.port, text)
-        self._metrics.refused(again=self._ready)
-        self.lose(error)
-        return error
-
-    def _note_session(self, lifetime_ms: int) -> None:
-        share = REAUTHENTICATION_WINDOW + REAUTHENTICATION_JITTER * self._runtime.random.random()
-        self._log_in_again_ms = self._runtime.clock.monotonic_ms() + int(lifetime_ms * share) if lifetime_ms > 0 else NEVER_MS
-
-    async def _log_in_again(self, deadline_ms: int) -> None:
-        """Logs in again. There is one login at a time; requests that come meanwhile wait for it."""
-        while self._logging_in is not None:
-            await asyncio.shield(self._logging_in)
-        if self._runtime.clock.monotonic_ms() < self._log_in_again_ms:
-            return
-        self._logging_in = done = self._runtime.create_future()
-        try:
-            await self.log_in(deadline_ms)
-        finally:
-            self._logging_in = None
-            done.set_result(None)
-
-    def choose_version(self, api_key: int, *, version: int | None, max_version: int | None) -> int:
-        spec = API_TABLE[ApiKeys(api_key)]
-        offered = self._ranges.get(api_key)
-        peer = f"{self.host}:{self.port}"
-        if offered is None:
-            raise UnsupportedVersionError(f"{peer} does not support {ApiKeys(api_key).name}")
-        lowest, highest = max(offered[0], spec.lowest), min(offered[1], spec.highest)
-        if max_version is not None:
-            highest = min(highest, max_version)
-        if version is not None:
-            lowest, highest = max(lowest, version), min(highest, version)
-        if lowest > highest:
-            wanted = f"version {version}" if version is not None else f"versions {spec.lowest} to {spec.highest}"
-            raise UnsupportedVersionError(
-                f"{peer} supports {ApiKeys(api_key).name} in versions {offered[0]} to {offered[1]}, but kmirror asked for {wanted}"
-            )
-        return highest
+            await login
+        except AuthenticationError as error:
+            self.lose(error)
+            raise

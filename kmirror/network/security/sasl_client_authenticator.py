@@ -24,7 +24,7 @@ Exchange = Callable[[SaslRequest, int], Awaitable[memoryview]]
 
 
 class ChooseVersion(Protocol):
-    """`ClientConnection.choose_version`."""
+    """`NodeApiVersions.choose`."""
 
     def __call__(self, api_key: int, *, version: int | None, max_version: int | None) -> int: ...
 
