@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support.mirrors.mirror_sync_doubles import SourceDouble, SyncBench
+from support.mirrors.mirror_sync_doubles import SyncBench
+from support.mirrors.source_double import SourceDouble
 
 
 @pytest.fixture

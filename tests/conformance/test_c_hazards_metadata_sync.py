@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from support.brokers.metadata_doubles import ControllerDouble
-from support.mirrors.mirror_sync_doubles import BROKER_ID, INTERVAL_MS, SourceDouble, SourceGroupDouble, SyncBench
+from support.mirrors.mirror_sync_doubles import BROKER_ID, INTERVAL_MS, SyncBench
+from support.mirrors.source_double import SourceDouble, SourceGroupDouble
 
 from kmirror.common.acl import AclOperation, AclPermissionType, PatternType, ResourceType
 from kmirror.common.errors import ApiException, Errors

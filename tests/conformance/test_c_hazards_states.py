@@ -5,16 +5,15 @@ and a scripted source.
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.brokers.metadata_doubles import ControllerDouble
 from support.logs.storage_doubles import StorageWorld
 from support.mirrors.mirror_machine import MIRROR, OWN_CLUSTER_ID, REFRESH_MS, T0, MirrorMachine
-from support.mirrors.scripted_source import SOURCE_CLUSTER_ID, batch
+from support.mirrors.open_transactions import STOPPED_THERE, transactional
+from support.mirrors.scripted_source import batch
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
@@ -27,11 +26,8 @@ from kmirror.mirror.coordination.mirror_coordinator_shard import MirrorCoordinat
 from kmirror.mirror.coordination.mirror_records import LastMirrorEpochs, last_mirror_epochs_record, read_record
 from kmirror.mirror.logs.local_log import cut
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
-from kmirror.network.client import DisconnectError
 from kmirror.record.builder import build_batch
-from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker, build_mirror_pid_reset
 from kmirror.record.record import Record
-from kmirror.storage.log_append_info import AppendOrigin
 from kmirror.storage.log_cleaner_manager import LogCleanerManager
 from kmirror.storage.log_config import LogConfig
 from kmirror.storage.log_settings import LogSettings
@@ -42,25 +38,6 @@ from kmirror.wire.messages.delete_mirror import DeleteMirrorRequest
 from kmirror.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 BACKOFF_MS = 5_000
-STOPPED_THERE = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 1)})}
-
-
-def transactional(offset: int, producer_id: int, *values: bytes, epoch: int = 0, sequence: int = 0) -> bytes:
-    return batch(offset, *values, epoch=epoch, producer_id=producer_id, producer_epoch=0, base_sequence=sequence, is_transactional=True)
-
-
-def marker(offset: int, producer_id: int, *, epoch: int = 0, commit: bool = True) -> bytes:
-    return bytes(
-        build_end_transaction_marker(
-            ControlRecordType.COMMIT if commit else ControlRecordType.ABORT,
-            coordinator_epoch=0, producer_id=producer_id, producer_epoch=0, timestamp=1_750_000_000_000, base_offset=offset,
-            partition_leader_epoch=epoch,
-        )
-    )  # fmt: skip
-
-
-# --- compaction keeps every state (C1)
-# ---------------------------------------------------------------------------------------------------------------
 
 
 async def test_c1_the_cleaner_never_takes_the_state_topic(tmp_path: Path) -> None:
@@ -96,230 +73,6 @@ def test_c1_a_reader_takes_every_record_and_the_newest_of_a_partition_wins() -> 
     assert [stored.state for stored in found.values()] == [State.MIRRORING] * 3
 
 
-# --- what a failover cuts and stores (C2, C4, C5)
-# -------------------------------------------------------------------------------------------------------
-
-
-async def test_c2_the_cut_is_repeated_until_nothing_is_open(tmp_path: Path) -> None:
-    """The KIP's log up to offset 3: the LSO is 2, and cutting there would reopen 4001."""
-    machine = MirrorMachine(str(tmp_path))
-    await machine.mirroring(
-        transactional(0, 4001, b"A"), transactional(1, 4001, b"B", sequence=1), transactional(2, 4002, b"X"), marker(3, 4001)
-    )
-    assert machine.log().last_stable_offset == 2
-    machine.name("m.removed")
-    await machine.reach("STOPPED")
-    assert [(header.base_offset, header.is_control) for header in machine.headers()] == [(0, True)]
-    log = machine.log()
-    assert log.last_stable_offset == log.log_end_offset == 1
-    assert not log.producer_state_manager.ongoing_transactions
-    await machine.close()
-
-
-async def test_c4_what_will_be_dropped_is_logged_before_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    machine = MirrorMachine(str(tmp_path))
-    await machine.mirroring(batch(0, b"a"), transactional(1, 7, b"open", b"too"), batch(3, b"behind"))
-    caplog.set_level(logging.INFO)
-    machine.name("m.removed")
-    await machine.reach("STOPPED")
-    told = next(record for record in caplog.records if "will be dropped" in record.getMessage())
-    cut = next(record for record in caplog.records if "truncated from" in record.getMessage())
-    assert "3 records in 2 batches from offset 1 on will be dropped" in told.getMessage()
-    assert caplog.records.index(told) < caplog.records.index(cut)
-    await machine.close()
-
-
-async def test_c5_the_last_mirror_epoch_is_that_of_the_last_batch(tmp_path: Path) -> None:
-    """The leader's own epoch is 9, no batch has it."""
-    machine = MirrorMachine(str(tmp_path))
-    await machine.mirroring(batch(0, b"a", epoch=1), batch(1, b"b", epoch=3), epoch=9)
-    machine.name("m.removed")
-    driver = await machine.reach("STOPPED")
-    assert driver.status.last_mirror_epoch == 3
-    assert [header.leader_epoch for header in machine.headers()] == [1, 3, 9]
-    assert [entry.epoch for entry in machine.log().leader_epoch_cache.epoch_entries] == [1, 3, 9]
-    await machine.close()
-
-
-# --- which last mirror epochs count (C3, C6)
-# -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.item("B7")
-async def test_c3_a_last_mirror_epoch_above_every_local_epoch_cuts_nothing(tmp_path: Path) -> None:
-    machine = MirrorMachine(str(tmp_path))
-    machine.source_mirrors = {MIRROR: (OWN_CLUSTER_ID, {T0: ("STOPPED", 9)})}
-    machine.source.create("t")
-    machine.at_source(batch(0, b"a", epoch=1), batch(1, b"b", epoch=2))
-    machine.topic(value=None)
-    machine.local(batch(0, b"a", epoch=1))
-    machine.name(MIRROR)
-    await machine.reach("MIRRORING")
-    assert machine.headers()[0].base_offset == 0 and machine.registration().leader_epoch == 0, "nothing was cut, nothing bumped"
-    await machine.advance(600)
-    assert machine.log().log_end_offset == 2
-    await machine.close()
-
-
-def _down(machine: MirrorMachine) -> None:
-    machine.source.down.add(machine.source.addresses[2])
-
-
-def _silent_mirrors(machine: MirrorMachine) -> None:
-    answer = machine.source.override
-
-    def override(request: Any) -> Any:
-        if type(request).__name__ in ("ListMirrorsRequest", "DescribeMirrorsRequest"):
-            return DisconnectError("gone in the middle")
-        return answer(request) if answer is not None else None
-
-    machine.source.override = override
-
-
-def _loading(machine: MirrorMachine) -> None:
-    machine.refusing[MIRROR] = Errors.COORDINATOR_NOT_AVAILABLE
-
-
-def _still_mirroring(machine: MirrorMachine) -> None:
-    machine.source_mirrors[MIRROR] = (OWN_CLUSTER_ID, {T0: ("STOPPING", 1)})
-
-
-@pytest.mark.parametrize("trouble", [_down, _silent_mirrors, _loading, _still_mirroring])
-@pytest.mark.item("B46")
-async def test_c6_an_answer_that_is_missing_or_not_final_never_cuts_to_nothing(tmp_path: Path, trouble: Any) -> None:
-    machine = MirrorMachine(str(tmp_path), source_brokers=2)
-    machine.source_mirrors = dict(STOPPED_THERE)
-    machine.source.create("t")
-    machine.at_source(batch(0, b"a", epoch=1), batch(1, b"b", epoch=2))
-    machine.topic(value=None)
-    machine.local(batch(0, b"a", epoch=1), batch(1, b"own", epoch=1 + 1))
-    trouble(machine)
-    machine.name(MIRROR)
-    await machine.advance(3 * BACKOFF_MS)
-    assert machine.state() == "PREPARING" and machine.log().log_end_offset == 2
-    assert machine.driver().status.reason
-    machine.source.down.clear()
-    machine.refusing.clear()
-    machine.source_mirrors = dict(STOPPED_THERE)
-    machine.source.override = machine._answer_mirrors
-    await machine.reach("MIRRORING")
-    assert machine.headers()[0].base_offset == 0
-    await machine.close()
-
-
-@pytest.mark.item("B46")
-async def test_c6_one_dead_broker_is_asked_again_and_a_definite_none_starts_over(tmp_path: Path) -> None:
-    machine = MirrorMachine(str(tmp_path))
-    machine.topic(value=None)
-    machine.local(batch(0, b"own", epoch=0))
-    machine.name(MIRROR)
-    await machine.reach("MIRRORING")
-    assert machine.headers() == [], "the source has no such mirror: all of it is the source's now"
-    await machine.close()
-
-
-# --- the reset (C9, C10)
-# ----------------------------------------------------------------------------------------------------------
-
-
-async def test_c9_the_reset_ends_producers_and_all_kinds_of_transactions(tmp_path: Path) -> None:
-    machine = MirrorMachine(str(tmp_path))
-    machine.topic(value=None)
-    machine.local(transactional(0, 7, b"open"), transactional(1, 8, b"ended"), marker(2, 8))
-    state = machine.log().producer_state_manager
-    assert state.active_producers.keys() == {7, 8} and state.ongoing_transactions and state.unreplicated_transactions
-    machine.partition("t").append_records_to_leader(
-        bytearray(build_mirror_pid_reset("dc-east", timestamp=0)), origin=AppendOrigin.COORDINATOR, required_acks=1
-    )
-    assert state.is_empty and not state.ongoing_transactions and not state.unreplicated_transactions
-    assert machine.log().first_unstable_offset is None
-    await machine.close()
-
-
-@pytest.mark.parametrize("snapshot", [False, True])
-async def test_c10_recovery_and_snapshots_apply_the_reset_where_it_stands(tmp_path: Path, snapshot: bool) -> None:
-    """Producer 7 is before it, 8 behind it: after the crash a sequence of 7 is a new one, one of 8
-    a known one.
-    """
-    machine = MirrorMachine(str(tmp_path / "before"))
-    topic_id = machine.topic(value=None)
-    plain = {"producer_epoch": 0, "base_sequence": 0}
-    machine.produce(batch(0, b"a", producer_id=7, **plain))
-    machine.partition("t").append_records_to_leader(
-        bytearray(build_mirror_pid_reset("dc-east", timestamp=0)), origin=AppendOrigin.COORDINATOR, required_acks=1
-    )
-    machine.produce(batch(0, b"b", producer_id=8, **plain))
-    if snapshot:
-        machine.log().roll()
-    shutil.copytree(tmp_path / "before" / "t-0", tmp_path / "after" / "t-0")
-    again = MirrorMachine(str(tmp_path / "after"))
-    again.source.topic_ids["t"] = topic_id
-    again.topic(value=None, at_source=False)
-    assert again.log().producer_state_manager.active_producers.keys() == {8}
-    assert again.produce(batch(0, b"a", producer_id=7, **plain)) is Errors.NONE
-    assert again.log().log_end_offset == 4
-    again.produce(batch(0, b"b", producer_id=8, **plain))
-    assert again.log().log_end_offset == 4, "a duplicate of 8"
-
-
-# --- dead sources and cluster ids (C11, C12)
-# ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("known", [True, False])
-async def test_c11_stopping_completes_with_a_dead_source(tmp_path: Path, known: bool) -> None:
-    machine = MirrorMachine(str(tmp_path))
-    if known:
-        await machine.mirroring(batch(0, b"a"))
-    machine.source.down.update(machine.source.addresses.values())
-    if not known:
-        machine.topic(value=None)
-        machine.local(batch(0, b"a"))
-        machine.name(MIRROR)
-        await machine.advance(1_000)
-        assert machine.state() == "PREPARING"
-    before = len(machine.source.requests)
-    machine.name("m.removed")
-    await machine.reach("STOPPED", within_ms=1_000)
-    assert machine.headers()[-1].reset_source == (SOURCE_CLUSTER_ID if known else "")
-    assert len(machine.source.requests) == before, "the source was asked nothing"
-    assert machine.produce(batch(0, b"new")) is Errors.NONE
-    await machine.close()
-
-
-async def test_c12_a_cluster_id_is_any_text(tmp_path: Path) -> None:
-    machine = MirrorMachine(str(tmp_path))
-    machine.source.cluster_id = "dc-east"
-    await machine.mirroring(batch(0, b"a"))
-    assert machine.cache.image.configs.mirror(MIRROR)["source.cluster.id"] == "dc-east"
-    machine.name("m.removed")
-    await machine.reach("STOPPED")
-    assert machine.headers()[-1].reset_source == "dc-east"
-    await machine.close()
-
-
-# --- deleted source topics (C14)
-# --------------------------------------------------------------------------------------------------------------
-
-
-async def test_c14_a_deleted_source_topic_stays_stopped_and_writable(tmp_path: Path) -> None:
-    machine = MirrorMachine(str(tmp_path), others=(2,))
-    await machine.mirroring(batch(0, b"a"))
-    del machine.source.topic_ids["t"]
-    await machine.reach("STOPPED", within_ms=90_000)
-    assert machine.cache.image.configs.topic("t")["mirror.name"] == "m.paused", "nothing starts again by itself"
-    machine.source.topic_ids["t"] = Uuid.random(machine.runtime.random)
-    machine.name(MIRROR)  # even if somebody asks for it while another topic has the name
-    machine.change()
-    await machine.advance(40_000)
-    assert machine.state() == "STOPPED" and machine.log().log_end_offset == 2
-    assert machine.produce(batch(0, b"mine")) is Errors.NONE
-    machine.name("m.removed")
-    await machine.advance(1_000)
-    assert machine.state() == "STOPPED"
-    await machine.close()
-
-
 @pytest.mark.item("B5")
 async def test_d3_22_a_paused_partition_whose_source_topic_was_replaced_between_two_refreshes_stops_like_the_others(tmp_path: Path) -> None:
     """Another leader has set X.paused (B5) before this one's second look, by which the source has
@@ -338,10 +91,6 @@ async def test_d3_22_a_paused_partition_whose_source_topic_was_replaced_between_
     await machine.advance(2 * REFRESH_MS, step_ms=1_000)
     assert machine.state() == "STOPPED" and machine.states_written()[-2:] == ["STOPPING", "STOPPED"]
     await machine.close()
-
-
-# --- deleting, growing and stopping (C23 to C28)
-# -------------------------------------------------------------------------------------------------------
 
 
 async def test_c24_the_wanted_state_is_a_level(tmp_path: Path) -> None:
@@ -462,10 +211,6 @@ async def test_c28_stopping_is_tried_again_with_its_reason_also_after_a_disk_err
     await machine.close()
 
 
-# --- loops, and cuts inside a batch (C34, C35)
-# ---------------------------------------------------------------------------------------------------------
-
-
 async def waits_with_its_own_record(machine: MirrorMachine) -> None:
     """The topic has a record of ours, is added, and nothing of it is cut."""
     machine.topic(value=None)
@@ -521,10 +266,6 @@ async def test_c35_a_target_inside_a_batch_is_lowered_and_the_cut_has_two_phases
     machine.local(batch(0, b"a"), batch(1, b"p", b"q", b"r"), topic="plain")
     assert cut(machine.partition("plain"), 2) == 3 and machine.log("plain").log_end_offset == 1
     await machine.close()
-
-
-# --- unknown states, numbers and markers (C38, C40, C41)
-# ----------------------------------------------------------------------------------------------------
 
 
 async def test_c38_until_the_state_is_loaded_a_produce_may_be_tried_again(tmp_path: Path) -> None:

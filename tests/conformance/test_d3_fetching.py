@@ -7,7 +7,8 @@ from __future__ import annotations
 import pytest
 from support.logs.cleaned_histories import verdict_of
 from support.mirrors import scripted_source
-from support.mirrors.scripted_source import KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, NEWEST, MirrorWorld, batch, offsets
+from support.mirrors.mirror_world import MirrorWorld
+from support.mirrors.scripted_source import KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, NEWEST, batch, offsets
 
 from kmirror.common.errors import Errors
 from kmirror.common.uuid import Uuid

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support.mirrors.mirror_harness import FAST_MIRROR, add, create_mirror, create_topic, log_bytes, produce, send, wait_caught_up
-from support.mirrors.scripted_source import MirrorWorld, batch
+from support.mirrors.mirror_world import MirrorWorld
+from support.mirrors.scripted_source import batch
 
 from kmirror.common.metrics import sensor_metric
 from kmirror.common.topic_partition import TopicPartition

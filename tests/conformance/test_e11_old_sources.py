@@ -5,7 +5,8 @@ adds is used as soon as the source has it (UPG6, UPG8).
 from __future__ import annotations
 
 import pytest
-from support.mirrors.scripted_source import KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, NEWEST, MirrorWorld
+from support.mirrors.mirror_world import MirrorWorld
+from support.mirrors.scripted_source import KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, NEWEST
 
 from kmirror.common.uuid import Uuid
 from kmirror.wire.api_keys import ApiKeys

@@ -8,7 +8,8 @@ import asyncio
 
 import pytest
 from support.mirrors import scripted_source
-from support.mirrors.scripted_source import KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, NEWEST, MirrorWorld, batch
+from support.mirrors.mirror_world import MirrorWorld
+from support.mirrors.scripted_source import KAFKA_2_1, KAFKA_2_8, KAFKA_3_9, NEWEST, batch
 
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition

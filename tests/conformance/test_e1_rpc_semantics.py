@@ -28,7 +28,7 @@ from kmirror import EmbeddedCluster
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import java_string_hash
 from kmirror.common.uuid import Uuid
-from kmirror.network import client_connection
+from kmirror.network import node_api_versions
 from kmirror.wire.messages import add_topics_to_mirror as add_topics
 from kmirror.wire.messages import bump_leader_epochs as bump
 from kmirror.wire.messages import create_mirror as create
@@ -250,7 +250,7 @@ def test_rpc99_rs5_c7_names_that_are_unknown_have_an_entry(pair: Pair) -> None:
 def test_rpc99_rs5_a_java_client_is_told_of_its_one_unknown_mirror_without_an_entry(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """The KIP's reference implementation would ask again for ever (DECISIONS 17)."""
     create_mirror(pair.destination, "c99-java", "127.0.0.1:1")
-    monkeypatch.setattr(client_connection, "CLIENT_SOFTWARE_NAME", "apache-kafka-java")
+    monkeypatch.setattr(node_api_versions, "CLIENT_SOFTWARE_NAME", "apache-kafka-java")
     answer = described(pair, 0, "nosuch")
     assert (*top(answer), answer.mirrors) == (E.UNKNOWN_MIRROR, "The mirror 'nosuch' does not exist.", [])
     answer = described(pair, 0, "c99-java", "nosuch")

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support.mirrors.mirror_sync_doubles import SourceDouble, SourceGroupDouble, SyncBench
+from support.mirrors.mirror_sync_doubles import SyncBench
+from support.mirrors.source_double import SourceDouble, SourceGroupDouble
 
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition

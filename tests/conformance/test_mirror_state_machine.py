@@ -1,6 +1,6 @@
 """The table of states is complete, stays within the valid transitions, and is executed.
 
-What its rows do is tested in `test_d_states_and_steps.py` and `test_d3_fetching.py`, under the
+What its rows do is tested in `test_d3_events.py` and `test_d3_fetching.py`, under the
 rows' numbers.
 """
 

@@ -9,17 +9,8 @@ import random
 import socket
 import struct
 
-from support.brokers.frame_fuzzer import (
-    Campaign,
-    Faults,
-    Mutator,
-    captured_frames,
-    decoded,
-    encode,
-    filled_frames,
-    is_allowed_harm,
-    localised,
-)
+from support.brokers.frame_fuzzer import Campaign, Faults, is_allowed_harm
+from support.brokers.mutated_frames import Mutator, captured_frames, decoded, encode, filled_frames, localised
 
 from kmirror import EmbeddedCluster
 from kmirror.common.uuid import Uuid

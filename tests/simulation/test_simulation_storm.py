@@ -92,7 +92,7 @@ ABLATIONS = [
 
 NOTICED_WITHOUT_SIMULATION = {"holes_prove_nothing", "kept_when_added_again", "pending_produces_fail"}
 """Tests in tests/unit/mirror (test_mirror_log_comparison, test_mirror_kept_prefix) and in
-tests/conformance (test_d_states_and_steps) notice these. Produces that wait for followers have
+tests/conformance (test_d4_stopping, test_d5_preparing) notice these. Produces that wait for followers have
 ended before PREPARING cuts, since it waits for them, too; so no history reaches a waiting produce
 at the cut any more (F3).
 """

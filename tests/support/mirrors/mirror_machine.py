@@ -40,7 +40,8 @@ from kmirror.wire.messages.feature_level_record import FeatureLevelRecord
 from kmirror.wire.messages.partition_record import PartitionRecord
 from kmirror.wire.messages.topic_record import TopicRecord
 from support.brokers.broker_doubles import NOW_MS, BrokerWorld
-from support.mirrors.scripted_source import NEWEST, ScriptedClient, ScriptedSource
+from support.mirrors.mirror_world import ScriptedClient
+from support.mirrors.scripted_source import NEWEST, ScriptedSource
 
 OWN_CLUSTER_ID = "own-cluster"
 MIRROR = "m"

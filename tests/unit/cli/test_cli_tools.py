@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
-import sys
 from types import SimpleNamespace
 from typing import Any
 
-import confluent_kafka
 import pytest
 
-from kmirror.admin.groups import ConsumerGroupDescription, MemberDescription, OffsetAndMetadata
 from kmirror.admin.reassignments import PartitionReassignment
 from kmirror.admin.results import ConfigEntry, ConfigSource, Node, PartitionDescription, TopicDescription
 from kmirror.cli import configs_actions, topics
@@ -20,18 +16,11 @@ from kmirror.cli.acls_actions import parse_operation
 from kmirror.cli.broker_api_versions import usable
 from kmirror.cli.configs import main as configs_main
 from kmirror.cli.configs_quotas import java_double
-from kmirror.cli.consumer_groups_describe import MemberTable, OffsetRow, offsets_table, should_print, state_table
-from kmirror.cli.consumer_groups_reset import csv_text, parse_datetime_ms, parse_duration_ms, parse_partitions, parse_reset_plan
-from kmirror.cli.consumer_perf_test import Consumption, format_time
 from kmirror.cli.delete_records import parse_offsets
 from kmirror.cli.feature_versions import feature_dependencies, version_mapping
 from kmirror.cli.get_offsets import parse_rule, parse_time
 from kmirror.cli.java_names import java_exception_name
 from kmirror.cli.leader_election import parse_partitions as parse_election
-from kmirror.cli.librdkafka import error_text, translate
-from kmirror.cli.line_reader import LineReader, LineRecord
-from kmirror.cli.message_formatter import DefaultMessageFormatter, message_formatter
-from kmirror.cli.producer_perf_test import Stats
 from kmirror.cli.reassign_partitions_plans import (
     Move,
     alternate_racks,
@@ -43,7 +32,7 @@ from kmirror.cli.reassign_partitions_plans import (
     reassignment_json,
     throttled_replicas,
 )
-from kmirror.cli.tool_options import CommandError, UsageError
+from kmirror.cli.tool_options import CommandError
 from kmirror.cli.topics_actions import TopicReport, matching, parse_configs, parse_replica_assignment
 from kmirror.common.acl import AclOperation
 from kmirror.common.errors import ApiException, Errors, KmirrorError
@@ -52,10 +41,6 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 
 TOPIC_ID = Uuid(bytes(range(16)))
-
-
-# --- Java's orders, numbers and names
-# ---------------------------------------------------------------------------------
 
 
 def test_names_come_in_the_order_of_javas_hash_map() -> None:
@@ -91,10 +76,6 @@ def test_exceptions_have_javas_names() -> None:
     assert java_exception_name(Errors.UNKNOWN_TOPIC_OR_PARTITION) == f"{prefix}UnknownTopicOrPartitionException"
     assert java_exception_name(Errors.NON_EMPTY_GROUP) == f"{prefix}GroupNotEmptyException"
     assert java_exception_name(Errors.TOPIC_AUTHORIZATION_FAILED) == f"{prefix}TopicAuthorizationException"
-
-
-# --- kafka-topics
-# -----------------------------------------------------------------------------------------------------
 
 
 def test_topics_match_whole_names_and_lists() -> None:
@@ -165,10 +146,6 @@ def test_reports_show_the_partitions_concerned(option: str, partitions: list[int
     assert [int(line.split("Partition: ")[1].split("\t")[0]) for line in lines] == partitions
 
 
-# --- kafka-configs, kafka-acls
-# ----------------------------------------------------------------------------------------
-
-
 def test_configs_to_add_may_hold_lists_in_brackets() -> None:
     class Options:
         add_config_file = None
@@ -188,116 +165,6 @@ def test_operations_are_read_in_any_case() -> None:
     assert parse_operation(" describeConfigs") is AclOperation.DESCRIBE_CONFIGS
     assert parse_operation("TWO_PHASE_COMMIT") is AclOperation.TWO_PHASE_COMMIT
     assert parse_operation("fly") is AclOperation.UNKNOWN
-
-
-# --- kafka-consumer-groups
-# --------------------------------------------------------------------------------------------
-
-
-def group(state: str = "Stable", **changes: object) -> ConsumerGroupDescription:
-    member = MemberDescription("m-1", None, "c", "/1.2.3.4", (TopicPartition("t", 1), TopicPartition("t", 0)))
-    values: dict[str, object] = {"members": [member], "type": "Classic", "partition_assignor": "range"} | changes
-    return ConsumerGroupDescription("g", "consumer", state=state, coordinator=Node(1, "h", 9092), **values)  # type: ignore[arg-type]
-
-
-def test_offsets_are_a_table() -> None:
-    rows = [
-        OffsetRow(TopicPartition("t", 0), OffsetAndMetadata(3, "", 7), 10, "m-1", "/1.2.3.4", "c"),
-        OffsetRow(TopicPartition("t", 1), None, None, "-", "-", "-"),
-    ]
-    assert [line.split() for line in offsets_table("g", rows, verbose=True).splitlines() if line] == [
-        ["GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID"],
-        ["g", "t", "0", "7", "3", "10", "7", "m-1", "/1.2.3.4", "c"],
-        ["g", "t", "1", "-", "-", "-", "-", "-", "-", "-"],
-    ]
-    assert rows[0].as_json()["lag"] == 7 and rows[1].as_json()["consumerId"] is None
-
-
-def test_members_are_a_table_with_instances_only_where_there_are_some() -> None:
-    assert MemberTable(group(), verbose=False).text().splitlines()[1].split() == [
-        "GROUP",
-        "CONSUMER-ID",
-        "HOST",
-        "CLIENT-ID",
-        "#PARTITIONS",
-    ]
-    static = MemberDescription("m-1", "me", "c", "/h", (), target_assignment=(TopicPartition("t", 2),), member_epoch=4, is_classic=True)
-    text = MemberTable(group(members=[static], type="Consumer", target_assignment_epoch=5), verbose=True).text()
-    assert text.splitlines()[1].split()[2] == "GROUP-INSTANCE-ID" and text.splitlines()[1].split()[-1] == "UPGRADED"
-    assert text.splitlines()[2].split() == ["g", "m-1", "me", "/h", "c", "0", "4", "-", "5", "t:2", "false"]
-
-
-def test_states_are_a_table_with_epochs_when_verbose() -> None:
-    assert state_table(group(), verbose=False).splitlines()[2].split() == ["g", "h:9092", "(1)", "range", "Stable", "1"]
-    newer = group(type="Consumer", group_epoch=3, target_assignment_epoch=2)
-    assert state_table(newer, verbose=True).splitlines()[2].split()[-3:] == ["3", "2", "1"]
-
-
-@pytest.mark.parametrize(
-    ("state", "rows", "shown", "text"),
-    [
-        ("Stable", 1, True, ""),
-        ("Stable", 0, False, ""),
-        ("Empty", 1, True, "\nConsumer group 'g' has no active members.\n"),
-        ("Assigning", 1, True, "\nWarning: Consumer group 'g' is rebalancing.\n"),
-        ("Dead", 1, False, "\nError: Consumer group 'g' does not exist.\n"),
-    ],
-)
-def test_what_a_state_means_for_a_description(state: str, rows: int, shown: bool, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert should_print(group(state), rows) is shown
-    captured = capsys.readouterr()
-    assert captured.out + captured.err == text
-
-
-def test_reset_plans_are_read_with_and_without_groups() -> None:
-    assert parse_reset_plan("t,0,1\nt,1,2\n", ["g"]) == {"g": {TopicPartition("t", 0): 1, TopicPartition("t", 1): 2}}
-    assert parse_reset_plan('"g,1",t,0,1\n', ["x", "y"]) == {"g,1": {TopicPartition("t", 0): 1}}
-    with pytest.raises(KmirrorError, match="line 1 of the reset plan"):
-        parse_reset_plan("t,zero,1\n", ["g"])
-
-
-def test_reset_plans_are_written_as_they_are_read() -> None:
-    rows = [("a-group-with-more-than-24-characters", TopicPartition("t", 0), 5), ("g", TopicPartition("t", 1), 6)]
-    text = csv_text(rows, with_group=True)
-    assert text == '"a-group-with-more-than-24-characters",t,0,5\ng,t,1,6\n'
-    assert parse_reset_plan(text, []) == {name: {partition: offset} for name, partition, offset in rows}
-
-
-@pytest.mark.parametrize(
-    ("text", "milliseconds"),
-    [
-        ("1970-01-01T00:00:01.500", 1_500),
-        ("1970-01-01T00:00:01", 1_000),
-        ("1970-01-01T01:00:00.000+0100", 0),
-        ("1970-01-01T01:00:00+01:00", 0),
-        ("1970-01-01T00:00:00Z", 0),
-    ],
-)
-def test_datetimes_are_utc_unless_they_say_otherwise(text: str, milliseconds: int) -> None:
-    assert parse_datetime_ms(text) == milliseconds
-
-
-@pytest.mark.parametrize(
-    ("text", "milliseconds"), [("P1D", 86_400_000), ("PT1H30M", 5_400_000), ("-PT1.5S", -1_500), ("P1DT1S", 86_401_000)]
-)
-def test_durations_are_iso_8601(text: str, milliseconds: int) -> None:
-    assert parse_duration_ms(text) == milliseconds
-
-
-@pytest.mark.parametrize("text", ["", "P", "PT", "1D", "P1H"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(KmirrorError, match="Text cannot be parsed to a Duration"):
-        parse_duration_ms(text)
-
-
-def test_topics_with_partitions_are_read() -> None:
-    assert parse_partitions("t:0,2") == [TopicPartition("t", 0), TopicPartition("t", 2)]
-    with pytest.raises(UsageError, match="Invalid partition 'x' specified in topic arg 't:x''"):
-        parse_partitions("t:x")
-
-
-# --- kafka-reassign-partitions
-# ----------------------------------------------------------------------------------------
 
 
 def test_a_plan_is_read_with_its_directories() -> None:
@@ -369,10 +236,6 @@ def test_throttled_are_the_present_replicas_as_leaders_and_the_new_ones_as_follo
     assert throttled_replicas(moves) == {"t": ("0:1,0:2,1:1,1:2", "0:3,1:4")}
 
 
-# --- files of other tools, offsets, features
-# ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -431,137 +294,6 @@ def test_versions_and_dependencies_of_features() -> None:
 def test_the_usable_version_is_the_highest_that_both_know() -> None:
     assert usable((0, 13), (3, 11)) == 11
     assert usable((12, 13), (3, 11)) is None
-
-
-# --- console and performance tools
-# ------------------------------------------------------------------------------------
-
-
-def test_lines_become_records() -> None:
-    reader = LineReader({"parse.key": "true", "parse.headers": "true", "null.marker": "NULL"})
-    assert reader.parse("a:1,b:NULL\tk\tv\tw") == LineRecord(b"k", b"v\tw", [("a", b"1"), ("b", None)])
-    assert reader.parse("NULL\tNULL\tNULL") == LineRecord(None, None, [])
-    assert LineReader({}).parse("a\tb") == LineRecord(None, b"a\tb", [])
-    assert LineReader({"parse.key": "true", "ignore.error": "true"}).parse("v") == LineRecord(None, b"v", [])
-
-
-def test_lines_that_lack_a_part_are_named_by_their_number() -> None:
-    reader = LineReader({"parse.key": "true"})
-    reader.parse("k\tv")
-    with pytest.raises(KmirrorError, match="No key separator found on line number 2: 'v'"):
-        reader.parse("v")
-    with pytest.raises(KmirrorError, match="No header key separator found in pair 'x' on line number 1"):
-        LineReader({"parse.headers": "true"}).parse("x\tv")
-    with pytest.raises(KmirrorError, match="headers.delimiter and headers.separator may not be equal"):
-        LineReader({"headers.delimiter": ","})
-    with pytest.raises(KmirrorError, match="null.marker and key.separator may not be equal"):
-        LineReader({"null.marker": "\t"})
-
-
-class Message:
-    """A record as confluent-kafka gives it."""
-
-    def topic(self) -> str:
-        return "t"
-
-    def partition(self) -> int:
-        return 2
-
-    def offset(self) -> int:
-        return 7
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, 1234
-
-    def leader_epoch(self) -> int | None:
-        return None
-
-    def headers(self) -> list[tuple[str, bytes | None]] | None:
-        return [("h", b"1"), ("i", None)]
-
-    def key(self) -> bytes | None:
-        return (42).to_bytes(8, "big")
-
-    def value(self) -> bytes | None:
-        return None
-
-
-def test_records_become_text() -> None:
-    everything = {f"print.{part}": "true" for part in ("timestamp", "partition", "offset", "epoch", "headers", "key")}
-    more = {"key.deserializer": "org.apache.kafka.common.serialization.LongDeserializer", "key.separator": "|", "null.literal": "-"}
-    formatter = DefaultMessageFormatter(everything | more)
-    assert formatter.format(Message()) == b"CreateTime:1234|Partition:2|Offset:7|Epoch:NOT_PRESENT|h:1,i:-|42|-\n"
-    assert DefaultMessageFormatter({}).format(Message()) == b"null\n"
-    assert message_formatter("org.apache.kafka.tools.consumer.NoOpMessageFormatter", {}).format(Message()) == b""
-    with pytest.raises(KmirrorError, match="there is no deserializer x.Y"):
-        DefaultMessageFormatter({"value.deserializer": "x.Y"})
-    with pytest.raises(KmirrorError, match="Size of data received by the deserializer is not 4"):
-        DefaultMessageFormatter({"print.key": "true", "key.deserializer": "IntegerDeserializer"}).format(Message())
-
-
-def test_java_properties_become_librdkafkas() -> None:
-    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
-    assert translate(
-        {
-            "bootstrap.servers": "b:1",
-            "buffer.memory": "2048",
-            "key.serializer": "x",
-            "sasl.jaas.config": jaas,
-            "ssl.truststore.location": "/ca.pem",
-            "ssl.keystore.location": "/me.pem",
-            "linger.ms": "5",
-        }
-    ) == {
-        "bootstrap.servers": "b:1",
-        "queue.buffering.max.kbytes": 2,
-        "sasl.username": "u",
-        "sasl.password": "p",
-        "ssl.ca.location": "/ca.pem",
-        "ssl.certificate.location": "/me.pem",
-        "ssl.key.location": "/me.pem",
-        "linger.ms": "5",
-    }
-
-
-def test_performance_is_summed_up_in_windows_and_in_total() -> None:
-    now, lines = [0.0], []
-    stats = Stats(1000, lambda: now[0], lines.append)
-    for number in range(4):
-        now[0] += 0.5
-        stats.record(10.0 * (number + 1), 1024 * 1024)
-    assert lines == [
-        "2 records sent, 2.0 records/sec (2.00 MB/sec), 15.0 ms avg latency, 20.0 ms max latency.",
-        "2 records sent, 2.0 records/sec (2.00 MB/sec), 35.0 ms avg latency, 40.0 ms max latency.",
-    ]
-    assert stats.total_line() == (
-        "4 records sent, 2.000000 records/sec (2.00 MB/sec), 25.00 ms avg latency, 40.00 ms max latency, "
-        "30 ms 50th, 40 ms 95th, 40 ms 99th, 40 ms 99.9th."
-    )
-
-
-def test_consumption_is_measured_without_the_time_of_rebalances() -> None:
-    progress = Consumption(100.0, bytes=2 * 1024 * 1024, records=20, rebalance_s=1.0)
-    assert progress.columns(Consumption(100.0), 102.0) == "2.0000, 1.0000, 20, 10.0000, 1000, 1000, 2.0000, 20.0000"
-    assert format_time(0.25, "SSS") == "250"
-
-
-def test_a_refused_record_was_an_error_134() -> None:
-    refused = confluent_kafka.KafkaError(Errors.READ_ONLY_TOPIC)
-    assert error_text(refused) == "The topic is read-only because it is a mirror topic on the target cluster"
-    assert error_text(confluent_kafka.KafkaError(confluent_kafka.KafkaError._TIMED_OUT)) == "Local: Timed out"
-
-
-@pytest.mark.parametrize("tool", ["console_producer", "console_consumer", "producer_perf_test", "consumer_perf_test"])
-def test_without_the_extra_the_tools_name_it(tool: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    more = {
-        "producer_perf_test": ["--num-records", "1", "--record-size", "1", "--throughput", "-1"],
-        "consumer_perf_test": ["--num-records", "1"],
-    }
-    module = importlib.import_module(f"kmirror.cli.{tool}")
-    assert module.main(["--bootstrap-server", "b:1", "--topic", "t", *more.get(tool, [])]) == 1
-    name = f"kafka-{tool.replace('_', '-')}"
-    assert capsys.readouterr().err == f"{name} needs the package confluent-kafka; install the extra: pip install 'kmirror[clients]'\n"
 
 
 class AuthorizedForMirrorsAlone:

@@ -7,10 +7,11 @@ from __future__ import annotations
 from array import array
 
 import pytest
+from support.clients.producers import producer_of
 from support.clients.scripted_cluster import ScriptedCluster, ScriptedTopic
 from support.clients.scripted_logs import ScriptedLogs
 
-from kmirror.clients.kafka_producer import IllegalStateError, KafkaProducer, ProducerRecord
+from kmirror.clients.kafka_producer import IllegalStateError, ProducerRecord
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
@@ -28,13 +29,6 @@ def cluster():
     cluster.logs = ScriptedLogs(cluster)
     yield cluster
     cluster.close()
-
-
-def producer_of(cluster, **settings):
-    async def made():
-        return KafkaProducer(cluster.runtime, cluster.props(0, **settings))
-
-    return cluster.run(made())
 
 
 @pytest.mark.parametrize("is_first", [True, False])

@@ -7,11 +7,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from support.clients.scripted_cluster import NO_ANSWER, ScriptedCluster, ScriptedTopic
-from support.clients.scripted_logs import LOSE, ScriptedLogs
+from support.clients.producers import expected, offsets_or_errors, producer_of, send_all
+from support.clients.scripted_cluster import NO_ANSWER, ScriptedTopic
+from support.clients.scripted_logs import LOSE
 
-from kmirror.clients.kafka_producer import KafkaProducer, ProducerRecord
-from kmirror.common.errors import ApiException, Errors
+from kmirror.clients.kafka_producer import ProducerRecord
+from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.record.builder import build_batch
@@ -19,40 +20,6 @@ from kmirror.record.record import Record
 from kmirror.record.record_batch import RecordBatch
 from kmirror.wire.api_keys import ApiKeys
 from kmirror.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
-
-
-@pytest.fixture
-def cluster():
-    cluster = ScriptedCluster(3)
-    cluster.topics["t"] = ScriptedTopic({0: 0, 1: 1, 2: 2}, topic_id=Uuid(b"1" * 16))
-    cluster.logs = ScriptedLogs(cluster)
-    yield cluster
-    cluster.close()
-
-
-def producer_of(cluster, **settings):
-    async def made():
-        return KafkaProducer(cluster.runtime, cluster.props(0, 1, 2, **settings))
-
-    return cluster.run(made())
-
-
-async def send_all(producer, count, *, partition=0, start=0, topic="t"):
-    return [await producer.send(ProducerRecord(topic, b"%06d" % number, partition=partition)) for number in range(start, start + count)]
-
-
-async def outcomes(sent):
-    found = []
-    for future in sent:
-        try:
-            found.append((await future).offset)
-        except ApiException as error:
-            found.append(error.error)
-    return found
-
-
-def expected(count, start=0):
-    return [b"%06d" % number for number in range(start, start + count)]
 
 
 def make_anew(cluster, *, partitions=3):
@@ -90,7 +57,7 @@ def test_an_answer_about_a_topic_that_was_made_anew_meanwhile_is_understood(clus
         await cluster.runtime.sleep_ms(50)
         make_anew(cluster)
         await producer.cluster.request_update(["t"])
-        return await outcomes(sent)
+        return await offsets_or_errors(sent)
 
     assert cluster.run(story()) == [0, 1, 2]
     assert cluster.logs.values("t") == expected(3)
@@ -110,10 +77,10 @@ def test_a_topic_made_anew_gets_what_was_not_written_in_order(cluster, lost):
         return Errors.UNKNOWN_TOPIC_OR_PARTITION if len(faults) <= lost else None
 
     async def story():
-        await outcomes(await send_all(producer, 20))
+        await offsets_or_errors(await send_all(producer, 20))
         make_anew(cluster)
         cluster.logs.fault = fault
-        return await outcomes(await send_all(producer, 40, start=20))
+        return await offsets_or_errors(await send_all(producer, 40, start=20))
 
     assert cluster.run(story()) == list(range(40))
     assert cluster.logs.values("t") == expected(40, start=20)
@@ -130,14 +97,14 @@ def test_no_later_batch_is_the_first_in_a_topic_made_anew(cluster):
         return Errors.UNKNOWN_TOPIC_OR_PARTITION if len(refused) == 1 else None
 
     async def story():
-        await outcomes(await send_all(producer, 3))
+        await offsets_or_errors(await send_all(producer, 3))
         make_anew(cluster)
         cluster.logs.fault = refuse_the_repeated
         sent = await send_all(producer, 1, start=3)
         while not any(batch.attempts for batch in producer._accumulator.incomplete):
             await cluster.runtime.sleep_ms(1)
         sent += await send_all(producer, 3, start=4)
-        return await outcomes(sent)
+        return await offsets_or_errors(sent)
 
     assert cluster.run(story()) == [0, 1, 2, 3]
     assert cluster.logs.values("t") == expected(4, start=3)
@@ -155,11 +122,11 @@ def test_a_broker_that_has_forgotten_an_idle_producer_writes_nothing_out_of_orde
         return Errors.NOT_ENOUGH_REPLICAS if len(refused) == 1 else None
 
     async def story():
-        await outcomes(await send_all(producer, 3))
+        await offsets_or_errors(await send_all(producer, 3))
         await cluster.runtime.sleep_ms(2 * 86_400_000)
         cluster.logs.log("t").producers.clear()
         cluster.logs.fault = refuse_the_first
-        return await outcomes(await send_all(producer, 20, start=3))
+        return await offsets_or_errors(await send_all(producer, 20, start=3))
 
     assert cluster.run(story()) == list(range(3, 23))
     assert cluster.logs.values("t") == expected(23)
@@ -179,7 +146,7 @@ def test_records_for_a_partition_that_is_gone_fail_in_time_and_others_go_on(clus
         await producer.cluster.request_update(["t"])
         for _ in range(20):
             await producer.send(ProducerRecord("t", b"more", key=None))
-        return await outcomes(sent)
+        return await offsets_or_errors(sent)
 
     assert cluster.run(story()) == [0, Errors.REQUEST_TIMED_OUT, Errors.REQUEST_TIMED_OUT]
     cluster.run(producer.close())
@@ -211,9 +178,9 @@ def test_an_older_batch_behind_a_younger_one_expires_in_its_time(cluster):
         (queue,) = producer._accumulator.queues.values()
         if queue[0].result is older:
             queue.reverse()
-        await outcomes(sent[:1])
+        await offsets_or_errors(sent[:1])
         assert not sent[1].done()
-        await outcomes(sent[1:])
+        await offsets_or_errors(sent[1:])
 
     cluster.run(story())
     assert len(turns) < 200
@@ -239,7 +206,7 @@ def test_a_callback_that_fails_or_is_cancelled_stops_nothing(cluster, failure, i
             for number in range(3):
                 await producer.send(ProducerRecord("t", b"%d" % number, partition=0), callback)
         await producer.flush()
-        return await outcomes(await send_all(producer, 1))
+        return await offsets_or_errors(await send_all(producer, 1))
 
     assert cluster.run(story()) == [3]
     assert len(told) == 3
@@ -260,7 +227,7 @@ def test_closing_again_waits_for_the_first_close(cluster):
         assert sent[0].done() and first.done()
         await first
         await producer.close()
-        return await outcomes(sent)
+        return await offsets_or_errors(sent)
 
     assert cluster.run(story()) == [0]
 

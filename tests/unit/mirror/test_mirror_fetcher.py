@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.mirrors.scripted_source import MirrorWorld
+from support.mirrors.mirror_world import MirrorWorld
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirror.mirror_metrics import fetcher_readings

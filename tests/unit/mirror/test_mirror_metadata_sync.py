@@ -10,7 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.mirrors.mirror_sync_doubles import SourceDouble, SourceGroupDouble, SyncBench
+from support.mirrors.mirror_sync_doubles import SyncBench
+from support.mirrors.source_double import SourceDouble, SourceGroupDouble
 
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.mirrors.scripted_source import Driver, MirrorWorld, batch
+from support.mirrors.mirror_world import Driver, MirrorWorld
+from support.mirrors.scripted_source import batch
 
 from kmirror.record.record_batch import RecordBatch
 from kmirror.wire.messages import fetch

@@ -5,107 +5,24 @@ leaves.
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
-from support.logs.storage_doubles import StorageWorld
+from support.logs.cleaning import DAY_MS, Cleaning, T, batches, offsets
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME, TopicPartition
-from kmirror.common.uuid import Uuid
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.builder import build_batch
 from kmirror.record.compression import CompressionType
 from kmirror.record.control_record import build_mirror_pid_reset
 from kmirror.record.record import Record
-from kmirror.record.record_batch import RecordBatch, iter_batches
+from kmirror.record.record_batch import RecordBatch
 from kmirror.server.broker_metrics import cleaner_readings
 from kmirror.storage.cleaner_offset_map import OffsetMap
 from kmirror.storage.cleaner_record_keys import MIN_RECORDS_FOR_COLUMNS, record_keys
-from kmirror.storage.log_cleaner import CleanerConfig, LogCleaner
-from kmirror.storage.log_config import LogConfig
-from kmirror.storage.log_manager import LogManager
-from kmirror.storage.log_manager_config import LogManagerConfig
-from kmirror.storage.offset_checkpoint_file import OffsetCheckpointFile
 from kmirror.storage.unified_log import UnifiedLog
-
-T = TopicPartition("t", 0)
-ID = Uuid(b"topic-id-16bytes")
-DAY_MS = 86_400_000
-
-
-class Cleaning:
-    """A LogManager over one directory whose topics are compacted in segments of about three
-    batches.
-    """
-
-    def __init__(self, tmp_path: pathlib.Path, topic_config: Mapping[str, str] | None = None, *, dedupe_buffer_size: int = 1 << 20) -> None:
-        self.world = StorageWorld()
-        self.data_dir = tmp_path / "data"
-        self.topic_config = {
-            "cleanup.policy": "compact",
-            "internal.segment.bytes": "300",
-            "min.cleanable.dirty.ratio": "0.01",
-            "segment.index.bytes": "800",
-            **(topic_config or {}),
-        }
-        self.cleaner_config = CleanerConfig(dedupe_buffer_size=dedupe_buffer_size)
-        self.manager = self.start()
-
-    def start(self) -> LogManager:
-        manager = LogManager(
-            LogManagerConfig((str(self.data_dir),), cleaner=self.cleaner_config),
-            files=self.world.files,
-            clock=self.world.clock,
-            random=self.world.random,
-            scheduler=self.world.scheduler,
-            default_log_config=LogConfig(),
-            topic_config=lambda topic: self.topic_config,
-        )
-        for step in manager.load_steps():
-            step()
-        return manager
-
-    def crash_and_restart(self) -> UnifiedLog:
-        self.manager.handle_log_dir_failure(str(self.data_dir), OSError(5, "crash"))
-        self.manager = self.start()
-        log = self.manager.get_log(T)
-        assert log is not None
-        return log
-
-    @property
-    def cleaner(self) -> LogCleaner:
-        assert self.manager.cleaner is not None
-        return self.manager.cleaner
-
-    def log(self, partition: TopicPartition = T) -> UnifiedLog:
-        return self.manager.get_or_create_log(partition, topic_id=ID, is_new=True)
-
-    def fill(self, log: UnifiedLog, batches: int = 12, *, keys: int = 2) -> None:
-        """`batches` batches of one record each, over `keys` keys."""
-        for _ in range(batches):
-            self.put(log, f"key{log.log_end_offset % keys}", b"x" * 20)
-
-    def put(self, log: UnifiedLog, key: str | None, value: bytes | None) -> int:
-        record = Record(0, self.world.clock.now_ms, key.encode() if key is not None else None, value)
-        log.append_as_leader(build_batch([record]), leader_epoch=0, origin=AppendOrigin.COORDINATOR)
-        log.update_high_watermark(log.log_end_offset)
-        return log.log_end_offset - 1
-
-    def checkpoint(self) -> dict[TopicPartition, int]:
-        return OffsetCheckpointFile(self.world.files, str(self.data_dir / "cleaner-offset-checkpoint")).read()
-
-    def file_names(self, suffix: str) -> list[str]:
-        return [path.name for path in sorted((self.data_dir / str(T)).iterdir()) if path.name.endswith(suffix)]
-
-
-def batches(log: UnifiedLog) -> list[RecordBatch]:
-    return [batch for segment in log.log_segments for batch in iter_batches(segment.file.pread(segment.size, 0))]
-
-
-def offsets(log: UnifiedLog) -> list[int]:
-    return [record.offset for batch in batches(log) for record in batch.records()]
 
 
 @pytest.fixture
@@ -441,64 +358,6 @@ def test_keys_are_the_same_from_columns_and_from_records(count: int, compression
     assert [(row.offset, None if row.key is None else bytes(row.key), row.has_value) for row in record_keys(batch)] == expected
 
 
-class SlowDisk:
-    """Every read and write of a job takes 200 ms; its driver does as the cleaner's task."""
-
-    def __init__(self, cleaning: Cleaning, rate: float) -> None:
-        self.clock = cleaning.world.clock
-        cleaning.cleaner.reconfigure(CleanerConfig(dedupe_buffer_size=1 << 20, io_max_bytes_per_second=rate))
-        job = cleaning.cleaner.next_job()
-        assert job is not None
-        self.job = job
-        self.works = 0
-        job._meter.observe = self._slowly(job._meter.observe)
-        self.pauses_ms: list[int] = []
-
-    def _slowly(self, observe: Callable[[float], None]) -> Callable[[float], None]:
-        def slow(units: float) -> None:
-            self.clock.now_ms += 200
-            observe(units)
-
-        return slow
-
-    def run(self, *, until_pause: bool = False) -> None:
-        while self.job.advance():
-            if (pause_ms := self.job.pause_ms) > 0:
-                self.pauses_ms.append(pause_ms)
-                if until_pause:
-                    return
-                self.clock.now_ms += pause_ms
-                continue
-            self.works += 1
-            self.job.work()
-
-
-def test_a_job_reads_and_writes_no_faster_than_it_may(tmp_path: pathlib.Path):
-    cleaning = Cleaning(tmp_path)
-    cleaning.fill(log := cleaning.log(), 30)
-    disk = SlowDisk(cleaning, rate=1000)
-    started_ms = disk.clock.now_ms
-    disk.run()
-    moved = 2 * disk.job.stats.bytes_read + disk.job.stats.bytes_written
-    assert disk.pauses_ms, "there was more to do than the rate allows"
-    assert disk.clock.now_ms - started_ms >= moved - 300, (
-        "a byte a millisecond: the map's pass, the copy's, and what it wrote, but for the last interval"
-    )
-    assert disk.works > 10, "it stopped again and again"
-    assert len(offsets(log)) < 30
-
-
-def test_all_that_a_job_moves_is_reported_to_the_throttlers_meter(tmp_path: pathlib.Path):
-    cleaning = Cleaning(tmp_path)
-    cleaning.fill(cleaning.log(), 30)
-    moved: list[int] = []
-    cleaning.cleaner.throttler.on_observed = moved.append
-    disk = SlowDisk(cleaning, rate=CleanerConfig().io_max_bytes_per_second)
-    disk.run()
-    stats = disk.job.stats
-    assert sum(moved) == 2 * stats.bytes_read + stats.bytes_written, "the map's pass, the copy's, and what it wrote"
-
-
 def test_what_the_metrics_say_of_the_last_pass_and_of_partitions_that_are_left_alone(tmp_path: pathlib.Path) -> None:
     cleaning = Cleaning(tmp_path, {"max.compaction.lag.ms": "60000"}, dedupe_buffer_size=100 * 24)
     clock, data_dir = cleaning.world.clock, str(cleaning.data_dir)
@@ -521,36 +380,6 @@ def test_what_the_metrics_say_of_the_last_pass_and_of_partitions_that_are_left_a
     found = values()
     sealed = sum(segment.size for segment in broken.log_segments[:-1])
     assert (found["uncleanable-partitions-count"], found["uncleanable-bytes"]) == (1, sealed)
-
-
-def test_without_a_limit_there_is_no_pause(tmp_path: pathlib.Path):
-    cleaning = Cleaning(tmp_path)
-    cleaning.fill(cleaning.log(), 30)
-    disk = SlowDisk(cleaning, rate=CleanerConfig().io_max_bytes_per_second)
-    disk.run()
-    assert disk.pauses_ms == []
-
-
-def test_a_job_that_is_aborted_during_a_pause_waits_no_longer_and_leaves_the_log_alone(tmp_path: pathlib.Path):
-    cleaning = Cleaning(tmp_path)
-    cleaning.fill(log := cleaning.log(), 30)
-    disk = SlowDisk(cleaning, rate=10)
-    disk.run(until_pause=True)
-    cleaning.cleaner.abort_and_pause_cleaning(log.topic_partition)
-    assert disk.job.pause_ms == 0
-    disk.run()
-    assert len(offsets(log)) == 30
-    assert cleaning.file_names(".cleaned") == []
-
-
-def test_a_job_can_be_cancelled_during_a_pause(tmp_path: pathlib.Path):
-    cleaning = Cleaning(tmp_path)
-    cleaning.fill(log := cleaning.log(), 30)
-    disk = SlowDisk(cleaning, rate=10)
-    disk.run(until_pause=True)
-    disk.job.cancel()
-    assert len(offsets(log)) == 30
-    assert cleaning.file_names(".cleaned") == []
 
 
 def test_a_compacted_log_in_a_directory_that_failed_ended_the_cleaner_for_all_others(tmp_path: pathlib.Path) -> None:

@@ -1,0 +1,86 @@
+"""What clients may do with a mirrored partition in each of its states (D1).
+
+One broker's whole mirroring runs on real logs. Its source is scripted, and the tests fetch for its
+followers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.mirrors.mirror_machine import MIRROR, T0, MirrorMachine
+from support.mirrors.scripted_source import batch
+from support.mirrors.stored_states import store
+
+from kmirror.common.errors import ApiException, Errors
+from kmirror.mirror.logs.local_log import cut, cut_fully
+from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
+from kmirror.replica.partition_reader import fetch_offset_for_timestamp, last_offset_for_leader_epoch
+from kmirror.storage.log_append_info import AppendOrigin
+
+WRITES = {
+    State.PREPARING: Errors.READ_ONLY_TOPIC, State.MIRRORING: Errors.READ_ONLY_TOPIC, State.PAUSED: Errors.READ_ONLY_TOPIC,
+    State.STOPPING: Errors.READ_ONLY_TOPIC, State.STOPPED: Errors.NONE, State.FAILED: Errors.READ_ONLY_TOPIC,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("state", list(WRITES))
+async def test_d1_what_a_state_lets_clients_write_and_read(tmp_path: Path, state: State) -> None:
+    machine = MirrorMachine(str(tmp_path))
+    await store(machine, state)
+    machine.local(batch(0, b"a"))
+    machine.at_source(batch(0, b"a"))
+    machine.log().update_high_watermark(1)
+    if state in (State.PREPARING, State.STOPPING):  # nobody answers, so that it stays in it
+        machine.source.down.update(machine.source.addresses.values())
+        machine.mirror_controller.fail = lambda request: ApiException(Errors.REQUEST_TIMED_OUT, "no controller")
+    removed = state in (State.STOPPING, State.STOPPED)
+    machine.name("m.removed" if removed else "m.paused" if state is State.PAUSED else MIRROR)
+    await machine.settle()
+    assert machine.state() == state.name
+    assert machine.produce(batch(0, b"x")) is WRITES[state]
+    partition = machine.partition("t")
+    assert await machine.follow(99) == b""
+    assert fetch_offset_for_timestamp(partition, timestamp=-2, isolation_level=0, current_leader_epoch=None).error is Errors.NONE
+    assert last_offset_for_leader_epoch(partition, current_leader_epoch=None, leader_epoch=0).error is Errors.NONE
+    assert machine.mirror.fetchers.owns(T0) is (state is State.MIRRORING)
+    await machine.close()
+
+
+async def test_d1_a_produce_that_waits_fails_when_the_partition_becomes_read_only(tmp_path: Path) -> None:
+    """Otherwise it would be acknowledged when the source's records pass its offset (F3)."""
+    machine = MirrorMachine(str(tmp_path), others=(2,))
+    machine.source.down.update(machine.source.addresses.values())
+    machine.topic(value=None, replicas=(1, 2))
+    waiting = machine.replica_manager.append_records(
+        timeout_ms=60_000, required_acks=-1, origin=AppendOrigin.CLIENT, entries={T0: bytearray(batch(0, b"a"))}
+    )
+    assert not waiting.done()
+    machine.name(MIRROR)
+    await machine.settle()
+    assert (await waiting)[T0].error is Errors.NOT_LEADER_OR_FOLLOWER
+    await machine.close()
+
+
+@pytest.mark.parametrize("to_nothing", [False, True])
+async def test_d1_a_produce_that_waits_fails_before_a_cut(tmp_path: Path, to_nothing: bool) -> None:
+    """The same holds for a produce that came to wait although the partition is read-only (F3)."""
+    machine = MirrorMachine(str(tmp_path), others=(2,))
+    machine.topic(value=None, replicas=(1, 2))
+    waiting = machine.replica_manager.append_records(
+        timeout_ms=60_000, required_acks=-1, origin=AppendOrigin.CLIENT, entries={T0: bytearray(batch(0, b"a"))}
+    )
+    partition = machine.partition("t", 0)
+    removed = cut_fully(partition, 0) if to_nothing else cut(partition, 0)
+    assert (removed, waiting.done()) == (1, True)
+    assert (await waiting)[T0].error is Errors.NOT_LEADER_OR_FOLLOWER
+    await machine.close()
+
+
+async def test_d1_unknown_is_retriable(tmp_path: Path) -> None:
+    machine = MirrorMachine(str(tmp_path), others=(2,), state_leader=2)
+    machine.topic()
+    await machine.advance(1_000)
+    assert machine.state() == "UNKNOWN" and machine.produce(batch(0, b"x")) is Errors.NOT_LEADER_OR_FOLLOWER
+    await machine.close()
