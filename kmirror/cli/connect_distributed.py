@@ -36,8 +36,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = parser().parse_args(arguments)
-    return run_program("connect-distributed", options.config, serve)
+    return run_program("connect-distributed", lambda: (parser().parse_args(arguments).config, serve))
 
 
 async def serve(runtime: AsyncioRuntime, props: Mapping[str, str]) -> int:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kmirror.cli.connect_program import metrics_served, run_program, until_signalled
+from kmirror.cli.connect_program import Serve, metrics_served, run_program, until_signalled
 from kmirror.mirrormaker.dedicated_rest import DedicatedRest
 from kmirror.mirrormaker.driver import MirrorMaker
 from kmirror.network.config_providers import ConfigProviders
@@ -38,8 +38,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = parser().parse_args(arguments)
-    return run_program("connect-mirror-maker", options.config, lambda runtime, props: serve(runtime, props, options.clusters))
+    def prepare() -> tuple[Path, Serve]:
+        options = parser().parse_args(arguments)
+        return options.config, lambda runtime, props: serve(runtime, props, options.clusters)
+
+    return run_program("connect-mirror-maker", prepare)
 
 
 async def serve(runtime: AsyncioRuntime, props: Mapping[str, str], clusters: list[str] | None) -> int:

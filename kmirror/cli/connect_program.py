@@ -30,10 +30,11 @@ Serve = Callable[[AsyncioRuntime, Mapping[str, str]], Coroutine[Any, Any, int]]
 """Gets the file's properties, returns the exit code."""
 
 
-def run_program(name: str, path: Path, serve: Serve) -> int:
-    """Returns the exit code."""
+def run_program(name: str, prepare: Callable[[], tuple[Path, Serve]]) -> int:
+    """Returns the exit code. `prepare` reads the command line."""
 
     def main() -> int:
+        path, serve = prepare()
         props = read_properties(path)
         logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, datefmt=LOG_DATE_FORMAT, stream=sys.stdout)
         return run(lambda runtime: serve(runtime, props))

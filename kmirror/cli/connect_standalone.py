@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kmirror.cli.connect_program import metrics_served, run_program, until_signalled
+from kmirror.cli.connect_program import Serve, metrics_served, run_program, until_signalled
 from kmirror.cli.properties import worker_references
 from kmirror.common.errors import KmirrorError
 from kmirror.mirrormaker.connector_files import parse_connector_file
@@ -40,8 +40,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = parser().parse_args(arguments)
-    return run_program("connect-standalone", options.worker, lambda runtime, props: serve(runtime, props, options.connectors))
+    def prepare() -> tuple[Path, Serve]:
+        options = parser().parse_args(arguments)
+        return options.worker, lambda runtime, props: serve(runtime, props, options.connectors)
+
+    return run_program("connect-standalone", prepare)
 
 
 async def serve(runtime: AsyncioRuntime, props: Mapping[str, str], connectors: Sequence[Path]) -> int:

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kmirror.cli.dump_log_options import DESCRIPTION, HELP, STRING_DECODER, OptionError, Options, parse
-from kmirror.cli.user_errors import USER_ERRORS, one_line
+from kmirror.cli.user_errors import USER_ERRORS, exit_code
 
 if TYPE_CHECKING:
     from kmirror.cli.dump_log_decoders import Concealer, Decoder
@@ -44,10 +44,11 @@ class Output:
             self.flush()
 
     def flush(self) -> None:
+        """OSError if it cannot be written, and when more is written after that."""
         out = sys.stdout.buffer
-        for part in self._parts:
+        parts, self._parts, self._size = self._parts, [], 0
+        for part in parts:
             out.write(part)
-        self._parts, self._size = [], 0
         out.flush()
 
     def error(self, line: str) -> None:
@@ -59,22 +60,23 @@ class Output:
 def main(argv: list[str] | None = None) -> int:
     """Run with the arguments after the program's name; returns the exit status."""
     arguments = sys.argv[1:] if argv is None else argv
+    return exit_code(lambda: _run_and_flush(arguments))
+
+
+def _run_and_flush(arguments: list[str]) -> int:
     output = Output()
     try:
         status = _run(arguments, output)
         output.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return status
     except OptionError as error:
         output.error(str(error))
         if error.show_help:
             sys.stderr.write(HELP)
         return 1
-    except USER_ERRORS as error:
-        output.error(one_line(error))
-        return 1
-    return status
+    except USER_ERRORS:
+        output.flush()
+        raise
 
 
 def _run(arguments: list[str], output: Output) -> int:

@@ -92,10 +92,14 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point; returns the exit code."""
+    return exit_code(lambda: _run(arguments), failed="kafka-log-diff: ", failure_code=2)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     options = build_parser().parse_args(arguments)
     from kmirror.cli.log_diff_run import run_log_diff
 
-    return exit_code(lambda: run_log_diff(options), failed="kafka-log-diff: ", failure_code=2)
+    return run_log_diff(options)
 
 
 if __name__ == "__main__":
