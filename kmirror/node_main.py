@@ -34,6 +34,7 @@ from kmirror.common.ports import FileSystem
 from kmirror.network.config_providers import resolve_own
 from kmirror.runtime import collector, descriptors
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
+from kmirror.runtime.ending_signals import signals_heard
 from kmirror.runtime.os_files import OsFileSystem, VolatileOsFileSystem
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.kafka_server import KafkaServer
@@ -52,30 +53,28 @@ async def serve(config: KafkaConfig, *, files: FileSystem | None = None, on_star
     collector.collect_rarely()
     descriptors.prepare_for_a_server()
     runtime = AsyncioRuntime(files=files)
-    loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     forced = asyncio.Event()
 
-    def on_signal() -> None:
+    def on_signal(_: signal.Signals) -> None:
         if stopping.is_set():
             forced.set()
         stopping.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
     server = KafkaServer(config, runtime)
     server.fatal.add_done_callback(lambda _: stopping.set())
     try:
-        await server.start()
-        collector.leave_alone_what_is_there()
-        if on_started is not None:
-            on_started(server)
-        await stopping.wait()
-        if server.fatal.done():
-            return 1
-        _log.info("[KafkaServer id=%d] shutting down", config.node_id)
-        code = await _stop(server, forced)
-        return 1 if server.fatal.done() else code
+        with signals_heard(on_signal):
+            await server.start()
+            collector.leave_alone_what_is_there()
+            if on_started is not None:
+                on_started(server)
+            await stopping.wait()
+            if server.fatal.done():
+                return 1
+            _log.info("[KafkaServer id=%d] shutting down", config.node_id)
+            code = await _stop(server, forced)
+            return 1 if server.fatal.done() else code
     finally:
         runtime.close()
 

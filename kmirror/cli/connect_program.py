@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ from kmirror.cli.user_errors import exit_code
 from kmirror.common.metrics import MetricsRegistry
 from kmirror.runtime import collector
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime, run
+from kmirror.runtime.ending_signals import signals_heard
 from kmirror.server.node_http import HTTP_LISTENER_CONFIG, NodeHttp
 
 LOG_FORMAT: Final = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)"
@@ -64,21 +64,20 @@ async def metrics_served(
 async def until_signalled(runtime: AsyncioRuntime, stop: Callable[[], Coroutine[Any, Any, None]], name: str) -> int:
     """Waits for SIGTERM or SIGINT and stops; returns 0, or 1 if a second signal ends it at once."""
     signals: asyncio.Queue[int] = asyncio.Queue()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, signals.put_nowait, number)
     collector.collect_rarely()
     collector.leave_alone_what_is_there()
-    await signals.get()
-    _log.info("%s stopping", name)
-    stopping = runtime.spawn(stop(), name="stop")
-    forced = runtime.spawn(signals.get(), name="second-signal")
-    forced.add_done_callback(lambda task: None if task.cancelled() else stopping.cancel())
-    try:
-        await stopping
-    except asyncio.CancelledError:
-        _log.warning("%s ends at once; what is not stored will be copied again", name)
-        return 1
-    finally:
-        forced.cancel()
+    with signals_heard(signals.put_nowait):
+        await signals.get()
+        _log.info("%s stopping", name)
+        stopping = runtime.spawn(stop(), name="stop")
+        forced = runtime.spawn(signals.get(), name="second-signal")
+        forced.add_done_callback(lambda task: None if task.cancelled() else stopping.cancel())
+        try:
+            await stopping
+        except asyncio.CancelledError:
+            _log.warning("%s ends at once; what is not stored will be copied again", name)
+            return 1
+        finally:
+            forced.cancel()
     _log.info("%s stopped.", name)
     return 0

@@ -163,6 +163,8 @@ async def _run_until_a_signal(mirror_maker: MirrorMaker) -> int:
     import asyncio
     import signal
 
+    from kmirror.runtime.ending_signals import ENDING, signals_heard
+
     loop = asyncio.get_running_loop()
     received: list[signal.Signals] = []
     forcing: list[asyncio.Task[None]] = []
@@ -174,14 +176,13 @@ async def _run_until_a_signal(mirror_maker: MirrorMaker) -> int:
         elif not forcing:
             forcing.append(loop.create_task(mirror_maker.force_end()))
 
-    numbers = [signal.SIGTERM, signal.SIGINT]
+    numbers = [*ENDING]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
-    for number in numbers:
-        loop.add_signal_handler(number, on_signal, number)
-    is_clean = await mirror_maker.run()
-    for task in forcing:
-        await task
+    with signals_heard(on_signal, numbers):
+        is_clean = await mirror_maker.run()
+        for task in forcing:
+            await task
     if forcing:
         return 1
     return 128 + received[0] if is_clean and received else ABNORMAL

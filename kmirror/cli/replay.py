@@ -42,11 +42,12 @@ from kmirror.cli.replay_plan import Plan, Selection, make_plan, missing_topics, 
 from kmirror.cli.replay_progress import Progress, counted, say, shown
 from kmirror.cli.replay_report import report
 from kmirror.cli.replay_run import CLIENT_ID, Destination, replay_partitions, scheduled
-from kmirror.cli.replay_stop import Stop, exit_code, signals_heard
+from kmirror.cli.replay_stop import Stop, exit_code
 from kmirror.cli.tool_client import command_properties
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import run as run_loop
+from kmirror.runtime.ending_signals import signals_heard
 
 TICK_MS = 500
 

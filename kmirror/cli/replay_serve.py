@@ -29,7 +29,7 @@ from kmirror.cli.replay_plan import Plan
 from kmirror.cli.replay_progress import counted, say
 from kmirror.cli.replay_run import CLIENT_ID
 from kmirror.cli.replay_served import ServedFolder
-from kmirror.cli.replay_stop import exit_code, signals_heard
+from kmirror.cli.replay_stop import exit_code
 from kmirror.cli.tool_client import open_admin
 from kmirror.common.errors import KmirrorError
 from kmirror.node_main import LOG_DATE_FORMAT, LOG_FORMAT
@@ -37,6 +37,7 @@ from kmirror.replica.partition import ReadOnlyReason
 from kmirror.runtime import descriptors
 from kmirror.runtime.api import Runtime
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
+from kmirror.runtime.ending_signals import signals_heard
 from kmirror.server.kafka_server import KafkaServer
 
 FOR_EVER_MS: Final = 1 << 40

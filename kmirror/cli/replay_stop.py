@@ -1,38 +1,16 @@
-"""Ends a replay in an orderly way: hears signals, wakes whoever sleeps, lets senders finish."""
+"""Ends a replay in an orderly way: wakes whoever sleeps, lets senders finish."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
-from collections.abc import Callable, Iterator
-from typing import Final
 
 from kmirror.runtime.api import Runtime
-
-ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def exit_code(number: signal.Signals) -> int:
     """Returns the exit code of a process that a signal ended: 130 for SIGINT, 143 for SIGTERM."""
     return 128 + number
-
-
-@contextlib.contextmanager
-def signals_heard(hear: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """Call `hear` in the loop's thread for each SIGINT and SIGTERM.
-
-    Outside the main thread no signals can be heard.
-    """
-    loop = asyncio.get_running_loop()
-    with contextlib.suppress(ValueError, RuntimeError):  # not the main thread
-        for number in ENDING:
-            loop.add_signal_handler(number, hear, number)
-    try:
-        yield
-    finally:
-        for number in ENDING:
-            loop.remove_signal_handler(number)
 
 
 class Stop:

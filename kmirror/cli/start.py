@@ -1,7 +1,8 @@
 """`kmirror start --config FILE [--override property=value]`: runs one node (kafka-server-start).
 
-SIGTERM and the first SIGINT shut the node down cleanly; a second signal drops it at once. The log
-goes to stderr, one line per event, in the form of Kafka's console appender. The line
+SIGTERM and the first SIGINT shut the node down cleanly; a second signal drops it at once, unless it
+is a copy of the first (`runtime.ending_signals`). The log goes to stderr, one line per event, in the
+form of Kafka's console appender. The line
 `[KafkaServer id=N] Kafka Server started` says that it serves. The BROKER_LOGGER config resource
 changes the levels of single loggers at run time; `kafka.request.logger` is the request log.
 """
