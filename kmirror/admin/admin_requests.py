@@ -29,6 +29,8 @@ DEFAULT_TIMEOUT_MS = 60_000
 RETRY_PAUSE_MS = 100
 GROUP_COORDINATOR = 0
 TRANSACTION_COORDINATOR = 1
+LAST_FIND_OF_ONE = 3
+"""A FindCoordinator request of Kafka before 3.0 names one key."""
 
 T = TypeVar("T")
 
@@ -72,14 +74,14 @@ class AdminRequests:
             self.nodes = {broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack) for broker in response.brokers}
         return response
 
-    async def ask_any(self, request: Any, timeout_ms: int | None = None) -> Any:
+    async def ask_any(self, request: Any, timeout_ms: int | None = None, *, max_version: int | None = None) -> Any:
         """Asks the first broker that can be reached."""
         known = [(self.nodes[node_id].host, self.nodes[node_id].port) for node_id in sorted(self.nodes)]
         failures = []
         late: NotConnectedError | None = None
         for host, port in dict.fromkeys(known + self._bootstrap):
             try:
-                return await self.client.send(host, port, request, timeout_ms=self._or_default(timeout_ms))
+                return await self.client.send(host, port, request, timeout_ms=self._or_default(timeout_ms), max_version=max_version)
             except AuthenticationError:
                 raise
             except DisconnectError as error:
@@ -156,13 +158,18 @@ class AdminRequests:
 
         Raises a retriable ApiException while one is not available.
         """
-        request = find_coordinator.FindCoordinatorRequest(key_type=key_type, coordinator_keys=sorted(keys))
-        response = await self.ask_any(request)
-        found = {}
-        for row in response.coordinators:
+        wanted = sorted(keys)
+        request = find_coordinator.FindCoordinatorRequest(key_type=key_type, coordinator_keys=wanted)
+        try:
+            rows = {row.key: row for row in (await self.ask_any(request)).coordinators}
+        except ApiException as error:
+            if error.error is not Errors.UNSUPPORTED_VERSION:
+                raise
+            ones = [find_coordinator.FindCoordinatorRequest(key=key, key_type=key_type) for key in wanted]
+            rows = {one.key: await self.ask_any(one, max_version=LAST_FIND_OF_ONE) for one in ones}
+        for row in rows.values():
             raise_for(row.error_code, row.error_message)
-            found[row.key] = Node(row.node_id, row.host, row.port)
-        return found
+        return {key: Node(row.node_id, row.host, row.port) for key, row in rows.items()}
 
     async def by_coordinator(
         self,

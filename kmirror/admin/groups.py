@@ -26,12 +26,19 @@ from kmirror.wire.messages.describe_groups import DescribeGroupsRequest
 from kmirror.wire.messages.list_groups import ListGroupsRequest
 from kmirror.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kmirror.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from kmirror.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kmirror.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
 
 CLASSIC = "Classic"
 CONSUMER = "Consumer"
 CONSUMER_PROTOCOL_TYPE = "consumer"
 LAST_VERSION_WITH_TOPIC_NAMES = 9
+LAST_FETCH_OF_ONE_GROUP = 7
+"""An OffsetFetch request of Kafka before 3.0 is about one group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,16 +178,10 @@ async def list_consumer_group_offsets(
 
     None means that nothing was committed.
     """
-    topics = None
-    if partitions is not None:
-        topics = [OffsetFetchRequestTopics(name=name, partition_indexes=rows) for name, rows in by_topic(partitions).items()]
+    wanted = None if partitions is None else by_topic(partitions)
 
     async def ask(node: Node, ids: list[str]) -> dict[str, dict[TopicPartition, OffsetAndMetadata | None]]:
-        groups = [OffsetFetchRequestGroup(group_id=group_id, topics=topics)]
-        request = OffsetFetchRequest(groups=groups, require_stable=require_stable)
-        max_version = LAST_VERSION_WITH_TOPIC_NAMES
-        response = await cluster.send(node, request, max_version=max_version)
-        group = response.groups[0]
+        group = await _committed(cluster, node, group_id, wanted, require_stable=require_stable)
         raise_for(group.error_code, None)
         offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
         for topic in group.topics:
@@ -191,6 +192,22 @@ async def list_consumer_group_offsets(
         return {group_id: offsets}
 
     return (await cluster.by_coordinator([group_id], GROUP_COORDINATOR, ask))[group_id]
+
+
+async def _committed(
+    cluster: AdminRequests, node: Node, group_id: str, wanted: Mapping[str, list[int]] | None, *, require_stable: bool
+) -> Any:
+    """Returns a coordinator's answer about one group, of whatever age the broker is."""
+    topics = None if wanted is None else [OffsetFetchRequestTopics(name=name, partition_indexes=rows) for name, rows in wanted.items()]
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)], require_stable=require_stable)
+    try:
+        return (await cluster.send(node, request, max_version=LAST_VERSION_WITH_TOPIC_NAMES)).groups[0]
+    except ApiException as error:
+        if error.error is not Errors.UNSUPPORTED_VERSION:
+            raise
+    rows = None if wanted is None else [OffsetFetchRequestTopic(name=name, partition_indexes=some) for name, some in wanted.items()]
+    request = OffsetFetchRequest(group_id=group_id, topics=rows, require_stable=require_stable)
+    return await cluster.send(node, request, max_version=LAST_FETCH_OF_ONE_GROUP)
 
 
 async def alter_consumer_group_offsets(

@@ -173,7 +173,7 @@ class ScriptedRequests(AdminRequests):
         self.answers = answers
         self.asked: list[Any] = []
 
-    async def ask_any(self, request: Any, timeout_ms: int | None = None) -> Any:
+    async def ask_any(self, request: Any, timeout_ms: int | None = None, *, max_version: int | None = None) -> Any:
         self.asked.append(request)
         return self.answers.pop(0)
 

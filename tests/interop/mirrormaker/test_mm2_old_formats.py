@@ -1,5 +1,5 @@
 """MirrorMaker 2 from an Apache broker whose topics have messages of the formats 0 and 1, which cannot be
-passed on as batches, and batches of format 2 behind them.
+passed on as batches, and batches of format 2 behind them. A group of that broker is checkpointed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 from support.mirrormaker.embedded_flows import BROKER, Clusters, until, until_it_says
 from support.mirrormaker.logs_compared import QUIET, Row, is_dense, read, until_copied
-from support.mirrormaker.mirror_makers import count_of, topics_of
+from support.mirrormaker.mirror_makers import commit, count_of, last_checkpoints, topics_of
 from support.peers.peer_clusters import kafka_cluster
 from support.waiting import PROGRAM_S, REACHED_S
 
@@ -55,6 +55,7 @@ async def test_messages_of_old_formats_are_copied_and_batches_behind_them(tmp_pa
             produce(source.bootstrap_servers, name, 0)
             set_format(source.bootstrap_servers, name, "2.8")
             produce(source.bootstrap_servers, name, 40)
+        commit(source.bootstrap_servers, "g", {("one", 0): 320})
         both = Clusters(source, target, {"B->A.enabled": "false", "B->A.emit.heartbeats.enabled": "false"})  # type: ignore[arg-type]
         async with both.mirrored() as maker:
             for name in FORMATS:
@@ -63,4 +64,5 @@ async def test_messages_of_old_formats_are_copied_and_batches_behind_them(tmp_pa
             await until("all is copied", lambda: count_of(both.b, "A.zero", 1) == 320)
             copied, wanted = [await asyncio.to_thread(read, *place) for place in ((both.b, "A.zero"), (both.a, "zero"))]
             assert without_times(copied) == without_times(wanted), "format 0 has no times"
+            await until("the group is checkpointed", lambda: ("g", "A.one-0") in last_checkpoints(both.b, "A.checkpoints.internal"))
             await until_it_says("no reason is left", lambda: not maker.reasons())

@@ -39,6 +39,7 @@ from kmirror.wire.messages import (
     list_offsets,
     metadata,
     offset_commit,
+    offset_fetch,
 )
 
 Answer = Callable[[Any], Any]
@@ -61,7 +62,7 @@ class ScriptedRequests(AdminRequests):
         answers = self._answers[type(request)]
         return (answers.pop(0) if len(answers) > 1 else answers[0])(request)
 
-    async def ask_any(self, request: Any, timeout_ms: int | None = None) -> Any:
+    async def ask_any(self, request: Any, timeout_ms: int | None = None, *, max_version: int | None = None) -> Any:
         return self._answer(None, request)
 
     async def send(self, node: Node, request: Any, timeout_ms: int | None = None, *, max_version: int | None = None) -> Any:
@@ -184,7 +185,7 @@ def test_a_bootstrap_server_that_answers_nothing_hid_the_others() -> None:
     """A source with one host switched off could not be reversed, or drained."""
 
     class SwitchedOff:
-        async def send(self, host: str, port: int, request: Any, *, timeout_ms: int) -> Any:
+        async def send(self, host: str, port: int, request: Any, *, timeout_ms: int, max_version: int | None) -> Any:
             if host == "off":
                 raise NotConnectedError("no connection to off:1 in time")
             return "answer"
@@ -236,6 +237,29 @@ def test_a_group_that_is_not_of_the_new_protocol_is_described_as_a_classic_one()
     assert found["g"].coordinator.id == 2
     assert found["no"].error is Errors.GROUP_ID_NOT_FOUND and found["no"].message == "Group no not found."
     assert {node for node, request in admin.scripted.asked if not isinstance(request, find_coordinator.FindCoordinatorRequest)} == {2}
+
+
+@pytest.mark.parametrize("partitions", [None, [TopicPartition("t", 1)]])
+def test_the_offsets_of_a_group_before_kafka_3_are_asked_for_alone(partitions: list[TopicPartition] | None) -> None:
+    """MirrorMaker 2 had no checkpoints of a source of Kafka 2.8."""
+
+    def coordinator(request: find_coordinator.FindCoordinatorRequest) -> find_coordinator.FindCoordinatorResponse:
+        if request.coordinator_keys:
+            raise ApiException(Errors.UNSUPPORTED_VERSION)
+        return find_coordinator.FindCoordinatorResponse(node_id=2, host="h", port=2)
+
+    def committed(request: offset_fetch.OffsetFetchRequest) -> offset_fetch.OffsetFetchResponse:
+        if request.groups:
+            raise ApiException(Errors.UNSUPPORTED_VERSION)
+        row = offset_fetch.OffsetFetchResponsePartition(partition_index=1, committed_offset=7, metadata="m")
+        return offset_fetch.OffsetFetchResponse(topics=[offset_fetch.OffsetFetchResponseTopic(name="t", partitions=[row])])
+
+    answers = {find_coordinator.FindCoordinatorRequest: [coordinator], offset_fetch.OffsetFetchRequest: [committed]}
+    found, admin = asking(answers, lambda admin: admin.list_consumer_group_offsets("g", partitions))
+    assert found == {TopicPartition("t", 1): OffsetAndMetadata(7, "m")}
+    node, asked = admin.requests(offset_fetch.OffsetFetchRequest)[-1]
+    topics = None if partitions is None else [offset_fetch.OffsetFetchRequestTopic(name="t", partition_indexes=[1])]
+    assert (node, asked.group_id, asked.topics) == (2, "g", topics)
 
 
 def test_a_coordinator_that_moved_is_looked_for_again() -> None:
