@@ -225,6 +225,9 @@ async def test_out_of_range_and_nothing_committed(cluster: EmbeddedCluster, capl
         with pytest.raises(OffsetOutOfRangeException) as caught:
             await reader.poll(REACHED_MS)
         assert caught.value.offsets == {partition: 1000}
+        leader = f"Optional[{cluster.bootstrap_servers} (id: 1 rack: null)]"
+        position = f"FetchPosition{{offset=1000, offsetEpoch=Optional.empty, currentLeader=LeaderAndEpoch{{leader={leader}, epoch=0}}}}"
+        assert str(caught.value) == f"Fetch position {position} is out of range for partition {partition}"
         reader.seek(partition, 1)
         assert await read(reader, 2) == [1, 2]
 

@@ -235,11 +235,25 @@ class FetchCollector:
         if self._subscriptions.clear_preferred_read_replica(partition) or fetch_offset != position.offset:
             return
         if not self._subscriptions.has_default_reset_policy:
-            raise OffsetOutOfRangeException(
-                f"Fetch position {position} is out of range for partition {partition}", {partition: position.offset}
-            )
+            text = f"Fetch position {self._kafkas_text(position)} is out of range for partition {partition}"
+            raise OffsetOutOfRangeException(text, {partition: position.offset})
         _log.warning("Offset %d is out of range for partition %s: auto.offset.reset says where it is read on", position.offset, partition)
         self._subscriptions.request_offset_reset(partition)
+
+    def _kafkas_text(self, position: FetchPosition) -> str:
+        node = self._cluster.node(position.leader.node_id)
+        leader = None if node is None else f"{node.host}:{node.port} (id: {node.id} rack: {node.rack or 'null'})"
+        offset_epoch = None if position.offset_epoch < 0 else position.offset_epoch
+        epoch = "absent" if position.leader.epoch < 0 else position.leader.epoch
+        return (
+            f"FetchPosition{{offset={position.offset}, offsetEpoch={_optional(offset_epoch)}, "
+            f"currentLeader=LeaderAndEpoch{{leader={_optional(leader)}, epoch={epoch}}}}}"
+        )
+
+
+def _optional(value: object | None) -> str:
+    """As Java's Optional prints itself."""
+    return "Optional.empty" if value is None else f"Optional[{value}]"
 
 
 def topic_error(error: Errors, topic: str) -> ApiException:

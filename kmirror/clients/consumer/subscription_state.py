@@ -197,6 +197,8 @@ class SubscriptionState:
         state = self._states.get(partition)
         if state is None or state.fetch_state is not FetchState.AWAIT_RESET or state.reset_strategy != strategy:
             return False
+        if self.has_auto_assigned_partitions:  # who assigns partitions knows where they begin
+            _log.info("Resetting offset for partition %s to position %d.", partition, position.offset)
         self.seek(partition, position)
         return True
 

@@ -114,6 +114,21 @@ def test_a_reset_that_comes_too_late_does_not_undo_a_seek() -> None:
     assert state.all_consumed()[A].offset == 99
 
 
+@pytest.mark.parametrize("is_subscribed", [True, False])
+def test_where_a_group_begins_without_an_offset_is_logged(is_subscribed: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """A MirrorMaker whose group's offsets had expired skipped records with auto.offset.reset=latest, in silence."""
+    caplog.set_level("INFO")
+    state = SubscriptionState(LATEST)
+    if is_subscribed:
+        state.subscribe([A.topic], None)
+        state.assign_from_subscribed([A])
+    else:
+        state.assign_from_user([A])
+    state.request_offset_reset(A)
+    assert state.complete_reset(A, LATEST, FetchPosition(99))
+    assert ("Resetting offset for partition a-0 to position 99." in caplog.text) is is_subscribed
+
+
 def test_nothing_committed_and_no_policy() -> None:
     state = assigned(NONE, FetchPosition(3))
     with pytest.raises(NoOffsetForPartitionException, match=r"Undefined offset with no reset policy for partitions: \[b-1\]"):
