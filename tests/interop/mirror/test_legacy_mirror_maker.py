@@ -5,6 +5,7 @@ a target each; what comes over, what is committed, and how both end.
 from __future__ import annotations
 
 import pathlib
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -13,12 +14,14 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Producer
 from support.mirrors.legacy_mirror_maker import MirrorMakerChild, committed, mirror_maker, mirrored, records_of, two_clusters, values
-from support.mirrors.mirror_harness import create_topic, numbered, produce, produce_transactions, quiet, wait_for
+from support.mirrors.mirror_harness import call, create_topic, numbered, produce, produce_transactions, quiet, wait_for
 from support.peers.peer_clusters import PeerCluster, _log4j_1, kafka_cluster
 from support.peers.peers import TOOL_JVM, java, kafka_classpath
 from support.waiting import REACHED_S
 
 from kmirror import EmbeddedCluster
+from kmirror.admin.groups import OffsetAndMetadata
+from kmirror.common.topic_partition import TopicPartition
 
 pytestmark = pytest.mark.interop
 VERSION = "3.9.1"
@@ -30,10 +33,10 @@ INCLUDE = " 'orders, notes,mon[e]y' "
 class ApacheMirrorMaker:
     """One running MirrorMaker of Apache's."""
 
-    def __init__(self, folder: pathlib.Path, source: str, target: str, *arguments: str, producer: str = "") -> None:
+    def __init__(self, folder: pathlib.Path, source: str, target: str, *arguments: str, producer: str = "", consumer: str = "") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         consumer_file, producer_file, self._log = folder / "consumer", folder / "producer", folder / "log"
-        consumer_file.write_text(f"bootstrap.servers={source}\ngroup.id=apache\nauto.offset.reset=earliest\n")
+        consumer_file.write_text(f"bootstrap.servers={source}\ngroup.id=apache\nauto.offset.reset=earliest\n{consumer}\n")
         producer_file.write_text(f"bootstrap.servers={target}\n{producer}\n")
         command = [
             *(java(), *TOOL_JVM, _log4j_1(folder), "-cp", kafka_classpath(VERSION), "kafka.tools.MirrorMaker"),
@@ -52,8 +55,9 @@ class ApacheMirrorMaker:
 
 
 @contextmanager
-def apache_mirror_maker(folder: pathlib.Path, source: str, target: str, *arguments: str, producer: str = "") -> Iterator[ApacheMirrorMaker]:
-    made = ApacheMirrorMaker(folder, source, target, *arguments, producer=producer)
+def apache_mirror_maker(folder: pathlib.Path, source: str, target: str, *arguments: str, **files: str) -> Iterator[ApacheMirrorMaker]:
+    """`files` are what the consumer's and the producer's have besides."""
+    made = ApacheMirrorMaker(folder, source, target, *arguments, **files)
     try:
         yield made
     finally:
@@ -62,8 +66,8 @@ def apache_mirror_maker(folder: pathlib.Path, source: str, target: str, *argumen
 
 
 @pytest.fixture
-def apache(tmp_path: pathlib.Path) -> Iterator[PeerCluster]:
-    with kafka_cluster(tmp_path / "apache", VERSION, nodes=1, properties=ONE_REPLICA) as cluster:
+def apache(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[PeerCluster]:
+    with kafka_cluster(tmp_path / "apache", getattr(request, "param", VERSION), nodes=1, properties=ONE_REPLICA) as cluster:
         yield cluster
 
 
@@ -93,6 +97,7 @@ def count(cluster: EmbeddedCluster) -> int:
     return sum(map(len, by_partition(cluster).values()))
 
 
+@pytest.mark.parametrize("apache", [VERSION, "2.8.2"], indirect=True)
 def test_both_mirror_the_same_records_in_the_same_order_and_commit_the_same_offsets(tmp_path: pathlib.Path, apache: PeerCluster) -> None:
     servers = apache.bootstrap_servers
     fill(servers)
@@ -166,3 +171,30 @@ def test_both_end_alike_when_a_record_is_too_large_for_the_target(tmp_path: path
                 == [value for value in values(source, "orders") if len(value or b"") < 5_000]
             )
             assert committed(source.bootstrap_servers, "mm") == committed(source.bootstrap_servers, "apache") != {}
+
+
+@pytest.mark.parametrize("policy", ["latest", "none"])
+def test_both_go_on_or_end_alike_when_the_groups_offset_is_outside_of_the_log(tmp_path: pathlib.Path, policy: str) -> None:
+    orders, reset = TopicPartition("orders", 0), f"auto.offset.reset={policy}"
+    with two_clusters() as (source, theirs), EmbeddedCluster() as ours:
+        servers = source.bootstrap_servers
+        produce(servers, "orders", numbered("v", 20))
+        for group in ("apache", "mm"):
+            call(servers, lambda admin, group=group: admin.alter_consumer_group_offsets(group, {orders: OffsetAndMetadata(1000)}))
+        options = ("--include", "orders", "--offset.commit.interval.ms", "500")
+        with (
+            apache_mirror_maker(tmp_path / "t", servers, theirs.bootstrap_servers, *options, consumer=reset) as their_tool,
+            mirror_maker(tmp_path / "o", source, ours, interval_ms=500, consumer=[reset]) as child,
+        ):
+            if policy == "none":
+                assert (their_tool.process.wait(REACHED_S), child.wait_ended()) == (255, 255)
+                lines = [re.search(r"Fetch position .* is out of range for partition orders-0", tool.log) for tool in (their_tool, child)]
+                assert lines[0] and lines[1] and lines[0][0] == lines[1][0]
+                assert committed(servers, "mm") == committed(servers, "apache") == {orders: 1000}
+                return
+            for tool in (their_tool, child):
+                wait_for("the reset", lambda tool=tool: "Resetting offset for partition orders-0 to position" in tool.log)
+            produce(servers, "orders", numbered("w", 5))
+            wait_for("both", lambda: len(values(theirs, "orders")) == len(values(ours, "orders")) == 5)
+            assert (their_tool.stop(), child.stop()) == (143, 143)
+            assert committed(servers, "mm") == committed(servers, "apache") == {orders: 25}
