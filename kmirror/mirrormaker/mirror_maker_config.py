@@ -36,6 +36,7 @@ from kmirror.mirrormaker.client_configs import CLIENT_CONFIG_NAMES, define_secur
 from kmirror.mirrormaker.connector_config import CLIENT_KINDS, CONNECTORS, KAFKA_4, PACKAGE, connector_config_def, with_prefix
 from kmirror.mirrormaker.cycles import SourceAndTarget
 from kmirror.mirrormaker.property_names import current_names
+from kmirror.mirrormaker.rest.rest_config import define_internal
 
 CLUSTERS_CONFIG: Final = "clusters"
 ENABLE_INTERNAL_REST_CONFIG: Final = "dedicated.mode.enable.internal.rest"
@@ -65,8 +66,11 @@ def _definition() -> ConfigDef:
         ENABLE_INTERNAL_REST_CONFIG, ConfigType.BOOLEAN, "false", "Whether nodes talk to each other, for more than one (DG11).",
         importance=Importance.HIGH,
     )  # fmt: skip
-    definition.define(CONFIG_PROVIDERS_CONFIG, ConfigType.LIST, "", "Providers of secrets, by the names that references use.")
-    return define_security(definition)
+    definition.define(
+        CONFIG_PROVIDERS_CONFIG, ConfigType.LIST, "", "Providers of secrets, by the names that references use.",
+        validator=valid_list(duplicates_allowed=True),
+    )  # fmt: skip
+    return define_internal(define_security(definition))
 
 
 class MirrorMakerConfig(AbstractConfig):

@@ -44,7 +44,8 @@ def current_name(name: str, clusters: Collection[str] = ()) -> str:
     """
     name = name.strip()
     for cluster in clusters:
-        name = re.sub(rf"^cluster\.{re.escape(cluster)}\.", f"{cluster}.", name)
+        if name.startswith(f"cluster.{cluster}."):
+            name = name.removeprefix("cluster.")
         if name == f"{cluster}.broker.list":
             name = f"{cluster}.bootstrap.servers"
     prefix = flow_prefix(name, clusters)

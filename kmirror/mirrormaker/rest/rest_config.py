@@ -73,18 +73,24 @@ def _header_rules(_: str, value: Any) -> None:
     parse_header_rules(value or "")
 
 
-def _definition() -> ConfigDef:
-    definition = ConfigDef()
+def define_internal(definition: ConfigDef) -> ConfigDef:
+    """Adds what the dedicated mode has; it is checked whether there is an interface or not."""
     define = definition.define
     define(LISTENERS_CONFIG, ConfigType.LIST, DEFAULT_LISTENER, validator=_listeners)
-    define(ADMIN_LISTENERS_CONFIG, ConfigType.LIST, None, validator=_listeners)
     define("rest.advertised.host.name", ConfigType.STRING, None)
     define("rest.advertised.port", ConfigType.INT, None)
     define("rest.advertised.listener", ConfigType.STRING, None)
-    define("access.control.allow.origin", ConfigType.STRING, "")
-    define("access.control.allow.methods", ConfigType.STRING, "")
     define("response.http.headers.config", ConfigType.STRING, "", validator=_header_rules)
     define("ssl.client.auth", ConfigType.STRING, "none", validator=valid_string("required", "requested", "none"))
+    return definition
+
+
+def _definition() -> ConfigDef:
+    definition = define_internal(ConfigDef())
+    define = definition.define
+    define(ADMIN_LISTENERS_CONFIG, ConfigType.LIST, None, validator=_listeners)
+    define("access.control.allow.origin", ConfigType.STRING, "")
+    define("access.control.allow.methods", ConfigType.STRING, "")
     define("topic.tracking.enable", ConfigType.BOOLEAN, "true")
     define("topic.tracking.allow.reset", ConfigType.BOOLEAN, "true")
     return definition

@@ -125,6 +125,27 @@ def test_dg1_clusters_are_required_and_counted_once() -> None:
         driver({"clusters": "A,,B"})
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("listeners", "", "Invalid value for listeners, at least one URL is expected, ex: http://localhost:8080,https://localhost:8443."),
+        ("rest.advertised.port", "x", "Invalid value x for configuration rest.advertised.port: Not a number of type INT"),
+        ("config.providers", "file,,env", "Configuration 'config.providers' values must not be empty."),
+    ],
+)
+def test_dg1_dg11_what_only_some_nodes_need_is_checked_on_all(name: str, value: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+        driver({name: value})
+
+
+@pytest.mark.parametrize("alias", ["a\\1", "a\\g<0>", "A.B", "A->B"])
+def test_dg2_an_alias_may_be_any_text(alias: str) -> None:
+    """A backslash in an alias ended the program with a traceback."""
+    config = MirrorMakerConfig({"clusters": f"{alias},B", f"cluster.{alias}.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1"})
+    assert config.cluster_props(alias)["bootstrap.servers"] == "a:1"
+    assert config.worker_config(SourceAndTarget(alias, "B"))["group.id"] == f"{alias}-mm2"
+
+
 def test_dg2_a_clusters_properties_go_to_its_clients_and_workers() -> None:
     change = {"B.offset.storage.replication.factor": "1", "A.consumer.fetch.max.bytes": "9"}
     props = source(change).originals

@@ -1,0 +1,42 @@
+"""Apache's classes of MirrorMaker 2, asked line by line through `MirrorMakerRules.java`."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+
+from support.peers.peers import ROOT, TOOL_JVM, java, kafka_classpath, require
+from support.waiting import PROGRAM_S, REACHED_S
+
+PROGRAM = ROOT / "tests" / "interop" / "mirrormaker" / "MirrorMakerRules.java"
+MAIN_CLASS = "org.apache.kafka.connect.mirror.MirrorMakerRules"
+Question = Sequence[object]
+Apache = Callable[[Sequence[Question]], list[str]]
+
+
+def compiled(classes: pathlib.Path) -> Apache:
+    """Returns what asks Apache's classes; one answer a question."""
+    compiler = shutil.which("javac") or shutil.which("javac", path=str(pathlib.Path(os.environ.get("JAVA_HOME", "/")) / "bin"))
+    require(compiler, "no JDK (javac) on the PATH and no JAVA_HOME")
+    command = [str(compiler), "-proc:none", "-cp", kafka_classpath(), "-d", str(classes), str(PROGRAM)]
+    subprocess.run(command, check=True, capture_output=True, timeout=REACHED_S)
+
+    def ask(questions: Sequence[Question]) -> list[str]:
+        script = "".join("\t".join(map(str, question)) + "\n" for question in questions)
+        assert script.count("\n") == len(questions)
+        command = [java(), *TOOL_JVM, "-cp", f"{classes}{os.pathsep}{kafka_classpath()}", MAIN_CLASS]
+        done = subprocess.run(command, input=script, capture_output=True, text=True, encoding="utf-8", timeout=PROGRAM_S, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+        answers = [line for line in done.stdout.split("\n")[:-1] if not line.startswith(("SLF4J", "log4j", "ERROR StatusLogger"))]
+        assert len(answers) == len(questions), done.stdout[:2000]
+        return answers
+
+    return ask
+
+
+def compare(questions: Sequence[Question], theirs: Sequence[str], ours: Sequence[str]) -> None:
+    wrong = [f"{question}: Kafka {a!r}, kmirror {b!r}" for question, a, b in zip(questions, theirs, ours, strict=True) if a != b]
+    assert not wrong, f"{len(wrong)} of {len(questions)}:\n" + "\n".join(wrong[:10])
