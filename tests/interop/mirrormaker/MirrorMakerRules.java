@@ -5,9 +5,18 @@ import java.nio.charset.StandardCharsets;
 import java.util.*;
 import java.util.concurrent.Semaphore;
 import java.util.stream.Collectors;
+import org.apache.kafka.clients.admin.Config;
+import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.acl.AccessControlEntry;
+import org.apache.kafka.common.acl.AclBinding;
+import org.apache.kafka.common.acl.AclOperation;
+import org.apache.kafka.common.acl.AclPermissionType;
+import org.apache.kafka.common.resource.PatternType;
+import org.apache.kafka.common.resource.ResourcePattern;
+import org.apache.kafka.common.resource.ResourceType;
 
 /**
  * Apache's MirrorMaker 2, asked line by line. Each line of stdin has words between tabs, the first says what is asked; each gets one
@@ -76,6 +85,14 @@ public class MirrorMakerRules {
                 return "";
             case "groupoffsets": return sorted(task().syncGroupOffset().getOrDefault("g", Map.of()).entrySet().stream()
                 .collect(Collectors.toMap(x -> x.getKey().toString(), x -> String.valueOf(x.getValue().offset()))));
+            case "acl": return acl(words);
+            case "config": return config(words);
+            case "group": {
+                DefaultGroupFilter filter = new DefaultGroupFilter();
+                filter.configure(props(words, 2));
+                return String.valueOf(filter.shouldReplicateGroup(words[1]));
+            }
+            case "tasks": return tasks(words);
             case "connector": return sorted(driver(words, 4).connectorBaseConfig(new SourceAndTarget(words[1], words[2]),
                 Class.forName("org.apache.kafka.connect.mirror." + words[3])));
             case "worker": return sorted(driver(words, 3).workerConfig(new SourceAndTarget(words[1], words[2])));
@@ -122,6 +139,56 @@ public class MirrorMakerRules {
         MirrorSourceConnector connector = new MirrorSourceConnector(new SourceAndTarget("A", "B"), policy(words[1], "-", "-", "A"), filter,
             new DefaultConfigPropertyFilter());
         return connector.shouldReplicateTopic(words[3]) + " " + connector.isCycle(words[3]);
+    }
+
+    static MirrorSourceConnector connector(String policy, Map<String, String> props) throws Exception {
+        DefaultTopicFilter topics = new DefaultTopicFilter();
+        topics.configure(props);
+        DefaultConfigPropertyFilter configs = new DefaultConfigPropertyFilter();
+        configs.configure(props);
+        return new MirrorSourceConnector(new SourceAndTarget("A", "B"), policy(policy, "-", "-", "A"), topics, configs);
+    }
+
+    /** Of policy, resource, name, pattern, operation and permission: the rule that is made of a rule, or "-". */
+    static String acl(String[] words) throws Exception {
+        MirrorSourceConnector connector = connector(words[1], Map.of("topics", "t.*, [*], B.t"));
+        AclBinding rule = new AclBinding(new ResourcePattern(ResourceType.valueOf(words[2]), words[3], PatternType.valueOf(words[4])),
+            new AccessControlEntry("User:u", "*", AclOperation.valueOf(words[5]), AclPermissionType.valueOf(words[6])));
+        // As syncTopicAcls does it, which asks only for rules of topics.
+        if (rule.pattern().resourceType() != ResourceType.TOPIC || rule.pattern().patternType() != PatternType.LITERAL
+            || !connector.shouldReplicateTopic(rule.pattern().name()) || !connector.shouldReplicateAcl(rule))
+            return "-";
+        AclBinding made = connector.targetAclBinding(rule);
+        return made.pattern().name() + " " + made.entry().operation() + " " + made.entry().permissionType();
+    }
+
+    /** Of a config's name, source, read-only and sensitive: what is kept of it for a topic that is there, and for a new one. */
+    static String config(String[] words) throws Exception {
+        MirrorSourceConnector connector = connector("DefaultReplicationPolicy", props(words, 5));
+        ConfigEntry entry = new ConfigEntry(words[1], "7", ConfigEntry.ConfigSource.valueOf(words[2]), words[4].equals("true"),
+            words[3].equals("true"), List.of(), ConfigEntry.ConfigType.STRING, "");
+        StringBuilder kept = new StringBuilder();
+        for (boolean incremental : new boolean[] {true, false})
+            kept.append(!connector.targetConfig(new Config(List.of(entry)), incremental).entries().isEmpty()).append(' ');
+        boolean isSet = !entry.isDefault() || connector.shouldReplicateSourceDefault(entry.name());
+        return kept.append(isSet ? "SET" : "DELETE").toString();
+    }
+
+    /** Of tasks.max and a number of partitions, or groups: what each task is given. */
+    static String tasks(String[] words) {
+        int count = Integer.parseInt(words[3]);
+        List<Map<String, String>> found;
+        if (words[1].equals("source")) {
+            List<TopicPartition> partitions = new ArrayList<>();
+            for (int i = 0; i < count; i++) partitions.add(new TopicPartition("t" + i % 3, i / 3));
+            found = new MirrorSourceConnector(partitions, new MirrorSourceConfig(props(words, 4))).taskConfigs(Integer.parseInt(words[2]));
+        } else {
+            Set<String> groups = new LinkedHashSet<>();
+            for (int i = 0; i < count; i++) groups.add("g" + i);
+            found = new MirrorCheckpointConnector(groups, new MirrorCheckpointConfig(props(words, 4))).taskConfigs(Integer.parseInt(words[2]));
+        }
+        return found.stream().map(x -> x.getOrDefault("task.assigned.partitions", x.get("task.assigned.groups")) + " " + x.get("task.index"))
+            .collect(Collectors.joining("; "));
     }
 
     static String record(String kind, byte[] key, byte[] value) {
