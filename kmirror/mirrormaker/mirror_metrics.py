@@ -7,6 +7,12 @@
     kafka.connect.mirror:type=MirrorCheckpointConnector,source=A,target=B,group=g,topic=A.t,partition=0
         checkpoint-latency-ms, checkpoint-latency-ms-avg, ...
 
+`metric.names.formats=new` names the same attributes after the task, beside (`legacy,new`) or instead:
+
+    kafka.connect:type=plugins,connector=c,task=0,source=A,target=B,topic=A.t,partition=0
+    kafka.connect:type=plugins,connector=c,task=0,source=A,target=B,group=g,topic=A.t,partition=0
+
+A partition's begin with its task, at 0, and are gone with it; a group's begin with its first checkpoint.
 Averages, least and greatest values are over Kafka's two windows of 30 seconds, NaN when nothing was
 measured. Two things differ from Kafka, because batches are not unpacked: ages and latencies are those
 of a batch's newest record, and bytes are the batch's (as compressed as it is) instead of the values'.
@@ -14,9 +20,8 @@ of a batch's newest record, and bytes are the batch's (as compressed as it is) i
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from kmirror.common.metrics import MetricName, MetricsRegistry, Value
 from kmirror.common.ports import Clock
@@ -25,16 +30,36 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.cycles import SourceAndTarget
 
 GROUP: Final = "kafka.connect.mirror"
+LEGACY, NEW = "legacy", "new"
 _CONFIG: Final = MetricConfig()
 Tags = tuple[tuple[str, str], ...]
 
 
+class TaskOfMetrics(NamedTuple):
+    """Whose metrics they are, and under which names they are shown (`metric.names.formats`)."""
+
+    connector: str
+    task: int
+    formats: tuple[str, ...] = (LEGACY,)
+
+    def names(self, kind: str, tags: Tags, attribute: str) -> Iterator[MetricName]:
+        """`kind` is Kafka's class of connector."""
+        if LEGACY in self.formats:
+            yield MetricName(GROUP, kind, "", tags, attribute)
+        if NEW in self.formats:
+            own = ("connector", self.connector), ("task", str(self.task))
+            yield MetricName("kafka.connect", "plugins", "", (*own, *tags), attribute)
+
+
+UNKNOWN_TASK: Final = TaskOfMetrics("", 0)
+
+
 class Spread:
-    """The newest value, and average, least and greatest of the windows."""
+    """The newest value (0 before the first), and average, least and greatest of the windows."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._last = math.nan
+        self._last = 0.0
         self._values = AvgMinMax()
 
     def record(self, value: float, now_ms: int) -> None:
@@ -86,7 +111,18 @@ class MirrorSourceMetrics:
         self._clock = clock
         self._flow = flow
         self._partitions: dict[TopicPartition, _PartitionMetrics] = {}
+        self._tasks: dict[TopicPartition, TaskOfMetrics] = {}
         registry.add_collector(self._collect)
+
+    def begin(self, task: TaskOfMetrics, remotes: Iterable[TopicPartition]) -> None:
+        """The task begins, with these partitions."""
+        for remote in remotes:
+            self._tasks[remote], self._partitions[remote] = task, _PartitionMetrics()
+
+    def end(self, task: TaskOfMetrics) -> None:
+        """The task has ended. What another task has by now stays."""
+        for remote in [remote for remote, owner in self._tasks.items() if owner is task]:
+            del self._tasks[remote], self._partitions[remote]
 
     def batches_read(self, remote: TopicPartition, size: int, newest_ms: Sequence[int]) -> None:
         """Batches of `size` bytes together were read from the source; `newest_ms` are the times of
@@ -113,9 +149,10 @@ class MirrorSourceMetrics:
     def _collect(self) -> Iterator[tuple[MetricName, Value]]:
         now_ms = self._clock.monotonic_ms()
         for remote, metrics in self._partitions.items():
-            tags = (*_flow_tags(self._flow), *_partition_tags(remote))
+            tags, task = (*_flow_tags(self._flow), *_partition_tags(remote)), self._tasks.get(remote, UNKNOWN_TASK)
             for attribute, value in metrics.read(now_ms):
-                yield MetricName(GROUP, "MirrorSourceConnector", "", tags, attribute), value
+                for name in task.names("MirrorSourceConnector", tags, attribute):
+                    yield name, value
 
 
 class MirrorCheckpointMetrics:
@@ -125,7 +162,18 @@ class MirrorCheckpointMetrics:
         self._clock = clock
         self._flow = flow
         self._latencies: dict[tuple[str, TopicPartition], Spread] = {}
+        self._tasks: dict[str, TaskOfMetrics] = {}
         registry.add_collector(self._collect)
+
+    def begin(self, task: TaskOfMetrics, groups: Iterable[str]) -> None:
+        """The task begins, with these groups."""
+        self._tasks |= dict.fromkeys(groups, task)
+
+    def end(self, task: TaskOfMetrics) -> None:
+        """The task has ended. What another task has by now stays."""
+        groups = {group for group, owner in self._tasks.items() if owner is task}
+        self._tasks = {group: owner for group, owner in self._tasks.items() if group not in groups}
+        self._latencies = {key: latency for key, latency in self._latencies.items() if key[0] not in groups}
 
     def checkpoint_acknowledged(self, group: str, remote: TopicPartition, timestamp_ms: int) -> None:
         """The target has a checkpoint whose record has this time."""
@@ -137,7 +185,8 @@ class MirrorCheckpointMetrics:
         for (group, remote), latency in self._latencies.items():
             tags = (*_flow_tags(self._flow), ("group", group), *_partition_tags(remote))
             for attribute, value in latency.read(now_ms):
-                yield MetricName(GROUP, "MirrorCheckpointConnector", "", tags, attribute), value
+                for name in self._tasks.get(group, UNKNOWN_TASK).names("MirrorCheckpointConnector", tags, attribute):
+                    yield name, value
 
 
 def _flow_tags(flow: SourceAndTarget) -> Tags:

@@ -6,11 +6,14 @@ All connectors and tasks of a worker share one reader of source offsets, and the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from typing import Protocol, TypeVar
 
 from kmirror.common.errors import ConfigError
 from kmirror.common.metrics import MetricsRegistry
+from kmirror.common.topic_partition import TopicPartition
 from kmirror.mirrormaker.checkpoint_connector import MirrorCheckpointConnector
 from kmirror.mirrormaker.checkpoint_task import MirrorCheckpointTask
 from kmirror.mirrormaker.connect_offsets import OffsetStorage, SourceOffsets
@@ -32,7 +35,7 @@ from kmirror.mirrormaker.herder.connector_plan import Connector, ConnectorPlan, 
 from kmirror.mirrormaker.herder.herder import HerderError
 from kmirror.mirrormaker.kept_running import Status, Work
 from kmirror.mirrormaker.mirror_maker_config import Transform
-from kmirror.mirrormaker.mirror_metrics import MirrorCheckpointMetrics, MirrorSourceMetrics
+from kmirror.mirrormaker.mirror_metrics import MirrorCheckpointMetrics, MirrorSourceMetrics, TaskOfMetrics
 from kmirror.mirrormaker.source_connector import MirrorSourceConnector
 from kmirror.mirrormaker.source_task import MirrorSourceTask
 from kmirror.mirrormaker.task_configs import checkpoint_task_config, heartbeat_task_config, source_task_config
@@ -40,6 +43,7 @@ from kmirror.mirrormaker.task_transactions import REQUIRED_CONFIG, boundary_ms
 from kmirror.mirrormaker.worker_config import WorkerConfig, refuse_what_is_not_built
 from kmirror.runtime.api import Runtime
 
+T = TypeVar("T", contravariant=True)
 _NOT_SUPPORTED = "This worker does not have exactly-once source support enabled."
 
 
@@ -121,7 +125,11 @@ class MirrorPlans:
         async def work(status: Status) -> None:
             source = MirrorSourceConfig(self._transform(props), self._profile)
             config, metrics = source_task_config(source, self._worker, index), self._metrics_of_source(source.flow)
-            await MirrorSourceTask(self._runtime, config, self.offset_storage(), metrics, context).run(status.heard)
+            remotes = [
+                TopicPartition(config.policy.format_remote_topic(config.flow.source, one.topic), one.partition) for one in config.partitions
+            ]
+            with _measured(metrics, source, index, remotes):
+                await MirrorSourceTask(self._runtime, config, self.offset_storage(), metrics, context).run(status.heard)
 
         return work
 
@@ -129,7 +137,8 @@ class MirrorPlans:
         async def work(status: Status) -> None:
             checkpoint = MirrorCheckpointConfig(self._transform(props), self._profile)
             config, metrics = checkpoint_task_config(checkpoint, self._worker, index), self._metrics_of_checkpoints(checkpoint.flow)
-            await MirrorCheckpointTask(self._runtime, config, self.offset_storage(), metrics, context).run(status.heard)
+            with _measured(metrics, checkpoint, index, config.groups):
+                await MirrorCheckpointTask(self._runtime, config, self.offset_storage(), metrics, context).run(status.heard)
 
         return work
 
@@ -162,6 +171,25 @@ class MirrorPlans:
                 producer=worker.client("producer", f"{label}-producer"),
             )
         return self._offsets
+
+
+class Measured(Protocol[T]):
+    """`MirrorSourceMetrics`, `MirrorCheckpointMetrics`."""
+
+    def begin(self, task: TaskOfMetrics, of: Iterable[T], /) -> None: ...
+
+    def end(self, task: TaskOfMetrics) -> None: ...
+
+
+@contextmanager
+def _measured(metrics: Measured[T], config: MirrorConnectorConfig, index: int, of: Sequence[T]) -> Iterator[None]:
+    """What a task has is shown as its own while it runs."""
+    task = TaskOfMetrics(config.connector_name, index, tuple(config.get_list("metric.names.formats")))
+    metrics.begin(task, of)
+    try:
+        yield
+    finally:
+        metrics.end(task)
 
 
 def _plan(
