@@ -32,6 +32,8 @@ from kmirror.mirrormaker.replication_policy import POLICIES
 from kmirror.mirrormaker.worker_config import NOT_BUILT
 from kmirror.network.config_providers import ResolvedConfigs
 
+CONNECT_VERSION: Final = "4.3.0"
+"""The release of Kafka whose interface this is; connectors have it, too."""
 CHECKPOINT, HEARTBEAT = "MirrorCheckpointConnector", "MirrorHeartbeatConnector"
 CLASSES: Final = {CHECKPOINT: "C", HEARTBEAT: "H", SOURCE_CONNECTOR: "S"}
 """The connectors that there are, and their letters in `connector_config`'s table."""
@@ -132,7 +134,7 @@ def connector_class(config: Mapping[str, str | None]) -> str:
     """
     given = config.get(CONNECTOR_CLASS_CONFIG)
     if given is None:
-        shown = ", ".join(f"{name}={value}" for name, value in config.items())
+        shown = ", ".join(f"{name}={'null' if value is None else value}" for name, value in config.items())
         raise HerderError(BAD_REQUEST, f"Connector config {{{shown}}} contains no connector type")
     found = class_named(given)
     if found is None:
@@ -152,6 +154,13 @@ def class_named(given: str) -> str | None:
     if name == SINK_CONNECTOR:
         return SOURCE_CONNECTOR
     return next((known for known in CLASSES if name in (known, known.removesuffix("Connector"))), None)
+
+
+def other_version(name: str, wanted: str | None) -> str | None:
+    """What is wrong with a wish for one version of a connector; None if it is ours, or a range."""
+    if wanted is None or wanted.strip() in ("latest", CONNECT_VERSION) or wanted.strip()[:1] in ("[", "("):
+        return None
+    return f"Plugin {PACKAGE}{name} not found that matches the version range [{wanted},{wanted}], available versions: [{CONNECT_VERSION}]"
 
 
 def definitions(name: str) -> ConfigDef:
@@ -217,7 +226,9 @@ def validate(
     resolved = current_names(replaced)
     infos = {key.name: _checked(key, resolved) for key in _in_order(definitions(name))}
     for one in ("key", "value", "header"):
-        infos[f"{one}.converter.plugin.version"].visible = f"{one}.converter" in resolved
+        infos[f"{one}.converter.plugin.version"].visible = bool(resolved.get(f"{one}.converter", "").strip())
+    if wrong_version := other_version(name, resolved.get("connector.plugin.version") or None):
+        infos[CONNECTOR_CLASS_CONFIG].errors.append(wrong_version)
     unknown: dict[str, ConfigInfo] = {}
 
     def wrong(one: str, message: str) -> None:
@@ -281,6 +292,8 @@ def _checked(key: ConfigKey, props: Mapping[str, str]) -> ConfigInfo:
     except ConfigError as error:
         info.errors.append(str(error))
     info.value = HIDDEN if key.type is ConfigType.PASSWORD else to_text(typed, key.type)
+    if key.type is ConfigType.CLASS and not info.value:
+        info.value = None
     for check in filter(None, (key.validator, _is_built)):
         try:
             if check is not _is_built or not info.errors:

@@ -40,6 +40,8 @@ from kmirror.mirrormaker.rest.rest_messages import ACCEPTED, CREATED, FORBIDDEN,
 from kmirror.mirrormaker.rest.rest_router import Route
 
 T = TypeVar("T")
+_PLAIN = "/!$&'()*+,;=:@"
+"""Signs that a path may have as they are."""
 
 
 class ConnectorsResource:
@@ -238,7 +240,7 @@ def _task(request: RestRequest) -> ConnectorTaskId:
 
 
 def _created(info: ConnectorInfo) -> RestResponse:
-    return RestResponse(CREATED, entities.connector_info(info), {"Location": f"/connectors/{quote(info.name)}"})
+    return RestResponse(CREATED, entities.connector_info(info), {"Location": f"/connectors/{quote(info.name, safe=_PLAIN)}"})
 
 
 def _without_nulls(config: entities.Config) -> dict[str, str]:

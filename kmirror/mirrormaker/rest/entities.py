@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from kmirror.mirrormaker.connector_validation import CONNECT_VERSION
 from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
 from kmirror.mirrormaker.herder.herder import (
     BAD_REQUEST,
@@ -24,8 +25,6 @@ from kmirror.mirrormaker.herder.herder import (
     WorkerStatus,
 )
 
-CONNECT_VERSION: Final = "4.3.0"
-"""The release of Kafka whose interface this is; connectors have it, too."""
 INITIAL_STATES: Final = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 Config = dict[str, str | None]
 

@@ -11,6 +11,7 @@ A level holds for the logger and all below it, `root` being above all. Loggers h
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from kmirror.common.ports import Clock
 from kmirror.mirrormaker.herder.herder import BAD_REQUEST, INTERNAL_SERVER_ERROR, NOT_FOUND, Herder, HerderError
@@ -19,6 +20,9 @@ from kmirror.mirrormaker.rest.rest_messages import NO_CONTENT, RestRequest, Rest
 from kmirror.mirrormaker.rest.rest_router import Route
 from kmirror.server.runtime_logger_manager import LEVELS, ROOT_LOGGER, logger_levels
 
+OFF: Final = "OFF"
+"""A level of log4j's above all others."""
+_NUMBERS: Final = {**LEVELS, OFF: 2 * logging.CRITICAL}
 _log = logging.getLogger(__name__)
 
 
@@ -30,23 +34,38 @@ class Loggers:
         self._modified: dict[str, int] = {}
 
     def all_levels(self) -> dict[str, dict[str, object]]:
-        return {name: {"level": level, "last_modified": self._modified.get(name)} for name, level in sorted(logger_levels().items())}
+        return {
+            name: {"level": _shown(name, level), "last_modified": self._modified.get(name)}
+            for name, level in sorted(logger_levels().items())
+        }
 
     def set_level(self, namespace: str, level: str) -> list[str]:
-        """Returns the loggers that have the level now, in order; none for a level that there is not, which
-        only the topic of configs can ask for.
+        """Returns the loggers that had another level before, in order; none for a level that there is not,
+        which only the topic of configs can ask for.
         """
-        number = LEVELS.get(level.upper())
+        number = _NUMBERS.get(_level(level))
         if number is None:
             _log.warning("Ignoring the level %r of the logger %s, which is none", level, namespace)
             return []
         if namespace != ROOT_LOGGER:
             logging.getLogger(namespace)
         names = [name for name in logger_levels() if namespace in (name, ROOT_LOGGER) or name.startswith(f"{namespace}.")]
-        for name in names:
-            logging.getLogger(None if name == ROOT_LOGGER else name).setLevel(number)
-            self._modified[name] = self._clock.time_ms()
-        return sorted(names)
+        loggers = {name: logging.getLogger(None if name == ROOT_LOGGER else name) for name in names}
+        changed = [name for name, logger in loggers.items() if logger.getEffectiveLevel() != number]
+        for logger in loggers.values():
+            logger.setLevel(number)
+        self._modified |= dict.fromkeys(changed, self._clock.time_ms())
+        return sorted(changed)
+
+
+def _level(text: str) -> str:
+    return text.strip().upper()
+
+
+def _shown(name: str, level: str) -> str:
+    """OFF is FATAL to those who know no OFF."""
+    logger = logging.getLogger(None if name == ROOT_LOGGER else name)
+    return OFF if logger.getEffectiveLevel() >= _NUMBERS[OFF] else level
 
 
 def logging_routes(herder: Herder, loggers: Loggers) -> list[Route]:
@@ -67,7 +86,7 @@ def logging_routes(herder: Herder, loggers: Loggers) -> list[Route]:
         level = body.get("level")
         if level is None:
             raise HerderError(BAD_REQUEST, "Desired 'level' parameter was not specified in request.")
-        if str(level).upper() not in LEVELS:
+        if _level(str(level)) not in _NUMBERS:
             raise HerderError(NOT_FOUND, f"invalid log level '{level}'.")
         (scope,) = request.query.get("scope", ["worker"])[:1]
         if scope.lower() == "cluster":

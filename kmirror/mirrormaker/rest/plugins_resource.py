@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kmirror.mirrormaker.connector_config import PACKAGE
-from kmirror.mirrormaker.connector_validation import CLASSES, ConfigInfos, class_named, key_infos
+from kmirror.mirrormaker.connector_validation import CLASSES, CONNECT_VERSION, ConfigInfos, class_named, key_infos, other_version
 from kmirror.mirrormaker.herder.herder import BAD_REQUEST, INTERNAL_SERVER_ERROR, NOT_FOUND, HerderError
-from kmirror.mirrormaker.rest.entities import CONNECT_VERSION, parse_config
+from kmirror.mirrormaker.rest.entities import parse_config
 from kmirror.mirrormaker.rest.rest_messages import RestRequest, RestResponse
 from kmirror.mirrormaker.rest.rest_router import Route
 
@@ -30,6 +30,9 @@ def plugin_routes(validate: Validate) -> list[Route]:
         name = class_named(given)
         if name is None:
             raise HerderError(NOT_FOUND, f"Unknown plugin {given}.")
+        wrong_version = other_version(name, request.query.get("version", [None])[0])
+        if wrong_version is not None:
+            raise HerderError(BAD_REQUEST, wrong_version)
         return RestResponse(body=key_infos(name))
 
     async def validated(request: RestRequest) -> RestResponse:

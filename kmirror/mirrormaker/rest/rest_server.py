@@ -156,7 +156,7 @@ def _encoded(request: RestRequest, answer: RestResponse, headers: list[tuple[str
     from aiohttp import web
 
     for name, value in answer.headers.items():
-        headers.append((name, urljoin(request.url, value) if name == "Location" else value))
+        headers.append((name, f"{urljoin(request.url, '/').rstrip('/')}{value}" if name == "Location" else value))
     if answer.body is not NOTHING:
         headers.append(("Content-Type", answer.content_type))
     return web.Response(status=answer.status, body=answer.encoded(), headers=headers)

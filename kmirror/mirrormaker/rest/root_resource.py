@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
+from kmirror.mirrormaker.connector_validation import CONNECT_VERSION
 from kmirror.mirrormaker.herder.herder import INTERNAL_SERVER_ERROR, Herder
-from kmirror.mirrormaker.rest.entities import CONNECT_VERSION
 from kmirror.mirrormaker.rest.request_forwarding import complete
 from kmirror.mirrormaker.rest.rest_messages import OK, SERVICE_UNAVAILABLE, RestRequest, RestResponse
 from kmirror.mirrormaker.rest.rest_router import Route

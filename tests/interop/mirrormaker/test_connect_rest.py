@@ -203,6 +203,38 @@ def validated() -> list[Ask | Until]:
     ]
 
 
+def odd(aliases: Mapping[str, str]) -> list[Ask | Until]:
+    """Names that must be quoted in a URL, versions of plugins, and connectors that have nothing to do."""
+    heartbeat, source = {**HEARTBEAT, **aliases}, {**SOURCE, **aliases}
+    given, path = {"connector.class": "MirrorHeartbeatConnector"}, "/connector-plugins/MirrorHeartbeatConnector/config"
+    names = {"a.b": "a.b", "a b": "a%20b", "\u00e4": "%C3%A4", "a?b": "a%3Fb", "a+b": "a+b", "A": "A"}
+    return [
+        *(Ask("GET", f"/connectors?{query}") for query in ("expand=STATUS", "expand=status,info", "forward=maybe", "connector=src")),
+        *(Ask("GET", f"/connector-plugins/{name}/config?version={version}") for name in ("MirrorSourceConnector", "MirrorSource", "mirrorsource")
+          for version in ("4.3.0", "1.0", "latest", "")),
+        *(Ask("PUT", f"{path}/validate", given | change) for change in (
+            {"connector.class": None}, {"connector.class": ""}, {"connector.class": " MirrorHeartbeatConnector "}, {"tasks.max": "-1"},
+            {"config.action.reload": "x"}, {"topic.creation.groups": "g"}, {"exactly.once.support": "required"}, {"name": "a/b"},
+            {"transaction.boundary.interval.ms": "0"}, {"errors.retry.timeout": "x"}, {"heartbeats.topic.replication.factor": "0"},
+            {"value.converter": ""}, {"connector.plugin.version": "[4.0,5.0)"}, {"security.protocol": "x"})),
+        *(step for name, quoted in names.items() for step in (
+            Ask("POST", "/connectors", {"name": name, "config": heartbeat}), Ask("GET", f"/connectors/{quoted}/config"),
+            Ask("DELETE", f"/connectors/{quoted}"))),
+        *(Ask("POST", "/connectors", {"name": name, "config": heartbeat}) for name in ("..", ".")),
+        Ask("POST", "/connectors", {"name": "d", "config": heartbeat | {"emit.heartbeats.enabled": "false"}}),
+        Until("/connectors/d/status", "RUNNING"), Ask("GET", "/connectors/d/status"), Ask("GET", "/connectors/d/tasks"),
+        *(Ask("PATCH", "/connectors/d/config", change) for change in ({"tasks.max": 7}, {"x": True}, {"x": [1]}, {"x": {"y": 1}}, [],
+                                                                     {"emit.heartbeats.interval.seconds": "x"}, {"name": "d"})),
+        Ask("GET", "/connectors/d/config"), Ask("PUT", "/connectors/d/stop"), Until("/connectors/d/status", "STOPPED"),
+        Ask("PUT", "/connectors/d/pause"), Until("/connectors/d/status", "PAUSED"), Ask("PUT", "/connectors/d/stop"),
+        Until("/connectors/d/status", "STOPPED"), Ask("DELETE", "/connectors/d/offsets"),
+        Ask("PATCH", "/connectors/d/offsets", offsets(HEARTBEAT_PARTITION, {"offset": 0})), Ask("GET", "/connectors/d/offsets"),
+        Ask("DELETE", "/connectors/d/offsets"), Ask("GET", "/connectors/d/offsets"), Ask("DELETE", "/connectors/d?forward=true"),
+        *(Ask("POST", "/connectors", {"name": "f", "config": source | change}) for change in (
+            {"topics": "a,,b"}, {"replication.policy.class": "nope"}, {"topic.filter.class": "nope"}, {"tasks.max": "2147483648"})),
+    ]  # fmt: skip
+
+
 HEADERS = {
     "access.control.allow.origin": "http://ops.example, http://.*[.]test", "access.control.allow.methods": "GET,OPTIONS,PUT",
     "response.http.headers.config": 'add X-A: 1, "set X-B: a, b", SET x-c:d, add X-A: 2',
@@ -220,6 +252,10 @@ LOGGERS = [
     Ask("PUT", "/admin/loggers/x.y", {}), Ask("PUT", "/admin/loggers/x.y"), Ask("PUT", "/admin/loggers/x.y", {"level": "debug"}),
     Ask("PUT", "/admin/loggers/x.y?scope=worker", {"level": "warn"}), Ask("PUT", "/admin/loggers/x.y?scope=cluster", {"level": "WARN"}),
     Ask("PUT", "/admin/loggers/x.y?scope=z", {"level": "INFO"}), Ask("GET", "/admin/loggers/x.y"), Ask("POST", "/admin/loggers/x.y"),
+    *(Ask("PUT", "/admin/loggers/a.b", {"level": level}) for level in ("OFF", "FATAL", " info ", "INFO", 5, None)),
+    Ask("PUT", "/admin/loggers/a.b", {"Level": "INFO"}), Ask("PUT", "/admin/loggers/root", {"level": "INFO"}), Ask("GET", "/admin"),
+    *(Ask("PUT", f"/admin/loggers/a.b?{scope}", {"level": "TRACE"}) for scope in ("scope=", "scope=CLUSTER", "scope=worker&scope=cluster")),
+    Ask("DELETE", "/admin/loggers/a.b"), Ask("GET", "/admin/loggers/a%20b"),
 ]  # fmt: skip
 
 
@@ -337,7 +373,18 @@ def aliases(source: str, target: str) -> dict[str, str]:
 def test_every_request_is_answered_as_by_apaches_worker(tmp_path: pathlib.Path) -> None:
     with pair(tmp_path) as both:
         source = both.workers["ours"].ask("GET", f"{SRC}/config").json()["source.cluster.bootstrap.servers"]
-        for steps in (WHAT_THERE_IS, HTTP, CORS, BODIES, made(aliases(source, "TARGET")), validated(), STATES, OFFSETS, LOGGERS):
+        for steps in (
+            WHAT_THERE_IS,
+            HTTP,
+            CORS,
+            BODIES,
+            made(aliases(source, "TARGET")),
+            odd(aliases(source, "TARGET")),
+            validated(),
+            STATES,
+            OFFSETS,
+            LOGGERS,
+        ):
             both.run(steps)
         assert not both.wrong, f"{len(both.wrong)} answers differ\n" + "\n".join(both.wrong)
 

@@ -10,10 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from support.logs.storage_doubles import ManualClock
 
+from kmirror.mirrormaker.connector_validation import ConfigInfos
 from kmirror.mirrormaker.herder.connect_protocol import ConnectorTaskId
 from kmirror.mirrormaker.herder.herder import ConnectorInfo, HerderError, RequestTargetError
 from kmirror.mirrormaker.rest.connectors_resource import ConnectorsResource
+from kmirror.mirrormaker.rest.logging_resource import Loggers
+from kmirror.mirrormaker.rest.plugins_resource import plugin_routes
 from kmirror.mirrormaker.rest.rest_config import RestServerConfig
 from kmirror.mirrormaker.rest.rest_messages import RestRequest, RestResponse
 from kmirror.mirrormaker.rest.rest_router import Router
@@ -136,3 +140,27 @@ def test_re2_health(reason: str | None, was_ready: bool, status: int, name: str)
     found = asyncio.run(Router(routes).answer(RestRequest("GET", "/health")))
     assert (found.status, found.body["status"]) == (status, name)
     assert reason is None or reason in found.body["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "location"), [("a.b", "/connectors/a.b"), ("..", "/connectors/.."), ("a+b", "/connectors/a+b"), ("%25", "/connectors/%2525")]
+)
+def test_re2_the_location_of_what_was_made_leads_there(name: str, location: str) -> None:
+    info = {**INFO, "name": name}
+    found = answer(Leader(201, info), "POST", "/connectors", {"name": name, "config": {}})
+    assert found.headers["Location"] == location
+
+
+@pytest.mark.parametrize(("version", "status"), [(None, 200), ("4.3.0", 200), ("latest", 200), ("1.0", 400), ("", 400)])
+def test_re2_a_plugin_of_another_version_is_not_there(version: str | None, status: int) -> None:
+    request = RestRequest("GET", "/connector-plugins/MirrorSource/config", {} if version is None else {"version": [version]})
+    found = asyncio.run(Router(plugin_routes(lambda _: ConfigInfos("", []))).answer(request))
+    assert found.status == status
+
+
+def test_re2_a_logger_may_be_off_and_only_what_changes_is_told() -> None:
+    loggers = Loggers(ManualClock())
+    assert loggers.set_level("kmirror.test.off", " off ") == ["kmirror.test.off"]
+    assert loggers.all_levels()["kmirror.test.off"]["level"] == "OFF"
+    assert loggers.set_level("kmirror.test.off", "OFF") == []
+    assert loggers.set_level("kmirror.test.off", "ERROR") == ["kmirror.test.off"]
