@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final, NoReturn
 
 from kmirror.cli.connect_program import Serve, metrics_served, run_program, until_signalled
 from kmirror.mirrormaker.dedicated_rest import DedicatedRest
@@ -17,11 +18,19 @@ from kmirror.runtime.asyncio_runtime import AsyncioRuntime
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.server.node_http import HTTP_LISTENER_CONFIG
 
+USAGE_ERROR: Final = 255
+"""As Apache's program ends for a command line that it cannot use."""
 _log = logging.getLogger(__name__)
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(USAGE_ERROR, f"{self.prog}: error: {message}\n")
+
+
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
+    made = _Parser(
         prog="connect-mirror-maker",
         description="Runs MirrorMaker 2 (KIP-382): copies topics, group offsets, configs and access rules between clusters.",
         epilog=(

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 from kmirror.common.errors import ConfigError
 from kmirror.network.config_providers import ConfigProviders, is_provider_config, resolve_own
 from kmirror.runtime.os_files import OsFileSystem
 from kmirror.storage.java_properties import decode_properties
+
+UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
+"""What such a file begins with. Read as if it were not, it has no property that anybody knows."""
 
 
 def read_properties(path: Path) -> dict[str, str]:
@@ -18,6 +22,8 @@ def read_properties(path: Path) -> dict[str, str]:
         data = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+    if data.startswith(UTF_16):
+        raise ConfigError(f"{path} is in UTF-16: a file of properties is in ISO-8859-1 or UTF-8")
     return decode_properties(str(path), data)
 
 
