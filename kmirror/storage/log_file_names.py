@@ -25,6 +25,7 @@ DELETE_DIR_SUFFIX: Final = "-delete"
 FUTURE_DIR_SUFFIX: Final = "-future"
 STRAY_DIR_SUFFIX: Final = "-stray"
 MAX_DIR_NAME_LENGTH: Final = 255
+MAX_PARTITION: Final = (1 << 31) - 1
 
 
 def log_file(directory: str, offset: int, suffix: str = "") -> str:
@@ -100,7 +101,7 @@ def parse_topic_partition_name(directory: str) -> TopicPartition:
     else:
         name_without_suffix = name
     topic, dash, partition = name_without_suffix.rpartition("-")
-    if not dash or not topic or not (partition.isascii() and partition.isdigit()):
+    if not dash or not topic or not (partition.isascii() and partition.isdigit()) or int(partition) > MAX_PARTITION:
         raise KmirrorError(
             f"{directory} is not named <topic>-<partition> and is no log directory of Kafka; move it out of the log directory"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -308,9 +309,10 @@ def test_the_metadata_log_is_not_ours(broker: Broker) -> None:
     assert list(pathlib.Path(broker.dirs[0], "__cluster_metadata-0").iterdir()) == []
 
 
-def test_a_folder_that_is_no_partition_stops_the_start(broker: Broker) -> None:
-    pathlib.Path(broker.dirs[0], "holiday pictures").mkdir(parents=True)
-    with pytest.raises(KmirrorError, match="holiday pictures is not named <topic>-<partition>"):
+@pytest.mark.parametrize("name", ["holiday pictures", "lost+found", "holidays-2147483648"])
+def test_a_folder_that_is_no_partition_stops_the_start(broker: Broker, name: str) -> None:
+    pathlib.Path(broker.dirs[0], name).mkdir(parents=True)
+    with pytest.raises(KmirrorError, match=f"{re.escape(name)} is not named <topic>-<partition>"):
         broker.manager()
 
 
