@@ -9,10 +9,12 @@ from typing import Final
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import CLUSTER_METADATA_TOPIC_NAME, TopicPartition
+from kmirror.spark.commit_journal import JOURNAL_FILE_NAME, TEMPORARY_FILE_NAME
 from kmirror.spark.local_writes import WritableLocalFiles
 from kmirror.spark.options import NAME
 from kmirror.spark.write_options import WriteOptions
 from kmirror.storage import log_file_names
+from kmirror.storage.checkpoint_file import TEMPORARY_SUFFIX
 from kmirror.storage.clean_shutdown_file import CLEAN_SHUTDOWN_FILE_NAME
 from kmirror.storage.log_dirs import LOCK_FILE_NAME
 from kmirror.storage.meta_properties import META_PROPERTIES_FILE_NAME
@@ -30,7 +32,9 @@ CHECKPOINT_FILES: Final = (
     HIGH_WATERMARK_CHECKPOINT_FILE_NAME,
     CLEANER_OFFSET_CHECKPOINT_FILE_NAME,
 )
-_KEPT: Final = (META_PROPERTIES_FILE_NAME, "bootstrap.checkpoint", LOCK_FILE_NAME)
+TEMPORARY_FILES: Final = tuple(name + TEMPORARY_SUFFIX for name in CHECKPOINT_FILES)
+"""What a process that was killed while it wrote a checkpoint leaves."""
+_KEPT: Final = (META_PROPERTIES_FILE_NAME, "bootstrap.checkpoint", LOCK_FILE_NAME, JOURNAL_FILE_NAME, TEMPORARY_FILE_NAME)
 _NOT_A_LOG: Final = (log_file_names.DELETE_DIR_SUFFIX, log_file_names.FUTURE_DIR_SUFFIX, log_file_names.STRAY_DIR_SUFFIX)
 
 
@@ -75,6 +79,6 @@ def check_overwrite(files: WritableLocalFiles, path: str, names: Iterable[str]) 
             raise KmirrorError(
                 f"{NAME}: {path} has {name}: it belongs to a node, and overwrite would destroy the cluster; remove the file first if that is intended"
             )
-        known = name in (*CHECKPOINT_FILES, *_KEPT, CLEAN_SHUTDOWN_FILE_NAME) or _holds_log(files, path, name)
+        known = name in (*CHECKPOINT_FILES, *TEMPORARY_FILES, *_KEPT, CLEAN_SHUTDOWN_FILE_NAME) or _holds_log(files, path, name)
         if not known:
             raise KmirrorError(f"{NAME}: {path}/{name} is not part of a log.dir; overwrite replaces only log.dirs")

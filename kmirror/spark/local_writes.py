@@ -13,16 +13,21 @@ import fcntl
 import os
 import shutil
 import struct
+import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from kmirror.common.errors import KmirrorError
 from kmirror.common.ports import Buffer, File
 from kmirror.runtime.system_ports import SystemClock, SystemRandom
 from kmirror.spark.files import LocalFile, LocalFiles
+from kmirror.storage.log_dirs import LogDir
 from kmirror.storage.ports import LogDirFailures, LogPorts
 
 _OFD_SETLK: Final[int | None] = getattr(fcntl, "F_OFD_SETLK", None)
 _WHOLE_FILE: Final = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+LOCK_WAIT_S: Final = 30.0
+_LOCK_PAUSE_S: Final = 0.1
 _LOCK_IS_TAKEN: Final = (errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK)
 
 
@@ -104,6 +109,19 @@ class WritableLocalFiles(LocalFiles):
                 raise BlockingIOError(error.errno, "the lock is held by another process", path) from error
             raise OSError(error.errno, os.strerror(error.errno or 0), path) from error
         return file
+
+
+def locked_log_dir(files: WritableLocalFiles, path: str) -> LogDir:
+    """Returns the log.dir, locked. The commit of another job ends within seconds, and is waited
+    for; KmirrorError if a broker has the lock."""
+    deadline = time.monotonic() + LOCK_WAIT_S
+    while True:
+        try:
+            return LogDir(files, path)
+        except KmirrorError as error:
+            if not isinstance(error.__cause__, BlockingIOError) or time.monotonic() > deadline:
+                raise
+        time.sleep(_LOCK_PAUSE_S)
 
 
 class PutOff:

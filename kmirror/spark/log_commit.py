@@ -12,10 +12,11 @@ that a killed driver left.
    (`segment.bytes`) is appended to it instead, so many small tasks do not make many small segments.
 3. `UnifiedLog` opens the new log as a broker does after a clean stop, and writes the files beside
    the segments: leader epochs, producer snapshots, `partition.metadata`.
-4. Under the log.dir's lock, the clean-shutdown marker is removed, folders and segments are moved
-   into place, checkpoints are written, and the marker is restored. An error in between undoes the
-   moves. If the machine fails in between, there is no marker, and a broker recovers the logs as
-   after any crash.
+4. Under the log.dir's lock, a journal is written, the clean-shutdown marker is removed, folders and
+   segments are moved into place, checkpoints are written, the marker is restored, and the journal
+   is removed. An error in between undoes the moves. If the driver is killed in between, the next
+   write to the log.dir undoes them (`commit_journal`). If a broker comes first, there is no marker,
+   and it recovers the logs as after any crash.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
 from kmirror.record.record_batch import LOG_OVERHEAD
 from kmirror.runtime.system_ports import SystemRandom
-from kmirror.spark.existing_logs import CHECKPOINT_FILES, check_overwrite, check_save_mode, is_log_folder, partitions_in
-from kmirror.spark.local_writes import PutOff, WritableLocalFiles, local_ports
+from kmirror.spark.commit_journal import NEW, OLD, CommitJournal, settle
+from kmirror.spark.existing_logs import CHECKPOINT_FILES, TEMPORARY_FILES, check_overwrite, check_save_mode, is_log_folder, partitions_in
+from kmirror.spark.local_writes import PutOff, WritableLocalFiles, local_ports, locked_log_dir
 from kmirror.spark.options import NAME
 from kmirror.spark.staged_log import Piece, StagedSegment
 from kmirror.spark.write_options import WriteOptions
 from kmirror.storage import log_file_names
-from kmirror.storage.checkpoint_file import TEMPORARY_SUFFIX
 from kmirror.storage.clean_shutdown_file import CLEAN_SHUTDOWN_FILE_NAME, CleanShutdownFile
 from kmirror.storage.leader_epoch_checkpoint_file import LeaderEpochCheckpointFile
 from kmirror.storage.log_dirs import LOCK_FILE_NAME, LogDir
@@ -91,16 +92,14 @@ class LogCommit:
         self._files = WritableLocalFiles()
         self._put_off = PutOff()
         self._ports = local_ports(self._files, self._put_off)
-        self._moves: list[tuple[str, str]] = []
-        self._made: list[str] = []
-        self._replaced: list[tuple[str, bytes]] = []
         self._log_starts: dict[TopicPartition, int] = {}
 
     def run(self, pieces: Iterable[Piece]) -> None:
         """Commits the pieces. If that fails, the log.dir is as it was; KmirrorError or OSError."""
         before = self._files.list_dir(self._path)
-        log_dir = LogDir(self._files, self._path)
+        log_dir = locked_log_dir(self._files, self._path)
         try:
+            settle(self._files, self._path, overwrite=self._overwrite)
             self._log_starts = log_dir.log_start_offsets.read()
             existing = self._existing()
             by_name: dict[TopicPartition, list[Piece]] = {}
@@ -121,7 +120,7 @@ class LogCommit:
     def _remove_new_files(self, names: set[str]) -> None:
         """Removes what this commit has made beside the logs. `names` were not there before it had
         the lock, so another job may have made them: checkpoints with partitions are its."""
-        for name in names & {LOCK_FILE_NAME, *CHECKPOINT_FILES, *(name + TEMPORARY_SUFFIX for name in CHECKPOINT_FILES)}:
+        for name in names & {LOCK_FILE_NAME, *CHECKPOINT_FILES, *TEMPORARY_FILES}:
             if name not in CHECKPOINT_FILES or not read_offset_checkpoint(self._files, self._path, name):
                 self._files.remove(f"{self._path}/{name}")
 
@@ -178,7 +177,7 @@ class LogCommit:
 
     def _put_together(self, name: TopicPartition, pieces: Sequence[Piece], is_append: bool, topic_id: Uuid) -> NewLog:
         end, latest_epoch = self._end_of_log(name) if is_append else (0, None)
-        log = NewLog(name, f"{self._staging}/new/{name}", end, is_append)
+        log = NewLog(name, f"{self._staging}/{NEW}/{name}", end, is_append)
         self._files.make_dirs(log.folder)
         last: LogSegment | None = None
         for piece in _in_order(name, pieces):
@@ -270,67 +269,72 @@ class LogCommit:
 
     def _move_in_place(self, logs: Sequence[NewLog], log_dir: LogDir, ids: dict[str, Uuid]) -> None:
         marker = CleanShutdownFile(self._files, self._path)
-        marker_bytes = self._files.read_bytes(marker.path) if marker.exists() else None
         broker_epoch = marker.read()
-        checkpoints = [f"{self._path}/{name}" for name in CHECKPOINT_FILES]
-        self._replaced = [(path, self._files.read_bytes(path)) for path in checkpoints if self._files.exists(path)]
-        marker.delete()
+        journal = self._journal(logs)
+        journal.write(self._files, self._path)
         try:
+            marker.delete()
             if self._overwrite:
-                self._set_old_aside(log_dir)
+                self._empty_checkpoints(log_dir)
+            for source, destination in journal.moves:
+                self._files.rename(f"{self._path}/{source}", f"{self._path}/{destination}")
             for log in logs:
-                self._move(log, ids)
+                if log.is_append and log.segments:
+                    folder, start = f"{self._path}/{log.topic_partition}", self._log_starts.get(log.topic_partition, 0)
+                    self._files.fsync_path(folder)
+                    self._finish(folder, log, start, ids[log.topic_partition.topic])
             self._files.fsync_path(self._path)
             self._write_checkpoints(logs, log_dir)
+            marker.write(NO_BROKER_EPOCH if broker_epoch is None else broker_epoch)
+            journal.remove(self._files, self._path)
         except BaseException:
-            self._undo()
-            if marker_bytes is not None:
-                self._files.write_bytes(marker.path, marker_bytes)
+            journal.undo(self._files, self._path)
             raise
-        marker.write(NO_BROKER_EPOCH if broker_epoch is None else broker_epoch)
 
-    def _set_old_aside(self, log_dir: LogDir) -> None:
-        aside = f"{self._staging}/old"
-        self._files.make_dirs(aside)
-        for name in self._files.list_dir(self._path):
-            if is_log_folder(self._files, self._path, name) and f"{self._path}/{name}" != self._staging:
-                self._rename(f"{self._path}/{name}", f"{aside}/{name}")
+    def _journal(self, logs: Sequence[NewLog]) -> CommitJournal:
+        """Returns what is to be moved, and what is there now."""
+        staging = os.path.basename(self._staging)
+        journal = CommitJournal(staging)
+        for name in (*CHECKPOINT_FILES, *TEMPORARY_FILES):
+            journal.keep(self._files, self._path, name)
+        if self._overwrite:
+            self._files.make_dirs(f"{self._staging}/{OLD}")
+            journal.moves += [(name, f"{staging}/{OLD}/{name}") for name in self._replaced()]
+        for log in logs:
+            name, source = str(log.topic_partition), f"{staging}/{NEW}/{log.topic_partition}"
+            journal.expect_sizes(self._files, log.folder, name)
+            if not log.is_append:
+                journal.moves.append((source, name))
+            elif log.segments:
+                self._note_folder(journal, name, log.segments)
+                journal.moves += [(one(source, base), one(name, base)) for base in log.segments for one in _SEGMENT_FILES]
+            if log.segments:
+                journal.arrivals[name] = [*log.segments, log.next_offset]
+        journal.keep(self._files, self._path, CLEAN_SHUTDOWN_FILE_NAME)
+        return journal
+
+    def _replaced(self) -> list[str]:
+        """Returns the folders that `overwrite` replaces. The staging folders of other jobs stay:
+        they may be at work."""
+        names = [name for name in self._files.list_dir(self._path) if is_log_folder(self._files, self._path, name)]
+        return [name for name in names if not name.startswith(f"{STAGING_TOPIC}-0.")]
+
+    def _note_folder(self, journal: CommitJournal, name: str, segments: Iterable[int]) -> None:
+        """Notes a folder that gets segments. The log's active segment may be empty: the first new
+        one then replaces its files."""
+        journal.folders[name] = self._files.list_dir(f"{self._path}/{name}")
+        journal.expect_sizes(self._files, f"{self._path}/{name}", name)
+        empty = {os.path.basename(one(name, base)) for base in segments for one in _SEGMENT_FILES}
+        for file_name in journal.folders[name]:
+            if not _is_large(file_name) or file_name in empty:
+                journal.keep(self._files, self._path, f"{name}/{file_name}")
+
+    def _empty_checkpoints(self, log_dir: LogDir) -> None:
         for checkpoint in (log_dir.recovery_points, log_dir.log_start_offsets, log_dir.high_watermarks):
             checkpoint.write({})
         cleaned = f"{self._path}/{CLEANER_OFFSET_CHECKPOINT_FILE_NAME}"
         if self._files.exists(cleaned):
             self._files.remove(cleaned)
-
-    def _move(self, log: NewLog, ids: dict[str, Uuid]) -> None:
-        folder = f"{self._path}/{log.topic_partition}"
-        if not log.is_append:
-            self._rename(log.folder, folder)
-            return
-        if not log.segments:
-            return
-        before = set(self._files.list_dir(folder))
-        self._replaced += [(f"{folder}/{name}", self._files.read_bytes(f"{folder}/{name}")) for name in before if not _is_large(name)]
-        try:
-            for base_offset in log.segments:
-                self._remember_empty_segment(folder, base_offset)
-                for file_name in _SEGMENT_FILES:
-                    self._rename(file_name(log.folder, base_offset), file_name(folder, base_offset))
-            self._files.fsync_path(folder)
-            self._finish(folder, log, self._log_starts.get(log.topic_partition, 0), ids[log.topic_partition.topic])
-        finally:
-            self._made += [f"{folder}/{name}" for name in self._files.list_dir(folder) if name not in before]
-
-    def _remember_empty_segment(self, folder: str, base_offset: int) -> None:
-        """Remembers the active segment of a log, which may be empty: the first new one then
-        replaces its files."""
-        for file_name in _SEGMENT_FILES:
-            path = file_name(folder, base_offset)
-            if self._files.exists(path):
-                self._replaced.append((path, self._files.read_bytes(path)))
-
-    def _rename(self, source: str, destination: str) -> None:
-        self._files.rename(source, destination)
-        self._moves.append((source, destination))
 
     def _write_checkpoints(self, logs: Sequence[NewLog], log_dir: LogDir) -> None:
         ends = {log.topic_partition: log.next_offset for log in logs}
@@ -340,15 +344,6 @@ class LogCommit:
         starts = log_dir.log_start_offsets.read()
         if begun_anew & set(starts):
             log_dir.log_start_offsets.write({name: offset for name, offset in starts.items() if name not in begun_anew})
-
-    def _undo(self) -> None:
-        for source, destination in reversed(self._moves):
-            self._files.rename(destination, source)
-        for path in self._made:
-            if self._files.exists(path):
-                self._files.remove(path)
-        for path, data in self._replaced:
-            self._files.write_bytes(path, data)
 
 
 def _is_large(name: str) -> bool:

@@ -51,7 +51,8 @@ into place (`log_commit`). Within a partition, records come in the order of the 
 task's rows. Records with offsets come in offset order; the offsets of two tasks must not
 interleave. Use `kmirror.spark.write_log`, which shuffles and sorts, for a frame that is not as the
 source gave it. Segments of a failed task are never used, and a failed job leaves nothing behind.
-The log.dir is locked as a broker locks it.
+The log.dir is locked as a broker locks it. The commit of another job is waited for. If a driver is
+killed while it moves segments, the next write to the log.dir undoes that first (`commit_journal`).
 
 `path` is on a disk that the driver and all executors share; it cannot be a remote URI. No
 `meta.properties` is written: a broker's log.dir gets it from `kafka-storage format`. A broker
@@ -70,13 +71,15 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from kmirror.common.errors import KmirrorError
 from kmirror.runtime.system_ports import SystemRandom
+from kmirror.spark.commit_journal import CommitJournal, settle_if_nobody_writes
 from kmirror.spark.existing_logs import check_overwrite, check_save_mode, partitions_in
-from kmirror.spark.local_writes import WritableLocalFiles
+from kmirror.spark.local_writes import WritableLocalFiles, locked_log_dir
 from kmirror.spark.log_commit import LogCommit, staging_folder
 from kmirror.spark.one_line import in_one_line
 from kmirror.spark.options import NAME
 from kmirror.spark.staged_log import Piece, TaskWriter
 from kmirror.spark.write_options import WriteOptions
+from kmirror.storage.log_dirs import LOCK_FILE_NAME
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,6 +105,9 @@ class KafkaLogWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._made_path = not os.path.exists(options.path)
         files = WritableLocalFiles()
         if not self._made_path:
+            if files.exists(f"{options.path}/{LOCK_FILE_NAME}"):
+                locked_log_dir(files, options.path).lock.close()
+            settle_if_nobody_writes(options.path, overwrite=overwrite)
             names = files.list_dir(options.path)
             check_save_mode(options, options.path, partitions_in(files, options.path, names))
             if overwrite:
@@ -130,9 +136,18 @@ class KafkaLogWriter(DataSourceArrowWriter):  # type: ignore[misc]
     @in_one_line
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         files = WritableLocalFiles()
+        if files.is_dir(self._options.path) and self._is_in_journal(files):
+            return
         _remove_while_tasks_write(files, self._staging)
         if self._made_path and files.is_dir(self._options.path) and not files.list_dir(self._options.path):
             files.remove_tree(self._options.path)
+
+    def _is_in_journal(self, files: WritableLocalFiles) -> bool:
+        """Whether the commit ended in the middle and cannot be undone now. Then what it replaced is
+        in the staging folder, for the next write to put back."""
+        settle_if_nobody_writes(self._options.path, overwrite=True)
+        journal = CommitJournal.read(files, self._options.path)
+        return journal is not None and journal.staging == os.path.basename(self._staging)
 
 
 def _remove_while_tasks_write(files: WritableLocalFiles, staging: str) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
+from kmirror.spark.commit_journal import settle_if_nobody_writes
 from kmirror.spark.existing_logs import partitions_in
 from kmirror.spark.local_writes import WritableLocalFiles
 from kmirror.spark.write_options import SAVE_MODE, WriteOptions
@@ -70,4 +71,5 @@ def _options(writer: DataFrameWriter, path: str | None, options: dict[str, Any])
 def has_logs(options: WriteOptions) -> bool:
     """Whether the log.dir has a partition's folder."""
     files = WritableLocalFiles()
+    settle_if_nobody_writes(options.path)
     return os.path.isdir(options.path) and bool(partitions_in(files, options.path, files.list_dir(options.path)))

@@ -239,11 +239,11 @@ def test_a_commit_that_fails_behind_another_removes_nothing_of_it(tmp_path, monk
     class LateLogDir(LogDir):
         def __init__(self, *arguments, **options) -> None:
             with monkeypatch.context() as patch:
-                patch.setattr("kmirror.spark.log_commit.LogDir", LogDir)
+                patch.setattr("kmirror.spark.local_writes.LogDir", LogDir)
                 write_tasks(path, [[rows_of([2])]])
             super().__init__(*arguments, **options)
 
-    monkeypatch.setattr("kmirror.spark.log_commit.LogDir", LateLogDir)
+    monkeypatch.setattr("kmirror.spark.local_writes.LogDir", LateLogDir)
     with pytest.raises(KmirrorError, match="has logs already"):
         writer.commit([message])
     writer.abort([message])
@@ -344,7 +344,8 @@ def test_a_commit_that_fails_in_the_middle_leaves_the_log_dir_as_it_was(tmp_path
     assert values_of(path, 5) == [9] and values_of(path) == ([7] if overwrite else [5, 6, 7, 8, 9, 7])
 
 
-def test_a_log_dir_in_use_or_not_shut_down_cleanly_is_left_alone(tmp_path) -> None:
+def test_a_log_dir_in_use_or_not_shut_down_cleanly_is_left_alone(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("kmirror.spark.local_writes.LOCK_WAIT_S", 0.0)
     path = tmp_path / "d"
     write_tasks(path, [[rows_of([1])]])
     before = tree(path)
