@@ -67,7 +67,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
@@ -132,9 +132,33 @@ class KafkaLogDataSource(DataSource):  # type: ignore[misc]
         except ImportError as error:
             if error.name is None or not error.name.startswith("pyspark"):
                 raise
-            raise KmirrorError(f"{NAME}: streams need PySpark 4.2 or newer: {error}") from error
+            return NoStreamReader(f"{NAME}: streams need PySpark 4.2 or newer: {error}")
         check_stream_options(self.options)
         return KafkaLogStreamReader(with_schema(ReadOptions.parse(self.options, for_stream=True), schema))
+
+
+class NoStreamReader(DataSourceStreamReader):  # type: ignore[misc]
+    """Says why there is no stream. PySpark 4.1 hides what `streamReader` raises behind an error of
+    its own, but shows what a reader raises."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    @in_one_line
+    def initialOffset(self) -> dict[str, Any]:
+        raise KmirrorError(self.reason)
+
+    @in_one_line
+    def latestOffset(self) -> dict[str, Any]:
+        raise KmirrorError(self.reason)  # a query with a checkpoint asks for this first
+
+    @in_one_line
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        raise KmirrorError(self.reason)
+
+    @in_one_line
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        raise KmirrorError(self.reason)
 
 
 def with_schema(options: ReadOptions, schema: StructType) -> ReadOptions:
