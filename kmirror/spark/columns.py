@@ -37,7 +37,7 @@ from kmirror.verify.slices import LogSlice
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 CODECS: Final = np.array([CompressionType.for_id(index).name.lower() if index <= 4 else f"codec {index}" for index in range(8)])
 CORRUPT_COLUMN: Final = "_corrupt"
-_MOST_MS: Final = (1 << 63) // 1000 - 1
+_MOST_MS: Final = ((1 << 63) - 1) // 1000
 
 
 @dataclass

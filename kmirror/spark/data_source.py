@@ -66,7 +66,7 @@ appending there: it is left out.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -78,7 +78,7 @@ from kmirror.spark.inputs import FoundPartition, find_partitions
 from kmirror.spark.log_starts import LogStarts
 from kmirror.spark.one_line import in_one_line
 from kmirror.spark.options import NAME, ReadOptions
-from kmirror.spark.pushdown import widen
+from kmirror.spark.pushdown import know_far_times, widen
 from kmirror.spark.range_reader import LossReport, RangePiece, RangeTask, WantedRange, ranges_of, rows_of
 from kmirror.spark.settled import planned_again, settled
 from kmirror.spark.slice_reader import Aborted, put_together
@@ -246,10 +246,16 @@ class PushingReader(KafkaLogReader):
     def __init__(self, options: ReadOptions, load_id: str) -> None:
         super().__init__(options)
         self.load_id = load_id
+        self._forget_far_times: Callable[[], None] | None = know_far_times()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_forget_far_times": None}
 
     @in_one_line
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Returns all filters: Spark evaluates them again."""
+        if self._forget_far_times is not None:
+            self._forget_far_times()
         taken = Pushed(offset_column=self.options.offset_column)
         taken.push(filters)
         self.pushed = widen(self.load_id, taken)

@@ -23,6 +23,11 @@ NO_TIME: Final = -(1 << 63)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+class FarTime(int):
+    """Microseconds since 1970 of a time that `datetime` does not have: before year 1 or after
+    9999."""
+
+
 @dataclass
 class Pushed:
     """What the accepted filters leave to read. `low` and `high` are the first and last offset
@@ -123,9 +128,14 @@ class Pushed:
         from pyspark.sql import datasource as spark
 
         kinds = (spark.GreaterThan, spark.GreaterThanOrEqual, spark.EqualTo, spark.EqualNullSafe)
-        if not isinstance(one, kinds) or not isinstance(value, datetime) or value.tzinfo is None:
+        if not isinstance(one, kinds):
             return False
-        self.time_low = max(self.time_low, (value - _EPOCH) // timedelta(milliseconds=1))
+        if isinstance(value, FarTime):
+            self.time_low = max(self.time_low, value // 1000)
+        elif isinstance(value, datetime) and value.tzinfo is not None:
+            self.time_low = max(self.time_low, (value - _EPOCH) // timedelta(milliseconds=1))
+        else:
+            return False
         return True
 
     def _keep_partitions(self, numbers: Iterable[int]) -> None:

@@ -16,6 +16,9 @@ order of planning and running:
    that filter. Without the option (SQL on a view made with USING, a session without `register`)
    nothing is pushed at all.
 
+Spark hands filters over in a process of its own, which cannot read all of them: see
+`know_far_times`.
+
 So a query without filters ends pushdown for its DataFrame; call `load()` again to read less. The
 hulls are small files in the temporary folder of the driver's machine, where Spark's planning
 workers run one after the other.
@@ -29,11 +32,12 @@ import pickle
 import re
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kmirror.spark.filters import Pushed
+from kmirror.spark.filters import FarTime, Pushed
 from kmirror.spark.options import MARKED
 
 if TYPE_CHECKING:
@@ -88,6 +92,29 @@ def mark_loads(source_name: str) -> None:
     load.__doc__, remember_format.__doc__ = original.__doc__, original_format.__doc__
     load.marks_loads = True  # type: ignore[attr-defined]
     DataFrameReader.load, DataFrameReader.format = load, remember_format
+
+
+def know_far_times() -> Callable[[], None]:
+    """Makes this process read filters with times before year 1 and after 9999, and returns what
+    undoes that. Spark has such times. Python's `datetime` has not, and a planning worker fails on
+    one before a source is asked for its filters."""
+    from pyspark.sql.variant_utils import VariantUtils
+
+    original = vars(VariantUtils).get("_get_timestamp")
+    if original is None:
+        return lambda: None
+
+    def read(cls: Any, value: bytes, position: int, *zone: Any) -> Any:
+        try:
+            return original.__get__(None, cls)(value, position, *zone)
+        except OverflowError:
+            return FarTime.from_bytes(value[position + 1 : position + 9], "little", signed=True)
+
+    def undo() -> None:
+        VariantUtils._get_timestamp = original
+
+    VariantUtils._get_timestamp = classmethod(read)
+    return undo
 
 
 def widen(load_id: str, pushed: Pushed) -> Pushed:
