@@ -11,9 +11,7 @@ from kmirror.cli import connect_mirror_maker, mirror_maker
 
 @pytest.mark.parametrize("arguments", [[], ["--bogus", "f"], ["f", "g"], ["f", "--clusters"]])
 def test_dg12_a_wrong_command_line_has_the_exit_code_of_apaches_program(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        connect_mirror_maker.main(arguments)
-    assert ended.value.code == 255
+    assert connect_mirror_maker.main(arguments) == 255
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("usage: connect-mirror-maker") and lines[-1].startswith("connect-mirror-maker: error: ")
 
