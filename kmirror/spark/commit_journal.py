@@ -37,7 +37,7 @@ from typing import Any, Final
 
 from kmirror.common.errors import CorruptFileError, KmirrorError
 from kmirror.runtime.system_ports import SystemClock
-from kmirror.spark.local_writes import WritableLocalFiles
+from kmirror.spark.local_writes import WritableLocalFiles, remove_staging_if_possible
 from kmirror.spark.options import NAME
 from kmirror.storage.clean_shutdown_file import CLEAN_SHUTDOWN_FILE_NAME, CleanShutdownFile
 from kmirror.storage.log_dirs import LOCK_FILE_NAME
@@ -212,8 +212,7 @@ def settle(files: WritableLocalFiles, path: str, *, overwrite: bool) -> None:
             f"{NAME}: {path}: {journal.told(files, path)}, and a broker has used the log.dir since, so that cannot be undone; "
             f"write what is missing by itself, or overwrite; remove {posixpath.join(path, JOURNAL_FILE_NAME)} first"
         )
-    if files.is_dir(f"{path}/{journal.staging}"):
-        files.remove_tree(f"{path}/{journal.staging}")
+    remove_staging_if_possible(files, f"{path}/{journal.staging}")
 
 
 def settle_if_nobody_writes(path: str, *, overwrite: bool = False) -> None:

@@ -15,6 +15,7 @@ import shutil
 import struct
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from kmirror.common.errors import KmirrorError
@@ -28,6 +29,8 @@ _OFD_SETLK: Final[int | None] = getattr(fcntl, "F_OFD_SETLK", None)
 _WHOLE_FILE: Final = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 LOCK_WAIT_S: Final = 30.0
 _LOCK_PAUSE_S: Final = 0.1
+_REMOVE_TRIES: Final = 50
+_REMOVE_PAUSE_S: Final = 0.1
 _LOCK_IS_TAKEN: Final = (errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK)
 
 
@@ -122,6 +125,28 @@ def locked_log_dir(files: WritableLocalFiles, path: str) -> LogDir:
             if not isinstance(error.__cause__, BlockingIOError) or time.monotonic() > deadline:
                 raise
         time.sleep(_LOCK_PAUSE_S)
+
+
+def remove_while_tasks_write(files: WritableLocalFiles, staging: str) -> None:
+    """Removes the staging folder. Tasks that Spark has killed still write for a moment, and what
+    they add keeps a folder from being removed, so this tries again. OSError if that does not
+    end."""
+    for tries_left in reversed(range(_REMOVE_TRIES)):
+        try:
+            if files.exists(staging):
+                files.remove_tree(staging)
+            return
+        except OSError:
+            if not tries_left:
+                raise
+            time.sleep(_REMOVE_PAUSE_S)
+
+
+def remove_staging_if_possible(files: WritableLocalFiles, staging: str) -> None:
+    """Removes the staging folder of a job that has ended well. An attempt of a task that Spark has
+    given up may still write there. That is no reason to fail a job whose records are in the log."""
+    with suppress(OSError):
+        remove_while_tasks_write(files, staging)
 
 
 class PutOff:

@@ -62,10 +62,9 @@ serves a partition if the cluster's metadata has its topic id.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
@@ -73,7 +72,7 @@ from kmirror.common.errors import KmirrorError
 from kmirror.runtime.system_ports import SystemRandom
 from kmirror.spark.commit_journal import CommitJournal, settle_if_nobody_writes
 from kmirror.spark.existing_logs import check_overwrite, check_save_mode, partitions_in
-from kmirror.spark.local_writes import WritableLocalFiles, locked_log_dir
+from kmirror.spark.local_writes import WritableLocalFiles, locked_log_dir, remove_staging_if_possible, remove_while_tasks_write
 from kmirror.spark.log_commit import LogCommit, staging_folder
 from kmirror.spark.one_line import in_one_line
 from kmirror.spark.options import NAME
@@ -83,9 +82,6 @@ from kmirror.storage.log_dirs import LOCK_FILE_NAME
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-ABORT_TRIES: Final = 50
-ABORT_PAUSE_S: Final = 0.1
 
 
 @dataclass
@@ -131,14 +127,14 @@ class KafkaLogWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         pieces = [piece for message in messages if isinstance(message, WrittenPieces) for piece in message.pieces]
         LogCommit(self._options, self._staging, overwrite=self._overwrite).run(pieces)
-        WritableLocalFiles().remove_tree(self._staging)
+        remove_staging_if_possible(WritableLocalFiles(), self._staging)
 
     @in_one_line
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         files = WritableLocalFiles()
         if files.is_dir(self._options.path) and self._is_in_journal(files):
             return
-        _remove_while_tasks_write(files, self._staging)
+        remove_while_tasks_write(files, self._staging)
         if self._made_path and files.is_dir(self._options.path) and not files.list_dir(self._options.path):
             files.remove_tree(self._options.path)
 
@@ -148,21 +144,6 @@ class KafkaLogWriter(DataSourceArrowWriter):  # type: ignore[misc]
         settle_if_nobody_writes(self._options.path, overwrite=True)
         journal = CommitJournal.read(files, self._options.path)
         return journal is not None and journal.staging == os.path.basename(self._staging)
-
-
-def _remove_while_tasks_write(files: WritableLocalFiles, staging: str) -> None:
-    """Removes the staging folder. Tasks that Spark has killed still write for a moment, and what
-    they add keeps a folder from being removed, so this tries again. OSError if that does not
-    end."""
-    for tries_left in reversed(range(ABORT_TRIES)):
-        try:
-            if files.exists(staging):
-                files.remove_tree(staging)
-            return
-        except OSError:
-            if not tries_left:
-                raise
-            time.sleep(ABORT_PAUSE_S)
 
 
 def _task_number() -> int:

@@ -81,6 +81,8 @@ class Standalone:
 
 @contextmanager
 def standalone(folder: pathlib.Path, workers: int = 2) -> Iterator[Standalone]:
+    """Each worker has an address of its own, as a machine has: Spark starts a second copy of a slow
+    task only on another host."""
     java()
     cluster = Standalone(folder)
     venv.EnvBuilder(with_pip=False, symlinks=True).create(folder / "python")
@@ -92,7 +94,7 @@ def standalone(folder: pathlib.Path, workers: int = 2) -> Iterator[Standalone]:
         for number in range(workers):
             name = f"worker-{number}"
             options = ["--cores", "1", "--memory", EXECUTOR_MEMORY, "--webui-port", "0", "--work-dir", str(folder / name)]
-            cluster.workers.append(_start(cluster, name, "worker.Worker", "--host", "127.0.0.1", *options, cluster.url))
+            cluster.workers.append(_start(cluster, name, "worker.Worker", "--host", f"127.0.0.{number + 1}", *options, cluster.url))
         _wait_for(cluster, workers, [master, *cluster.workers])
         yield cluster
     finally:

@@ -284,6 +284,23 @@ def test_an_abort_waits_for_tasks_that_still_write(tmp_path, monkeypatch) -> Non
         writer.write(iter([batch]))
 
 
+def test_a_commit_does_not_fail_because_an_attempt_that_was_given_up_still_writes(tmp_path, monkeypatch) -> None:
+    """The records were in the log, and the job was reported as failed: it ran again."""
+    monkeypatch.setattr("kmirror.spark.local_writes._REMOVE_PAUSE_S", 0.0)
+    batch, tries = rows_of([1]), []
+
+    def remove_tree(files: WritableLocalFiles, path: str) -> None:
+        tries.append(path)
+        raise OSError(errno.ENOTEMPTY, "Directory not empty", path)
+
+    monkeypatch.setattr(WritableLocalFiles, "remove_tree", remove_tree)
+    write_tasks(tmp_path / "d", [[batch]])
+    assert values_of(tmp_path / "d") == [1] and len(tries) > 1
+    tries.clear()
+    write_tasks(tmp_path / "d", [[batch]])
+    assert values_of(tmp_path / "d") == [1, 1]
+
+
 def test_what_a_killed_driver_left_is_no_log_to_a_reader(tmp_path, capsys) -> None:
     path = tmp_path / "d"
     batch = rows_of([1])
