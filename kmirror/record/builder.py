@@ -15,7 +15,7 @@ from kmirror.common.crc32c import crc32c
 from kmirror.common.ports import Buffer
 from kmirror.common.sentinels import NO_PARTITION_LEADER_EPOCH
 from kmirror.record.compression import CompressionType, compress
-from kmirror.record.record import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, Header, Record, write_record
+from kmirror.record.record import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, Header, Record, java_long, write_record
 from kmirror.record.record_batch import (
     ATTRIBUTES_POSITION,
     CONTROL_FLAG,
@@ -80,7 +80,7 @@ class RecordBatchBuilder:
         write_record(
             self._body,
             offset_delta=offset - self.base_offset,
-            timestamp_delta=timestamp - self._base_timestamp,
+            timestamp_delta=java_long(timestamp - self._base_timestamp),
             key=key,
             value=value,
             headers=headers,

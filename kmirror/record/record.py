@@ -24,6 +24,8 @@ NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
+MIN_LONG: Final = -(1 << 63)
+MAX_LONG: Final = (1 << 63) - 1
 
 _NULL: Final = encode_varint(-1)
 
@@ -54,6 +56,11 @@ def decrement_sequence(sequence: int, decrement: int) -> int:
     return sequence - decrement & 0x7FFFFFFF
 
 
+def java_long(value: int) -> int:
+    """`value` as Java's long arithmetic leaves it: sums such as Long.MAX_VALUE + 1 wrap around."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def read_record(
     buffer: memoryview, position: int, *, base_offset: int, base_timestamp: int, base_sequence: int, log_append_time: int | None
 ) -> tuple[Record, int]:
@@ -77,6 +84,8 @@ def read_record(
     if cursor != end:
         raise invalid_record(f"Invalid record size: expected to read {length} bytes in record payload, but instead read {cursor - start}")
     timestamp = base_timestamp + timestamp_delta if log_append_time is None else log_append_time
+    if not MIN_LONG <= timestamp <= MAX_LONG:
+        timestamp = java_long(timestamp)
     sequence = increment_sequence(base_sequence, offset_delta) if base_sequence >= 0 else NO_SEQUENCE
     return Record(base_offset + offset_delta, timestamp, key, value, headers, sequence), end
 

@@ -31,7 +31,7 @@ from kmirror.common.varint import read_varint, read_varlong
 from kmirror.record.append_origin import AppendOrigin
 from kmirror.record.builder import assemble, rewrite_crc
 from kmirror.record.compression import CompressionType, DecompressedTooLargeError, DecompressionError, compress
-from kmirror.record.record import NO_TIMESTAMP, Record, invalid_record, write_record
+from kmirror.record.record import MAX_LONG, MIN_LONG, NO_TIMESTAMP, Record, invalid_record, java_long, write_record
 from kmirror.record.record_batch import (
     ATTRIBUTES_POSITION,
     DELETE_HORIZON_FLAG,
@@ -122,7 +122,8 @@ def validate_and_assign_offsets(
     `target_compression` is the topic's codec, already resolved: for compression.type=producer it is
     the source's. An uncompressed control batch is never compressed. Raises
     `RecordValidationException`, or ApiException INVALID_RECORD / CORRUPT_MESSAGE /
-    UNSUPPORTED_FOR_MESSAGE_FORMAT / UNKNOWN_SERVER_ERROR (does not decompress) / MESSAGE_TOO_LARGE
+    UNSUPPORTED_FOR_MESSAGE_FORMAT / UNKNOWN_SERVER_ERROR (does not decompress, or has a negative
+    timestamp other than -1 and must be compressed anew, as in Kafka) / MESSAGE_TOO_LARGE
     (decompresses to more than `MAX_VALIDATED_SIZE_BYTES`). The bytes are unchanged then.
     """
     if memoryview(records).readonly:
@@ -133,9 +134,11 @@ def validate_and_assign_offsets(
         target_compression = CompressionType.NONE
     rules = _Rules(topic_partition, now_ms, compact, timestamp_type, timestamp_before_max_ms, timestamp_after_max_ms)
     body = _unpacked(batch)
-    max_timestamp, consecutive = _validate_records(batch, body, rules)
+    min_timestamp, max_timestamp, consecutive = _validate_records(batch, body, rules)
     compressed = not (source_compression is CompressionType.NONE and target_compression is CompressionType.NONE)
     if source_compression is not target_compression or (compressed and not consecutive):
+        if min_timestamp < NO_TIMESTAMP:  # MemoryRecordsBuilder takes none, and its error is no ApiException
+            raise ApiException(Errors.UNKNOWN_SERVER_ERROR, f"Invalid negative timestamp {min_timestamp}")
         return _rebuild(
             batch,
             body,
@@ -201,9 +204,9 @@ def _validate_batch(batch: RecordBatch, origin: AppendOrigin, topic_partition: o
         raise invalid_record(f"Invalid sequence number {batch.base_sequence} in record batch with producerId {batch.producer_id} {where}")
 
 
-def _validate_records(batch: RecordBatch, body: Buffer, rules: _Rules) -> tuple[int, bool]:
-    """(largest timestamp, whether the offset deltas are 0, 1, 2 ...). Raises if a record is
-    malformed or breaks a rule of the topic.
+def _validate_records(batch: RecordBatch, body: Buffer, rules: _Rules) -> tuple[int, int, bool]:
+    """(smallest timestamp, largest timestamp, whether the offset deltas are 0, 1, 2 ...). Raises if
+    a record is malformed or breaks a rule of the topic.
     """
     if batch.record_count < 0:
         raise invalid_record(f"Found invalid record count {batch.record_count} in magic v{batch.magic} batch")
@@ -220,11 +223,18 @@ def _validate_records(batch: RecordBatch, body: Buffer, rules: _Rules) -> tuple[
             pass
         raise invalid_record("Found invalid record structure")
     min_delta, max_delta, consecutive, keys_missing = hopped
-    if log_append_time or lowest > min_delta or max_delta > highest or (keys_missing and rules.compact):
+    wraps = batch.record_count > 0 and not MIN_LONG <= batch.base_timestamp + min_delta <= batch.base_timestamp + max_delta <= MAX_LONG
+    if log_append_time or wraps or lowest > min_delta or max_delta > highest or (keys_missing and rules.compact):
         _refuse_broken_rules(batch, rules)
     if not batch.record_count:
-        return NO_TIMESTAMP, consecutive
-    return batch.max_timestamp if log_append_time else max(batch.base_timestamp + max_delta, NO_TIMESTAMP), consecutive
+        return NO_TIMESTAMP, NO_TIMESTAMP, consecutive
+    if log_append_time:
+        return batch.max_timestamp, batch.max_timestamp, consecutive
+    smallest, largest = batch.base_timestamp + min_delta, batch.base_timestamp + max_delta
+    if wraps:
+        timestamps = [record.timestamp for record in batch.records()]
+        smallest, largest = min(timestamps), max(timestamps)
+    return smallest, max(largest, NO_TIMESTAMP), consecutive
 
 
 def _refuse_broken_rules(batch: RecordBatch, rules: _Rules) -> None:
@@ -238,10 +248,11 @@ def _refuse_broken_rules(batch: RecordBatch, rules: _Rules) -> None:
             found.append((Errors.INVALID_RECORD, RecordError(index, text)))
         elif rules.timestamp_type is TimestampType.CREATE_TIME and record.timestamp != NO_TIMESTAMP:
             earliest, latest = rules.now_ms - rules.timestamp_before_max_ms, rules.now_ms + rules.timestamp_after_max_ms
-            if not earliest <= record.timestamp <= latest:
+            age_ms = java_long(rules.now_ms - record.timestamp)
+            if age_ms > rules.timestamp_before_max_ms or java_long(-age_ms) > rules.timestamp_after_max_ms:
                 text = (
                     f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. The timestamp should be within "
-                    f"[{_java_long(earliest)}, {_java_long(latest)}]"
+                    f"[{java_long(earliest)}, {java_long(latest)}]"
                 )
                 found.append((Errors.INVALID_TIMESTAMP, RecordError(index, text)))
         elif batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
@@ -271,13 +282,6 @@ def _describe(batch: RecordBatch, record: Record) -> str:
     key_size = 0 if record.key is None else len(record.key)
     value_size = 0 if record.value is None else len(record.value)
     return f"{name}(offset={record.offset}, timestamp={record.timestamp}, key={key_size} bytes, value={value_size} bytes)"
-
-
-def _java_long(value: int) -> int:
-    """`value` as Java's long arithmetic leaves it: results such as now - Long.MAX_VALUE wrap
-    around.
-    """
-    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _patch(batch: RecordBatch, base_offset: int, partition_leader_epoch: int, timestamp_type: TimestampType, max_timestamp: int) -> None:
@@ -358,6 +362,6 @@ def _renumber(batch: RecordBatch) -> tuple[bytearray, int]:
     for index, record in enumerate(batch.records()):
         if base_timestamp is None:
             base_timestamp = record.timestamp
-        delta = record.timestamp - base_timestamp
+        delta = java_long(record.timestamp - base_timestamp)
         write_record(out, offset_delta=index, timestamp_delta=delta, key=record.key, value=record.value, headers=record.headers)
     return out, NO_TIMESTAMP if base_timestamp is None else base_timestamp

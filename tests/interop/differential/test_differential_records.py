@@ -16,7 +16,7 @@ from kmirror.common.ports import Buffer
 from kmirror.common.uuid import Uuid
 from kmirror.record.builder import build_batch, rewrite_crc
 from kmirror.record.compression import CompressionType, compress
-from kmirror.record.record import Record
+from kmirror.record.record import MAX_LONG, MIN_LONG, Record
 from kmirror.record.record_batch import LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
 from kmirror.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kmirror.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
@@ -212,6 +212,8 @@ def test_produce_to_topics_with_rules(pair: Pair) -> None:
     create_topic(pair, "rule-small", max_message_bytes="100")
     create_topic(pair, "rule-segment", segment_bytes="1048576", max_message_bytes="2000000")
     create_topic(pair, "rule-gzip", compression_type="gzip")
+    create_topic(pair, "rule-any-time", message_timestamp_after_max_ms=str(MAX_LONG))
+    create_topic(pair, "rule-any-time-gzip", message_timestamp_after_max_ms=str(MAX_LONG), compression_type="gzip")
     create_topic(pair, "rule-isr", min_insync_replicas="2")
     mixed = build_batch([Record(0, TIME, b"k", b"v"), Record(1, TIME, None, b"v"), Record(2, TIME, None, b"v")])
     for version in PRODUCE_VERSIONS:
@@ -225,6 +227,11 @@ def test_produce_to_topics_with_rules(pair: Pair) -> None:
         for acks in (-1, 1):
             send(pair, "rule-isr", PLAIN, version, note="isr", acks=acks)
     send(pair, "rule-segment", build_batch(records(b"x" * 1_100_000)), 9, note="larger than a segment")
+    for base, delta in ((MAX_LONG, 10), (MAX_LONG, 0), (MIN_LONG + 3, -10), (MIN_LONG, 0), (-1, MIN_LONG), (MAX_LONG, -MAX_LONG)):
+        wrapping = patched(build_batch([Record(0, 0, b"k", b"v"), Record(1, delta, b"k", b"w")]), 27, ">q", base)
+        for topic in ("rule-any-time", "rule-any-time-gzip", "rule-range"):
+            send(pair, topic, wrapping, 9, note=f"times that wrap, {base} and {delta} more")
+    pair.same(lambda side: fetch(side, "rule-any-time", 0, 11), 11, note="times that wrap")
 
 
 def test_produce_to_what_is_not_there(pair: Pair) -> None:

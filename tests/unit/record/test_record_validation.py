@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
@@ -127,6 +128,36 @@ def test_timestamps_out_of_range_are_refused_and_minus_one_is_not() -> None:
         f"Timestamp {NOW - 11} of message with offset 2 is out of range. The timestamp should be within [{NOW - 10}, {NOW + 3_600_000}]"
     )
     assert validate(build_batch([Record(0, -1, b"k", b"v", [])]), timestamp_before_max_ms=10).max_timestamp_ms == -1
+
+
+TIMES_THAT_WRAP = [(LONG_MAX, 10), (-LONG_MAX, -10), (-1, -LONG_MAX - 1), (LONG_MAX, -LONG_MAX)]
+
+
+@pytest.mark.parametrize("target", [CompressionType.NONE, CompressionType.GZIP])
+@pytest.mark.parametrize("base, delta", TIMES_THAT_WRAP)
+def test_times_beyond_64_bits_wrap_as_javas_do(base: int, delta: int, target: CompressionType) -> None:
+    """The broker answered UNKNOWN_SERVER_ERROR, with a traceback in its log."""
+    batch = build_batch([Record(0, 0, b"k", b"v", []), Record(1, delta, b"k", b"w", [])])
+    struct.pack_into(">q", batch, 27, base)
+    rewrite_crc(batch)
+    second = (base + delta + (1 << 63)) % (1 << 64) - (1 << 63)
+    if target is not CompressionType.NONE and min(base, second) < -1:
+        with pytest.raises(ApiException, match=f"Invalid negative timestamp {min(base, second)}") as refused:
+            validate(batch, target_compression=target, timestamp_after_max_ms=LONG_MAX)
+        assert refused.value.error is Errors.UNKNOWN_SERVER_ERROR, "Kafka's answer to what its MemoryRecordsBuilder does not take"
+        return
+    result = validate(batch, target_compression=target, timestamp_after_max_ms=LONG_MAX)
+    assert [record.timestamp for record in RecordBatch(result.records).records()] == [base, second]
+    assert result.max_timestamp_ms == max(base, second, -1)
+    with pytest.raises(RecordValidationException) as caught:
+        validate(batch, timestamp_before_max_ms=1_000, timestamp_after_max_ms=1_000)
+    assert caught.value.error is Errors.INVALID_TIMESTAMP
+
+
+@pytest.mark.parametrize("first, second", [(-1, LONG_MAX), (LONG_MAX, -1), (-LONG_MAX - 1, LONG_MAX), (0, -LONG_MAX - 1)])
+def test_times_that_are_further_apart_than_64_bits_are_read_as_they_were_written(first: int, second: int) -> None:
+    batch = RecordBatch(build_batch([Record(0, first, b"k", b"v", []), Record(1, second, b"k", b"w", [])]))
+    assert [record.timestamp for record in batch.records()] == [first, second]
 
 
 def test_a_producer_may_not_set_log_append_time() -> None:
