@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+COMPILED := $(VENV)/.tests-compiled
 DIR ?=
 # Tests wait more than they compute: five at a time keep two cores busy. Those of interop start JVMs.
 WORKERS ?= 5
@@ -24,11 +25,14 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)  ## two clusters, a mirror, a disaster, a failover and a failback: build/demo
 	$(BIN)/kmirror demo --output build/demo
 
-test: $(STAMP)  ## unit, property, golden, conformance and integration tests
+# Who collects a test first rewrites its assertions and compiles it: once, on two cores, not in each worker.
+$(COMPILED): $(STAMP) $(shell find kmirror tests -name '*.py')
 	$(BIN)/python -m compileall -q -j 0 kmirror
-	@# Who collects a test first rewrites its assertions and compiles it: once here, on two cores, not in each worker.
 	@$(BIN)/python -m pytest tests/unit --collect-only -qq > /dev/null & \
 	$(BIN)/python -m pytest tests --ignore tests/unit --collect-only -qq > /dev/null; wait
+	touch $@
+
+test: $(STAMP) $(COMPILED)  ## unit, property, golden, conformance and integration tests
 	$(BIN)/python -m pytest tests -m "not interop and not foreign" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 golden: $(STAMP)  ## the golden tests, over other vectors with DIR=folder

@@ -34,6 +34,7 @@ SPARK_CONF = Path(__file__).parent / "support" / "spark_conf"
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("SPARK_CONF_DIR", str(SPARK_CONF))
+    gc.disable()  # until the tests are collected, nothing is given up
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -86,6 +87,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
