@@ -247,9 +247,9 @@ def _refuse_broken_rules(batch: RecordBatch, rules: _Rules) -> None:
             text = f"Compacted topic cannot accept message without key in topic partition {rules.topic_partition}"
             found.append((Errors.INVALID_RECORD, RecordError(index, text)))
         elif rules.timestamp_type is TimestampType.CREATE_TIME and record.timestamp != NO_TIMESTAMP:
-            earliest, latest = rules.now_ms - rules.timestamp_before_max_ms, rules.now_ms + rules.timestamp_after_max_ms
             age_ms = java_long(rules.now_ms - record.timestamp)
             if age_ms > rules.timestamp_before_max_ms or java_long(-age_ms) > rules.timestamp_after_max_ms:
+                earliest, latest = rules.now_ms - rules.timestamp_before_max_ms, rules.now_ms + rules.timestamp_after_max_ms
                 text = (
                     f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. The timestamp should be within "
                     f"[{java_long(earliest)}, {java_long(latest)}]"

@@ -24,15 +24,9 @@ def run(command: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
 
 def python(statements: str) -> str:
     """A command whose `run` is these statements, which may use `os` and `sys`."""
-    lines = [
-        "import os, sys",
-        "from kmirror.cli.user_errors import exit_code",
-        "def run():",
-        *statements.split("; "),
-        "sys.exit(exit_code(run))",
-    ]
-    body = "\n".join(line if line in lines[:3] or line is lines[-1] else f"    {line}" for line in lines)
-    return f"{sys.executable} -c '{body}'"
+    body = "\n    ".join(statements.split("; "))
+    program = f"import os, sys\nfrom kmirror.cli.user_errors import exit_code\ndef run():\n    {body}\nsys.exit(exit_code(run))"
+    return f"{sys.executable} -c '{program}'"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
