@@ -30,11 +30,12 @@ MAX_SEQUENCE = 0x7FFFFFFF
 
 class ProducerAppendInfo:
     """Accumulates the batches of `current_entry`'s producer in one append. `updated_entry` is the
-    result.
+    result; `lost_transactions` are first offsets of transactions that nobody can end any more.
     """
 
     __slots__ = (
         "current_entry",
+        "lost_transactions",
         "origin",
         "producer_id",
         "started_transactions",
@@ -58,6 +59,7 @@ class ProducerAppendInfo:
         self.verification_state_entry = verification_state_entry
         self.updated_entry = current_entry.without_batches()
         self.started_transactions: list[TxnMetadata] = []
+        self.lost_transactions: list[int] = []
 
     def append_data_batch(self, header: BatchHeader, first_offset: LogOffsetMetadata) -> None:
         """Adds a data batch. INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or
@@ -70,13 +72,22 @@ class ProducerAppendInfo:
         batch = BatchMetadata(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
         entry.add_batch(header.producer_epoch, batch)
         if entry.current_txn_first_offset is not None and not header.is_transactional:
-            raise ApiException(
-                Errors.INVALID_TXN_STATE,
-                f"Expected transactional write from producer {self.producer_id} at offset {header.base_offset} in partition {self.topic_partition}",
-            )
+            self._refuse_write_outside_transaction(entry, header.base_offset)
         if entry.current_txn_first_offset is None and header.is_transactional:
             entry.current_txn_first_offset = header.base_offset
             self.started_transactions.append(TxnMetadata(self.producer_id, first_offset))
+
+    def _refuse_write_outside_transaction(self, entry: ProducerStateEntry, offset: int) -> None:
+        """INVALID_TXN_STATE for a client. What a leader has accepted, or a log holds, stays: whoever
+        accepted it had lost the transaction, because its records are below the log start offset.
+        """
+        message = f"Expected transactional write from producer {self.producer_id} at offset {offset} in partition {self.topic_partition}"
+        if self.origin is not AppendOrigin.REPLICATION:
+            raise ApiException(Errors.INVALID_TXN_STATE, message)
+        assert entry.current_txn_first_offset is not None
+        log.warning("%s; the transaction that began at offset %d is forgotten", message, entry.current_txn_first_offset)
+        self.lost_transactions.append(entry.current_txn_first_offset)
+        entry.current_txn_first_offset = None
 
     def append_end_txn_marker(
         self, header: BatchHeader, *, is_abort: bool, coordinator_epoch: int, timestamp: int, transaction_version: int = 0

@@ -150,6 +150,8 @@ class ProducerStateManager:
             self._add_producer(append_info.updated_entry)
         for transaction in append_info.started_transactions:
             self._add_ongoing(transaction)
+        for first_offset in append_info.lost_transactions:
+            self._ongoing.pop(first_offset, None)
         self._update_oldest_txn_timestamp()
 
     def update_all(self, append_infos: Iterable[ProducerAppendInfo]) -> None:

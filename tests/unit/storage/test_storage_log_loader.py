@@ -237,3 +237,20 @@ def test_what_a_load_repaired_stays_repaired(folder: Folder) -> None:
     second = folder.open(clean=True, recovery_point=2)
     second.close()
     assert {name: (folder.path / name).read_bytes() for name in folder.names()} == files
+
+
+def test_a_transaction_below_the_log_start_does_not_keep_a_log_from_loading(folder: Folder) -> None:
+    """A broker that crashed after DeleteRecords forgot the transaction at offset 0, and took a write
+    without one. The next recovery reads both.
+    """
+    producer = {"producer_id": 7, "producer_epoch": 0}
+    now = folder.world.clock.now_ms
+    begun = build_batch([Record(0, now, None, b"begun")], base_offset=0, is_transactional=True, base_sequence=0, **producer)
+    folder.write(0, begun, build_batch([Record(1, now, None, b"alone")], base_offset=1, base_sequence=1, **producer))
+    log = folder.open(log_start_offset=1)
+    assert (log.log_start_offset, log.log_end_offset) == (1, 2)
+    assert values(log) == [(0, b"begun"), (1, b"alone")]
+    log.update_high_watermark(2)
+    assert log.last_stable_offset == 2
+    entry = log.producer_state_manager.last_entry(7)
+    assert entry is not None and (entry.last_sequence, entry.current_txn_first_offset) == (1, None)

@@ -123,6 +123,20 @@ class TestTransactions:
         append(manager, header(0, transactional=True))
         assert refused(manager, header(1, sequence=1)) is Errors.INVALID_TXN_STATE
 
+    def test_what_a_leader_accepted_ends_a_transaction_that_it_had_lost(self, manager: ProducerStateManager) -> None:
+        append(manager, header(0, transactional=True))
+        append(manager, header(1, sequence=1), REPLICATION)
+        assert (manager.first_undecided_offset, manager.ongoing_transactions) == (None, [])
+        append(manager, header(2, sequence=2, transactional=True), REPLICATION)
+        assert end(manager, 3) == CompletedTxn(PID, 2, 3, True)
+
+    def test_a_lost_transaction_and_the_next_one_may_come_in_one_append(self, manager: ProducerStateManager) -> None:
+        info = manager.prepare_update(PID, REPLICATION)
+        for offset, transactional in enumerate((True, False, True)):
+            info.append_data_batch(header(offset, sequence=offset, transactional=transactional), LogOffsetMetadata(offset))
+        manager.update(info)
+        assert [transaction.first_offset.message_offset for transaction in manager.ongoing_transactions] == [2]
+
     def test_a_marker_without_data_completes_nothing(self, manager: ProducerStateManager) -> None:
         assert end(manager, 0) is None
         entry = manager.last_entry(PID)
