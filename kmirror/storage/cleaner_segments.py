@@ -205,7 +205,7 @@ class SegmentCleaner:
     ) -> None:
         """Collects what it needs from the log. Must run on the loop."""
         self._meter = meter
-        self._folder = LogFolder(log.directory, log.topic_partition, log.config, ports)
+        self._folder = LogFolder(log.directory, log.topic_partition, log.config, ports, log.segments)
         self._filter = record_filter
         self._check_not_aborted = check_not_aborted
         self._base_offset = segments[0].base_offset

@@ -54,7 +54,7 @@ class LocalLog:
 
     @property
     def folder(self) -> LogFolder:
-        return LogFolder(self.directory, self.topic_partition, self.config, self.ports)
+        return LogFolder(self.directory, self.topic_partition, self.config, self.ports, self.segments)
 
     @property
     def log_end_offset(self) -> int:
@@ -241,8 +241,7 @@ class LocalLog:
         directory = f"{self.parent_dir}/{name}"
         if directory == self.directory:
             return False
-        for segment in self.segments:
-            segment.close_index_handlers()
+        self.segments.close_index_handlers()
         self.ports.files.rename(self.directory, directory)
         self.directory = directory
         self.segments.update_parent_dir(directory)  # before the fsync: a flush on a worker opens the indexes by their names

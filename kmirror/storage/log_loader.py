@@ -81,7 +81,7 @@ class LogLoader:
         leader_epoch_cache: LeaderEpochFileCache,
         producer_state_manager: ProducerStateManager,
     ) -> None:
-        self._folder = LogFolder(directory, topic_partition, config, ports)
+        self._folder = LogFolder(directory, topic_partition, config, ports, segments)
         self._directory = directory
         self._topic_partition = topic_partition
         self._config = config
@@ -186,7 +186,7 @@ class LogLoader:
                 f"a batch ends at offset {overflow.offset}, below the segment's base offset {segment.base_offset}",
             ) from overflow
         _LOGGER.info("%s: splitting %s: %s", self._topic_partition, segment.path, overflow)
-        result = split_overflowed_segment(self._folder, segment, self._segments)
+        result = split_overflowed_segment(self._folder, segment)
         self._delete_producer_snapshots(result.deleted_segments)
 
     def _load_segment_files(self) -> None:

@@ -200,6 +200,7 @@ class LogManager:
                 self.checkpoints.write_in(log_dir.path)
                 if log_dir.path in self._dirs.live and (log_dir.had_clean_shutdown or log_dir.is_loaded):
                     self._mark_clean_shutdown(log_dir.path, broker_epoch)
+        self.removal.close_handlers()
         self._dirs.unlock()
 
     def _mark_clean_shutdown(self, log_dir: str, broker_epoch: int) -> None:
@@ -218,6 +219,7 @@ class LogManager:
         self.tasks.stop()
         for log in self._logs.all():
             log.close_handlers()
+        self.removal.close_handlers()
         self._dirs.unlock()
 
     # logs

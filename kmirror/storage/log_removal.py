@@ -98,6 +98,11 @@ class LogRemoval:
             log.close_handlers()
             _LOGGER.error("cannot rename the log %s: %s", log.directory, error.message)
 
+    def close_handlers(self) -> None:
+        """Closes the files of the logs that wait. The next start removes their folders."""
+        for log, _ in self._logs_to_be_deleted:
+            log.close_handlers()
+
     def add(self, log: UnifiedLog) -> None:
         """Queues a log whose folder is named `-delete`."""
         self._logs_to_be_deleted.append((log, self._ports.clock.time_ms()))

@@ -10,7 +10,8 @@ from kmirror.storage.log_segment import LogSegment
 
 
 class LogSegments:
-    """Owner of a log's segments: an ordered map from base offset to segment.
+    """Owner of a log's segments: an ordered map from base offset to segment; and of the files of
+    deleted ones, until they are removed.
 
     The last one is active: it is the one that is written to.
     """
@@ -19,6 +20,7 @@ class LogSegments:
         self.topic_partition = topic_partition
         self._offsets: list[int] = []
         self._segments: dict[int, LogSegment] = {}
+        self._deleted: set[LogSegment] = set()
 
     @property
     def is_empty(self) -> bool:
@@ -113,16 +115,32 @@ class LogSegments:
     def filter(self, predicate: Callable[[LogSegment], bool]) -> list[LogSegment]:
         return [segment for segment in self.values if predicate(segment)]
 
+    def note_deleted(self, segments: Iterable[LogSegment]) -> None:
+        """Keeps segments that belong to the log no more, but whose `.deleted` files wait for their
+        removal.
+        """
+        self._deleted.update(segments)
+
+    def forget_deleted(self, segments: Iterable[LogSegment]) -> None:
+        """Drops segments whose files were removed."""
+        self._deleted.difference_update(segments)
+
     def close(self) -> None:
         for segment in self.values:
             segment.close()
-
-    def close_handlers(self) -> None:
-        for segment in self.values:
+        for segment in self._deleted:
             segment.close_handlers()
 
+    def close_handlers(self) -> None:
+        for segment in (*self.values, *self._deleted):
+            segment.close_handlers()
+
+    def close_index_handlers(self) -> None:
+        for segment in (*self.values, *self._deleted):
+            segment.close_index_handlers()
+
     def update_parent_dir(self, directory: str) -> None:
-        for segment in self.values:
+        for segment in (*self.values, *self._deleted):
             segment.update_parent_dir(directory)
 
     def _at(self, slot: int) -> LogSegment | None:

@@ -358,6 +358,11 @@ class ProducerStateManager:
             return None
         return path + DELETED_FILE_SUFFIX
 
+    @property
+    def directory(self) -> str:
+        """The log's folder."""
+        return self._directory
+
     def update_parent_dir(self, directory: str) -> None:
         self._directory = directory
         self._snapshots = {offset: producer_snapshot_file(directory, offset) for offset in self._snapshots}

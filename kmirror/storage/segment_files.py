@@ -31,6 +31,7 @@ class LogFolder(NamedTuple):
     topic_partition: TopicPartition
     config: LogConfig
     ports: LogPorts
+    segments: LogSegments
 
     @property
     def parent_dir(self) -> str:
@@ -93,14 +94,19 @@ def delete_segment_files(files: FileSystem, directory: str, base_offset: int, su
 
 
 def delete_segments(folder: LogFolder, segments: Sequence[LogSegment], *, later: bool = True) -> None:
-    """Renames segments to `.deleted` and removes them after file.delete.delay.ms, or at once."""
+    """Renames segments to `.deleted` and removes them after file.delete.delay.ms, or at once. Until
+    then the folder's `segments` know them: they move and are closed with the others.
+    """
     for segment in segments:
         if not segment.has_suffix(DELETED_FILE_SUFFIX):
             segment.change_file_suffixes(segment.suffix, DELETED_FILE_SUFFIX)
 
+    folder.segments.note_deleted(segments)
+
     def remove() -> None:
         for segment in segments:
             segment.delete_if_exists()
+        folder.segments.forget_deleted(segments)
 
     if later:
         run_later(folder, "delete-file", folder.config.file_delete_delay_ms, "deleting segments", remove)
@@ -113,13 +119,14 @@ def delete_producer_snapshots(
 ) -> None:
     """Renames the snapshots at the base offsets of `segments` to `.deleted` and removes them."""
     marked = [producer_state_manager.remove_and_mark_snapshot_for_deletion(segment.base_offset) for segment in segments]
-    paths = [path for path in marked if path is not None]
-    if not paths:
+    names = [path.rpartition("/")[2] for path in marked if path is not None]
+    if not names:
         return
     files = folder.ports.files
 
     def remove() -> None:
-        for path in paths:
+        for name in names:
+            path = f"{producer_state_manager.directory}/{name}"  # the folder may have been renamed
             if files.exists(path):
                 files.remove(path)
 
@@ -136,7 +143,6 @@ def create_new_cleaned_segment(folder: LogFolder, base_offset: int) -> LogSegmen
 
 def replace_segments(
     folder: LogFolder,
-    existing: LogSegments,
     new_segments: Iterable[LogSegment],
     old_segments: Iterable[LogSegment],
     *,
@@ -145,6 +151,7 @@ def replace_segments(
     """Replaces `old_segments` by `new_segments`. Returns the old ones whose base offset no new one
     has.
     """
+    existing = folder.segments
     new = sorted(new_segments, key=lambda segment: segment.base_offset)
     old = sorted((segment for segment in old_segments if existing.contains(segment.base_offset)), key=lambda segment: segment.base_offset)
     for segment in reversed(new):
@@ -162,7 +169,7 @@ def replace_segments(
     return [segment for segment in old if segment.base_offset not in new_bases]
 
 
-def split_overflowed_segment(folder: LogFolder, segment: LogSegment, existing: LogSegments) -> SplitSegmentResult:
+def split_overflowed_segment(folder: LogFolder, segment: LogSegment) -> SplitSegmentResult:
     """Splits a segment whose offsets do not fit its indexes into several that do."""
     assert segment.has_overflow(), ("only a segment with overflow is split", segment)
     new_segments: list[LogSegment] = []
@@ -178,7 +185,7 @@ def split_overflowed_segment(folder: LogFolder, segment: LogSegment, existing: L
             split.flush()
             split.set_last_modified_ms(segment.last_modified_ms)
         assert size_in_bytes(new_segments) == segment.size, ("sizes after a split", size_in_bytes(new_segments), segment.size)
-        deleted = replace_segments(folder, existing, new_segments, [segment])
+        deleted = replace_segments(folder, new_segments, [segment])
     except OSError:
         for split in new_segments:
             split.close_handlers()

@@ -366,7 +366,7 @@ class UnifiedLog:
     def replace_segments(self, new_segments: list[LogSegment], old_segments: list[LogSegment]) -> None:
         """Replaces the old segments by the cleaner's `.cleaned` ones."""
         with self._io.guarded(f"Error while replacing segments of {self.topic_partition}"):
-            deleted = replace_segments(self.local_log.folder, self.segments, new_segments, old_segments)
+            deleted = replace_segments(self.local_log.folder, new_segments, old_segments)
             delete_producer_snapshots(self.local_log.folder, deleted, self.producer_state_manager)
 
     # life

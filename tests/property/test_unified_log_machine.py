@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from support.brokers.descriptor_doubles import open_files_below
 from support.logs.storage_doubles import StorageWorld
 
 from kmirror.record.append_origin import AppendOrigin
@@ -78,6 +79,7 @@ class UnifiedLogMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.log.close_handlers()
+        assert open_files_below(self.root) == []
         shutil.rmtree(self.root)
 
     @property

@@ -41,6 +41,15 @@ def in_a_process_of_its_own(test: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
+def open_files_below(folder: pathlib.Path | str) -> list[str]:
+    """Returns the paths of the files in `folder` that this process has open, removed ones included."""
+    found: list[str] = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # the descriptor of the listing itself
+            found.append(os.readlink(f"/proc/self/fd/{name}"))
+    return [path for path in found if path.startswith(f"{folder}/")]
+
+
 @contextmanager
 def all_descriptors_taken() -> Iterator[None]:
     """Lowers the limit to a little more than what is open, and takes the rest, as clients'

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 
 import pytest
+from support.brokers.descriptor_doubles import open_files_below
 from support.logs.storage_doubles import SeededRandom, StorageWorld
 
 from kmirror.common.errors import ApiException, Errors, KmirrorError
@@ -185,6 +186,40 @@ def test_deleted_logs_go_after_the_delay(broker: Broker) -> None:
     broker.world.scheduler.advance(200_000)
     assert sorted(path.name for path in pathlib.Path(broker.dirs[0]).iterdir() if path.is_dir()) == ["t-0", "t-1"]
     manager.shutdown()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_waits_for_its_removal_is_closed_at_the_end(broker: Broker, tmp_path: pathlib.Path, *, killed: bool) -> None:
+    """An application's tests start brokers by the hundred in one process."""
+    broker.topic_config = SMALL_SEGMENTS
+    manager = broker.manager()
+    for topic_partition in (T0, T1):
+        append(manager.get_or_create_log(topic_partition, topic_id=ID, is_new=True), batches=6, size=100)
+    log = manager.get_log(T0)
+    assert log is not None
+    log.maybe_increment_log_start_offset(4, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
+    assert log.delete_old_segments() > 0
+    manager.async_delete([T1])
+    assert any("-delete/" in path for path in open_files_below(tmp_path))
+    assert any(".deleted" in path for path in open_files_below(tmp_path))
+    if killed:
+        manager.kill()
+    else:
+        manager.shutdown()
+    assert open_files_below(tmp_path) == []
+
+
+def test_deleted_segments_follow_a_folder_that_is_renamed(broker: Broker) -> None:
+    broker.topic_config = SMALL_SEGMENTS
+    log = broker.manager().get_or_create_log(T0, topic_id=ID, is_new=True)
+    append(log, batches=6, size=100)
+    log.maybe_increment_log_start_offset(4, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
+    assert log.delete_old_segments() > 0
+    log.rename_dir("t-0.a-future")
+    deleted = [path.suffixes[0] for path in pathlib.Path(log.directory).glob("*.deleted")]
+    assert {".log", ".index", ".timeindex", ".snapshot"} == set(deleted)
+    broker.world.scheduler.advance(LogConfig().file_delete_delay_ms)
+    assert list(pathlib.Path(log.directory).glob("*.deleted")) == []
 
 
 def test_deleted_logs_go_one_a_turn(broker: Broker) -> None:
