@@ -76,6 +76,7 @@ class UnifiedLogMachine(RuleBasedStateMachine):
         self.model: list[ModelBatch] = []
         self.log_start = self.log_end = 0
         self.leader_epoch = 0
+        self.producers_were_loaded = False
 
     def teardown(self) -> None:
         self.log.close_handlers()
@@ -104,6 +105,7 @@ class UnifiedLogMachine(RuleBasedStateMachine):
             ),
         )
         self.log.update_high_watermark(self.log.log_end_offset)
+        self.producers_were_loaded = self.producers_were_loaded or self.log_start > 0
 
     # appends
     def leader_append(self, data: bytearray, origin: AppendOrigin, batch: ModelBatch) -> None:
@@ -296,15 +298,17 @@ class UnifiedLogMachine(RuleBasedStateMachine):
     def producers_agree(self) -> None:
         if not hasattr(self, "log"):
             return
-        last, open_transactions = producer_view([batch for batch in self.model if batch.last_offset >= self.log_start])
+        last, _ = producer_view([batch for batch in self.model if batch.last_offset >= self.log_start])
         active = self.log.producer_state_manager.active_producers
         for producer_id, offset in last.items():
             assert active[producer_id].last_data_offset == offset
+        _, open_transactions = producer_view(self.model)
         everything_known = self.log_start == 0 and (not self.model or self.segment_zero_is_there)
         if everything_known:
             assert {producer for producer, entry in active.items() if entry.last_data_offset >= 0} == set(last)
+        if self.segment_zero_is_there and not self.producers_were_loaded:
             self.log.update_high_watermark(self.log_end)
-            assert self.log.last_stable_offset == min([*open_transactions.values(), self.log_end])
+            assert self.log.last_stable_offset == max(self.log_start, min([*open_transactions.values(), self.log_end]))
 
     @precondition(lambda self: bool(self.model))
     @rule(data=st.data())
