@@ -43,7 +43,7 @@ conformance: $(STAMP)  ## each rule of KIP-1279 with its tests
 
 interop: $(STAMP)  ## the suites with Apache Kafka and other programs (JDK, Maven)
 	$(BIN)/python tools/kafka_jars.py --all
-	$(BIN)/python tools/spark_floor.py
+	$(BIN)/python tools/spark_packages.py
 	$(BIN)/python -m pytest tests/interop -m interop -n $(INTEROP_WORKERS) --dist loadfile
 
 foreign: $(STAMP)  ## other clients' own suites (cargo, Go, Node)

@@ -16,7 +16,8 @@ cached: `count()` is how one fills a cache, and the cache decides what the rows 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kmirror.spark.columns import SHARED
 from kmirror.spark.options import MARKED, NAME, ReadOptions
@@ -96,23 +97,40 @@ def _is_cached(frame: DataFrame, plan: Any) -> bool:
 def _narrower(frame: DataFrame, filters: list[Any], kept: dict[str, Any], options: dict[str, str]) -> DataFrame | None:
     """Returns the frame loaded again, with the filters' columns (`kept`: their attributes, by name)
     or with its batches' record counts."""
-    names = list(kept)
-    parsed = ReadOptions.parse(options)
-    if parsed.is_permissive:
+    narrowed = narrowed_options(options, kept)
+    if narrowed is None:
         return None
-    is_record = parsed.rows == "record"
-    sums = is_record and set(names) <= set(SHARED) and set(options) <= _WHOLE_BATCHES
-    changed = {key: value for key, value in options.items() if key not in ("columns", "rows", MARKED)}
-    changed["rows"] = "batch" if sums or not is_record else "record"
-    changed["columns"] = ",".join([*names, "record_count"] if sums else names or ["partition"])
     if MARKED in options:
-        changed[MARKED] = "true"  # this load has only this query
-    made = _with_filters(frame, _load(frame, changed), filters, kept)
-    if not sums:
+        narrowed.options[MARKED] = "true"  # this load has only this query
+    made = _with_filters(frame, _load(frame, narrowed.options), filters, kept)
+    if not narrowed.sums:
         return made
     from pyspark.sql import functions
 
     return made.agg(functions.sum("record_count").alias("n"))
+
+
+class Narrowed(NamedTuple):
+    """Options of a load for counting. `sums`: its rows are batches, and `record_count` is added up."""
+
+    options: dict[str, str]
+    sums: bool
+
+
+def narrowed_options(options: Mapping[str, str], names: Iterable[str]) -> Narrowed | None:
+    """Returns options that load only the columns `names` of the same rows, or of their batches; None
+    if every record has to be checked. KmirrorError as in `ReadOptions.parse`."""
+    names = list(names)
+    given = {key.lower(): value for key, value in options.items()}
+    parsed = ReadOptions.parse(given)
+    if parsed.is_permissive:
+        return None
+    is_record = parsed.rows == "record"
+    sums = is_record and set(names) <= set(SHARED) and set(given) <= _WHOLE_BATCHES
+    changed = {key: value for key, value in given.items() if key not in ("columns", "rows", MARKED)}
+    changed["rows"] = "batch" if sums or not is_record else "record"
+    changed["columns"] = ",".join([*names, "record_count"] if sums else names or ["partition"])
+    return Narrowed(changed, sums)
 
 
 def _load(frame: DataFrame, options: dict[str, str]) -> Any:

@@ -42,7 +42,7 @@ Options
 
 Save modes: `append` adds records after those that are there, so offsets, leader epochs and topic
 ids continue; the log.dir must have been shut down cleanly. `overwrite` replaces all logs. If there
-are logs, `error` (Spark's default) fails and `ignore` does nothing. These two need
+are logs, `error` (Spark's default) fails, and `ignore` does nothing. These two need
 `kmirror.spark.register`: for Python sources, Spark itself accepts only `append` and `overwrite`.
 
 The rows need not be shuffled. Each task writes its own segments, for the partitions that it has
@@ -77,7 +77,7 @@ from kmirror.spark.log_commit import LogCommit, staging_folder
 from kmirror.spark.one_line import in_one_line
 from kmirror.spark.options import NAME
 from kmirror.spark.staged_log import Piece, TaskWriter
-from kmirror.spark.write_options import WriteOptions
+from kmirror.spark.write_options import IGNORE, WriteOptions
 from kmirror.storage.log_dirs import LOCK_FILE_NAME
 
 if TYPE_CHECKING:
@@ -99,13 +99,18 @@ class KafkaLogWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._options = options
         self._overwrite = overwrite
         self._made_path = not os.path.exists(options.path)
+        self._does_nothing = False
         files = WritableLocalFiles()
         if not self._made_path:
             if files.exists(f"{options.path}/{LOCK_FILE_NAME}"):
                 locked_log_dir(files, options.path).lock.close()
             settle_if_nobody_writes(options.path, overwrite=overwrite)
             names = files.list_dir(options.path)
-            check_save_mode(options, options.path, partitions_in(files, options.path, names))
+            found = partitions_in(files, options.path, names)
+            if options.save_mode == IGNORE and found:
+                self._does_nothing = True
+                return
+            check_save_mode(options, options.path, found)
             if overwrite:
                 check_overwrite(files, options.path, names)
         self._staging = staging_folder(options.path)
@@ -113,6 +118,8 @@ class KafkaLogWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     @in_one_line
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenPieces:
+        if self._does_nothing:
+            return WrittenPieces([])
         number = _task_number()
         folder = f"{self._staging}/task-{number}-{SystemRandom().token_bytes(8).hex()}"
         try:
@@ -125,12 +132,16 @@ class KafkaLogWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     @in_one_line
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        if self._does_nothing:
+            return
         pieces = [piece for message in messages if isinstance(message, WrittenPieces) for piece in message.pieces]
         LogCommit(self._options, self._staging, overwrite=self._overwrite).run(pieces)
         remove_staging_if_possible(WritableLocalFiles(), self._staging)
 
     @in_one_line
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        if self._does_nothing:
+            return
         files = WritableLocalFiles()
         if files.is_dir(self._options.path) and self._is_in_journal(files):
             return

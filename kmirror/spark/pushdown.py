@@ -63,11 +63,10 @@ _LOAD_ID: Final = re.compile(r"[0-9a-f]{32}")
 def mark(frame: DataFrame) -> DataFrame:
     """Returns the same rows with the marker, or the frame itself if it has no column that can be
     pushed."""
-    from pyspark.sql.functions import lit
-
+    columns = frame.columns
     for name, value in MARKERS.items():
-        if name in frame.columns:
-            return frame.filter(frame[name] != lit(value))
+        if name in columns:
+            return frame.filter(frame[name] != value)
     return frame
 
 

@@ -1,7 +1,5 @@
-"""Registers the data source with a session, and what Spark lacks for it.
-
-A Spark Connect session gets the source alone. What Spark lacks needs the driver's own JVM, and a
-Connect client has none.
+"""Registers the data source with a session, and what Spark lacks for it. A client of Spark Connect
+has no JVM, so what it lacks is mended in another way (`connect_session`).
 """
 
 from __future__ import annotations
@@ -14,7 +12,8 @@ if TYPE_CHECKING:
 
 def register(spark: SparkSession) -> None:
     """Registers `kafka-log` with a session. From then on reads push filters down and `count()` uses
-    headers, and writes know every save mode; with Spark Connect none of these."""
+    headers, and writes know every save mode. In a session of Spark Connect the server needs kmirror,
+    too."""
     from kmirror.spark.counting import count_from_headers
     from kmirror.spark.data_source import NAME, KafkaLogDataSource
     from kmirror.spark.hadoop_settings import hand_on_settings
@@ -22,7 +21,10 @@ def register(spark: SparkSession) -> None:
     from kmirror.spark.save_modes import save_in_all_modes
 
     if is_connect(spark):
+        from kmirror.spark.connect_session import mend_connect_session
+
         spark.dataSource.register(KafkaLogDataSource)
+        mend_connect_session(spark, NAME)
         return
     hand_on_settings(spark)
     spark.dataSource.register(KafkaLogDataSource)

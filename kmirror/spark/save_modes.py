@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 from kmirror.spark.commit_journal import settle_if_nobody_writes
 from kmirror.spark.existing_logs import partitions_in
 from kmirror.spark.local_writes import WritableLocalFiles
-from kmirror.spark.write_options import SAVE_MODE, WriteOptions
+from kmirror.spark.write_options import IGNORE, SAVE_MODE, WriteOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameWriter, SparkSession
 
-_ERROR: Final = ("error", "errorifexists", "default")
+ERROR: Final = ("error", "errorifexists", "default")
 
 
 def save_in_all_modes(source_name: str) -> None:
@@ -39,9 +39,9 @@ def save_in_all_modes(source_name: str) -> None:
         is_ours = str(format or self._jwrite.source()).lower() == source_name
         if is_ours:
             _make_active(self._spark)
-        if not is_ours or chosen not in (*_ERROR, "ignore"):
+        if not is_ours or chosen not in (*ERROR, IGNORE):
             original(self, path, format, mode, partitionBy, **options)
-        elif chosen != "ignore" or not has_logs(_options(self, path, options)):
+        elif chosen != IGNORE or not has_logs(_options(self, path, options)):
             original(self, path, format, "append", partitionBy, **options, **{SAVE_MODE: chosen})
 
     save.__doc__ = original.__doc__

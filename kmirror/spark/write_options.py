@@ -17,6 +17,7 @@ from kmirror.spark.options import NAME
 from kmirror.spark.record_bytes import Codec
 from kmirror.storage.log_config import LONG_MAX, LogConfig
 
+IGNORE: Final = "ignore"
 SAVE_MODE: Final = "kmirror.savemode"
 """Set by our own `save()` (`save_modes`): the mode `error` (also as `errorifexists` or `default`)
 or `ignore`, which Spark does not pass on to a Python source.

@@ -1,7 +1,7 @@
 """The oldest PySpark that pyproject.toml accepts: what works with it, and what says that it needs a
 newer one.
 
-`tools/spark_floor.py` brings it into the cache folder.
+`tools/spark_packages.py` brings it into the cache folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from support.logs.log_folders import batch, batches, write_segments
 from support.peers.peers import java, require
 from support.waiting import PROGRAM_S
 
-from tools.spark_floor import COMPLETE, ROOT, floor_dir, floor_version
+from tools.spark_packages import COMPLETE, ROOT, floor_dir, floor_version
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(2 * PROGRAM_S)]
 
@@ -89,7 +89,7 @@ print(json.dumps(found))
 
 
 def test_the_oldest_pyspark_reads_writes_and_compares(tmp_path: pathlib.Path) -> None:
-    require((floor_dir() / COMPLETE).exists(), f"PySpark {floor_version()} is not in the cache folder: run tools/spark_floor.py")
+    require((floor_dir() / COMPLETE).exists(), f"PySpark {floor_version()} is not in the cache folder: run tools/spark_packages.py")
     java()
     for number in range(2):
         write_segments(tmp_path / "source" / f"t-{number}", (0, batches(40)), (200, batches(40, first=200)))
