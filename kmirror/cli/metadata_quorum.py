@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kmirror.cli.tool_commands import CommandParser, connection, run_command_tool
 from kmirror.cli.tool_options import CommandError, print_json
+from kmirror.common.addresses import address_text
 
 if TYPE_CHECKING:
     from kmirror.admin.cluster import QuorumInfo, QuorumReplica
@@ -113,7 +114,7 @@ def _nodes(quorum: QuorumInfo, replicas: list[QuorumReplica]) -> str:
         text = f'{{"id": {replica.replica_id}'
         if replica.replica_directory_id:
             text += f', "directoryId": "{replica.replica_directory_id}"'
-        endpoints = [f'"{name}://{host}:{port}"' for name, host, port in quorum.endpoints.get(replica.replica_id, [])]
+        endpoints = [f'"{name}://{address_text(host, port)}"' for name, host, port in quorum.endpoints.get(replica.replica_id, [])]
         if endpoints:
             text += f', "endpoints": [{", ".join(endpoints)}]'
         shown.append(text + "}")
@@ -147,7 +148,7 @@ def _as_json(cluster_id: str | None, quorum: QuorumInfo) -> dict[str, object]:
                 "logEndOffset": row.log_end_offset,
                 "lastFetchTimestamp": row.last_fetch_timestamp,
                 "lastCaughtUpTimestamp": row.last_caught_up_timestamp,
-                "endpoints": [f"{name}://{host}:{port}" for name, host, port in quorum.endpoints.get(row.replica_id, [])],
+                "endpoints": [f"{name}://{address_text(host, port)}" for name, host, port in quorum.endpoints.get(row.replica_id, [])],
             }
             for row in rows
         ]

@@ -33,6 +33,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kmirror.common.addresses import address_text
 from kmirror.common.errors import ConfigError
 from kmirror.common.exponential_backoff import ExponentialBackoff
 from kmirror.network.client_connection import ClientConnection
@@ -169,7 +170,7 @@ class NetworkClient:
         """
         peer = self._peers.get((host, port, connection_key))
         if peer is not None and peer.connection is not None:
-            peer.connection.lose(DisconnectError(f"connection to {host}:{port} was closed by its owner"))
+            peer.connection.lose(DisconnectError(f"connection to {peer.address} was closed by its owner"))
 
     def close(self) -> None:
         """Drops every connection. Requests that wait, and any sent later, fail with
@@ -195,7 +196,7 @@ class NetworkClient:
         if connection is not None and connection.usable:
             if not self._idle_too_long(connection):
                 return connection
-            connection.lose(DisconnectError(f"connection to {host}:{port} was idle for too long"))
+            connection.lose(DisconnectError(f"connection to {peer.address} was idle for too long"))
         return await self._connected(peer, deadline_ms)
 
     def _idle_too_long(self, connection: ClientConnection) -> bool:
@@ -209,7 +210,7 @@ class NetworkClient:
         """
         attempt = peer.attempt
         if attempt is None:
-            attempt = peer.attempt = self._runtime.spawn(self._attempt(peer), name=f"connect-{peer.host}:{peer.port}")
+            attempt = peer.attempt = self._runtime.spawn(self._attempt(peer), name=f"connect-{peer.address}")
             attempt.add_done_callback(peer.attempt_done)
         outcome = self._runtime.create_future()
 
@@ -217,7 +218,7 @@ class NetworkClient:
             if outcome.done():
                 return
             if task.cancelled():
-                outcome.set_exception(DisconnectError(f"connecting to {peer.host}:{peer.port} was cancelled"))
+                outcome.set_exception(DisconnectError(f"connecting to {peer.address} was cancelled"))
                 return
             error = task.exception()
             if error is None:
@@ -227,7 +228,7 @@ class NetworkClient:
 
         def time_out() -> None:
             if not outcome.done():
-                outcome.set_exception(NotConnectedError(f"no connection to {peer.host}:{peer.port} in time"))
+                outcome.set_exception(NotConnectedError(f"no connection to {peer.address} in time"))
 
         attempt.add_done_callback(pass_on)
         timer = self._runtime.call_later_ms(max(0, deadline_ms - self._runtime.clock.monotonic_ms()), time_out)
@@ -252,15 +253,15 @@ class NetworkClient:
             succeeded = True
             return connection
         except TimeoutError as error:
-            raise DisconnectError(f"{peer.host}:{peer.port} did not accept a connection in {timeout_ms} ms") from error
+            raise DisconnectError(f"{peer.address} did not accept a connection in {timeout_ms} ms") from error
         except OSError as error:
-            raise DisconnectError(f"cannot connect to {peer.host}:{peer.port}: {error.strerror or error}") from error
+            raise DisconnectError(f"cannot connect to {peer.address}: {error.strerror or error}") from error
         except (RequestTimeoutError, UnsupportedVersionError) as error:
             raise DisconnectError(str(error)) from error
         except ConfigError as error:
-            raise DisconnectError(f"the connection to {peer.host}:{peer.port} cannot be secured: {error}") from error
+            raise DisconnectError(f"the connection to {peer.address} cannot be secured: {error}") from error
         except ProtocolReadError as error:
-            raise DisconnectError(f"{peer.host}:{peer.port} does not speak Kafka's protocol: {error}") from error
+            raise DisconnectError(f"{peer.address} does not speak Kafka's protocol: {error}") from error
         finally:
             self._note_outcome(peer, succeeded=succeeded)
 
@@ -306,7 +307,7 @@ class NetworkClient:
             peer.next_attempt_ms = 0
             return
         if peer.connection is not None:
-            peer.connection.lose(DisconnectError(f"connection to {peer.host}:{peer.port} could not be set up"))
+            peer.connection.lose(DisconnectError(f"connection to {peer.address} could not be set up"))
         backoff_ms = self._backoff.backoff_ms(peer.failures, self._runtime.random)
         peer.failures += 1
         peer.next_attempt_ms = self._runtime.clock.monotonic_ms() + int(backoff_ms)
@@ -318,6 +319,7 @@ class Peer:
     def __init__(self, host: str, port: int) -> None:
         self.host = host
         self.port = port
+        self.address = address_text(host, port)
         self.connection: ClientConnection | None = None
         self.attempt: asyncio.Task[ClientConnection] | None = None
         self.failures = 0

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from kmirror.common.addresses import address_text
 from kmirror.common.ports import Buffer
 from kmirror.network.client_errors import AuthenticationError, DisconnectError, RequestTimeoutError
 from kmirror.network.client_login import ClientLogin
@@ -70,6 +71,7 @@ class ClientConnection:
         self._runtime = runtime
         self.host = host
         self.port = port
+        self.address = address_text(host, port)
         self._client_id = client_id
         self._software_version = software_version
         self._metrics = metrics
@@ -91,7 +93,7 @@ class ClientConnection:
         self._error: DisconnectError | None = None
         self._room: asyncio.Event = asyncio.Event()
         self._room.set()
-        self.versions = NodeApiVersions(f"{host}:{port}")
+        self.versions = NodeApiVersions(self.address)
         self._login = ClientLogin(runtime, host, port, versions=self.versions, metrics=metrics, channel=channel, exchange=self._exchange)
         self.last_active_ms = self._runtime.clock.monotonic_ms()
 
@@ -124,7 +126,7 @@ class ClientConnection:
         try:
             self._reader.buffer_updated(size)
         except InvalidReceiveError as error:
-            self.lose(DisconnectError(f"{self.host}:{self.port} does not speak Kafka's protocol: {error}"))
+            self.lose(DisconnectError(f"{self.address} does not speak Kafka's protocol: {error}"))
         if self._has_answers:
             self._has_answers = False
             self._rest_until = NO_REST
@@ -144,7 +146,7 @@ class ClientConnection:
             self.lose(self._login.refused_by_tls(error))
             return
         detail = f": {error}" if error is not None else ""
-        self.lose(DisconnectError(f"{self.host}:{self.port} disconnected{detail}"))
+        self.lose(DisconnectError(f"{self.address} disconnected{detail}"))
 
     # Requests
 
@@ -291,9 +293,7 @@ class ClientConnection:
         correlation_id: int = _CORRELATION_ID.unpack_from(frame)[0] if len(frame) >= _CORRELATION_ID_BYTES else -1
         if not self._in_flight or self._in_flight[0].correlation_id != correlation_id:
             expected = self._in_flight[0].correlation_id if self._in_flight else "none"
-            self.lose(
-                DisconnectError(f"{self.host}:{self.port} answered request {correlation_id}, but the answer to {expected} was expected")
-            )
+            self.lose(DisconnectError(f"{self.address} answered request {correlation_id}, but the answer to {expected} was expected"))
             return
         request = self._in_flight.popleft()
         self._metrics.responses += 1
@@ -301,16 +301,15 @@ class ClientConnection:
         request.answered(frame)
 
     def _time_out(self, correlation_id: int) -> None:
-        peer = f"{self.host}:{self.port}"
         late = next((request for request in self._in_flight if request.correlation_id == correlation_id), None)
         if late is not None:
             self._in_flight.remove(late)
-        lost = DisconnectError(f"disconnected from {peer} because a request timed out")
+        lost = DisconnectError(f"disconnected from {self.address} because a request timed out")
         if late is None:
             self.lose(lost)
             return
         name = ApiKeys(late.api_key).name
-        timeout = RequestTimeoutError(f"{peer} did not answer {name} (correlation id {correlation_id}) in time")
+        timeout = RequestTimeoutError(f"{self.address} did not answer {name} (correlation id {correlation_id}) in time")
         if isinstance(late, AwaitedRequest):
             late.failed(timeout)
             self.lose(lost)

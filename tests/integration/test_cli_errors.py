@@ -186,6 +186,7 @@ def test_a_bootstrap_server_that_is_no_address_is_shown(last_line: Line, server:
 def test_a_cluster_that_does_not_answer_is_named(last_line: Line) -> None:
     assert "cannot connect to 127.0.0.1:1" in last_line(mirrors.main, "--bootstrap-server", "127.0.0.1:1", "--list")
     assert "cannot connect to 127.0.0.1:1" in last_line(log_diff.main, "bootstrap:127.0.0.1:1", "bootstrap:127.0.0.1:1", code=2)
+    assert "cannot connect to [::1]:1" in last_line(mirrors.main, "--bootstrap-server", "[::1]:1", "--list")
 
 
 @pytest.mark.parametrize("option", ["--mirror-config", "--command-config"])

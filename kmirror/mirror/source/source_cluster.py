@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from kmirror.common.addresses import address_text
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
@@ -188,11 +189,11 @@ async def _answer(host: str, port: int, asked: Awaitable[Any]) -> Any:
     except UnsupportedVersionError:
         raise
     except AuthenticationError as error:
-        raise SourceAuthenticationError(f"source broker {host}:{port}: {error}") from error
+        raise SourceAuthenticationError(f"source broker {address_text(host, port)}: {error}") from error
     except (DisconnectError, RequestTimeoutError, ProtocolReadError) as error:
-        raise SourceError(f"source broker {host}:{port}: {error or type(error).__name__}") from error
+        raise SourceError(f"source broker {address_text(host, port)}: {error or type(error).__name__}") from error
     except ApiException as error:
-        raise SourceError(f"source broker {host}:{port}: {error}", error.error) from error
+        raise SourceError(f"source broker {address_text(host, port)}: {error}", error.error) from error
 
 
 def _metadata_request(topics: Iterable[str] | None) -> metadata.MetadataRequest:
@@ -212,4 +213,4 @@ def _source_metadata(response: metadata.MetadataResponse) -> SourceMetadata:
 
 def _source_error(node: SourceNode, api: str, code: int, message: str | None) -> SourceError:
     error = Errors.for_code(code)
-    return SourceError(f"{api} at source broker {node.id} ({node.host}:{node.port}): {message or error.message}", error)
+    return SourceError(f"{api} at source broker {node.id} ({address_text(node.host, node.port)}): {message or error.message}", error)

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+from kmirror.common.addresses import address_text
 from kmirror.common.errors import Errors, KmirrorError
 from kmirror.common.ports import Buffer
 from kmirror.common.sentinels import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP, READ_COMMITTED, READ_UNCOMMITTED, UNKNOWN_OFFSET
@@ -286,7 +287,7 @@ class SourceEndPoint:
 
     def _failure(self, error: KmirrorError) -> SourceError:
         kind = SourceAuthenticationError if isinstance(error, AuthenticationError) else SourceError
-        return kind(f"source broker {self.node.host}:{self.node.port}: {str(error) or type(error).__name__}")
+        return kind(f"source broker {address_text(self.node.host, self.node.port)}: {str(error) or type(error).__name__}")
 
 
 def _topics(positions: Mapping[TopicPartition, FetchPosition], version: int, sizes: Mapping[TopicPartition, int]) -> list[fetch.FetchTopic]:

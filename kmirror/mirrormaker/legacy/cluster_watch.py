@@ -12,6 +12,7 @@ from typing import Final
 
 from kmirror.clients.client_config import ClientConfig
 from kmirror.clients.cluster_client import ClusterClient
+from kmirror.common.addresses import address_text
 from kmirror.common.errors import KmirrorError
 from kmirror.runtime.api import Runtime, TaskScope
 from kmirror.runtime.supervision import Supervised
@@ -28,7 +29,7 @@ class ClusterWatch:
         self.fault: str | None = None
         self._runtime = runtime
         self._name = name
-        self._servers = ",".join(f"{host}:{port}" for host, port in config.bootstrap_servers)
+        self._servers = ",".join(address_text(host, port) for host, port in config.bootstrap_servers)
         self._cluster = ClusterClient(runtime, config, allow_auto_topic_creation=False)
         self._scope = TaskScope(runtime, f"watch-{name}")
         self._told_ms = 0

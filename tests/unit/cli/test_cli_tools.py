@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kmirror.admin.cluster import QuorumInfo, QuorumReplica
 from kmirror.admin.reassignments import PartitionReassignment
 from kmirror.admin.results import ConfigEntry, ConfigSource, Node, PartitionDescription, TopicDescription
 from kmirror.cli import configs_actions, topics
@@ -21,6 +22,7 @@ from kmirror.cli.feature_versions import feature_dependencies, version_mapping
 from kmirror.cli.get_offsets import parse_rule, parse_time
 from kmirror.cli.java_names import java_exception_name
 from kmirror.cli.leader_election import parse_partitions as parse_election
+from kmirror.cli.metadata_quorum import status_text
 from kmirror.cli.reassign_partitions_plans import (
     Move,
     alternate_racks,
@@ -332,3 +334,11 @@ def test_configs_of_mirrors_needed_a_permission_on_the_cluster(
     captured = capsys.readouterr()
     assert printed in (captured.err if failed else captured.out) and bool(failed) == ("other" in arguments)
     assert printed or not captured.out
+
+
+def test_endpoints_of_voters_are_shown_as_kafka_shows_them() -> None:
+    """Kafka's `RaftVoterEndpoint` puts brackets around IPv6 addresses."""
+    voters = [QuorumReplica(node, Uuid.ZERO, 5, -1, -1) for node in (1, 2)]
+    endpoints = {1: [("CONTROLLER", "::1", 9093)], 2: [("CONTROLLER", "c2.example", 9093)]}
+    shown = status_text("id", QuorumInfo(1, 1, 5, voters, [], endpoints)).splitlines()[-2]
+    assert '"endpoints": ["CONTROLLER://[::1]:9093"]' in shown and '"endpoints": ["CONTROLLER://c2.example:9093"]' in shown
