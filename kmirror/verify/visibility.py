@@ -9,6 +9,7 @@ segments have no indexes (a copy of the `.log` files), everything is computed fr
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -74,25 +75,51 @@ def _newest_snapshot(files: FileSystem, partition: PartitionFiles, end: int) -> 
 def _follow(block: HeaderBlock, start: int, end: int, open_offsets: dict[int, int], aborted: set[AbortedTransaction]) -> None:
     """Applies the batches of a block, from offset `start` on and below `end`, to the open
     transactions."""
-    headers = block.headers
-    is_data = (headers["attributes"] & (TRANSACTIONAL_FLAG | CONTROL_FLAG)) == TRANSACTIONAL_FLAG
-    rows = np.flatnonzero(is_data & (headers["base_offset"] >= start) & (headers["base_offset"] < end))
-    data = iter([*zip(rows.tolist(), headers["producer_id"][rows].tolist(), headers["base_offset"][rows].tolist()), (len(headers), -1, -1)])
-    row, producer_id, base_offset = next(data)
+    data = _rows_of_transactions(block, start, end, open_offsets)
+    row, base_offset, producer_id, is_transactional = next(data)
     for control in block.controls:
         while row < control.row:
-            open_offsets.setdefault(producer_id, base_offset)
-            row, producer_id, base_offset = next(data)
-        offset = int(headers["base_offset"][control.row])
+            _take(open_offsets, base_offset, producer_id, is_transactional=is_transactional)
+            row, base_offset, producer_id, is_transactional = next(data)
+        offset = int(block.headers["base_offset"][control.row])
         if not start <= offset < end:
             continue
         if control.control_type == ControlRecordType.MIRROR_PID_RESET:
             open_offsets.clear()
         elif control.control_type in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
-            ended = int(headers["producer_id"][control.row])
+            ended = int(block.headers["producer_id"][control.row])
             first = open_offsets.pop(ended, None)
             if first is not None and control.control_type == ControlRecordType.ABORT:
                 aborted.add(AbortedTransaction(ended, first, offset))
-    while row < len(headers):
+    while row < len(block.headers):
+        _take(open_offsets, base_offset, producer_id, is_transactional=is_transactional)
+        row, base_offset, producer_id, is_transactional = next(data)
+
+
+def _rows_of_transactions(
+    block: HeaderBlock, start: int, end: int, open_offsets: Mapping[int, int]
+) -> Iterator[tuple[int, int, int, bool]]:
+    """Yields (row, base offset, producer id, whether it is transactional) of the data of all producers
+    that have a transaction in the block or before it; then a row behind the block.
+    """
+    headers = block.headers
+    kinds = headers["attributes"] & (TRANSACTIONAL_FLAG | CONTROL_FLAG)
+    producers = np.union1d(headers["producer_id"][kinds == TRANSACTIONAL_FLAG], np.fromiter(open_offsets, np.int64, len(open_offsets)))
+    if producers.size:
+        is_data = (kinds & CONTROL_FLAG == 0) & np.isin(headers["producer_id"], producers)
+        rows = np.flatnonzero(is_data & (headers["base_offset"] >= start) & (headers["base_offset"] < end))
+        chosen = headers[rows]
+        yield from zip(
+            rows.tolist(), chosen["base_offset"].tolist(), chosen["producer_id"].tolist(), (kinds[rows] == TRANSACTIONAL_FLAG).tolist()
+        )
+    yield len(headers), -1, -1, False
+
+
+def _take(open_offsets: dict[int, int], base_offset: int, producer_id: int, *, is_transactional: bool) -> None:
+    """A write without a transaction ends one that is open: the broker that took it had lost it, because
+    its records were below the log start offset (`storage.producer_append_info`).
+    """
+    if is_transactional:
         open_offsets.setdefault(producer_id, base_offset)
-        row, producer_id, base_offset = next(data)
+    else:
+        open_offsets.pop(producer_id, None)

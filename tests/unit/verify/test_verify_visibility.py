@@ -13,6 +13,7 @@ from support.logs.log_folders import batch, write_log
 from support.logs.replay_stories import Story
 
 from kmirror.common.errors import CorruptFileError
+from kmirror.record.builder import build_batch
 from kmirror.record.control_record import ControlRecordType
 from kmirror.record.record import Record
 from kmirror.record.record_batch import RecordBatch, iter_batches
@@ -91,6 +92,23 @@ def test_a_broker_says_the_same(story: Story) -> None:
     undecided = read_undecided(LocalFiles(), listing, listing.partitions[0])
     told.end()
     assert min(undecided.last_stable_offset, end) == stable
+
+
+def test_a_write_without_a_transaction_ends_one_that_the_broker_had_lost(tmp_path: Path) -> None:
+    """As storage does: DeleteRecords and a crash had made the broker forget the transaction at 0."""
+    producer = {"producer_id": 7, "producer_epoch": 0}
+    begun = build_batch([Record(0, 1, None, b"begun")], base_offset=0, is_transactional=True, base_sequence=0, **producer)
+    alone = build_batch([Record(1, 1, None, b"alone")], base_offset=1, base_sequence=1, **producer)
+    other = build_batch(
+        [Record(2, 1, None, b"other")], base_offset=2, is_transactional=True, base_sequence=0, producer_id=9, producer_epoch=0
+    )
+    anew = build_batch([Record(3, 1, None, b"anew")], base_offset=3, is_transactional=True, base_sequence=2, **producer)
+    for number, (parts, last_stable) in enumerate(
+        (([begun, alone], MAX_OFFSET), ([begun, alone, other, anew], 2), ([begun, alone, anew], 3))
+    ):
+        write_log(tmp_path / f"t-{number}", *map(bytes, parts))
+        listing = listed(tmp_path / f"t-{number}")
+        assert read_undecided(LocalFiles(), listing, listing.partitions[0]) == Undecided([], last_stable)
 
 
 def test_a_damaged_snapshot_is_passed_over(tmp_path: Path) -> None:
