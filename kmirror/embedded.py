@@ -25,10 +25,8 @@ nothing running.
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import tempfile
-import threading
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -41,6 +39,7 @@ from kmirror.controller.storage_tool import FormatOptions, format_node
 from kmirror.embedded_security import Security, Style
 from kmirror.node_process import NodeProcess
 from kmirror.runtime.asyncio_runtime import AsyncioRuntime
+from kmirror.runtime.loop_thread import LoopThread
 from kmirror.runtime.os_files import VolatileOsFileSystem
 from kmirror.server.kafka_config import KafkaConfig
 from kmirror.server.kafka_server import KafkaServer
@@ -48,32 +47,6 @@ from kmirror.server.kafka_server import KafkaServer
 T = TypeVar("T")
 HOST = "127.0.0.1"
 SEPARATE_CONTROLLER_ID = 3000
-
-
-class LoopThread:
-    """Owns an event loop and its daemon thread; coroutines are handed in from other threads."""
-
-    def __init__(self, name: str) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Runs `coroutine` to its end on the loop; returns its result to the calling thread."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
-
-    async def run_async(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Runs `coroutine` like `run`, for a caller on another loop."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
 
 class EmbeddedNode:

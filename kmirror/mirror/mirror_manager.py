@@ -25,7 +25,8 @@ from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.metadata.delta import MetadataDelta
 from kmirror.metadata.image import RESOURCE_MIRROR, MetadataImage
 from kmirror.metadata.registrations import PartitionRegistration
-from kmirror.mirror.coordination.mirror_coordinator import MirrorCoordinator, MirrorPartitionId
+from kmirror.mirror.coordination.mirror_coordinator import MirrorCoordinator
+from kmirror.mirror.coordination.mirror_partition_id import MirrorPartitionId
 from kmirror.mirror.coordination.mirror_state_client import MirrorStateClient
 from kmirror.mirror.fetch.mirror_fetcher_manager import MirrorFetcherManager
 from kmirror.mirror.mirror_metrics import register_mirror_metrics

@@ -22,11 +22,11 @@ from kmirror.sim.fleet_crowd import GROUP, FleetCrowd
 from kmirror.sim.fleet_groups import committed_offsets
 from kmirror.sim.flow_events import FaultsEnded, GroupMoved, TopicsSeen
 from kmirror.sim.flow_world import SOURCE, TARGET
+from kmirror.sim.operator import Operator
 from kmirror.sim.runtime import SimRuntime, SimWorld
 from kmirror.sim.server import SimServer
 from kmirror.sim.stage import TOPIC, SimStage
 from kmirror.sim.worker_process import Life, WorkerProcess
-from kmirror.sim.workload import Operator
 
 CALMER = {
     "broker.heartbeat.interval.ms": "600",

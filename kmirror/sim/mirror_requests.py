@@ -20,8 +20,8 @@ from kmirror.sim.events import History
 from kmirror.sim.fleet import SimFleet
 from kmirror.sim.loop import SimLoop
 from kmirror.sim.mirror_operators import Controls, MirrorOperator
+from kmirror.sim.operator import Operator
 from kmirror.sim.runtime import SimRuntime
-from kmirror.sim.workload import Operator
 
 LOOKS = 30
 LOOK_PAUSE_MS = 100

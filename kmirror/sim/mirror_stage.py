@@ -26,10 +26,10 @@ from kmirror.sim.fleet_crowd import GROUP, FleetCrowd
 from kmirror.sim.fleet_events import GroupSynced
 from kmirror.sim.fleet_groups import committed_offsets
 from kmirror.sim.mirror_requests import MirrorRequests
+from kmirror.sim.operator import Operator
 from kmirror.sim.runtime import SimWorld
 from kmirror.sim.server import SimServer
 from kmirror.sim.stage import MIRROR, TOPIC, SimStage
-from kmirror.sim.workload import Operator
 
 SETTLE_MS = 700
 SLOWNESS = 3

@@ -33,10 +33,11 @@ from typing import Any, TypeVar
 from kmirror.common.ports import Random
 from kmirror.runtime.api import SYSTEM_BUFFERS, ConnectionProtocol, ConnectionProtocolT, SocketBuffers
 from kmirror.runtime.system_ports import SeededRandom
+from kmirror.sim.connection import SimConnection
 from kmirror.sim.disk import SimDisk
 from kmirror.sim.hosts import SimListener
 from kmirror.sim.loop import SimLoop
-from kmirror.sim.network import SimConnection, SimNetwork
+from kmirror.sim.network import SimNetwork
 from kmirror.sim.owners import NodeKilledError, current_owner
 from kmirror.sim.steps import SimHandle
 

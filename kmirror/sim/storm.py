@@ -25,11 +25,12 @@ from kmirror.sim.cluster import SimCluster
 from kmirror.sim.events import Batch, Converged, History, LogKey
 from kmirror.sim.faults import FaultRates
 from kmirror.sim.open_transactions import open_transactions
+from kmirror.sim.operator import Operator
 from kmirror.sim.run import Setting
 from kmirror.sim.runtime import EPOCH_MS, SimWorld
 from kmirror.sim.server import SimServer
 from kmirror.sim.stage import MIRROR, TOPIC, SimStage
-from kmirror.sim.workload import Operator, Producer, Reader, Target
+from kmirror.sim.workload import Producer, Reader, Target
 
 WRITE_TRIES = 20
 WRITE_PAUSE_MS = 100

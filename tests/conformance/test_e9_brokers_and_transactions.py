@@ -13,8 +13,8 @@ from support.mirrors.scripted_source import batch
 
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import MIRROR_STATE_TOPIC_NAME
-from kmirror.mirror.coordination.mirror_coordinator import coordinator_key
 from kmirror.mirror.coordination.mirror_coordinator_shard import StateWrite, StoredState
+from kmirror.mirror.coordination.mirror_partition_id import coordinator_key
 from kmirror.mirror.coordination.mirror_records import LastMirrorEpochs, PartitionStateRecord
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.record.control_record import ControlRecordType, build_end_transaction_marker

@@ -24,7 +24,8 @@ from kmirror.coordinator.group.classic_group import CONSUMER_PROTOCOL_TYPE, Join
 from kmirror.coordinator.group.classic_group_manager import KNOWN_MEMBER_ID_REQUIRED_VERSION
 from kmirror.coordinator.group.classic_rebalance import GroupResult, append_error, nothing
 from kmirror.coordinator.group.consumer_group import ConsumerGroup
-from kmirror.coordinator.group.consumer_group_manager import ConsumerGroupManager, throw_if_instance_id_is_fenced
+from kmirror.coordinator.group.consumer_group_heartbeat import throw_if_instance_id_is_fenced
+from kmirror.coordinator.group.consumer_group_manager import ConsumerGroupManager
 from kmirror.coordinator.group.consumer_group_member import ClassicMember, ConsumerGroupMember, MemberState
 from kmirror.coordinator.group.consumer_group_migration import GroupMigration, assignment_bytes
 from kmirror.coordinator.group.consumer_group_patterns import RegexUpdate, Requester

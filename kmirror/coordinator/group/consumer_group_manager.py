@@ -33,6 +33,13 @@ from kmirror.common.errors import ApiException, Errors
 from kmirror.coordinator.common.coordinator_shard import CoordinatorResult
 from kmirror.coordinator.group.assignor import Assignment, PartitionAssignor, PartitionAssignorException
 from kmirror.coordinator.group.consumer_group import ConsumerGroup
+from kmirror.coordinator.group.consumer_group_heartbeat import (
+    assignment_of,
+    is_full_request,
+    throw_if_instance_id_is_fenced,
+    throw_if_member_epoch_is_invalid,
+    with_request,
+)
 from kmirror.coordinator.group.consumer_group_member import (
     JOIN_GROUP_MEMBER_EPOCH,
     LEAVE_GROUP_MEMBER_EPOCH,
@@ -59,7 +66,6 @@ from kmirror.coordinator.group.groups import Groups
 from kmirror.coordinator.group.range_assignor import RangeAssignor
 from kmirror.coordinator.group.target_assignment_builder import build_target_assignment
 from kmirror.coordinator.group.uniform_assignor import UniformAssignor
-from kmirror.wire.messages import consumer_group_heartbeat as wire
 from kmirror.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 _log = logging.getLogger(__name__)
@@ -95,8 +101,8 @@ class ConsumerGroupManager:
             member = self.dynamic_member(group, member_id, joins=joins)
         else:
             member = self.static_member(group, member_id, request.instance_id, change, joins=joins, is_classic=False)
-        _throw_if_member_epoch_is_invalid(member, request.member_epoch, request.topic_partitions)
-        updated = _with_request(member, request, requester)
+        throw_if_member_epoch_is_invalid(member, request.member_epoch, request.topic_partitions)
+        updated = with_request(member, request, requester)
         updated = self.update(group, member, updated, requester, request.topic_partitions, change)
         self.schedule_session_timeout(group.group_id, member_id, self._groups.configs.consumer_session_timeout_ms(group.group_id))
         for upgraded_id, timeout_ms in change.session_timeouts_ms.items():
@@ -106,8 +112,8 @@ class ConsumerGroupManager:
             member_epoch=updated.member_epoch,
             heartbeat_interval_ms=self._groups.configs.consumer_heartbeat_interval_ms(group.group_id),
         )
-        if joins or _is_full(request) or updated.assigned_partitions != member.assigned_partitions:
-            response.assignment = _assignment(updated)
+        if joins or is_full_request(request) or updated.assigned_partitions != member.assigned_partitions:
+            response.assignment = assignment_of(updated)
         return change.result(response)
 
     def update(
@@ -360,66 +366,3 @@ class ConsumerGroupManager:
             self.schedule_session_timeout(group.group_id, member.member_id, timeout_ms)
             if member.state is MemberState.UNREVOKED_PARTITIONS:
                 self.schedule_rebalance_timeout(group.group_id, member)
-
-
-# -- one request -----------------------------------------------------------------------------------
-
-
-def throw_if_instance_id_is_fenced(member: ConsumerGroupMember, member_id: str, instance_id: str) -> None:
-    if member.member_id != member_id:
-        raise ApiException(
-            Errors.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}.",
-        )
-
-
-def _throw_if_member_epoch_is_invalid(member: ConsumerGroupMember, epoch: int, owned: Sequence[OwnedTopicPartitions] | None) -> None:
-    """Raises FENCED_MEMBER_EPOCH unless the epoch is the member's, or the one before it because the
-    answer with the new one got lost."""
-    if epoch in (JOIN_GROUP_MEMBER_EPOCH, member.member_epoch):
-        return
-    owns_what_it_has = owned is not None and all(
-        partition in member.assigned_partitions.get(topic.topic_id, {}) for topic in owned for partition in topic.partitions
-    )
-    if epoch < member.member_epoch and epoch == member.previous_member_epoch and owns_what_it_has:
-        return
-    how = "greater" if epoch > member.member_epoch else "smaller"
-    raise ApiException(
-        Errors.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {how} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({member.member_epoch}). The member must abandon all its partitions and rejoin.",
-    )
-
-
-def _with_request(member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest, requester: Requester) -> ConsumerGroupMember:
-    """Returns the member, updated from a request; null fields mean unchanged."""
-    names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
-    return structs.replace(
-        member,
-        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
-        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
-        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
-        server_assignor=member.server_assignor if request.server_assignor is None else request.server_assignor,
-        subscribed_topic_names=member.subscribed_topic_names if names is None else tuple(sorted(set(names))),
-        subscribed_topic_regex=member.subscribed_topic_regex if request.subscribed_topic_regex is None else request.subscribed_topic_regex,
-        client_id=requester.client_id,
-        client_host=requester.client_host,
-        classic=None,
-    )
-
-
-def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the request has all fields, as after an error; the answer then has all fields,
-    too."""
-    has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
-    return request.rebalance_timeout_ms != -1 and has_subscription and request.topic_partitions is not None
-
-
-def _assignment(member: ConsumerGroupMember) -> wire.Assignment:
-    partitions = member.assigned_partitions
-    return wire.Assignment(
-        topic_partitions=[
-            wire.ConsumerGroupHeartbeatResponseTopicPartitions(topic_id=topic_id, partitions=sorted(partitions[topic_id]))
-            for topic_id in sorted(partitions, key=lambda topic_id: topic_id.raw)
-        ]
-    )

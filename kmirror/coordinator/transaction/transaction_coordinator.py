@@ -28,9 +28,9 @@ from kmirror.coordinator.common.coordinator_runtime import CoordinatorRuntime, C
 from kmirror.coordinator.common.coordinator_runtime_metrics import CoordinatorRuntimeMetrics
 from kmirror.coordinator.common.coordinator_shard import CoordinatorResult, ShardContext
 from kmirror.coordinator.common.partition_log import PartitionLog
+from kmirror.coordinator.transaction.transaction_checks import ProducerIdNeededError
 from kmirror.coordinator.transaction.transaction_coordinator_shard import (
     PendingCompletion,
-    ProducerIdNeededError,
     ProducerResult,
     TransactionConfig,
     TransactionCoordinatorShard,

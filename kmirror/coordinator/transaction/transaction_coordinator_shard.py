@@ -29,16 +29,22 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
-from kmirror.common.errors import ApiException, Errors, KmirrorError
+from kmirror.common.errors import ApiException, Errors
 from kmirror.common.ports import Clock
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult, ShardContext
+from kmirror.coordinator.transaction.transaction_checks import (
+    end_v1,
+    end_v2,
+    ensure_is_producer,
+    ensure_no_end_is_decided,
+    given,
+    is_valid_producer,
+)
 from kmirror.coordinator.transaction.transaction_log import read_transaction_record, transaction_record, transaction_tombstone
 from kmirror.coordinator.transaction.transaction_metadata import (
-    EXHAUSTED_EPOCH,
     TRANSACTIONS_V2,
     TransactionMetadata,
-    is_epoch_exhausted,
 )
 from kmirror.coordinator.transaction.transaction_state import TransactionEvent, TransactionState
 from kmirror.record.record import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -56,13 +62,6 @@ class TransactionConfig:
     abort_timed_out_transactions_interval_ms: int = 10_000
     remove_expired_transactional_ids_interval_ms: int = 3_600_000
     two_phase_commit_enable: bool = False
-
-
-class ProducerIdNeededError(KmirrorError):
-    """The decision needs a new producer id; get one from the controller and decide again."""
-
-    def __init__(self) -> None:
-        super().__init__("a new producer id is needed")
 
 
 class ProducerResult(NamedTuple):
@@ -173,13 +172,13 @@ class TransactionCoordinatorShard:
         if current is None:
             current = TransactionMetadata(
                 transactional_id=transactional_id,
-                producer_id=_given(new_producer_id),
+                producer_id=given(new_producer_id),
                 timeout_ms=timeout_ms,
                 last_update_timestamp_ms=now_ms,
             )
         try:
-            _ensure_no_end_is_decided(current)
-            if expected is not None and not _is_valid_producer(current, *expected):
+            ensure_no_end_is_decided(current)
+            if expected is not None and not is_valid_producer(current, *expected):
                 raise ApiException(Errors.PRODUCER_FENCED)
             follows = current.outcome(TransactionEvent.INIT_PRODUCER_ID)
             if follows is TransactionState.PREPARE_EPOCH_FENCE:
@@ -201,7 +200,7 @@ class TransactionCoordinatorShard:
         expected_epoch = None if expected is None else expected[1]
         if current.is_producer_epoch_exhausted and expected_epoch in (None, current.producer_epoch):
             return current.prepare_producer_id_rotation(
-                _given(new_producer_id), timeout_ms=timeout_ms, record_last_epoch=expected is not None, now_ms=now_ms
+                given(new_producer_id), timeout_ms=timeout_ms, record_last_epoch=expected is not None, now_ms=now_ms
             )
         return current.prepare_increment_producer_epoch(timeout_ms=timeout_ms, expected_producer_epoch=expected_epoch, now_ms=now_ms)
 
@@ -219,7 +218,7 @@ class TransactionCoordinatorShard:
     ) -> CoordinatorResult[Errors]:
         """Begins the producer's transaction, or adds partitions to it."""
         try:
-            _ensure_no_end_is_decided(self._known(transactional_id))
+            ensure_no_end_is_decided(self._known(transactional_id))
             current = self._of_producer(transactional_id, producer_id, producer_epoch)
             current.outcome(TransactionEvent.ADD_PARTITIONS)
         except ApiException as error:
@@ -236,14 +235,14 @@ class TransactionCoordinatorShard:
         TRANSACTION_ABORTABLE for one that is not."""
         try:
             current = self._of_producer(transactional_id, producer_id, producer_epoch)
-            _ensure_no_end_is_decided(current)
+            ensure_no_end_is_decided(current)
         except ApiException as error:
             return dict.fromkeys(partitions, error.error)
         return {partition: Errors.NONE if partition in current.partitions else Errors.TRANSACTION_ABORTABLE for partition in partitions}
 
     def _of_producer(self, transactional_id: str, producer_id: int, producer_epoch: int) -> TransactionMetadata:
         current = self._known(transactional_id)
-        _ensure_is_producer(current, producer_id, producer_epoch)
+        ensure_is_producer(current, producer_id, producer_epoch)
         return current
 
     def _known(self, transactional_id: str) -> TransactionMetadata:
@@ -272,9 +271,9 @@ class TransactionCoordinatorShard:
             if current is None:
                 raise ApiException(Errors.INVALID_PRODUCER_ID_MAPPING)
             if client_transaction_version < TRANSACTIONS_V2:
-                event = _end_v1(current, producer_id, producer_epoch, commit=commit)
+                event = end_v1(current, producer_id, producer_epoch, commit=commit)
             else:
-                event = _end_v2(current, producer_id, producer_epoch, commit=commit)
+                event = end_v2(current, producer_id, producer_epoch, commit=commit)
             current.outcome(event)
         except ApiException as error:
             if error.error is not Errors.NONE or current is None:
@@ -284,7 +283,7 @@ class TransactionCoordinatorShard:
         prepared = current.prepare_abort_or_commit(
             event,
             client_transaction_version=client_transaction_version if is_v2 else 0,
-            next_producer_id=_given(new_producer_id) if is_v2 and current.is_producer_epoch_exhausted else NO_PRODUCER_ID,
+            next_producer_id=given(new_producer_id) if is_v2 and current.is_producer_epoch_exhausted else NO_PRODUCER_ID,
             now_ms=now_ms,
         )
         goes_on = prepared.prepare_complete(now_ms=now_ms)
@@ -313,7 +312,7 @@ class TransactionCoordinatorShard:
         return current.prepare_fence_producer_epoch().prepare_abort_or_commit(
             TransactionEvent.ABORT_FENCED,
             client_transaction_version=version if is_v2 else 0,
-            next_producer_id=_given(new_producer_id) if is_v2 and current.is_producer_epoch_exhausted else NO_PRODUCER_ID,
+            next_producer_id=given(new_producer_id) if is_v2 and current.is_producer_epoch_exhausted else NO_PRODUCER_ID,
             now_ms=now_ms,
         )
 
@@ -361,57 +360,3 @@ class TransactionCoordinatorShard:
         record = transaction_record(metadata, transaction_version=self._transaction_version())
         self._decided = (record, metadata)
         return CoordinatorResult([record], response)
-
-
-def _given(producer_id: int | None) -> int:
-    if producer_id is None:
-        raise ProducerIdNeededError
-    return producer_id
-
-
-def _is_valid_producer(current: TransactionMetadata, producer_id: int, producer_epoch: int) -> bool:
-    """Whether a producer may ask for a bump: nobody has an epoch yet, it is the known one, or it
-    repeats a request from before an id rotation."""
-    return (
-        current.producer_epoch == NO_PRODUCER_EPOCH
-        or producer_id == current.producer_id
-        or (producer_id == current.previous_producer_id and is_epoch_exhausted(producer_epoch))
-    )
-
-
-def _ensure_no_end_is_decided(current: TransactionMetadata) -> None:
-    if current.state.is_prepared:
-        raise ApiException(Errors.CONCURRENT_TRANSACTIONS)
-
-
-def _ensure_is_producer(current: TransactionMetadata, producer_id: int, producer_epoch: int) -> None:
-    if current.producer_id != producer_id:
-        raise ApiException(Errors.INVALID_PRODUCER_ID_MAPPING)
-    if current.producer_epoch != producer_epoch:
-        raise ApiException(Errors.PRODUCER_FENCED)
-
-
-def _end_v1(current: TransactionMetadata, producer_id: int, producer_epoch: int, *, commit: bool) -> TransactionEvent:
-    _ensure_is_producer(current, producer_id, producer_epoch)
-    _ensure_no_end_is_decided(current)
-    return TransactionEvent.COMMIT_V1 if commit else TransactionEvent.ABORT_V1
-
-
-def _end_v2(current: TransactionMetadata, producer_id: int, producer_epoch: int, *, commit: bool) -> TransactionEvent:
-    """In version 2 the epoch distinguishes a repeated end (one behind) from the next end (equal);
-    both wait while an end is decided."""
-    _ensure_no_end_is_decided(current)
-    is_overflow_retry = current.previous_producer_id == producer_id and producer_epoch == EXHAUSTED_EPOCH and current.producer_epoch == 0
-    is_bump_retry = current.producer_epoch == producer_epoch + 1
-    if current.producer_id != producer_id and not is_overflow_retry:
-        raise ApiException(Errors.INVALID_PRODUCER_ID_MAPPING)
-    is_current = current.producer_epoch == producer_epoch
-    if current.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
-        is_valid = is_bump_retry or is_overflow_retry or is_current
-    else:
-        is_valid = is_current
-    if not is_valid:
-        raise ApiException(Errors.PRODUCER_FENCED)
-    if is_bump_retry or is_overflow_retry:
-        return TransactionEvent.COMMIT_V2_AGAIN if commit else TransactionEvent.ABORT_V2_AGAIN
-    return TransactionEvent.COMMIT_V2 if commit else TransactionEvent.ABORT_V2

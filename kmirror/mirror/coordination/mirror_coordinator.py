@@ -26,7 +26,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.sentinels import NO_LAST_MIRROR_EPOCH
@@ -38,6 +38,7 @@ from kmirror.coordinator.common.partition_log import PartitionLog
 from kmirror.metadata.image import MetadataImage, TopicImage
 from kmirror.metadata.mirror_names import MIRROR_NAME_CONFIG, MIRROR_STATE_PARTITIONS_CONFIG, association_of, is_unclean_election_supported
 from kmirror.mirror.coordination.mirror_coordinator_shard import MirrorCoordinatorShard, PartitionKey, StateWrite, StoredState
+from kmirror.mirror.coordination.mirror_partition_id import MirrorPartitionId, coordinator_key
 from kmirror.mirror.coordination.state_offset_tag import ANY_LEADER_EPOCH
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.runtime.api import Runtime, TaskScope, run_together
@@ -46,28 +47,6 @@ from kmirror.runtime.supervision import Supervised
 TOMBSTONE_BACKOFF_MS = 500
 
 _log = logging.getLogger(__name__)
-
-
-def coordinator_key(mirror_name: str, topic_id: Uuid, partition: int) -> str:
-    """The string whose hash places a mirror partition, and FindCoordinator's key of type 3."""
-    return f"{mirror_name}:{topic_id}:{partition}"
-
-
-class MirrorPartitionId(NamedTuple):
-    """The full address of a mirrored partition."""
-
-    mirror_name: str
-    topic: str
-    topic_id: Uuid
-    partition: int
-
-    @property
-    def key(self) -> PartitionKey:
-        return (self.topic, self.partition)
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
 
 
 class MirrorCoordinator:

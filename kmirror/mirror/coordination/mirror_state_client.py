@@ -16,8 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kmirror.common.errors import ApiException, Errors
-from kmirror.mirror.coordination.mirror_coordinator import MirrorCoordinator, MirrorPartitionId
+from kmirror.mirror.coordination.mirror_coordinator import MirrorCoordinator
 from kmirror.mirror.coordination.mirror_coordinator_shard import PartitionKey, StateWrite, StoredState
+from kmirror.mirror.coordination.mirror_partition_id import MirrorPartitionId
 from kmirror.mirror.coordination.state_offset_tag import NOT_TOLD, leader_epoch_tag, state_offset_of, state_offset_tag
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 from kmirror.mirror.request_batcher import RequestBatcher

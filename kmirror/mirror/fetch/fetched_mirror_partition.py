@@ -13,7 +13,7 @@ from typing import Protocol
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.common.uuid import Uuid
-from kmirror.mirror.coordination.mirror_coordinator import MirrorPartitionId
+from kmirror.mirror.coordination.mirror_partition_id import MirrorPartitionId
 from kmirror.mirror.fetch.source_progress import SourceProgress
 from kmirror.mirror.logs.log_questions import Inquiry, Question
 from kmirror.mirror.source.mirror import Mirror

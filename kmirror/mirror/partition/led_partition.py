@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kmirror.metadata.mirror_names import association_of, is_unclean_election_supported, max_truncation_records
-from kmirror.mirror.coordination.mirror_coordinator import MirrorPartitionId
+from kmirror.mirror.coordination.mirror_partition_id import MirrorPartitionId
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState, WantedState, wanted_state
 from kmirror.mirror.partition.leader_epoch_bumper import EpochBump
 from kmirror.mirror.partition.mirror_services import MirrorServices

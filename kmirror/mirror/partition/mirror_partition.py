@@ -33,7 +33,7 @@ from typing import ClassVar
 from kmirror.common.errors import ApiException, Errors, KmirrorError
 from kmirror.common.sentinels import NO_EPOCH
 from kmirror.metadata.registrations import RECOVERING, PartitionRegistration
-from kmirror.mirror.coordination.mirror_coordinator import MirrorPartitionId
+from kmirror.mirror.coordination.mirror_partition_id import MirrorPartitionId
 from kmirror.mirror.fetch.source_progress import SourceProgress
 from kmirror.mirror.logs.log_questions import Inquiry, Verdict
 from kmirror.mirror.mirror_state_machine import MirrorEvent, MirrorGuard, MirrorPartitionState, Row, WantedState, lookup

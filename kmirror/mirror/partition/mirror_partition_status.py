@@ -13,8 +13,8 @@ import logging
 
 from kmirror.common.errors import ApiException, Errors
 from kmirror.common.sentinels import NO_EPOCH
-from kmirror.mirror.coordination.mirror_coordinator import MirrorPartitionId
 from kmirror.mirror.coordination.mirror_coordinator_shard import CLEAR_LAST_MIRROR_EPOCH, StateWrite, StoredState
+from kmirror.mirror.coordination.mirror_partition_id import MirrorPartitionId
 from kmirror.mirror.coordination.mirror_state_client import MirrorStateClient
 from kmirror.mirror.coordination.state_offset_tag import NOT_TOLD
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState

@@ -8,8 +8,8 @@ from typing import Protocol
 from kmirror.common.errors import Errors
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.metadata.image import MetadataImage
-from kmirror.mirror.coordination.mirror_coordinator import MirrorPartitionId
 from kmirror.mirror.coordination.mirror_coordinator_shard import PartitionKey, StoredState
+from kmirror.mirror.coordination.mirror_partition_id import MirrorPartitionId
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kmirror.mirror.coordination.mirror_coordinator import MirrorPartitionId
 from kmirror.mirror.coordination.mirror_coordinator_shard import StoredState
+from kmirror.mirror.coordination.mirror_partition_id import MirrorPartitionId
 from kmirror.mirror.coordination.mirror_state_client import MirrorStateClient
 from kmirror.mirror.mirror_state_machine import MirrorPartitionState as State
 from kmirror.network.client import NetworkClient

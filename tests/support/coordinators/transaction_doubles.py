@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from kmirror.common.topic_partition import TopicPartition
 from kmirror.coordinator.common.coordinator_shard import CoordinatorRecord, CoordinatorResult, ShardContext
+from kmirror.coordinator.transaction.transaction_checks import ProducerIdNeededError
 from kmirror.coordinator.transaction.transaction_coordinator_shard import (
-    ProducerIdNeededError,
     ProducerResult,
     TransactionConfig,
     TransactionCoordinatorShard,

@@ -15,7 +15,7 @@ from typing import Any
 
 from kmirror.common.errors import KmirrorError
 from kmirror.common.topic_partition import TopicPartition
-from kmirror.mirror.coordination.mirror_coordinator import MirrorPartitionId
+from kmirror.mirror.coordination.mirror_partition_id import MirrorPartitionId
 from kmirror.mirror.fetch.mirror_fetcher_manager import MirrorFetcherManager
 from kmirror.mirror.fetch.source_progress import SourceProgress
 from kmirror.mirror.mirror_safeguards import ALL_SAFEGUARDS

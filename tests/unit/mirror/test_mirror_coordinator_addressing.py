@@ -6,7 +6,7 @@ import pytest
 
 from kmirror.common.topic_partition import java_string_hash, partition_for
 from kmirror.common.uuid import Uuid
-from kmirror.mirror.coordination.mirror_coordinator import coordinator_key
+from kmirror.mirror.coordination.mirror_partition_id import coordinator_key
 
 ONE = Uuid(b"\0" * 15 + b"\1")
 
